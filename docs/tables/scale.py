@@ -1,4 +1,4 @@
-"""The tables of docs/scale.md that benchmarks/scale.py and benchmarks/ranks.py measure."""
+"""The tables of docs/scale.md that scale.py, fresh.py and ranks.py of benchmarks measure."""
 
 from itertools import pairwise
 
@@ -96,6 +96,28 @@ def thousand():
     return markdown((*head, "messages", "play lost", "limit"), lines)
 
 
+def fresh():
+    """Return seconds of a run with heavy tails by order and lag, measured and modelled."""
+    found = rows("scale-fresh")
+    lines = [
+        (
+            one["order"],
+            one["lag"],
+            f"{one['seconds']:.1f}",
+            f"{one['ratio']:.2f}",
+            f"{one['modelled seconds']:.1f}",
+            f"{one['seconds'] / one['modelled seconds']:.2f}",
+            f"{one['lag, mean']:.2f}",
+            f"{one['lag, most']:.0f}",
+            f"{one['withheld']:.0f}",
+            f"{one['load']:.1f}",
+        )
+        for one in found
+    ]
+    head = ("order", "`scale.lag`", "seconds", "times as fast", "modelled", "measured / modelled")
+    return markdown((*head, "lag, mean", "lag, most", "withheld", "load"), lines)
+
+
 def ranks():
     """Return what several learners change: the digest, seconds, and how many times as fast."""
     lines = [
@@ -115,9 +137,9 @@ def ranks():
 MADE = {
     "ranks": ranks,
     "ranks source": lambda: source("ranks"),
-    **{f"scale {make.__name__}": make for make in (digests, latency, workers, thousand)},
+    **{f"scale {make.__name__}": make for make in (digests, latency, fresh, workers, thousand)},
     **{
         f"scale {name} source": (lambda name=name: source(f"scale-{name}"))
-        for name in ("digests", "latency", "workers", "thousand")
+        for name in ("digests", "latency", "fresh", "workers", "thousand")
     },
 }

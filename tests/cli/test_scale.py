@@ -30,6 +30,14 @@ def test_probe_measures_and_plan_goes_on_from_its_file(tmp_path):
     assert "Take scale.lag=" in said and "What limits it:" in said and "More workers would" in said
 
 
+def test_a_plan_of_fresh_order_says_that_it_is_of_pinned_order(tmp_path):
+    out = str(tmp_path / "scale.json")
+    asked("probe", *SMALL, "--steps", "1", "--out", out)
+    fresh = ["scale.order=fresh", "scale.lag=2", "scale.fleet=processes", "scale.workers=2"]
+    assert "what follows is of pinned order" in asked("plan", *SMALL, *fresh, "--from", out).output
+    assert "pinned order" not in asked("plan", *SMALL, "--from", out).output
+
+
 def test_a_training_process_that_would_do_two_things_at_once_is_said(tmp_path):
     out = tmp_path / "scale.json"
     asked("probe", *SMALL, "--steps", "1", "--out", str(out))

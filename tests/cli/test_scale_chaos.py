@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sparring.cli import app
+from sparring.engine.admission import Account
 from sparring.experiments import scale_chaos
 
 SMALL = (
@@ -54,3 +55,17 @@ def test_more_kills_than_a_run_has_room_for_are_said():
 def test_simulated_workers_cannot_be_stopped():
     found = chaos("--hangs")
     assert found.exit_code != 0 and "--hangs" in str(found.exception)
+
+
+FRESH = ("scale.order=fresh", "scale.lag=2")
+
+
+def test_in_fresh_order_every_play_is_accounted_for(monkeypatch):
+    found = chaos(*FRESH)
+    assert found.exit_code == 0 and "Every play is accounted for." in found.output, found.output
+    assert "issued   learned  withheld      lost      open" in found.output and "step 3" in found.output
+    record = json.loads(chaos(*FRESH, "--json").stdout.splitlines()[-1])
+    assert record["balances"] and len(record["accounts"]) == 3 and record["accounts"][-1]["learned"] == 96
+    monkeypatch.setattr(scale_chaos, "account_of", lambda line: Account(issued=1))
+    missing = chaos(*FRESH)
+    assert missing.exit_code == 1 and "PLAYS ARE MISSING." in missing.output

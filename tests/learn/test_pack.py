@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from sparring.errors import RolloutError
 from sparring.learn.critic import read_at
+from sparring.learn.legal import LegalReplies
 from sparring.learn.pack import pack
 from sparring.rollout.table import turn_table
 from sparring.types import Episode, Segment, Turn
@@ -45,6 +46,17 @@ def test_a_turn_of_several_sampled_runs_is_one_row():
     assert before == [2, 14, 15]
     assert after == [11, 14, 17]  # the last sampled id of the turn; an empty reply adds nothing to what was asked
     assert token == [2, 3, 8, 9, 10, 15, 16]  # the id before each sampled one, the tool's answer included
+
+
+@pytest.mark.parametrize(("parts", "like"), [(("sampled:1", "sampled:2"), ("sampled:3",)), (("sampled:3", "context:1", "sampled:3"), None)])
+def test_legal_replies_are_compared_with_the_whole_reply(parts, like):
+    """Over a change of weights a reply goes on; after a tool's answer another begins."""
+    replies = LegalReplies(lambda action: (1, 2, 3))
+    found = pack([episode(turn(0, *parts, start=1))], replies).legal[0]
+    if like is not None:
+        assert found == pack([episode(turn(0, *like, start=1))], replies).legal[0] == (((1, 1.0),), ((2, 1.0),), ((3, 1.0),))
+    else:
+        assert found[3:] == replies.next_tokens(("a",), (5, 6, 7)) and found[3] == ((1, 1.0),)
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3)), min_size=1, max_size=3), min_size=1, max_size=5), st.booleans())

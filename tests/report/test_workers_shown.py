@@ -27,6 +27,18 @@ def test_the_status_line_says_workers_lag_idle_shares_and_losses():
     assert status({"seconds/play": 1.0, "seconds/round": 4.0}, {}) == ""
 
 
+PLAYS = {"issued_games": 44.0, "learned_games": 32.0, "withheld_games": 4.0, "lost_games": 2.0, "open_games": 6.0}
+
+
+def test_in_fresh_order_the_status_line_and_the_report_say_what_became_of_the_plays():
+    assert status(LINE, PLAYS).endswith("1 lost  plays: issued 44 = learned 32 + withheld 4 + lost 2 + open 6")
+    page = workers_section([{"step": 1, **LINE}], [{"step": 1, **PLAYS}])
+    for text, number in (("issued to workers", 44), ("learnt from", 32), ("withheld, as they were too old", 4), ("lost with a worker, a group or the training process", 2), ("open", 6)):
+        assert f"<td>{text}</td><td>{number}</td>" in page
+    for lacking in ({**PLAYS, "open_games": None}, {"issued_games": 1.0}):
+        assert "issued" not in status(LINE, lacking) and "issued" not in workers_section([{"step": 1, **LINE}], [{"step": 1, **lacking}])
+
+
 def test_a_report_has_the_part_where_there_were_workers_alone(tmp_path):
     folder = RunFolder.create(tmp_path / "run", "name: x\n")
     writer = MetricsWriter(folder.path)

@@ -155,6 +155,7 @@ def test_the_collapse_of_mirror_play_is_seen_within_twenty_steps():
         ("sampled_entropy", 0.001, 10),
         ("ratio_tail", 0.2, 5),
         ("gradient_norm", math.nan, 3),
+        ("withheld_share", 0.25, 5),
     ],
 )
 def test_every_other_rule_warns_of_its_own_figure_only(metric, value, at):

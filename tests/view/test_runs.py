@@ -216,6 +216,10 @@ def test_workers_are_shown_where_there_are_any(opened, run_folder):
     assert (found["step"], found["ready"], found["players_idle"], found["learner_idle"], found["lag"]) == ([31], [2.0], [0.5], [0.25], [1.0])
     assert found["sentence"].startswith("2 workers played, 1 steps ahead")
     assert found["faults"][0] == {"name": "lost_workers", "text": "workers lost", "total": 1.0, "steps": [[31, 1.0]]}
+    assert found["account"] == []
+    plays = {"issued_games": 44.0, "learned_games": 32.0, "withheld_games": 4.0, "lost_games": 2.0, "open_games": 6.0}
+    append(run_folder / "metrics.jsonl", {"step": 32, "lag": 1.0, **plays})
+    assert [one["number"] for one in client.get("/api/runs/0/workers").json()["account"]] == [44, 32, 4, 2, 6]
 
 
 def test_lanes_are_of_workers_where_these_are_recorded_and_else_of_all(opened, run_folder):

@@ -11,6 +11,7 @@ import typer
 
 from sparring.cli.text import complain, say
 from sparring.config import RunConfig, resolve
+from sparring.config.scale import FRESH
 from sparring.errors import ConfigError, quoted
 from sparring.experiments.scale_file import Probe
 from sparring.experiments.scale_plan import MIB, Plan
@@ -62,6 +63,11 @@ def plan(
     config, asked = _configured(recipe, overrides), _lags(lags)
     found = probed(config, tell=complain) if times is None else Probe.read(times)
     result = planned(found, workers=workers, lags=asked, deaths=deaths, seed=seed)
+    if config.scale.order == FRESH:
+        complain(
+            "scale.order=fresh: what follows is of pinned order, which alone is modelled. Fresh "
+            "order gains where some plays take much longer than others; see docs/scale.md."
+        )
     if as_json:
         print(json.dumps({**dataclasses.asdict(result), "more_help": result.more_help}))
     else:

@@ -76,6 +76,7 @@ def _health_rules() -> list[HealthRule]:
         HealthRule(metric="sampled_entropy", below=0.01, for_steps=10),
         HealthRule(metric="ratio_tail", above=0.1, for_steps=5),
         HealthRule(metric="gradient_norm", above=1000.0, for_steps=3),
+        HealthRule(metric="withheld_share", above=0.2, for_steps=5, if_recorded=True),
         HealthRule(
             metric="nash_conv/GAME",
             above=2.0,

@@ -24,6 +24,7 @@ from sparring.config.checks import (
     check_needs,
 )
 from sparring.config.evaluation import EvaluationConfig
+from sparring.config.fresh import check_fresh
 from sparring.config.health import HealthConfig
 from sparring.config.league import LeagueConfig
 from sparring.config.learning import (
@@ -44,7 +45,7 @@ from sparring.config.policies import (
     completed,
 )
 from sparring.config.saving import CheckpointConfig, LoggingConfig, StoreConfig
-from sparring.config.scale import ScaleConfig
+from sparring.config.scale import FRESH, ScaleConfig
 from sparring.config_parts import (
     Number,
     PluginConfig,
@@ -175,6 +176,12 @@ class RunConfig(Strict):
                 f"scale.lag={self.scale.lag}: after a restart in the league plays of before it "
                 "would be learnt from; write scale.lag: 0, or restart: false"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _order_fits(self) -> RunConfig:
+        if self.scale.order == FRESH:
+            check_fresh(self)
         return self
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from sparring.config_parts import Count, Some, Strict
 
+PINNED, FRESH = "pinned", "fresh"  # values of order
 BINDING = ("lag", "order")  # keys on which the bytes of a run depend
 
 
@@ -41,12 +42,14 @@ class ScaleConfig(Strict):
         ge=0,
         le=64,
         description="steps that the players' weights are behind the learner's: step s is played "
-        "with the weights of step s - lag, while the steps between are learnt from",
+        "with the weights of step s - lag, while the steps between are learnt from; in fresh order "
+        "the most that they may be behind",
     )
-    order: Literal["pinned"] = Field(
+    order: Literal["pinned", "fresh"] = Field(
         "pinned",
         description="pinned: which weights play which step is a function of lag alone, so seeds "
-        "bind",
+        "bind; fresh: a step learns from what comes first, plays go on with newer weights, and no "
+        "seed binds",
     )
     timeout: float | None = Field(
         None,
@@ -80,6 +83,12 @@ class ScaleConfig(Strict):
             raise ValueError(
                 f"fleet={self.fleet} and workers=0, so that nobody plays; write workers: -1 (one "
                 "per core), or a number of them"
+            )
+        if self.order == FRESH and (not self.workers or not self.lag):
+            lacking = "workers" if not self.workers else "lag"
+            raise ValueError(
+                f"order=fresh and {lacking}=0: workers are to play on while the process learns; "
+                "write fleet: processes, workers: -1 (one per core) and lag: 2, or order: pinned"
             )
         if self.weights == "ray" and self.fleet != "ray":
             raise ValueError(

@@ -112,7 +112,7 @@ class Ledger:
         """
         unsent = reply.truncated and not reply.ids
         prompt = Segment(kind="prompt", ids=self.ids[:1] if unsent else self.ids)
-        return self._open(), (prompt, sampled(reply))
+        return self._open(), (prompt, *sampled(reply))
 
     def _open(self) -> int:
         """Return the number of a new conversation."""
@@ -172,7 +172,7 @@ class Ledger:
             begun, self.known = self.known > 0, max(self.known, 1)
             nothing = Segment(kind="sampled", ids=())
             return (nothing,) if begun else (Segment(kind="prompt", ids=self.ids[:1]), nothing)
-        segments: tuple[Segment, ...] = (*self._pending, sampled(reply))
+        segments: tuple[Segment, ...] = (*self._pending, *sampled(reply))
         self.ids += reply.ids
         self.known = len(self.ids) - 1
         if closing:
@@ -181,6 +181,14 @@ class Ledger:
         return segments
 
 
-def sampled(reply: Reply) -> Segment:
-    """Return what was sampled of a reply."""
-    return Segment("sampled", reply.ids, reply.logprobs, reply.kept, reply.weights_version)
+def sampled(reply: Reply) -> tuple[Segment, ...]:
+    """Return what was sampled of a reply: a run for all tokens of the same weights."""
+    if not reply.runs:
+        return (Segment("sampled", reply.ids, reply.logprobs, reply.kept, reply.weights_version),)
+    found, end = [], 0
+    for length, version in reply.runs:
+        own, end = slice(end, end + length), end + length
+        found.append(
+            Segment("sampled", reply.ids[own], reply.logprobs[own], reply.kept[own], version)
+        )
+    return tuple(found)

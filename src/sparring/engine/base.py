@@ -17,6 +17,7 @@ from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Credit, Episode, FloatArray, TurnTable
 
 if TYPE_CHECKING:
+    from sparring.engine.fresh import FreshWorkers
     from sparring.engine.published import Pinned
     from sparring.learn.pack import Pack
 
@@ -116,6 +117,16 @@ class Engine(Protocol):
 
     def release(self, pinned: Pinned) -> None:
         """Let weights go that were pinned."""
+        ...
+
+    @property
+    def fresh(self) -> FreshWorkers | None:
+        """The workers of a run in fresh order; None where there are none."""
+        ...
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """The number of updates that the weights of each policy that is trained have seen."""
         ...
 
     def timing(self) -> dict[str, float]:

@@ -33,6 +33,7 @@ from sparring.engine.base import Begun
 from sparring.engine.commands import Command, End, Send, Start
 from sparring.engine.fleet.base import Fleet, Heard
 from sparring.engine.giving_up import given_up
+from sparring.engine.holding import Holding
 from sparring.engine.judging import Judging
 from sparring.engine.lanes import Lanes
 from sparring.engine.machine import check_same
@@ -42,21 +43,17 @@ from sparring.engine.scheduler import Scheduler
 from sparring.engine.units import (
     Unit,
     UnreadableError,
-    Weights,
     answer_of,
     cut,
     error_of,
     head_of,
-    held_after,
     task_bytes,
 )
-from sparring.errors import RunError
 from sparring.rollout.play import Rollout, RolloutCounts
 from sparring.rollout.spec import EpisodeSpec
 
 log = logging.getLogger(__name__)
 LOOK = 1.0  # seconds between looks at the time, at most
-REFUSALS = 3  # of one worker in succession, after which something else is wrong
 
 
 class Distributed:
@@ -83,9 +80,7 @@ class Distributed:
         self._begun = Counter[float | None]()  # units of each step
         self._open: dict[int, Unit] = {}  # units without an answer
         self._found: dict[int, Rollout] = {}
-        self._held: dict[int, dict[str, Weights]] = {}  # by each worker that is there: its weights
-        self._refused, self._refusing = 0, list[int]()  # workers that were sent damaged weights
-        self._refusals = Counter[int]()  # of each worker, since it last answered
+        self._holding = Holding(self.published)
         self._before, self._lanes = dict[str, float](), Lanes()
         self._changed = threading.Condition()  # guards everything but the fleet
         self._error: BaseException | None = None
@@ -147,18 +142,22 @@ class Distributed:
         """
         with self._changed:
             while not self._found.keys() >= set(numbers):
-                self._check()
-                while self._refusing:
-                    self._do(self._write_again(self._refusing.pop()))
-                if self._fleet.apart:
-                    self._changed.wait(LOOK)
-                else:
-                    self._listen_once()
+                self._moment()
             parts = [self._found.pop(number) for number in numbers]
         if own is not None:
             self.published.release(own)
         counts = sum((part.counts for part in parts), RolloutCounts())
         return Rollout([episode for part in parts for episode in part.episodes], counts)
+
+    def _moment(self) -> None:
+        """Wait a moment for what workers say, and do what only the thread that learns can do."""
+        self._check()
+        while self._holding.refusing:
+            self._do(self._write_again(self._holding.refusing.pop()))
+        if self._fleet.apart:
+            self._changed.wait(LOOK)
+        else:
+            self._listen_once()
 
     def close(self) -> None:
         """End the workers, and remove the weights that were written for them."""
@@ -175,7 +174,7 @@ class Distributed:
             now = self._fleet.now()
             busy, ready = self._scheduler.busy(now), self._scheduler.ready
             own = self._lanes.since(self._scheduler.lanes(now), now)
-            total = {**asdict(self._scheduler.counts), "refused_weights": self._refused}
+            total = {**asdict(self._scheduler.counts), "refused_weights": self._holding.refused}
             total |= {"busy": busy, "clock": now}
             since = {name: value - self._before.get(name, 0.0) for name, value in total.items()}
             first, self._before = not self._before, total
@@ -222,7 +221,7 @@ class Distributed:
         """Do what the scheduler says."""
         for command in commands:
             if isinstance(command, Start):
-                self._held[command.worker] = {}
+                self._holding.begin(command.worker)
                 self._fleet.start(command.worker)
             elif isinstance(command, Send):
                 self._send(command)
@@ -235,19 +234,22 @@ class Distributed:
 
     def _send(self, command: Send) -> None:
         """Send units to a worker, and the weights that it does not hold."""
-        task = {number: self._open[number] for number in command.units}
-        held, files = self._held[command.worker], dict[str, Path]()
-        for unit in task.values():
-            new = [one for one in unit.weights if held.get(one.player) != one]
-            files |= {one.digest: Path(one.file) for one in new}
-            held = held_after(held, unit.weights)
-        self._held[command.worker] = held
+        task = {number: self._sending(number) for number in command.units}
+        files = self._holding.sent(command.worker, task.values())
         self._fleet.send(command.worker, task_bytes(task), files)
+
+    def _sending(self, number: int) -> Unit:
+        """Return a unit as it is sent now."""
+        return self._open[number]
+
+    def _losing(self, units: Sequence[int]) -> None:
+        """Take note of the units that a worker is lost with; here they are played again, and that
+        is all."""
 
     def _hear(self, heard: Heard, now: float) -> Sequence[Command]:
         """Take a message of a worker; return what follows."""
         worker, message = heard
-        if worker not in self._held:
+        if worker not in self._holding:
             return []  # it was ended when this was on its way
         if message is None:
             log.warning("Worker %d is gone; what it played is played again.", worker)
@@ -261,13 +263,13 @@ class Distributed:
                     check_same(head["ready"])
                 return self._scheduler.joined(worker, now)
             if "refused" in head:
-                self._refusing.append(worker)  # weights may change now: see ``_wait``
+                self._holding.refusing.append(worker)  # weights may change now: see ``_wait``
                 return []
             answer = answer_of(message, self._open)
         except UnreadableError as error:
             log.warning("Worker %d is ended: %s", worker, error)
             return self._lost(worker, now)
-        self._refusals.pop(worker, None)
+        self._holding.answered(worker)
         self._found.update(answer.rollouts)
         for number in answer.rollouts:
             self._open.pop(number)
@@ -275,8 +277,8 @@ class Distributed:
 
     def _lost(self, worker: int, now: float) -> Sequence[Command]:
         """End a worker, or what is left of it; return what follows."""
-        del self._held[worker]
-        self._refusing = [one for one in self._refusing if one != worker]
+        self._losing(self._scheduler.playing(worker))
+        self._holding.end(worker)
         self._fleet.end(worker)
         return self._scheduler.lost(worker, now)
 
@@ -286,15 +288,7 @@ class Distributed:
         Raises:
             RunError: it has refused them again and again.
         """
-        self._refusals[worker] += 1
-        if self._refusals[worker] > REFUSALS:
-            raise RunError(
-                f"A worker has refused the weights in {self.published.folder} "
-                f"{self._refusals[worker]} times: what it reads is not what was written. Choose a "
-                "run folder on another disk, which all workers can read."
-            )
-        units = [self._open[unit] for unit in self._scheduler.playing(worker) if unit in self._open]
-        named = {(one.player, one.version) for unit in units for one in unit.weights}
-        self._refused += self.published.again(tuple(sorted(named)))
-        self._held[worker] = {}
+        playing = self._scheduler.playing(worker)
+        units = [self._sending(unit) for unit in playing if unit in self._open]
+        self._holding.write_again(worker, units)
         return self._scheduler.returned(worker, self._fleet.now())

@@ -9,6 +9,7 @@ from sparring.engine.units import Unit
 from sparring.errors import RolloutError
 
 HERE = "scale.workers=0 scale.fleet=here"  # where errors show: in the training process
+HERE_IN_ORDER = f"scale.order=pinned {HERE}"  # for a run in fresh order
 
 
 def given_up(why: str, unit: Unit | None, run: Path, steps: int) -> RolloutError:
@@ -36,6 +37,8 @@ def given_up(why: str, unit: Unit | None, run: Path, steps: int) -> RolloutError
 
 def _alone(unit: Unit, run: Path, steps: int) -> str:
     """Return what plays a unit in one process."""
+    if unit.fresh:
+        return HERE_IN_ORDER
     if unit.progress is None:  # of the warm-up, or played on after a turn: no step's own
         return HERE
     step = round(unit.progress * steps) + 1

@@ -12,6 +12,7 @@ from sparring.config import RunConfig
 from sparring.engine.base import Batch, Begun
 from sparring.engine.distributed import Distributed
 from sparring.engine.exact_columns import ExactColumns
+from sparring.engine.fresh import FreshWorkers
 from sparring.engine.judging import Judging
 from sparring.engine.players import Players
 from sparring.engine.policy import Policy
@@ -69,6 +70,16 @@ class LocalEngine(Players):
         """Let weights go that were pinned."""
         if self.elsewhere is not None:
             self.elsewhere.published.release(pinned)
+
+    @property
+    def fresh(self) -> FreshWorkers | None:
+        """The workers of a run in fresh order; None where there are none."""
+        return self.elsewhere if isinstance(self.elsewhere, FreshWorkers) else None
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """The number of updates that the weights of each policy that is trained have seen."""
+        return {name: self.policies[name].model.version for name in self.learners}
 
     def timing(self) -> dict[str, float]:
         """Return figures of the time since they were last asked for; see ``Distributed.timing``."""
@@ -175,7 +186,7 @@ class LocalEngine(Players):
         """
         metas = {name: own.save(folder, earlier) for name, own in self.policies.items()}
         meta = {"policies": metas} if self.config.policies else metas[MAIN]
-        if self.config.scale.lag and self.elsewhere is not None:
+        if self.config.scale.lag and self.elsewhere is not None and self.fresh is None:
             meta = {**meta, "open": self.elsewhere.published.save(folder)}
         write_synced(folder / "engine.json", json.dumps(meta).encode())
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -52,6 +53,7 @@ class Players:
         for own in self.policies.values():
             check_context(own.context, games, own.renderer)
         self.agents: dict[str, Agent] = {}
+        self.between: Callable[[], None] | None = None  # called while plays go on; see ``rollout``
 
     @property
     def learners(self) -> tuple[str, ...]:
@@ -147,6 +149,10 @@ class Players:
         specs = self.seated(specs)
         players = {str(player): player for spec in specs for player in spec.players}
         agents = {name: self._one(players[name]) for name in sorted(players)}
+        for agent in agents.values():
+            sampler: Any = getattr(agent, "sampler", None)
+            if hasattr(sampler, "between"):
+                sampler.between = self.between
         section, clock = self.config.rollout, Clock()
         found = rollout(
             specs,
@@ -155,6 +161,7 @@ class Players:
             retries=section.retries,
             judges=judging.judges(clock) if judging else None,
             candidates=judging.candidates if judging else None,
+            between=self.between,
         )
         return Rollout(found.episodes, replace(found.counts, judging=clock.seconds))
 
@@ -178,6 +185,12 @@ class Players:
             for asked, player in zip(spec.trained, seats, strict=True)
         )
         return replace(spec, seats=seats, trained=trained)
+
+    def renew(self) -> None:
+        """Give the samplers of the players of now the weights that their policies have."""
+        for name in list(self.agents):
+            if ref(name).kind in OWN:
+                self._one(ref(name))
 
     def trained_in(self, policy: str, episodes: Sequence[Episode]) -> Sequence[Episode]:
         """Return the plays in which seats of a policy are trained, and those seats alone."""

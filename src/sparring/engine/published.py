@@ -60,10 +60,17 @@ class Published:
 
     def every(self) -> Pinned:
         """Pin the weights of now of every policy, and of every snapshot of one."""
-        kinds = refs(("learner", "policy"))
-        own = [who.of(name) for name in self._players.policies for who in kinds]
         past = [one for member in self._players.members for one in self._players.parts(member)]
-        return self.pin([*own, *past])
+        return self.pin([*self._own(), *past])
+
+    def newest(self) -> Pinned:
+        """Pin the weights of now of every policy."""
+        return self.pin(self._own())
+
+    def _own(self) -> list[PlayerRef]:
+        """Return the players that speak with weights of now."""
+        kinds = refs(("learner", "policy"))
+        return [who.of(name) for name in self._players.policies for who in kinds]
 
     def keep(self, keys: Pinned) -> Pinned:
         """Pin files that are there.

@@ -23,6 +23,8 @@ EVERY = 100  # one play in so many is scored, and the first of a step
 def scored(players: Players, episodes: Sequence[Episode]) -> tuple[Scored, ...]:
     """Return the differences in the plays that are to be scored, each play by itself.
 
+    A play that went on over a change of weights is left out: those that began it are gone.
+
     Args:
         players: who hold the weights that played.
         episodes: plays of a step.
@@ -38,9 +40,22 @@ def scored(players: Players, episodes: Sequence[Episode]) -> tuple[Scored, ...]:
             micro_tokens=own.config.learner.micro_tokens,
         )
         for episode in players.trained_in(name, asked):
+            if not _is_of(episode, own.model.version):
+                continue
             data = pack([episode])
             if len(data.turn_of):
                 difference = np.abs(reader.logprobs(data) - data.logprobs)
                 total, largest = float(difference.sum()), float(difference.max())
                 found.append(Scored(name, len(difference), total, largest))
     return tuple(found)
+
+
+def _is_of(episode: Episode, version: int) -> bool:
+    """Return whether all that trained seats have sampled is of weights of this version."""
+    return all(
+        segment.weights_version == version
+        for turn in episode.turns
+        if episode.trained[turn.seat]
+        for segment in turn.segments
+        if segment.kind == "sampled" and segment.ids
+    )

@@ -7,7 +7,7 @@ code: reading one from a stranger gives values or an error.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -15,15 +15,16 @@ import pyarrow as pa
 
 from sparring import errors
 from sparring.engine.scored import Scored
+from sparring.engine.silent import episode_of, record_of
 from sparring.environments.openspiel.base import Game
 from sparring.environments.spec import spec_of
 from sparring.errors import RolloutError, SparringError
-from sparring.refs import PlayerRef, ref
+from sparring.refs import ref
 from sparring.rollout.play import Rollout, RolloutCounts
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.store import from_stream, to_stream
 from sparring.system.files import parse_json
-from sparring.types import EnvironmentSpec, Episode
+from sparring.types import Episode
 
 
 class Weights(NamedTuple):
@@ -45,6 +46,7 @@ class Unit(NamedTuple):
     weights: tuple[Weights, ...]
     progress: float | None  # share of the run that is done; None: nobody judges
     place: int = 0  # its number among those of its step; it is not sent
+    fresh: bool = False  # it is played with the weights that are newest when it is; it is not sent
 
 
 Task = Mapping[int, Unit]  # what a worker is asked: units by their numbers
@@ -131,9 +133,32 @@ def task_of(data: bytes, games: dict[str, Game]) -> Task:
     }
 
 
+NEWS = b'{"news"'
+
+
+def news_bytes(weights: Iterable[Weights]) -> bytes:
+    """Return newer weights as they are told of to workers that play."""
+    return json.dumps({"news": list(weights)}).encode()
+
+
+def is_news(data: bytes) -> bool:
+    """Return whether a message tells of newer weights; if not it is a task."""
+    return data.startswith(NEWS)
+
+
+def news_of(data: bytes) -> tuple[Weights, ...]:
+    """Return what ``news_bytes`` was given."""
+    return tuple(Weights(*one) for one in parse_json(data)["news"])
+
+
 def numbers_of(data: bytes) -> tuple[int, ...]:
     """Return the numbers of the units of a task."""
     return tuple(unit[0] for unit in parse_json(data)["units"])
+
+
+def weights_of(data: bytes) -> Iterator[Weights]:
+    """Yield the weights that a task names, each unit's by itself."""
+    return (Weights(*one) for unit in parse_json(data)["units"] for one in unit[2])
 
 
 def known_games(games: Sequence[Game]) -> dict[str, Game]:
@@ -153,7 +178,7 @@ def answer_bytes(answer: Answer) -> bytes:
                 "dropped": sorted(found.counts.dropped_groups),
                 "judging": found.counts.judging,
                 "scored": found.counts.scored,
-                "silent": [_silent(one) for one in found.episodes if not one.turns],
+                "silent": [record_of(one) for one in found.episodes if not one.turns],
             }
             for number, found in answer.rollouts.items()
         ]
@@ -215,7 +240,7 @@ def _rollout(
     unit: Mapping[str, Any], spoken: Mapping[int, Episode], specs: Sequence[EpisodeSpec]
 ) -> Rollout:
     """Return the rollout of a unit."""
-    own = {**spoken, **{one.episode_id: one for one in map(_of_silent, unit["silent"])}}
+    own = {**spoken, **{one.episode_id: one for one in map(episode_of, unit["silent"])}}
     counts = RolloutCounts(
         int(unit["retried"]),
         frozenset(map(int, unit["dropped"])),
@@ -236,41 +261,6 @@ def _fitting(own: Mapping[int, Episode], spec: EpisodeSpec) -> Episode:
     if found is None or (found.group_id, found.seed) != (spec.group_id, spec.deal.key):
         raise ValueError(f"the play {spec.episode_id} is missing or another one")
     return found
-
-
-def _silent(episode: Episode) -> dict[str, Any]:
-    """Return an episode in which nobody was asked anything: the store has a row per turn."""
-    return {
-        "episode_id": episode.episode_id,
-        "group_id": episode.group_id,
-        "game": episode.game,
-        "seed": episode.seed,
-        "roles": episode.roles,
-        "players": [player.to_json() for player in episode.players],
-        "trained": episode.trained,
-        "returns": episode.returns,
-        "forfeited_by": episode.forfeited_by,
-        "cut": episode.cut,
-        "environment": None if episode.environment is None else asdict(episode.environment),
-    }
-
-
-def _of_silent(record: Mapping[str, Any]) -> Episode:
-    """Return the episode of a record."""
-    players = tuple(PlayerRef.from_json(player) for player in record["players"])
-    environment = record["environment"]
-    return Episode(
-        **{
-            **record,
-            "roles": tuple(record["roles"]),
-            "players": players,
-            "agents": tuple(map(str, players)),
-            "trained": tuple(record["trained"]),
-            "returns": tuple(record["returns"]),
-            "environment": None if environment is None else EnvironmentSpec(**environment),
-            "turns": (),
-        }
-    )
 
 
 def error_of(said: object) -> SparringError:

@@ -18,6 +18,7 @@ from typing import Any
 import safetensors.torch
 
 from sparring.config import resolve
+from sparring.config.scale import FRESH
 from sparring.engine.judging import Judging, rewards_of
 from sparring.engine.machine import fingerprint
 from sparring.engine.players import Players
@@ -28,7 +29,9 @@ from sparring.engine.units import (
     Weights,
     answer_bytes,
     held_after,
+    is_news,
     known_games,
+    news_of,
     task_of,
 )
 from sparring.errors import RolloutError, SparringError
@@ -64,17 +67,25 @@ class Worker:
         self._rewards = rewards_of(self.config) if self.config.rollout.candidates.count > 1 else ()
         self._held: dict[str, Weights] = {}  # by player
 
-    def answer(self, data: bytes, files: Mapping[str, bytes]) -> bytes:
+    def answer(
+        self,
+        data: bytes,
+        files: Mapping[str, bytes],
+        between: Callable[[], None] | None = None,
+    ) -> bytes:
         """Return the answer to a task, or what is wrong with its weights.
 
         Args:
             data: the task.
             files: contents of files that it names, by their SHA-256; others are read.
+            between: called where no reply is awaited, and between two tokens where the sampler can
+                be held there; it may ``renew`` the weights.
 
         Raises:
             SparringError: as playing here would.
         """
         task, rollouts = task_of(data, self._known), dict[int, Rollout]()
+        self.players.between = between
         try:
             for _, alike in itertools.groupby(task.items(), lambda one: one[1][1:]):
                 rollouts.update(self._played(dict(alike), files))
@@ -104,6 +115,32 @@ class Worker:
                 who, tensors = ref(one.player), _tensors(one, files.get(one.digest))
                 self.players.policies[who.name or MAIN].take(who, tensors, one.version)
             self._held[one.player] = one
+
+    def renew(self, data: bytes, files: Mapping[str, bytes]) -> None:
+        """Take newer weights of policies, also while their players are at play.
+
+        What cannot be read is left: the next task names what it is played with.
+
+        Args:
+            data: as ``news_bytes`` gives it.
+            files: contents of files that it names, by their SHA-256; others are read.
+        """
+        newer = [one for one in news_of(data) if self._is_newer(one)]
+        past = [one for one in self._held.values() if ref(one.player).step is not None]
+        if not newer:
+            return
+        before = self._held
+        try:
+            self.take([*past, *newer], files)
+        except RefusedError as refusal:  # there may be newer ones already, and this file be gone
+            log.info("A worker plays on with older weights: %s.", refusal)
+            self._held = {**before, **self._held}
+        self.players.renew()
+
+    def _is_newer(self, one: Weights) -> bool:
+        """Return whether weights are newer than those that are held of the player, if any are."""
+        held = self._held.get(one.player)
+        return held is not None and one.version > held.version
 
     def _played(
         self, units: Mapping[int, Unit], files: Mapping[str, bytes]
@@ -160,7 +197,11 @@ def _tensors(one: Weights, content: bytes | None) -> Any:
     return load(one.file) if content is None else safetensors.torch.load(content)
 
 
-def serve(hear: Callable[[], Message], say: Callable[[bytes], None]) -> None:
+def serve(
+    hear: Callable[[], Message],
+    say: Callable[[bytes], None],
+    waits: Callable[[], bool] = bool,
+) -> None:
     """Be a worker, until whoever asks is gone.
 
     The first message that comes holds the configuration; the first that goes says that the worker
@@ -169,13 +210,28 @@ def serve(hear: Callable[[], Message], say: Callable[[bytes], None]) -> None:
     Args:
         hear: returns the next message, or raises EOFError.
         say: sends one.
+        waits: whether there is a next one already. While a task is played in fresh order that is
+            news of weights: nobody is sent a task who has not answered the one before.
     """
+
+    def news() -> None:
+        last = None
+        while waits():
+            last = hear()
+        if last is not None:
+            worker.renew(*last)
+
     try:
         worker = Worker(json.loads(hear()[0]))
         say(ready())
+        fresh = worker.config.scale.order == FRESH
         with Watch(worker.config.call_seconds):
             while True:
-                say(answered(worker, *hear()))
+                message = hear()
+                if is_news(message[0]):
+                    worker.renew(*message)
+                else:
+                    say(answered(worker, *message, news if fresh else None))
     except SparringError as error:
         say(failed(error))
     except (EOFError, OSError):
@@ -187,10 +243,15 @@ def ready() -> bytes:
     return json.dumps({"ready": fingerprint()}).encode()
 
 
-def answered(worker: Worker, data: bytes, files: Mapping[str, bytes]) -> bytes:
-    """Return a worker's answer to a message, or the error that it has met."""
+def answered(
+    worker: Worker,
+    data: bytes,
+    files: Mapping[str, bytes],
+    between: Callable[[], None] | None = None,
+) -> bytes:
+    """Return a worker's answer to a task, or the error that it has met."""
     try:
-        return worker.answer(data, files)
+        return worker.answer(data, files, between)
     except SparringError as error:
         return failed(error)
     except Exception as error:

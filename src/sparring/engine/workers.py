@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sparring.config import RunConfig
+from sparring.config.scale import FRESH
 from sparring.engine.distributed import Distributed
 from sparring.engine.fleet.base import Fleet
 from sparring.engine.fleet.here import Here
 from sparring.engine.fleet.processes import Processes
 from sparring.engine.fleet.ray import RayFleet
 from sparring.engine.fleet.simulated import Simulated
+from sparring.engine.fresh import FreshWorkers
 from sparring.engine.local import LocalEngine
 from sparring.engine.ranks import FOLDER, Ranks
 
@@ -49,7 +51,8 @@ def playing(
         return
     try:
         fleet = fleet if through is None else through(fleet)
-        engine.elsewhere = Distributed(engine, fleet, folder / WEIGHTS)
+        kind = FreshWorkers if engine.config.scale.order == FRESH else Distributed
+        engine.elsewhere = kind(engine, fleet, folder / WEIGHTS)
         yield
     finally:
         fleet.close()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import RunConfig, resolve
+from sparring.config.scale import FRESH
 from sparring.engine.judging import Judging
 from sparring.engine.local import LocalEngine
 from sparring.engine.units import cut
@@ -27,7 +28,8 @@ from sparring.run.changes import SAVED
 from sparring.run.folder import RunFolder
 from sparring.run.league import begin_league, begun_anew
 from sparring.run.methods import Methods
-from sparring.run.playing import Opened, Played, Wanted, play_step
+from sparring.run.opened import Opened
+from sparring.run.playing import Played, Wanted, play_step
 from sparring.run.state import RunState
 from sparring.run.warmup import warm_up
 
@@ -142,6 +144,12 @@ def _before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
     """
     folder = RunFolder.open(path)
     config = resolve(folder.config())
+    if config.scale.order == FRESH:
+        raise ConfigError(
+            f"{path} was played in fresh order (scale.order), in which no step has units of its "
+            "own and no unit can be played again; look at the plays that it has stored, with "
+            f"`sparring replay {path}`."
+        )
     if not 1 <= step <= config.steps:
         raise ConfigError(f"{path} has no step {step}; write a number from 1 to {config.steps}.")
     done = max(step - 1 - config.scale.lag, 0)  # steps that had been learnt from

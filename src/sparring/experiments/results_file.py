@@ -39,6 +39,7 @@ SPEED = {
     *("error", "aim", "games", "turns", "positions", "new tokens", "conversation tokens"),
     *("peak GiB of play", "peak GiB"),
     *("modelled seconds", "plays/s", "share in play", "share learning", "share in messages"),
+    *("lag, mean", "lag, most", "withheld", "load"),
     *("lost share", "memory ratio", "largest file, MiB", "all files, MiB", "written, MiB"),
 }
 UNITS = ("ms", "share", "x", "verdicts/s", "look-ups/s")  # of rows with `value` and `unit`

@@ -1,4 +1,7 @@
-"""A run without workers and the same one on workers that are harmed: their bytes compared."""
+"""A run without workers and the same one on workers that are harmed: their bytes compared.
+
+In fresh order there are no bytes to compare: the harmed run's plays are counted instead.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import RunConfig, resolve
+from sparring.engine.admission import Account
 from sparring.engine.fleet.base import Fleet
 from sparring.engine.fleet.chaos import Chaos, Harm
 from sparring.engine.local import LocalEngine
@@ -19,6 +23,7 @@ from sparring.engine.workers import playing
 from sparring.recipe import to_yaml
 from sparring.run.events import METRICS, TIMING, read_lines
 from sparring.run.folder import RunFolder
+from sparring.run.fresh import account_of
 from sparring.run.loop import train
 from sparring.system.files import file_digest
 
@@ -57,6 +62,55 @@ class Compared:
         return found[0] == found[1]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Accounted:
+    """A harmed run in fresh order: what became of its plays after each step, what was done to it,
+    what it counted, and how long it took.
+    """
+
+    accounts: tuple[Account, ...]
+    done: dict[str, int]
+    counted: dict[str, int]
+    seconds: float
+
+    @property
+    def balances(self) -> bool:
+        """Whether after every step each play that was issued is in one place."""
+        return bool(self.accounts) and all(account.balances for account in self.accounts)
+
+
+def accounted(
+    config: RunConfig,
+    folder: Path,
+    harm: Harm,
+    *,
+    fleet: str = "processes",
+    workers: int = 2,
+    seed: int = 0,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Accounted:
+    """Train in fresh order on workers that are harmed; see ``compare``.
+
+    Raises:
+        SparringError: the run cannot be had.
+    """
+    made: list[Chaos] = []
+
+    def harmed(fleet: Fleet) -> Fleet:
+        made.append(Chaos(fleet, seed, harm))
+        return made[0]
+
+    tell(f"training in fresh order on {workers} workers that are harmed")
+    ended = trained(on(config, fleet, workers), folder / "harmed", harmed)
+    lines = read_lines(folder / "harmed" / METRICS)
+    return Accounted(
+        accounts=tuple(account_of(line) for line in lines),
+        done=made[0].counts(),
+        counted=_counted(folder / "harmed"),
+        seconds=ended.seconds,
+    )
+
+
 def compare(
     config: RunConfig,
     folder: Path,
@@ -91,10 +145,16 @@ def compare(
     quiet = trained(on(config, "here", 0), folder / "quiet")
     tell(f"training on {workers} workers that are harmed")
     wild = trained(on(config, fleet, workers), folder / "harmed", harmed)
+    counted = _counted(folder / "harmed")
+    return Compared(quiet=quiet, harmed=wild, done=made[0].counts(), counted=counted)
+
+
+def _counted(path: Path) -> dict[str, int]:
+    """Return what a run has counted, over all of its steps."""
     counted = Counter[str]()
-    for line in read_lines(folder / "harmed" / TIMING):
+    for line in read_lines(path / TIMING):
         counted.update({name: int(line.get(name, 0)) for name in COUNTED})
-    return Compared(quiet=quiet, harmed=wild, done=made[0].counts(), counted=dict(counted))
+    return dict(counted)
 
 
 def on(config: RunConfig, fleet: str, workers: int) -> RunConfig:

@@ -43,6 +43,7 @@ class Setting:
         deaths: of a worker in an hour, mean.
         seed: of the deaths.
         started: whether all workers are ready at the beginning.
+        timeout: as ``scale.timeout``; where tails are heavy the usual one ends workers that play.
     """
 
     workers: int
@@ -58,6 +59,7 @@ class Setting:
     deaths: float = 0.0
     seed: int = 0
     started: bool = True
+    timeout: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,15 +133,15 @@ def simulate(setting: Setting) -> Outcome:
     Raises:
         RolloutError: the scheduler gives up.
     """
-    return _Model(setting).run()
+    return Model(setting).run()
 
 
-class _Model:
+class Model:
     """The state of a run in virtual time."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting, self.now, self._free = setting, 0.0, 0.0
-        self.scheduler = Scheduler(setting.workers, restarts=RESTARTS)
+        self.scheduler = Scheduler(setting.workers, timeout=setting.timeout, restarts=RESTARTS)
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._workers = [_Worker() for _ in range(setting.workers)]
@@ -231,12 +233,16 @@ class _Model:
         """Let a worker play, as soon as the training process comes to send it units."""
         own, setting = self._workers[command.worker], self.setting
         begin = self._message(len(command.units))
-        version = max(max(command.units) // setting.units - setting.lag, 0)
+        version = self._version_of(command)
         pull = setting.pull if version > own.version else 0.0
         own.version = max(version, own.version)
         own.since, own.units = begin + pull, command.units
         end, life = own.since + self._playing(command.units), own.life
         self._at(end, lambda: self._answer(command.worker, life))
+
+    def _version_of(self, command: Send) -> int:
+        """Return the version of the weights that units are sent with."""
+        return max(max(command.units) // self.setting.units - self.setting.lag, 0)
 
     def _playing(self, units: Sequence[int]) -> float:
         """Return the seconds of units that are played in one: never less than the longest."""
@@ -257,10 +263,14 @@ class _Model:
             return
         units, own.units = own.units, ()
         self._sums.played += self.now - own.since
-        for unit in units:
-            self._learning.left[unit // self.setting.units] -= 1
+        self._came(units)
         self._do(self.scheduler.answered(worker, units, self.now))
         self._open()
+
+    def _came(self, units: Sequence[int]) -> None:
+        """Take note of units that have come."""
+        for unit in units:
+            self._learning.left[unit // self.setting.units] -= 1
 
     def _die(self, worker: int, life: int) -> None:
         """Let a worker die, unless it has done so."""

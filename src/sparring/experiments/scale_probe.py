@@ -36,7 +36,8 @@ from sparring.experiments.scale_file import Probe
 from sparring.rollout.play import Rollout
 from sparring.run.ahead import Ahead
 from sparring.run.methods import Methods
-from sparring.run.playing import Opened, play_step
+from sparring.run.opened import Opened
+from sparring.run.playing import play_step
 from sparring.run.state import RunState
 from sparring.run.step import play_round
 from sparring.run.warmup import warm_up

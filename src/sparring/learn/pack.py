@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, takewhile
 
 import numpy as np
 
 from sparring.errors import RolloutError, quoted
 from sparring.learn.legal import LegalReplies, NextTokens
 from sparring.rollout.table import ordered_turns
-from sparring.types import Episode, FloatArray, IntArray
+from sparring.types import Episode, FloatArray, IntArray, Segment
 
 Ids = tuple[int, ...]
 
@@ -92,16 +92,15 @@ def pack(
             builder.close()
             opened, builder.episode = key, episode.episode_id
         builder.turn()
-        for segment in turn.segments:
-            if segment.kind == "sampled":
-                legal = (
-                    replies.next_tokens(turn.legal_actions, segment.ids)
-                    if replies is not None
-                    else ()
-                )
-                builder.sampled(segment.ids, segment.logprobs, segment.kept, legal, row)
-            else:
+        legal: tuple[NextTokens, ...] = ()  # for what the reply goes on to say
+        for place, segment in enumerate(turn.segments):
+            if segment.kind != "sampled":
                 builder.ids.extend(segment.ids)
+                continue
+            if replies is not None and not legal:
+                legal = replies.next_tokens(turn.legal_actions, _said(turn.segments[place:]))
+            own, legal = legal[: len(segment.ids)], legal[len(segment.ids) :]
+            builder.sampled(segment.ids, segment.logprobs, segment.kept, own, row)
         if not builder.said:
             raise RolloutError(
                 f"Turn {turn.turn_index} of seat {turn.seat} in episode {episode.episode_id} "
@@ -113,6 +112,14 @@ def pack(
     result = builder.result()
     assert len(result.ask) == rows, "one row of ask per turn"
     return result
+
+
+def _said(segments: Sequence[Segment]) -> Ids:
+    """Return the ids of a reply that begins here; one that went on over a change of weights has
+    several runs, one after the other.
+    """
+    runs = takewhile(lambda segment: segment.kind == "sampled", segments)
+    return tuple(chain.from_iterable(segment.ids for segment in runs))
 
 
 class _Builder:

@@ -14,6 +14,7 @@ from sparring.errors import PluginError
 from sparring.guard import Call
 from sparring.registry import named
 from sparring.rng import Stream
+from sparring.types import SampledRun
 
 GIVEN = {"terminal": "a person at a terminal"}  # what NEEDS may name
 
@@ -47,7 +48,8 @@ class Reply(NamedTuple):
     logprobs: tuple[float, ...] = ()
     kept: tuple[tuple[int, ...], ...] = ()
     truncated: bool = False
-    weights_version: int = 0
+    weights_version: int = 0  # of the last token
+    runs: tuple[SampledRun, ...] = ()  # of one that went on over a change of weights
 
 
 class Failed(NamedTuple):

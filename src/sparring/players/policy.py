@@ -96,9 +96,15 @@ class PolicyAgent:
         return lot, [Sender(self, version, fit) for fit in fits]
 
     def reply(self, result: SampleResult, version: int) -> Reply:
-        """Return what was sampled with weights of a version as a reply."""
-        ids, logprobs, truncated, kept = result
-        return Reply(self.renderer.parse(ids), ids, logprobs, kept, truncated, version)
+        """Return what was sampled as a reply.
+
+        Args:
+            result: ids and log-probabilities.
+            version: of the weights that the sampler had when it was asked.
+        """
+        ids, logprobs, truncated, kept, runs = result
+        last = runs[-1].version if runs else version
+        return Reply(self.renderer.parse(ids), ids, logprobs, kept, truncated, last, runs)
 
     @property
     def _longest(self) -> float:

@@ -26,6 +26,7 @@ METRIC_SOURCES = (
     "run.measures",
     "run.evaluation",
     "run.step",
+    "run.fresh",
     "run.sending",
     "engine.distributed",
     "engine.lanes",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sparring.config.scale import FRESH
 from sparring.report.page import folded, marked, paragraphs, table
 from sparring.run.changes import CHANGES, START
 from sparring.run.events import read_lines
@@ -61,6 +62,13 @@ def _conditions(config: Mapping[str, Any], begun: Sequence[Mapping[str, Any]]) -
         said.append("The code had changes that were not committed, so the commit is not all of it.")
     if len(commits) > 1:
         said.append("The run went on with other code than it began with: see the starts.")
+    scale = config.get("scale")
+    if isinstance(scale, Mapping) and scale.get("order") == FRESH:
+        said.append(
+            "Plays were learnt from in the order in which they came (scale.order: fresh), so this "
+            "run cannot be repeated: the same seed gives other figures. Pinned order repeats."
+        )
+        return said
     threads = config.get("threads")
     number = f"threads: {threads}" if threads else "threads: 0, one per core"
     said.append(

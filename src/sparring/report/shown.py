@@ -124,6 +124,8 @@ def _reply_lines(turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | 
     lines += _labelled(label, f"{turn.reply!r}{wrong}{cut}{played}{UNSENT if unsent else ''}")
     tokens = _tokens(turn, credit, decode)
     lines += _labelled("tokens", tokens) if tokens else []
+    runs = _runs(turn)
+    lines += _labelled("weights", runs) if runs else []
     rewards = ", ".join(f"{name} {value:+.4g}" for name, value in turn.rewards.items())
     lines += _labelled("rewards", rewards or "none")
     lines += _labelled("score", f"{turn.score:+.4g}") if turn.score is not None else []
@@ -160,6 +162,16 @@ def _tokens(turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None)
             f"{text} p={math.exp(logprob):.3g}{'' if entropy is None else f' H={entropy:.2f}'}"
         )
     return "  ".join(shown)
+
+
+def _runs(turn: Turn) -> str:
+    """Return the versions of the weights that a reply went on over; empty where it has one."""
+    runs = [part for part in turn.segments if part.kind == "sampled"]
+    if len({part.weights_version for part in runs}) < 2:
+        return ""
+    first, *others = ((len(part.ids), part.weights_version) for part in runs)
+    said = [f"of {version} updates for the next {count}" for count, version in others]
+    return ", ".join([f"of {first[1]} updates for the first {first[0]} tokens", *said])
 
 
 def credit_words(row: Mapping[str, Any]) -> str:

@@ -18,6 +18,13 @@ FAULTS = {
     "duplicate_units": "answers to units that had one",
     "refused_weights": "files of weights refused",
 }
+ACCOUNT = {
+    "issued_games": "issued to workers",
+    "learned_games": "learnt from",
+    "withheld_games": "withheld, as they were too old",
+    "lost_games": "lost with a worker, a group or the training process",
+    "open_games": "open",
+}
 
 
 def learner_idle(timing: Mapping[str, Any]) -> float:
@@ -46,13 +53,29 @@ def status(timing: Mapping[str, float], metrics: Mapping[str, float]) -> str:
     if "workers" not in timing:
         return ""
     players, learner = timing["workers_idle"], learner_idle(timing)
-    lag = f"  lag {metrics['lag']:.0f}" if "lag" in metrics else ""
+    lag = f"  lag {metrics['lag']:.2g}" if "lag" in metrics else ""
     lost = sum(timing.get(name, 0.0) for name in ("lost_workers", "refused_weights"))
     return (
         f"{timing['workers']:.0f} workers{lag}  idle: players {players:.0%}, learner "
         f"{learner:.0%}  limit: {limit(players, learner)[0]}"
-        f"{f'  {lost:.0f} lost' if lost else ''}"
+        f"{f'  {lost:.0f} lost' if lost else ''}{_balance(metrics)}"
     )
+
+
+def account_of(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return what has become of the plays of a run in fresh order; empty in pinned order."""
+    found = {name: metrics.get(name) for name in ACCOUNT}
+    known = {name: float(value) for name, value in found.items() if value is not None}
+    return known if len(known) == len(ACCOUNT) else {}
+
+
+def _balance(metrics: Mapping[str, float]) -> str:
+    """Return the account of plays as the end of a status line."""
+    account = account_of(metrics)
+    if not account:
+        return ""
+    first, *parts = (f"{name.removesuffix('_games')} {n:.0f}" for name, n in account.items())
+    return f"  plays: {first} = {' + '.join(parts)}"
 
 
 def workers_sentence(told: Sequence[Mapping[str, Any]], lag: float | None) -> str:
@@ -65,7 +88,7 @@ def workers_sentence(told: Sequence[Mapping[str, Any]], lag: float | None) -> st
     latest = told[-LATEST:]
     players = median(line["workers_idle"] for line in latest)
     learner = median(learner_idle(line) for line in latest)
-    behind = "" if lag is None else f", {lag:.0f} steps ahead of the learner"
+    behind = "" if lag is None else f", {lag:.2g} steps ahead of the learner"
     return (
         f"{latest[-1]['workers']:.0f} workers played{behind}. In the last {len(latest)} steps the "
         f"players were idle for {players:.0%} of their time and the learner for {learner:.0%} of "
@@ -109,4 +132,17 @@ def workers_section(
     return (
         f"<h2>Workers</h2><p>{marked(sentence)}</p><div class='charts'>{drawn}</div>"
         f"<table><tr><th>what went wrong</th><th>times</th></tr>{rows}</table>"
+        f"{_account(metrics)}"
     )
+
+
+def _account(metrics: Sequence[Mapping[str, Any]]) -> str:
+    """Return what became of the plays of a run in fresh order, as HTML; empty in pinned order."""
+    account = account_of(metrics[-1]) if metrics else {}
+    if not account:
+        return ""
+    rows = "".join(
+        f"<tr><td>{marked(ACCOUNT[name])}</td><td>{number:.0f}</td></tr>"
+        for name, number in account.items()
+    )
+    return f"<table><tr><th>plays</th><th>number</th></tr>{rows}</table>"

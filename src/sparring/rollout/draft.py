@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from sparring.errors import GameError
 from sparring.players.base import Reply
-from sparring.types import Observation, Segment, Turn, TurnEvent, Verdict
+from sparring.types import Observation, SampledRun, Segment, Turn, TurnEvent, Verdict
 
 
 class Draft:
@@ -160,20 +161,22 @@ def said(turn: Turn) -> Reply:
     """Return a recorded reply.
 
     Raises:
-        GameError: it was sampled in several runs, which cannot be said again in one.
+        GameError: something was told between its sampled runs, which cannot be said again.
     """
-    runs = [segment for segment in turn.segments if segment.kind == "sampled"]
-    if len(runs) > 1:
+    places = [place for place, part in enumerate(turn.segments) if part.kind == "sampled"]
+    parts = turn.segments[places[0] : places[-1] + 1] if places else ()
+    if len(parts) != len(places):
         raise GameError(
-            f"Turn {turn.turn_index} of seat {turn.seat} was sampled in {len(runs)} runs; a play "
-            "is taken over up to it only."
+            f"Turn {turn.turn_index} of seat {turn.seat} was sampled in {len(places)} runs, with "
+            "other tokens between them; a play is taken over up to it only."
         )
-    sampled = runs[0] if runs else Segment(kind="sampled", ids=())
+    runs = tuple(SampledRun(len(part.ids), part.weights_version) for part in parts)
     return Reply(
         text=turn.reply,
-        ids=sampled.ids,
-        logprobs=sampled.logprobs,
-        kept=sampled.kept,
+        ids=tuple(chain.from_iterable(part.ids for part in parts)),
+        logprobs=tuple(chain.from_iterable(part.logprobs for part in parts)),
+        kept=tuple(chain.from_iterable(part.kept for part in parts)),
         truncated=turn.truncated,
         weights_version=turn.weights_version,
+        runs=runs if len(runs) > 1 else (),
     )

@@ -164,7 +164,7 @@ class EpisodeInPlay:
         """Return the replies that are to be judged among those to their prompts, as turns."""
         several = [draft for draft in self.asked if draft.others]
         turns = [
-            one.turn(self.names[one.seat], one.fine)._replace(segments=(sampled(one.reply),))
+            one.turn(self.names[one.seat], one.fine)._replace(segments=sampled(one.reply))
             for draft in several
             for one in (draft, *draft.others)
         ]

@@ -66,12 +66,24 @@ class PlayLoop:
         self._flights: list[tuple[Flight, list[Asked]]] = []
         self._last = time.monotonic()  # when a reply came
 
-    def run(self, on_finished: Callable[[int], None] | None) -> None:
-        """Play until nothing is left; what is still asked when it ends otherwise is given up."""
+    def run(
+        self,
+        on_finished: Callable[[int], None] | None,
+        between: Callable[[], None] | None = None,
+    ) -> None:
+        """Play until nothing is left; what is still asked when it ends otherwise is given up.
+
+        Args:
+            on_finished: called with the number of plays that have ended, when some have.
+            between: called where no reply is awaited, before players are asked. They may be given
+                other weights then.
+        """
         try:
             while self._waiting or self._ready or self._flights:
                 before = len(self.finished)
                 self._begin()
+                if between is not None and not self._flights:
+                    between()
                 self._ask()
                 self._go_on(self._receive())
                 if on_finished is not None and len(self.finished) > before:

@@ -90,6 +90,7 @@ def rollout(
     on_finished: Callable[[int], None] | None = None,
     judges: Mapping[str, Judge] | None = None,
     candidates: Candidates | None = None,
+    between: Callable[[], None] | None = None,
 ) -> Rollout:
     """Play all games to their ends.
 
@@ -104,6 +105,8 @@ def rollout(
             stands, those that are due at one time in one call.
         candidates: how many replies trained seats give to each prompt, and which is played; None:
             one.
+        between: called where no reply is awaited, before players are asked for their next ones;
+            they may be given other weights then.
 
     Returns:
         The episodes of all groups that could be completed, and the counts. A group with a game that
@@ -115,7 +118,7 @@ def rollout(
     """
     with paused_collector():
         loop = PlayLoop(specs, agents, in_flight, retries, judges or {}, candidates)
-        loop.run(on_finished)
+        loop.run(on_finished, between)
     dropped = loop.dropped
     kept = [
         loop.finished[index]

@@ -19,7 +19,8 @@ from sparring.league.payoffs import Payoffs
 from sparring.refs import refs
 from sparring.rollout.play import Rollout
 from sparring.run.methods import Methods
-from sparring.run.playing import Opened, Played, play_step
+from sparring.run.opened import Opened
+from sparring.run.playing import Played, play_step
 from sparring.run.state import RunState
 
 OPEN = "open"  # the owner in a run's state of the steps that are open

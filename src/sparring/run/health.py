@@ -68,6 +68,10 @@ REMEDIES = {  # first part of a metric's name -> what people usually do
         "a larger weight of the magnet (legal_magnet), a lower learner.learning_rate; the best "
         "checkpoint is an earlier one"
     ),
+    "withheld_share": (
+        "a larger scale.lag, a smaller scale.unit_games, or more workers: plays take longer than "
+        "the steps that they may be old"
+    ),
     "gradient_norm": (
         "a lower learner.learning_rate or learner.gradient_norm; if it is no number, an earlier "
         "checkpoint"

@@ -25,7 +25,6 @@ from sparring.measure.starts import Met
 from sparring.rollout.credit_store import CreditStore
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
-from sparring.run.ahead import Ahead
 from sparring.run.changes import SAVED, adopt, saved
 from sparring.run.evaluation import Evaluator
 from sparring.run.events import MetricsWriter
@@ -36,7 +35,7 @@ from sparring.run.methods import Methods
 from sparring.run.sending import Sinks
 from sparring.run.signals import GracefulStop
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import play_round, steps_of
 from sparring.run.warmup import WarmupReport, warm_up
 from sparring.schedule import parse
 from sparring.system.collector import settled_heap
@@ -109,7 +108,7 @@ def train(
     credit = CreditStore(folder.path / "credit")
     for record in (writer, store, credit):
         record.truncate_after(state.step)
-    ahead = Ahead(config, engine, methods)
+    ahead = steps_of(config, engine, methods)
     latest: dict[str, float] = writer.latest()
     monitor = HealthMonitor(config.health, config.steps, writer.lines(), config.policies)
     try:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from sparring.config import RunConfig
 from sparring.engine.base import Engine
 from sparring.engine.judging import Judging
 from sparring.errors import RolloutError
-from sparring.league.payoffs import Payoffs
-from sparring.league.starts import arms, starts, turn_limit
-from sparring.refs import PlayerRef
+from sparring.league.starts import turn_limit
 from sparring.rewards.base import apply_rewards, outcome_gap
 from sparring.rewards.components import WeightedReward
 from sparring.rollout.asking import Asking
@@ -23,52 +21,14 @@ from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
 from sparring.run.measures import group_metrics
 from sparring.run.methods import Methods
-from sparring.run.state import LEAGUE, RunState
+from sparring.run.opened import Opened, book_of, specs_of
 from sparring.schedule import parse
-from sparring.selection.curricula.base import ArmBook
 from sparring.types import Episode, TurnTable
 
 if TYPE_CHECKING:
-    from sparring.engine.published import Pinned
+    pass
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Opened:
-    """A step as its plays begin: everything that they are a function of, but for the
-    configuration.
-
-    With ``scale.lag`` it is opened while earlier steps are still to be learnt from.
-    """
-
-    step: int
-    learnt: int  # steps that had been learnt from
-    members: tuple[PlayerRef, ...] = ()
-    curriculum: Mapping[str, Any] = field(default_factory=dict)  # the state of the arm book
-    payoffs: Payoffs = field(default_factory=Payoffs)
-    pinned: Pinned | None = None  # the weights it is played with; None: those of now
-    live: str = ""  # the policy of a league that alone learns; empty: all do
-
-    @classmethod
-    def of(cls, engine: Engine, state: RunState, step: int, pinned: Pinned | None = None) -> Opened:
-        """Return a step as it is opened now.
-
-        Args:
-            engine: whose members may be met.
-            state: of the run now.
-            step: that is opened.
-            pinned: the weights that it is played with.
-        """
-        return cls(
-            step=step,
-            learnt=state.step,
-            members=engine.members,
-            curriculum=state.json("curriculum"),
-            payoffs=state.payoffs,
-            pinned=pinned,
-            live=state.json(LEAGUE).get("live", ""),
-        )
 
 
 @dataclass(kw_only=True, slots=True)
@@ -80,7 +40,7 @@ class Played:
     metrics: dict[str, float] = field(default_factory=dict)
     counts: RolloutCounts = field(default_factory=RolloutCounts)
     arm_of: dict[int, str] = field(default_factory=dict)  # of each group id
-    lag: int = 0  # steps that had been learnt from since it was opened
+    lag: float = 0  # steps that had been learnt from since it was opened; in fresh order a mean
     turns: TurnTable | None = None  # of all games; None where there were refills
     # what the curriculum is to take note of: turns, and the arm of each of their groups
     observed: list[tuple[TurnTable, dict[int, str]]] = field(default_factory=list)
@@ -104,7 +64,7 @@ def play_step(
     rollout, step = config.rollout, opened.step
     played = Played(lag=step - opened.learnt)
     progress = step / config.steps
-    book = ArmBook(arms(engine.environments, rollout.starts), opened.curriculum)
+    book = book_of(config, engine, opened)
     judging = Judging.of(
         config,
         [game for game, _ in engine.environments],
@@ -114,24 +74,8 @@ def play_step(
     )
     tables = []
     for refill in range(rollout.refills + 1):
-        specs = starts(
-            step,
-            games=engine.environments,
-            rollout=rollout,
-            matchmaker=methods.matchmaker,
-            members=opened.members,
-            root=engine.root,
-            progress=progress,
-            curriculum=methods.curriculum,
-            book=book,
-            refill=refill,
-            payoffs=opened.payoffs,
-            bots=config.bots,
-            seats=engine.seats,
-            mixtures=methods.mixtures,
-            learners=methods.learners,
-            tags=config.league.tags,
-            live=opened.live,
+        specs = specs_of(
+            config, engine, methods, opened, book=book, progress=progress, refill=refill
         )
         planned = play_planned(
             methods.plan, specs, group_size=rollout.group_size, progress=progress
@@ -177,6 +121,42 @@ def play_step(
         else tables[0][1]
     )
     return played
+
+
+def shaped(
+    config: RunConfig,
+    engine: Engine,
+    methods: Methods,
+    episodes: list[Episode],
+    *,
+    step: int,
+    withheld: frozenset[int],
+) -> Played:
+    """Return a step's plays that have come, with their rewards, and those that are trained on.
+
+    Args:
+        config: of the run.
+        engine: its models.
+        methods: its plug-ins.
+        episodes: whole groups.
+        step: its number.
+        withheld: ids of the plays that nothing learns from, whole groups too.
+    """
+    progress = step / config.steps
+    episodes, shaping = _shape(episodes, config, engine, methods.rewards, progress)
+    kept = [episode for episode in episodes if episode.episode_id not in withheld]
+    turns = turn_table(episodes)
+    own = turns if len(kept) == len(episodes) else turn_table(kept)
+    stream = engine.root.child("selection").child(step).child(0)
+    mask = methods.selection(own, stream, progress=progress)
+    alive = set(own.episode[mask].tolist())
+    if not mask.all():
+        kept = [episode for episode in kept if episode.episode_id in alive]
+    share = float(mask.mean()) if len(mask) else 1.0
+    metrics = {**shaping, **group_metrics(own), "kept_share": share}
+    return Played(
+        episodes=episodes, kept=kept, metrics=metrics, turns=turns, observed=[(turns, {})]
+    )
 
 
 def _wanting(asking: Asking[T], judging: Judging | None) -> Generator[Wanted, Rollout, T]:

@@ -16,10 +16,12 @@ from typing import Any, Protocol, Self
 
 from sparring.errors import CheckpointError
 from sparring.league.payoffs import Payoffs
+from sparring.run.fresh_record import FreshRecord
 from sparring.selection.replay.base import ReplayBuffer
 from sparring.system.files import write_synced
 
 STATE = "state.json"
+FRESH = "fresh"  # the owner of what is remembered of plays in fresh order
 LEAGUE = "league"  # the owner of what is remembered of a league's learners
 
 
@@ -41,7 +43,8 @@ class Kept(Protocol):
 
 
 FILED: Mapping[str, type[Kept]] = {
-    "replay": ReplayBuffer
+    "replay": ReplayBuffer,
+    FRESH: FreshRecord,
 }  # owners with files of their own; all others keep JSON
 
 
@@ -67,6 +70,12 @@ class RunState:
         """A copy of the replay buffer, empty at the beginning."""
         found = self.owners.get("replay")
         return ReplayBuffer(found.stored if found is not None else ())
+
+    @property
+    def fresh(self) -> FreshRecord:
+        """What is remembered of plays in fresh order, empty at the beginning."""
+        found: FreshRecord = self.owners.get(FRESH) or FreshRecord()
+        return found
 
     @property
     def payoffs(self) -> Payoffs:

@@ -27,8 +27,10 @@ Metrics:
     retried_games           games that failed and began anew
     dropped_groups          groups given up because a game failed beyond its retries
     lag                     steps that the weights which played were behind those that learn; where
-                            scale.lag is above 0. logprob_difference_max and _mean are then of one
-                            play in 100, scored again by the weights that played it
+                            scale.lag is above 0. In fresh order the mean over the trained turns
+                            that the step learns from, in updates of their policy.
+                            logprob_difference_max and _mean are with a lag of one play in 100,
+                            scored again by the weights that played it
     credit/...              figures of the advantage estimator, such as its baselines
 Where a run has several policies, what one of them learns from and how it is updated stands below
 its name, as in leader/loss, leader/advantage_std, leader/credit/...; main has no name.
@@ -52,6 +54,7 @@ from operator import is_
 import numpy as np
 
 from sparring.config import RunConfig
+from sparring.config.scale import FRESH
 from sparring.engine.base import Batch, Engine
 from sparring.engine.scored import SAME
 from sparring.engine.scored import metrics as same_numbers
@@ -60,6 +63,7 @@ from sparring.league.starts import arms
 from sparring.refs import MAIN
 from sparring.rollout.credit_store import Learned
 from sparring.run.ahead import Ahead
+from sparring.run.fresh import Fresh
 from sparring.run.measures import (
     candidate_metrics,
     environment_metrics,
@@ -93,7 +97,7 @@ def play_round(
     state: RunState,
     *,
     recorded: bool = False,
-    ahead: Ahead | None = None,
+    ahead: Ahead | Fresh | None = None,
 ) -> Round:
     """Play the games of one step and learn from them.
 
@@ -112,7 +116,7 @@ def play_round(
     step, progress = state.step, state.step / config.steps
     book = ArmBook(arms(engine.environments, config.rollout.starts), state.json("curriculum"))
     buffer = state.replay
-    ahead = ahead or Ahead(config, engine, methods)
+    ahead = ahead or steps_of(config, engine, methods)
     played = ahead.played(state)
     for turns_of, arm_of in played.observed:
         book.observe(turns_of, arm_of, step)
@@ -179,6 +183,12 @@ def play_round(
         state=after,
         learned=tuple(learned),
     )
+
+
+def steps_of(config: RunConfig, engine: Engine, methods: Methods) -> Ahead | Fresh:
+    """Return what gives the steps of a run their plays, in the order of its configuration."""
+    kind = Fresh if config.scale.order == FRESH else Ahead
+    return kind(config, engine, methods)
 
 
 def _of_plays(

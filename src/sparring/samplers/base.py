@@ -41,6 +41,8 @@ class Sampler(Protocol):
     One that may be asked in one call with others, such as one of several adapters over one base,
     has an attribute ``backend`` too, a ``Backend``; ``sparring.testing.check_backend`` tries it.
     One that does not draw with the model in this process has ``decoding``, what does, in words.
+    One whose replies can go on with newer weights has ``between``: None, or what it calls between
+    two tokens, in which weights may be published; the results then say their ``runs``.
     """
 
     @property

@@ -22,6 +22,7 @@ from sparring.rng import uniforms
 from sparring.samplers.draws import LOST, Ids, draw, results
 from sparring.samplers.prefill import Prefill, Rows
 from sparring.samplers.prefix_cache import PrefixCache
+from sparring.samplers.renewing import Renewing
 from sparring.samplers.truncation import kept_sets, truncate
 from sparring.types import SampleRequest, SampleResult, SamplingParams
 
@@ -37,7 +38,10 @@ class Asked(NamedTuple):
 
 
 def decode(
-    forward: Forward, caches: Sequence[PrefixCache], asked: Sequence[Asked]
+    forward: Forward,
+    caches: Sequence[PrefixCache],
+    asked: Sequence[Asked],
+    renewing: Renewing | None = None,
 ) -> list[SampleResult]:
     """Return one reply per request, in order; draw t of a reply is draw t of its own stream.
 
@@ -45,6 +49,7 @@ def decode(
         forward: of the models.
         caches: of each model the KV cache.
         asked: at least one request in all.
+        renewing: what may change the models' weights between two tokens; None: nothing does.
 
     Raises:
         DivergedError: the model gives no probabilities.
@@ -64,8 +69,15 @@ def decode(
         [requests[places[key]].known for key in order],
         [own for own, _ in order],
     )
-    found = Decoding(Prefill(forward, caches), ways, np.array(way), np.array(node))
-    return found.run(requests, rows)
+    found = Decoding(Prefill(forward, caches), ways, np.array(way), np.array(node)).run(
+        requests, rows, renewing
+    )
+    if renewing is None:
+        return found
+    return [
+        one._replace(runs=renewing.runs(own, len(one.ids)))
+        for own, one in zip(whose, found, strict=True)
+    ]
 
 
 class Decoding:
@@ -89,14 +101,23 @@ class Decoding:
         self._logprobs = np.zeros((count, longest))
         self._kept: list[list[Ids]] = [[] for _ in range(count)]
 
-    def run(self, requests: Sequence[SampleRequest], rows: Rows) -> list[SampleResult]:
-        """Sample until every reply has ended."""
+    def run(
+        self, requests: Sequence[SampleRequest], rows: Rows, renewing: Renewing | None = None
+    ) -> list[SampleResult]:
+        """Sample until every reply has ended.
+
+        Where weights change on the way, all that was said so far is computed anew.
+        """
         keys = np.array([request.stream for request in requests], dtype=np.uint64)
         known = [ids[:length] for ids, length, _ in zip(*rows, strict=True)]
         longest = self._tokens.shape[1]
         hidden, cache = self._prefill.contexts(rows, longest)
         alive, at, whose = np.arange(len(keys)), rows.ids, np.array(rows.whose)
         for step in range(longest):
+            if step and renewing is not None and renewing.renewed(step):
+                hidden, cache = self._prefill.contexts(
+                    Rows(at, [0] * len(at), whose.tolist()), longest - step
+                )
             logits = self._forward.logits(hidden, self._prefill.counts(whose))
             chosen, going = self._draw(logits, alive, keys, step)
             if not going.all():

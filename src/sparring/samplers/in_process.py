@@ -12,7 +12,7 @@ Legend: R requests, B rows (distinct contexts), V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -26,6 +26,7 @@ from sparring.samplers.draws import Ids, totals
 from sparring.samplers.of_model import OfModel
 from sparring.samplers.prefill import Prefill, Rows
 from sparring.samplers.prefix_cache import PrefixCache, Stock
+from sparring.samplers.renewing import Renewing
 from sparring.samplers.truncation import truncate
 from sparring.types import SampleRequest, SampleResult, SamplingParams
 
@@ -33,7 +34,12 @@ SCORED_AT_ONCE = 1024  # contexts per forward pass when scoring; bounds memory
 
 
 class InProcessSampler(OfModel):
-    """Samples replies from a language model; see ``base.Sampler``."""
+    """Samples replies from a language model; see ``base.Sampler``.
+
+    Attributes:
+        between: called between two tokens; weights may be changed in it, and replies go on with
+            what they are then. None: a reply is of the weights that it began with.
+    """
 
     def __init__(self, model: LanguageModel, *, cache_bytes: int) -> None:
         super().__init__(model)
@@ -41,6 +47,7 @@ class InProcessSampler(OfModel):
         self.backend = None if self.member is None else _shared(self.member.model.over)
         self.cache = PrefixCache(cache_bytes, self.backend.stock if self.backend else None)
         self._version = model.version
+        self.between: Callable[[], None] | None = None
 
     @property
     def invariant(self) -> bool:
@@ -96,11 +103,16 @@ class InProcessSampler(OfModel):
         Raises:
             ModelError: a context and its reply do not fit into the model.
         """
-        if self.model.version != self._version:
-            self.refresh()
+        self.renewed()
         self.check_length(
             max(len(request.ids) for request in lot.requests) + lot.params.max_new_tokens
         )
+
+    def renewed(self) -> int:
+        """Drop what older weights computed; return the version of those of now."""
+        if self.model.version != self._version:
+            self.refresh()
+        return self._version
 
     @torch.inference_mode()
     def score(
@@ -137,8 +149,7 @@ class InProcessSampler(OfModel):
         self, prompts: list[Ids], replies: Sequence[Sequence[Ids]], params: SamplingParams
     ) -> list[np.ndarray]:
         """Score a chunk: each context once, then each reply's tokens on top of its context."""
-        if self.model.version != self._version:
-            self.refresh()
+        self.renewed()
         flat = [reply for group in replies for reply in group]
         parents = torch.tensor(
             [row for row, group in enumerate(replies) for _ in group], device=self.model.device
@@ -232,7 +243,22 @@ def sampled(lots: Sequence[Lot], forward: Forward | None = None) -> list[SampleR
     for one, lot in zip(asked, lots, strict=True):
         samplers[one.whose].ready(lot)
     caches = [sampler.cache for sampler in samplers]
-    return decode(forward or Alone(samplers[0].model), caches, asked)
+    renewing = _renewing(samplers)
+    return decode(forward or Alone(samplers[0].model), caches, asked, renewing)
+
+
+def _renewing(samplers: Sequence[InProcessSampler]) -> Renewing | None:
+    """Return what may change the weights of some samplers between two tokens; None: nothing."""
+    calls = list(dict.fromkeys(one.between for one in samplers if one.between is not None))
+    if not calls:
+        return None
+
+    def between() -> list[int]:
+        for call in calls:
+            call()
+        return [sampler.renewed() for sampler in samplers]
+
+    return Renewing(between, [sampler.renewed() for sampler in samplers])
 
 
 def in_process(model: LanguageModel, *, cache_bytes: int = 1 << 30) -> InProcessSampler:

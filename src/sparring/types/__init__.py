@@ -19,6 +19,7 @@ from sparring.types.plays import (
     Verdict,
 )
 from sparring.types.sampling import (
+    SampledRun,
     SampleRequest,
     SampleResult,
     SamplingParams,
@@ -44,6 +45,7 @@ __all__ = [
     "Observation",
     "SampleRequest",
     "SampleResult",
+    "SampledRun",
     "SamplingParams",
     "Segment",
     "SegmentKind",

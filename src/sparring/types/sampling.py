@@ -30,10 +30,21 @@ class SampleRequest(NamedTuple):
     known: int = 0
 
 
+class SampledRun(NamedTuple):
+    """Tokens of a reply that were drawn with weights of one version."""
+
+    length: int
+    version: int
+
+
 class SampleResult(NamedTuple):
-    """Sampled ids (the stop id included when one was sampled) and their log-probabilities."""
+    """Sampled ids (the stop id included when one was sampled) and their log-probabilities.
+
+    ``runs`` is empty where all were drawn with the weights that the sampler had when it was asked.
+    """
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     truncated: bool  # the token limit came before a stop id
     kept: tuple[tuple[int, ...], ...] = ()  # as in Segment
+    runs: tuple[SampledRun, ...] = ()  # of a reply that went on over a change of weights

@@ -8,7 +8,13 @@ from typing import Any
 
 from sparring.ops.statistics import wilson_count
 from sparring.report.league_shown import Standing, standings_of
-from sparring.report.workers_shown import FAULTS, learner_idle, workers_sentence
+from sparring.report.workers_shown import (
+    ACCOUNT,
+    FAULTS,
+    account_of,
+    learner_idle,
+    workers_sentence,
+)
 from sparring.run.state import STATE, RunState
 from sparring.view.lanes import lanes
 from sparring.view.meta_strategy import answer_said
@@ -99,7 +105,15 @@ def workers(run: Run) -> dict[str, Any]:
         "lag": [lag.get(line["step"]) for line in told],
         **lanes(run, told),
         "faults": [_fault(name, text, told) for name, text in FAULTS.items()],
+        "account": _plays(run),
     }
+
+
+def _plays(run: Run) -> list[dict[str, Any]]:
+    """Return what has become of the plays of a run in fresh order; empty in pinned order."""
+    newest = {name: run.metrics.newest(name) for name in ACCOUNT}
+    account = account_of({name: one and one[1] for name, one in newest.items()})
+    return [{"text": ACCOUNT[name], "number": number} for name, number in account.items()]
 
 
 def _has_workers(line: dict[str, Any]) -> bool:

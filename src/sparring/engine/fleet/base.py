@@ -50,6 +50,14 @@ class Fleet(Protocol):
         """
         ...
 
+    def tell(self, message: bytes) -> None:
+        """Tell all workers that are there of newer weights, as files that they can read.
+
+        One that plays takes them on its way, if the fleet can reach it there. Where it cannot this
+        does nothing: new weights come with the next task.
+        """
+        ...
+
     def poll(self, seconds: float) -> list[Heard]:
         """Return what has come, waiting so long for the first; empty if nothing has."""
         ...

@@ -129,6 +129,10 @@ class Chaos:
                 self._doom(worker, own)
         self._fleet.send(worker, message, files)
 
+    def tell(self, message: bytes) -> None:
+        """Tell workers of newer weights; see ``Fleet``."""
+        self._fleet.tell(message)
+
     def poll(self, seconds: float) -> list[Heard]:
         """Return what has come and is not held back any more; see ``Fleet``."""
         end = self.now() + seconds

@@ -43,6 +43,9 @@ class Here:
         """Keep a message until ``poll``; see ``Fleet``."""
         self._wanted.append((worker, message))
 
+    def tell(self, message: bytes) -> None:
+        """Do nothing: nobody plays while it is told; see ``Fleet``."""
+
     def poll(self, seconds: float) -> list[Heard]:
         """Return what has come, or play what was sent; see ``Fleet``.
 

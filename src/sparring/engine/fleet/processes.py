@@ -98,6 +98,17 @@ class Processes:
         if child is not None:
             child.send(message, files if self._carry else {})
 
+    def tell(self, message: bytes) -> None:
+        """Tell workers of newer weights; see ``Fleet``. Nothing where weights go over the pipes:
+        what a worker is slow to take would pile up.
+        """
+        if self._carry:
+            return
+        with self._held:
+            children = list(self._children.values())
+        for child in children:
+            child.send(message, {})
+
     def poll(self, seconds: float) -> list[Heard]:
         """Return what has come, waiting so long for the first; see ``Fleet``."""
         found: list[Heard] = []
@@ -163,7 +174,7 @@ def main(hear: int, say: int) -> None:
         digests, message = json.loads(pipe.recv_bytes()), pipe.recv_bytes()
         return message, {digest: pipe.recv_bytes() for digest in digests}
 
-    serve(heard, Connection(say, readable=False).send_bytes)
+    serve(heard, Connection(say, readable=False).send_bytes, pipe.poll)
 
 
 def end_with_parent() -> None:

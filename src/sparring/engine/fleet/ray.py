@@ -171,6 +171,9 @@ class RayFleet:
             if worker in self._turns:
                 self._ask("send", worker, self._turns[worker], files, message)
 
+    def tell(self, message: bytes) -> None:
+        """Do nothing: an actor that plays hears nobody; see ``Fleet``."""
+
     def end(self, worker: int) -> None:
         """End a worker at once; see ``Fleet``."""
         with self._held:

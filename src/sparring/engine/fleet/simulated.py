@@ -2,6 +2,9 @@
 
 One worker in this process answers for all of them, so that hours of bad luck take seconds, and the
 same seed is the same bad luck.
+
+Where workers are told of newer weights while they play, a task is played when its answer is due:
+what had been told by then is known. Its sampler is asked at times that lie between.
 """
 
 from __future__ import annotations
@@ -9,17 +12,33 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sparring.engine.fleet.base import Heard
 from sparring.engine.fleet.weather import STORM, Weather, lognormal, rubbish
-from sparring.engine.units import numbers_of
+from sparring.engine.units import Weights, news_of, numbers_of, weights_of
 from sparring.engine.worker import Worker, answered, ready
 from sparring.rng import Stream
 
 FATE, WHEN, TIME, AGAIN, LATE, IDLE, LATER = range(7)  # counters of the draws for a message
+
+
+@dataclass(slots=True)
+class _Task:
+    """A task that is played when its answer is due."""
+
+    message: bytes
+    begin: float
+    seconds: float
+    spoilt: Stream | None  # draws the rubbish that is given in place of the answer, if it is
+    answer: bytes | None = None
+
+    def time(self, call: int) -> float:
+        """Return when a call of the sampler is made; the first is made when play begins."""
+        return self.begin + self.seconds * call / (call + 1)
 
 
 class _Event(NamedTuple):
@@ -29,7 +48,7 @@ class _Event(NamedTuple):
     order: int
     worker: int
     life: int  # which of the worker's lives it is from
-    message: bytes | None
+    message: bytes | _Task | None
     late: bool = False  # whether it is heard although that life is over
 
 
@@ -65,6 +84,8 @@ class Simulated:
         self._draws = Counter[int]()  # streams that each worker has had
         self._playing: dict[int, tuple[int, ...]] = {}  # units of the workers that are there
         self._ended = Counter[int]()  # workers that each unit has ended
+        self._told: list[tuple[float, bytes]] = []  # news of weights, and when they came
+        self._contents: dict[str, bytes] = {}  # of the files that were told of, by their SHA-256
 
     def now(self) -> float:
         """Return the seconds that have passed in the simulation."""
@@ -78,7 +99,7 @@ class Simulated:
             self._soon(worker, lognormal(own, TIME, weather.starting, weather.sigma), ready())
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
-        """Send a worker a message; see ``Fleet``. It is answered here: files may be gone later."""
+        """Send a worker a message; see ``Fleet``. Files are read here: they may be gone later."""
         if worker not in self._lives:
             return
         own, weather, units = self._stream(worker), self.weather, numbers_of(message)
@@ -91,15 +112,23 @@ class Simulated:
             self._soon(worker, own.uniform(WHEN) * seconds, None)
         if fate in ("dies", "hangs", "lost"):
             return
-        answer, late = self._answer(message), own.uniform(LATE) < weather.late
-        if fate == "rubbish":
-            answer, late = rubbish(answer, own.child("rubbish")), False
+        spoilt = own.child("rubbish") if fate == "rubbish" else None
+        late = own.uniform(LATE) < weather.late and spoilt is None
+        task = _Task(message, self._now, seconds, spoilt)
+        if self._told:
+            self._read(weights_of(message))
+        answer = task if self._told else self._answer(task)
         self._soon(worker, seconds, answer, late)
         after = seconds + lognormal(own, LATER, weather.mean, weather.sigma)
         if own.uniform(AGAIN) < weather.twice:
             self._soon(worker, after, answer, late)
         if own.uniform(IDLE) < weather.dies_idle:
             self._soon(worker, after, None)
+
+    def tell(self, message: bytes) -> None:
+        """Tell workers of newer weights; see ``Fleet``."""
+        self._read(news_of(message))
+        self._told.append((self._now, message))
 
     def poll(self, seconds: float) -> list[Heard]:
         """Let time pass until something is heard, at most so long; see ``Fleet``."""
@@ -114,7 +143,8 @@ class Simulated:
                 continue
             if event.message is None:
                 self.end(event.worker)
-            return [Heard(event.worker, event.message)]
+            said = event.message
+            return [Heard(event.worker, self._answer(said) if isinstance(said, _Task) else said)]
         self._now = end
         return []
 
@@ -133,7 +163,9 @@ class Simulated:
         self._draws[worker] += 1
         return self._root.child(worker).child(self._draws[worker])
 
-    def _soon(self, worker: int, seconds: float, message: bytes | None, late: bool = False) -> None:
+    def _soon(
+        self, worker: int, seconds: float, message: bytes | _Task | None, late: bool = False
+    ) -> None:
         """Let something be heard of a worker in so many seconds."""
         time, life = self._now + seconds, self._lives[worker]
         heapq.heappush(self._events, _Event(time, next(self._order), worker, life, message, late))
@@ -151,13 +183,41 @@ class Simulated:
                 return fate
         return ""
 
-    def _answer(self, message: bytes) -> bytes:
-        """Return what a worker answers."""
-        found = None if self._memo is None else self._memo.get(message)
+    def _read(self, weights: Iterable[Weights]) -> None:
+        """Read the files of weights that were not read before."""
+        for one in weights:
+            if one.digest not in self._contents:
+                self._contents[one.digest] = Path(one.file).read_bytes()
+
+    def _answer(self, task: _Task) -> bytes:
+        """Return what a worker answers: the same each time."""
+        if task.answer is None:
+            task.answer = self._played(task)
+            if task.spoilt is not None:
+                task.answer = rubbish(task.answer, task.spoilt)
+        return task.answer
+
+    def _played(self, task: _Task) -> bytes:
+        """Return the answer to a task, or what was answered to it in another run."""
+        memo = None if self._told else self._memo
+        found = None if memo is None else memo.get(task.message)
         if found is None:
             if self._worker is None:  # with the threads of this process, as it shares them
                 self._worker = Worker(self._config, threads=self._config["threads"])
-            found = answered(self._worker, message, {})
-            if self._memo is not None:
-                self._memo[message] = found
+            hears = self._hearing(task, self._worker) if self._told else None
+            found = answered(self._worker, task.message, self._contents, hears)
+            if memo is not None:
+                memo[task.message] = found
         return found
+
+    def _hearing(self, task: _Task, worker: Worker) -> Callable[[], None]:
+        """Return what lets the worker hear, between two calls of its sampler, what was told."""
+        calls = itertools.count()
+
+        def hears() -> None:
+            now = task.time(next(calls))
+            told = [message for time, message in self._told if task.begin <= time <= now]
+            if told:
+                worker.renew(told[-1], self._contents)
+
+        return hears

@@ -47,6 +47,24 @@ function faults(rows) {
   );
 }
 
+function account(rows) {
+  const line = ({ text, number: plays }) =>
+    el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, word(text)),
+      el("td", { class: "number" }, number(plays)),
+    );
+  return rows.length
+    ? el(
+        "section",
+        {},
+        el("h2", {}, "What became of the plays"),
+        el("table", {}, el("tbody", {}, rows.map(line))),
+      )
+    : "";
+}
+
 /** Open the view. */
 export function open(root, { get, setKeys }) {
   const choice = runChoice(get);
@@ -98,7 +116,7 @@ export function open(root, { get, setKeys }) {
     body.replaceChildren(el("p", {}, word(said ?? "")), el("p", { class: "dim" }, steps), lanes);
     if (answer.workers) {
       drawAll(answer);
-      under.replaceChildren(faults(answer.faults ?? []));
+      under.replaceChildren(account(answer.account ?? []), faults(answer.faults ?? []));
     } else {
       held.shown.forEach((handle) => handle.close());
       held.shown = [];

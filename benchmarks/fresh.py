@@ -1,0 +1,104 @@
+"""What fresh order gains over pinned order where some plays take ten times as long as others.
+
+    python benchmarks/fresh.py
+
+Units of one play are held back by a lognormal law with sigma 1.2, as if plays took that long
+elsewhere; a unit is held back as long in every cell. It waits most of the time: quarter of an hour
+on a quiet machine. `--steps` and `--workers` make it smaller. "load" is the machine's load average
+of the last five minutes, at the end of a run: other work takes time from learner and messages.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from published import record, row_faults, settings
+from scale import Ready, configured
+
+from sparring.engine.fleet.chaos import TIME, Chaos, Harm
+from sparring.engine.fleet.weather import lognormal
+from sparring.experiments.scale_chaos import on, trained
+from sparring.experiments.scale_fresh import simulate_fresh
+from sparring.experiments.scale_model import Setting, simulate
+from sparring.rng import Stream
+from sparring.run.events import METRICS, TIMING, read_lines
+
+LAW = {"mean": 0.8, "sigma": 1.2}  # seconds that the answer to a play is held back
+GAMES = 32  # of a step
+CELLS = [*(("pinned", lag) for lag in (0, 1, 2, 4)), *(("fresh", lag) for lag in (1, 2, 4))]
+
+
+def cell(order, lag, given):
+    """Train; return the seconds from the first step on, the mean seconds of the learner, and the
+    lines of metrics.jsonl."""
+    changes = [
+        *("threads=1", "warmup.updates=0", f"steps={given.steps}", "evaluation.exact=false"),
+        *(f"rollout.games_per_step={GAMES}", "scale.unit_games=1", "checkpoint.every=1000"),
+        *("store.every=0", "scale.fleet=processes", f"scale.workers={given.workers}"),
+        *(f"scale.lag={lag}", f"scale.order={order}"),
+    ]
+    config = on(configured("kuhn-tiny", changes), "processes", given.workers)
+    clock = []
+
+    def through(fleet):
+        return Chaos(Ready(fleet, given.workers, clock), 0, Harm(**LAW))
+
+    with tempfile.TemporaryDirectory() as folder:
+        trained(config, Path(folder) / "run", through)
+        timing = read_lines(Path(folder) / "run" / TIMING)
+        learner = statistics.mean(line["seconds/round"] - line["seconds/play"] for line in timing)
+        return clock[-1] - clock[0], learner, read_lines(Path(folder) / "run" / METRICS)
+
+
+def unit_seconds(unit):
+    """Return how long the answer to a unit is held back: what `Chaos` draws with seed 0."""
+    own = Stream.from_seed(0).child("chaos").child("unit").child(unit)
+    return lognormal(own, TIME, LAW["mean"], LAW["sigma"])
+
+
+def modelled(order, lag, learner, given):
+    """Return the seconds that the event model says."""
+    asked = Setting(
+        workers=given.workers,
+        lag=lag,
+        steps=given.steps,
+        units=GAMES,
+        unit=unit_seconds,
+        learner=learner,
+        pull=0.0,
+        timeout=1e5,
+    )
+    return simulate_fresh(asked).outcome.seconds if order == "fresh" else simulate(asked).seconds
+
+
+def main(given):
+    """Return a row for each order and lag."""
+    rows, first = [], None
+    for order, lag in CELLS:
+        seconds, learner, lines = cell(order, lag, given)
+        first = first or seconds
+        own = [line.get("lag", 0.0) for line in lines]
+        row = {"order": order, "lag": str(lag), "seconds": seconds, "ratio": first / seconds}
+        row["modelled seconds"] = modelled(order, lag, learner, given)
+        row["lag, mean"] = statistics.mean(own)
+        row["lag, most"] = max(line.get("lag_max", line.get("lag", 0.0)) for line in lines)
+        row["withheld"] = lines[-1].get("withheld_games", 0.0)
+        row["load"] = os.getloadavg()[1]
+        if wrong := row_faults(row):  # now, and not when a quarter of an hour is over
+            sys.exit(" ".join(wrong))
+        rows.append(row)
+        print(rows[-1], file=sys.stderr, flush=True)
+    return rows
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--workers", type=int, default=8)
+    given = settings(parser)
+    record("scale-fresh", main(given), given)

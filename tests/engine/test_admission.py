@@ -1,0 +1,168 @@
+"""Plays in fresh order are admitted up to a bound, and every one that was issued is in one place, whatever happens."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.engine.admission import Account, Admission
+
+GAMES, SIZE = 8, 2  # plays of a step, and of a group
+
+
+class World:
+    """Plays in random weather, with a list of what became of each, kept apart from the counts."""
+
+    def __init__(self, lag, steps):
+        self.lag, self.steps, self.learnt, self.taken = lag, steps, 0, 0
+        self.admission = Admission(games=GAMES, lag=lag, steps=steps)
+        self.fates = []  # of every play ever issued: [name]
+        self.open = {}  # unit -> group -> fates of its plays
+        self.came = {}  # group -> fates
+        self.units = self.groups = 0
+
+    def issue(self, wanted):
+        """Issue a unit of so many groups, as far as there is room."""
+        count = min(wanted, self.admission.room // SIZE)
+        if not count:
+            return
+        groups = range(self.groups, self.groups + count)
+        self.groups += count
+        self.open[self.units] = {group: self._begun() for group in groups}
+        self.admission.issue(self.units, dict.fromkeys(groups, SIZE))
+        self.units += 1
+
+    def _begun(self):
+        fates = [["open"] for _ in range(SIZE)]
+        self.fates += fates
+        return fates
+
+    def lose(self, unit):
+        """Lose a unit, which may have been answered before: then nothing is lost."""
+        if unit in self.open:
+            for group, fates in self.open[unit].items():
+                for fate in fates:
+                    fate[0] = "lost"
+                self.open[unit][group] = self._begun()
+        self.admission.again(unit)
+
+    def answer(self, unit, failed):
+        """Answer a unit, or answer it again; ``failed``: whether its first group has failed."""
+        groups = dict(self.open.get(unit, {}))
+        if failed and groups:
+            for fate in groups.pop(min(groups)):
+                fate[0] = "lost"
+        self.open.pop(unit, None)
+        self.came |= groups
+        self.admission.answer(unit, dict.fromkeys(groups, SIZE))
+
+    def learn(self, old):
+        """Learn from the first plays that came; of groups, every ``old``-th is withheld."""
+        while self.taken < GAMES:
+            if not self.came:
+                return  # the step goes on when more come
+            group = next(iter(self.came))
+            assert self.admission.came[0] == group  # first come, first served
+            is_old = bool(old) and group % old == 0
+            for fate in self.came.pop(group):
+                fate[0] = "withheld" if is_old else "learned"
+            self.admission.take(group, old=is_old)
+            self.taken += 0 if is_old else SIZE
+        self.learnt, self.taken = self.learnt + 1, 0
+        self.admission.begin(self.learnt)
+
+    def kill(self, checkpoint):
+        """Go on from what a checkpoint held, with what was issued since."""
+        account, came, fates = checkpoint
+        issued = self.admission.account.issued
+        for fate in self.fates:
+            fate[0] = "lost"
+        for fate, name in zip(self.fates, fates, strict=False):
+            fate[0] = "lost" if name == "open" else name
+        before = [fate for fate in self.fates if fate[0] != "lost"]
+        self.admission = Admission(games=GAMES, lag=self.lag, steps=self.steps, account=account.gone(issued))
+        self.admission.begin(self.learnt)
+        self.open, self.came, self.taken = {}, {}, 0
+        for group, numbers in came.items():
+            self.came[group] = [self.fates[number] for number in numbers]
+            for number in numbers:
+                self.fates[number][0] = "open"
+        self.admission.kept(dict.fromkeys(came, SIZE))
+        assert len(before) == account.learned + account.withheld
+
+    def checkpoint(self):
+        numbers = {id(fate): number for number, fate in enumerate(self.fates)}
+        came = {group: [numbers[id(fate)] for fate in fates] for group, fates in self.came.items()}
+        return self.admission.account, came, [fate[0] for fate in self.fates]
+
+    def check(self):
+        account, counted = self.admission.account, Counter(fate[0] for fate in self.fates)
+        assert account == Account(issued=len(self.fates), **{name: counted[name] for name in ("learned", "withheld", "lost", "open")})
+        assert account.balances
+        assert account.open + self.taken <= (self.lag + 1) * GAMES
+        if self.learnt < self.steps and self.admission.there + self.taken < GAMES:  # nobody waits for what never comes
+            assert self.admission.playing or self.admission.room
+
+
+EVENTS = st.one_of(
+    st.tuples(st.just("issue"), st.integers(1, 5)),
+    st.tuples(st.just("lose"), st.integers(0, 30)),
+    st.tuples(st.just("answer"), st.integers(0, 30), st.booleans()),
+    st.tuples(st.just("learn"), st.integers(0, 3)),
+    st.tuples(st.just("checkpoint")),
+    st.tuples(st.just("kill")),
+)
+
+
+@given(lag=st.integers(0, 3), events=st.lists(EVENTS, max_size=80))
+@settings(max_examples=400, deadline=None)
+def test_every_play_that_was_issued_is_in_one_place(lag, events):
+    world = World(lag, steps=6)
+    saved = world.checkpoint()
+    for name, *given_ in events:
+        if name == "checkpoint":
+            saved = world.checkpoint()
+        elif name == "kill":
+            world.kill(saved)
+        elif name != "learn" or world.learnt < world.steps:
+            getattr(world, name)(*given_)
+        world.check()
+
+
+def room(admission, learnt):
+    admission.begin(learnt)
+    return admission.room
+
+
+def test_no_more_is_issued_than_the_lag_allows_and_the_run_has_left():
+    admission = Admission(games=8, lag=2, steps=4)
+    assert [room(admission, learnt) for learnt in range(5)] == [24, 24, 16, 8, 0]
+    admission.begin(0)
+    admission.issue(0, {0: 4, 1: 4, 2: 4})
+    assert admission.room == 12
+    admission.answer(0, {0: 4, 2: 4})  # group 1 has failed, and gives its place back
+    assert (admission.room, admission.account.lost) == (16, 4)
+    admission.take(0, old=True)  # as one that is too old does
+    assert admission.room == 20
+    admission.take(2, old=False)  # and not one that is learnt from, before that is done
+    assert admission.room == 20
+    assert room(admission, 1) == 24
+
+
+def test_a_group_that_comes_in_part_is_lost_as_a_whole():
+    admission = Admission(games=8, lag=1, steps=4)
+    admission.issue(0, {7: 4, 8: 4})
+    admission.answer(0, {7: 3, 8: 4, 99: 4})
+    assert admission.came == (8,)
+    assert admission.account == Account(issued=8, lost=4, open=4)
+
+
+def test_an_account_is_read_again_as_it_was_written():
+    account = Account(issued=9, learned=3, withheld=1, lost=1, open=4)
+    assert Account.of({"issued": 9, "learned": 3, "withheld": 1, "lost": 1, "open": 4}) == account
+    assert account.balances and not Account(issued=1).balances
+    assert account.gone() == Account(issued=9, learned=3, withheld=1, lost=5)
+    assert account.gone(12) == Account(issued=12, learned=3, withheld=1, lost=8)
+    with pytest.raises(TypeError):
+        Account.of({"issud": 9})

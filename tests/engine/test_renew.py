@@ -1,0 +1,164 @@
+"""Newer weights reach plays that go on: what was said before stands, and every sampled run names its weights."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from sparring.config import resolve
+from sparring.engine import sameness
+from sparring.engine.local import LocalEngine
+from sparring.engine.published import Published
+from sparring.engine.units import Unit, answer_of, news_bytes, task_bytes
+from sparring.engine.worker import Worker, serve
+from sparring.league.starts import starts
+from sparring.learn.pack import pack
+from sparring.learn.reader import Reader
+
+CONFIG = {
+    "name": "renewed",
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "rollout": {"games_per_step": 16},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "matchmaker": {"name": "mirror"},
+    "scale": {"fleet": "simulated", "workers": 1, "lag": 2, "order": "fresh"},
+}
+TOLERANCE = 1e-4
+
+
+@pytest.fixture
+def room(tmp_path):
+    """Return a configuration, an engine, two versions of its weights as files, and a task that names the older."""
+    config = resolve(CONFIG)
+    engine = LocalEngine(config)
+    published = Published(engine, tmp_path / "weights")
+    older = published.files(published.newest())
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in engine.model.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    engine.model.version += 1
+    newer = published.files(published.newest())
+    specs = starts(0, games=engine.environments, rollout=config.rollout, matchmaker=config.matchmaker.bind("league.matchmakers"), members=(), root=engine.root, progress=0.0)
+    unit = Unit(tuple(specs), older, 0.0)
+    return config.model_dump(mode="json"), engine, older, newer, unit
+
+
+def runs_of(episodes):
+    """Return the sampled runs in order, as (moment, place in the reply, version, tokens)."""
+    found = []
+    for episode in episodes:
+        for turn in episode.turns:
+            own = [part for part in turn.segments if part.kind == "sampled"]
+            found += [(turn.moment, place, part.weights_version, len(part.ids)) for place, part in enumerate(own)]
+            assert turn.weights_version == own[-1].weights_version
+    return found
+
+
+def versions(episodes):
+    return {version for _, _, version, _ in runs_of(episodes)}
+
+
+def differences(engine, episodes, version):
+    """Return |learner - recorded| log-probabilities of the tokens of runs of a version, by the engine's weights."""
+    own = engine.policies["main"]
+    reader = Reader(own.model, temperature=own.params.temperature, micro_tokens=own.config.learner.micro_tokens)
+    found = []
+    for episode in episodes:
+        data = pack([episode])
+        turns = sorted(episode.turns, key=lambda turn: (turn.seat, turn.turn_index))  # as in the turn table
+        parts = [part for turn in turns for part in turn.segments if part.kind == "sampled"]
+        wanted = np.array([part.weights_version == version for part in parts for _ in part.ids])
+        found += np.abs(reader.logprobs(data) - data.logprobs)[wanted].tolist()
+    return np.array(found)
+
+
+@pytest.mark.parametrize("call", [1, 2, 3, 4])
+def test_a_play_goes_on_with_newer_weights_between_turns_and_between_the_tokens_of_a_reply(room, call):
+    config, engine, older, newer, unit = room
+    worker, calls = Worker(config), []
+
+    def between():
+        calls.append(len(calls))
+        if len(calls) == call:
+            worker.renew(news_bytes(newer), {})
+
+    answer = worker.answer(task_bytes({0: unit}), {}, between)
+    episodes = answer_of(answer, {0: unit}).rollouts[0].episodes
+    old, new = older[0].version, newer[0].version
+    for episode in episodes:
+        said = [version for _, _, version, _ in sorted(runs_of([episode]))]
+        assert said == sorted(said)
+    begun = {version for moment, place, version, _ in runs_of(episodes) if (moment, place) == (0, 0)}
+    assert begun == ({new} if call == 1 else {old})
+    assert versions(episodes) == ({new} if call == 1 else {old, new})
+    assert any(place for _, place, _, _ in runs_of(episodes)) == (call in (2, 4))  # a reply has two tokens
+    assert differences(engine, episodes, new).max() < TOLERANCE  # the engine holds the newer ones
+    assert call == 1 or differences(engine, episodes, old).max() > 0.01
+
+
+@pytest.mark.parametrize(("call", "some"), [(1, True), (2, False)])
+def test_plays_that_went_on_over_an_update_are_not_scored_by_the_newer_weights(room, monkeypatch, call, some):
+    """A reply that began with older weights ends with the newer: its turn names these, its first token is not theirs."""
+    config, _, _, newer, unit = room
+    monkeypatch.setattr(sameness, "EVERY", 1)
+    worker, calls = Worker(config), []
+
+    def between():
+        calls.append(len(calls))
+        if len(calls) == call:
+            worker.renew(news_bytes(newer), {})
+
+    episodes = answer_of(worker.answer(task_bytes({0: unit}), {}, between), {0: unit}).rollouts[0].episodes
+    if call == 2:  # no play has a turn that names older weights
+        episodes = [episode for episode in episodes if {turn.weights_version for turn in episode.turns} == {newer[0].version}]
+        assert episodes
+    found = sameness.scored(worker.players, episodes)
+    assert bool(found) == some and all(one.largest < TOLERANCE for one in found)
+
+
+def test_weights_that_are_not_newer_or_cannot_be_read_leave_the_play_as_it_is(room):
+    config, _, older, newer, unit = room
+    worker = Worker(config)
+    worker.renew(news_bytes(newer), {})  # of players that nobody has asked it for yet
+    alone = worker.answer(task_bytes({0: unit}), {})
+    gone = [one._replace(file=one.file + ".gone", version=9) for one in newer]
+    for news in (older, gone):
+        assert worker.answer(task_bytes({0: unit}), {}, lambda news=news: worker.renew(news_bytes(news), {})) == alone
+    worker.renew(news_bytes(newer), {})
+    assert worker.answer(task_bytes({0: unit}), {}) == alone  # a task says what it is begun with
+
+
+def test_a_worker_hears_news_while_it_plays_and_between_tasks_and_answers_tasks_alone(room):
+    config, _, older, newer, unit = room
+    task, news = (task_bytes({0: unit}), {}), (news_bytes(newer), {})
+    messages = [(json.dumps(config).encode(), {}), task, news, news, task]
+    said = []
+
+    def hear():
+        if not messages:
+            raise EOFError
+        return messages.pop(0)
+
+    serve(hear, said.append, lambda: bool(messages) and messages[0] is news)
+    assert json.loads(said[0]).keys() == {"ready"} and len(said) == 3
+    first, second = (answer_of(one, {0: unit}).rollouts[0].episodes for one in said[1:])
+    assert versions(first) == {newer[0].version}  # heard before the first call
+    assert versions(second) == {older[0].version}
+
+
+def test_in_pinned_order_a_worker_that_plays_hears_nothing(room):
+    config, _, older, newer, unit = room
+    config = {**config, "scale": {**config["scale"], "order": "pinned"}}
+    task, news = (task_bytes({0: unit}), {}), (news_bytes(newer), {})
+    messages, said = [(json.dumps(config).encode(), {}), task, news], []
+
+    def hear():
+        if not messages:
+            raise EOFError
+        return messages.pop(0)
+
+    serve(hear, said.append, lambda: bool(messages))
+    assert versions(answer_of(said[1], {0: unit}).rollouts[0].episodes) == {older[0].version}

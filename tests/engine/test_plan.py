@@ -49,6 +49,6 @@ def test_a_large_model_needs_a_gpu_and_the_plan_says_which():
 
 def test_longer_replies_have_more_logits():
     configs = [resolve(apply_overrides(load_recipe("kuhn-tiny"), [f"rollout.max_new_tokens={number}"])) for number in (2, 64)]
-    short, long = (plan._activations(config, plan.tiny_size(config)[1], 4) for config in configs)
+    short, long = (plan.activations(config, plan.tiny_size(config)[1], 4) for config in configs)
     assert short < long
-    assert plan._activations(configs[0], None, 4) is None
+    assert plan.activations(configs[0], None, 4) is None

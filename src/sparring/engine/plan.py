@@ -36,9 +36,7 @@ LORA_SHARE = 0.01  # of a model's parameters, for adapters of rank 16 on every l
 
 
 def describe(config: RunConfig) -> dict[str, Any]:
-    """Return the plan of a run: what is played, with which methods, how much of it, and what it
-    takes.
-    """
+    """Return the plan of a run: what is played, with which methods, and what it takes."""
     steps, rollout = config.steps, config.rollout
     return {
         "recipe": config.name,
@@ -96,9 +94,7 @@ def _settings(bound: Bound) -> dict[str, Any]:
 
 
 def sampled_tokens(config: RunConfig) -> int:
-    """Return the most tokens a step can sample: every game as long as its rules allow, every reply
-    to its limit.
-    """
+    """Return the most tokens a step can sample: each game and each reply as long as may be."""
     games = [configured_game(section) for section in config.environments]
     weights = [
         game.weight / sum(other.weight for other in config.environments)
@@ -150,23 +146,18 @@ def _together(
 
 def _sized(config: RunConfig, frozen: bool) -> tuple[dict[str, Any], dict[str, int] | None]:
     """Return a model's name and size, and the bytes of its parts of memory; None if not known."""
-    chosen = config.model
+    chosen, dtype = config.model, DTYPES[config.model.dtype]
     plan: dict[str, Any] = {"name": chosen.name, **({"frozen": True} if frozen else {})}
-    shape: Shape | None
+    parameters, shape, source = size_in(config)
     if chosen.name == TINY:
-        parameters, shape = tiny_size(config)
-        plan.update(
-            {"hidden_size": chosen.hidden_size, "layers": chosen.layers, "parameters": parameters}
-        )
-        dtype, source = DTYPES["float32"], ""
+        plan.update({"hidden_size": chosen.hidden_size, "layers": chosen.layers})
     else:
-        dtype = DTYPES[chosen.dtype]
         plan.update({"dtype": chosen.dtype, "adapters": chosen.lora is not None})
-        found, shape, source = known_size(chosen.name)
-        if found is None:
-            return {**plan, "needs": f"unknown: the model is not on this machine ({source})"}, None
-        parameters = found
-        plan.update({"parameters": parameters, "parameters_from": source})
+    if parameters is None:
+        return {**plan, "needs": f"unknown: the model is not on this machine ({source})"}, None
+    plan["parameters"] = parameters
+    if chosen.name != TINY:
+        plan["parameters_from"] = source
     kept = _settings(config.sampler.bind("samplers")).get("cache_bytes", 0)
     if (
         chosen.name == TINY and shape is not None
@@ -176,7 +167,11 @@ def _sized(config: RunConfig, frozen: bool) -> tuple[dict[str, Any], dict[str, i
         "weights": parameters * dtype.itemsize,
         "training": 0 if frozen else memory_to_train(config, parameters),
         "keys_and_values_kept": kept,
-        "activations_and_logits": 0 if frozen else _activations(config, shape, dtype.itemsize),
+        "activations_and_logits": (
+            0
+            if frozen or config.learner.shards  # learners are other processes then
+            else activations(config, shape, dtype.itemsize)
+        ),
         "program": PROGRAM,
     }
     return plan, {name: value for name, value in parts.items() if value is not None}
@@ -225,6 +220,13 @@ def _gpu(needed: int, weights: int) -> str:
     return f"A GPU is needed to finish in reasonable time: {large}."
 
 
+def size_in(config: RunConfig) -> tuple[int | None, Shape | None, str]:
+    """Return a model's parameters and shape, if they are known, and where from."""
+    if config.model.name == TINY:
+        return *tiny_size(config), "the configuration"
+    return known_size(config.model.name)
+
+
 def tiny_size(config: RunConfig) -> tuple[int, Shape]:
     """Return the number of parameters and the shape of the tiny model, without making it."""
     chosen = config.model
@@ -263,7 +265,7 @@ def _tiny_cache(config: RunConfig, shape: Shape) -> int:
     )
 
 
-def _activations(config: RunConfig, shape: Shape | None, size: int) -> int | None:
+def activations(config: RunConfig, shape: Shape | None, size: int) -> int | None:
     """Return about what a forward and backward pass keeps.
 
     None where the model's shape is not known.
@@ -285,9 +287,14 @@ def _activations(config: RunConfig, shape: Shape | None, size: int) -> int | Non
 
 def memory_to_train(config: RunConfig, parameters: int) -> int:
     """Return the bytes that training a model of so many parameters takes besides its weights,
-    activations left out.
+    activations left out, in the training process.
     """
     chosen, copies = config.model, planned_copies(config)
     if chosen.lora is not None:
         return training_bytes(trained=round(parameters * LORA_SHARE), copies=copies)
-    return training_bytes(trained=parameters, copies=copies, size=DTYPES[chosen.dtype].itemsize)
+    return training_bytes(
+        trained=parameters,
+        copies=copies,
+        size=DTYPES[chosen.dtype].itemsize,
+        learns=not config.learner.shards,
+    )

@@ -36,14 +36,23 @@ def count_parameters(config: Any) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def training_bytes(*, trained: int, copies: int, size: int = 4) -> int:
+LEARNS = 3  # gradient and AdamW's two moments of a trained parameter
+
+
+def training_bytes(*, trained: int, copies: int, size: int = 4, learns: bool = True) -> int:
     """Return the bytes that training takes besides the weights, activations left out.
 
     Per trained parameter of ``size`` bytes: its gradient, AdamW's two moments, and one for each
     copy that is kept of the trained parameters (average, reference, snapshots); what is frozen is
     shared by all copies.
+
+    Args:
+        trained: number of trained parameters.
+        copies: that are kept of them.
+        size: bytes of each.
+        learns: whether gradients and moments are in this process.
     """
-    return trained * size * (3 + copies)
+    return trained * size * ((LEARNS if learns else 0) + copies)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

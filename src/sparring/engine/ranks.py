@@ -63,6 +63,7 @@ class Ranks:
         self._held: dict[str, int] = {}  # version of each policy's weights that all hold
         self._sums: Sums | None = None
         self._others = range(1, self.ranks)  # the numbers of the processes
+        self._environment: dict[str, str] = {}  # variables that they are given
         shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
 
     def serve(self, policies: Iterable[Policy]) -> None:
@@ -155,7 +156,8 @@ class Ranks:
             "store": str(self._folder / "store"),
             "threads": torch.get_num_threads(),
         }
-        environment = dict.fromkeys(ONE_THREAD, str(torch.get_num_threads()))
+        threads = dict.fromkeys(ONE_THREAD, str(torch.get_num_threads()))
+        environment = {**threads, **self._environment}
         for rank in self._others:
             first = json.dumps({**settings, "rank": rank}).encode()
             child = Child(rank, first, self._heard, module=self.module, environment=environment)

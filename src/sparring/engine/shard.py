@@ -7,8 +7,6 @@ Beside what other learners are sent (``rank.py``) it is asked to bring the weigh
 from __future__ import annotations
 
 import json
-import os
-import sys
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -35,7 +33,6 @@ from sparring.learn.split import (
 from sparring.learn.streamed import save_streamed
 from sparring.models.language_model import LanguageModel
 
-INTERFACE = "lo" if sys.platform == "linux" else "lo0"  # the loopback, where gloo listens
 LOST = ("gloo", "Connection", "Timed out", "TCPStore", "FileStore")  # words of its errors
 
 
@@ -49,7 +46,6 @@ class Shard(Rank):
             LostError: they have not found each other.
         """
         dist: Any = torch.distributed
-        os.environ["GLOO_SOCKET_IFNAME"] = INTERFACE
         store = dist.FileStore(str(self._store), self.ranks)
         try:
             dist.init_process_group(

@@ -15,6 +15,7 @@ import contextlib
 import itertools
 import json
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -36,6 +37,7 @@ from sparring.models.language_model import LanguageModel
 from sparring.system.files import disk_errors, link_or_copy
 from sparring.types import Credit, Episode
 
+LOOPBACK = "lo" if sys.platform == "linux" else "lo0"  # the interface on which gloo listens
 WEIGHTS, AVERAGE = "weights.safetensors", "average.safetensors"  # files that they come together in
 
 
@@ -47,6 +49,7 @@ class Shards(Ranks):
     def __init__(self, config: RunConfig, folder: Path) -> None:
         super().__init__(config, folder)
         self._others = range(self.ranks)
+        self._environment = {"GLOO_SOCKET_IFNAME": LOOPBACK}
         self._policies: dict[str, Policy] = {}
         # by policy: the version of its weights and the file of its optimiser, not yet sent
         self._states: dict[str, tuple[int, Path]] = {}

@@ -20,7 +20,7 @@ Legend: as in ``pack.py`` and ``slices.py``; C width, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -88,9 +88,11 @@ class Learner(LossReader):
         """The model to evaluate and export: the average of the weights if there is one."""
         return self.average.model if self.average is not None else self.model
 
-    def new_optimizer(self) -> torch.optim.Optimizer:
+    def new_optimizer(
+        self, kind: Callable[..., torch.optim.Optimizer] = torch.optim.AdamW
+    ) -> torch.optim.Optimizer:
         """Return an optimiser of the weights, which has seen nothing."""
-        return torch.optim.AdamW(
+        return kind(
             self.model.parameters(),
             lr=self.learning_rate(0.0),
             betas=self.config.betas,

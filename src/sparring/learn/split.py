@@ -17,6 +17,7 @@ them as it would alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +31,7 @@ from torch.distributed.fsdp import fully_shard
 from sparring.learn.learner import Learner
 from sparring.learn.pack import Pack
 from sparring.learn.slices import PADDED, chunks
+from sparring.learn.split_adamw import SplitAdamW
 from sparring.learn.tree import GradientTree, Together, leaves
 from sparring.models.architectures import architecture
 from sparring.models.language_model import LanguageModel
@@ -208,7 +210,7 @@ def split_learner(learner: Learner, mesh: Any, others: Together) -> None:
     copies = [one.model for one in learner.snapshots]
     for model in (learner.model, *copies):
         Split(model, mesh)
-    learner.optimizer = learner.new_optimizer()
+    learner.optimizer = learner.new_optimizer(partial(SplitAdamW, rank=others.rank))
     padded = PADDED if learner.model.forward.shares_prefixes else 1
     learner.tree = Passes(
         learner.model.parameters(),
@@ -227,7 +229,7 @@ def take_weights(model: LanguageModel, path: Path, rank: int, ranks: int) -> Non
 
 def take_moments(learner: Learner, path: Path, rank: int, ranks: int) -> None:
     """Take one's own part of an optimiser's state from a file of the whole one."""
-    learner.optimizer = learner.new_optimizer()
+    learner.optimizer = learner.new_optimizer(partial(SplitAdamW, rank=rank))
     own = learner.model.parameters()
     with safe_open(path, framework="pt") as file:
         names = file.keys()

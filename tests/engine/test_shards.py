@@ -123,6 +123,32 @@ def test_leaves_of_several_passes_are_within_rounding_of_one_learner(name, chat_
         assert max(float((first[key] - second[key]).abs().max()) for key in first) < 1e-6
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("critic", [False, True], ids=["policy", "critic"])
+def test_weights_of_16_bits_with_masters_have_the_bits_of_one_learner(critic, chat_folder, tmp_path, saved):
+    """And go on from a checkpoint with another number of learners; a critic's head has 32 bits beside them."""
+    model = {"name": str(chat_folder), "dtype": "bfloat16"}
+    shares = {"leaves": 2, "master_weights": True, "minibatches": 1, "learning_rate": 1e-4}
+    changes = {**CHAT, **({"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]} if critic else {})}
+    alone, two = (engine(ranks, model=model, learner=shares, **changes) for ranks in (1, 2))
+    batch, credit = batch_of(alone)
+    credit = Credit(advantages=credit.advantages, value_targets=credit.advantages if critic else None)
+    before = {name: tensor.clone() for name, tensor in alone.model.tensors().items()}
+    with learning(two, tmp_path):
+        for step in (1, 2, 3):
+            assert two.learn(batch, credit, step=step, progress=0.1) == alone.learn(batch, credit, step=step, progress=0.1)
+        assert saved(two) == saved(alone)
+        kept = moments(two, tmp_path / "kept")
+    names = [name for name in before if before[name].dtype == torch.bfloat16]
+    masters = {key: value for key, value in kept.items() if key.endswith("master")}
+    assert len(masters) == len(names) and {value.dtype for value in kept.values()} == {torch.float32}
+    again = engine(1, model=model, learner=shares, **changes)
+    again.restore(tmp_path / "kept")
+    for run in (again, alone):
+        run.learn(batch, credit, step=4, progress=0.1)
+    assert saved(again) == saved(alone)
+
+
 def run(folder, ranks, resume=False, **changes):
     """Train, and return what is left of a run: files of its last checkpoint, and its metrics."""
     learner = learner_of(ranks, **changes.pop("learner", {}))
@@ -136,12 +162,16 @@ def run(folder, ranks, resume=False, **changes):
 
 LEAGUE = {"matchmaker": {"name": "meta_strategy"}, "league": {"every": 2, "start": True, "restart": True, "plays": 8}}
 CRITIC = {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}, {"name": "kl_penalty"}]}
+POLICIES = {
+    "environments": [{**GUESSES["environments"][0], "roles": {"first": "a", "second": "b"}}],
+    "policies": {"a": {}, "b": {"model": {"hidden_size": 24, "layers": 1}, "learner": {"leaves": 8, "average": 0.0}}, "still": {"frozen": True}},
+}
 TWO = {"league": {"learners": {"main": {}, "exploiter": {"restart": 1.0}}, "every": 2, "start": True}}
 WHOLE = {"losses": [{"name": "trajectory_dpo"}, {"name": "ppo_clip"}], "learner": {"order": "reverse_turns"}}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", [LEAGUE, CRITIC, TWO, WHOLE], ids=["league", "critic", "two", "whole"])
+@pytest.mark.parametrize("changes", [LEAGUE, CRITIC, TWO, POLICIES, WHOLE], ids=["league", "critic", "two", "policies", "whole"])
 def test_a_run_with_split_weights_leaves_the_bytes_of_one_learner(tmp_path, changes):
     assert run(tmp_path / "four", 4, **changes) == run(tmp_path / "one", 1, **changes)
 

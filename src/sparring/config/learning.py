@@ -80,6 +80,14 @@ class UpdateConfig(Strict):
         ),
     )
 
+    master_weights: bool = Field(
+        False,
+        description=(
+            "keep a copy of each weight and AdamW's moments in float32, where the weights have 16 "
+            "bits (model.dtype): updates too small for those are not lost"
+        ),
+    )
+
     @field_validator("leaves")
     @classmethod
     def _halves(cls, value: int) -> int:

@@ -20,6 +20,7 @@ from sparring.models.memory import (
     activation_bytes,
     available_bytes,
     find_device,
+    learning_bytes,
     training_bytes,
 )
 from sparring.models.pretrained import DTYPES, known_size
@@ -292,9 +293,8 @@ def memory_to_train(config: RunConfig, parameters: int) -> int:
     chosen, copies = config.model, planned_copies(config)
     if chosen.lora is not None:
         return training_bytes(trained=round(parameters * LORA_SHARE), copies=copies)
-    return training_bytes(
-        trained=parameters,
-        copies=copies,
-        size=DTYPES[chosen.dtype].itemsize,
-        learns=not config.learner.shards,
-    )
+    size = DTYPES[chosen.dtype].itemsize
+    each = learning_bytes(size, master=config.learner.master_weights)
+    if config.learner.shards:  # learners are other processes then
+        each = 0
+    return training_bytes(trained=parameters, copies=copies, size=size, each=each)

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from sparring.config import RunConfig
 from sparring.engine.plan import activations, size_in
 from sparring.learn.snapshots import planned
-from sparring.models.memory import GIB, PROGRAM
-from sparring.models.memory import LEARNS as KEPT
+from sparring.models.memory import GIB, PROGRAM, learning_bytes
 from sparring.models.pretrained import DTYPES
 
 HELD = ("weights", "keys_and_values_kept", "program")  # parts of memory that a worker has too
@@ -85,8 +84,9 @@ def shard(config: RunConfig) -> ShardBytes | None:
     if parameters is None:
         return None
     size, kept = DTYPES[config.model.dtype].itemsize, planned(config)
-    times = 1 + KEPT + kept["average"] + kept["reference"]
-    part = -(-parameters * size * times // config.learner.ranks)
+    each = size * (1 + kept["average"] + kept["reference"])
+    each += learning_bytes(size, master=config.learner.master_weights)
+    part = -(-parameters * each // config.learner.ranks)
     whole = parameters
     if shape is not None:  # this block and the next, and what is in no block
         outside = shape.vocabulary * shape.hidden

@@ -27,6 +27,7 @@ from sparring.learn.split import (
     split_learner,
     take_moments,
     take_weights,
+    updated,
     whole_moments,
     whole_weights,
 )
@@ -137,7 +138,7 @@ class Shard(Rank):
         """Bring the optimiser's state together."""
         found = whole_moments(own)
         state = own.optimizer.state
-        kept = [state.get(parameter, {}) for parameter in own.model.parameters()]
+        kept = [state.get(parameter, {}) for parameter in updated(own.optimizer)]
         shapes = {
             f"{index}.{key}": (value.dtype, tuple(value.shape))
             for index, fields in enumerate(kept)

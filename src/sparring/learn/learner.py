@@ -33,6 +33,7 @@ from sparring.learn.critic import num_values
 from sparring.learn.finite import descend, finite_loss
 from sparring.learn.gradients import GradientCheck
 from sparring.learn.loss_batch import LossReader
+from sparring.learn.masters import MasterAdamW
 from sparring.learn.means import Means
 from sparring.learn.order import ReverseTurns, minibatches
 from sparring.learn.pack import Pack
@@ -89,10 +90,15 @@ class Learner(LossReader):
         return self.average.model if self.average is not None else self.model
 
     def new_optimizer(
-        self, kind: Callable[..., torch.optim.Optimizer] = torch.optim.AdamW
+        self, split: Callable[..., torch.optim.Optimizer] | None = None
     ) -> torch.optim.Optimizer:
-        """Return an optimiser of the weights, which has seen nothing."""
-        return kind(
+        """Return an optimiser of the weights, which has seen nothing.
+
+        Args:
+            split: makes it where weights are split.
+        """
+        kind = MasterAdamW if self.config.master_weights else torch.optim.AdamW
+        return (split or kind)(
             self.model.parameters(),
             lr=self.learning_rate(0.0),
             betas=self.config.betas,

@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
 from sparring.learn.learner import Learner
+from sparring.learn.masters import MASTER, SplitMasterAdamW
 from sparring.learn.pack import Pack
 from sparring.learn.slices import PADDED, chunks
 from sparring.learn.split_adamw import SplitAdamW
@@ -39,11 +40,11 @@ from sparring.models.lean import LeanForward
 from sparring.types import IntArray
 
 Result = TypeVar("Result")
-MOMENTS = ("exp_avg", "exp_avg_sq")  # of the optimiser, split as its parameters are
+SPLIT = ("exp_avg", "exp_avg_sq", MASTER)  # of the optimiser, by rows as its parameters are
 
 
 class AlongTheTree:
-    """Gives each learner the sum of its rows over all learners, added in pairs.
+    """Gives each learner the sum of its rows over all learners, added in pairs in float32.
 
     Torch calls it in place of its own; see ``FSDPModule.set_custom_reduce_scatter``.
     """
@@ -64,7 +65,7 @@ class AlongTheTree:
         received, distributed = torch.empty_like(input_tensor), torch.distributed
         exchange: Any = distributed.all_to_all_single
         exchange(received, input_tensor, group=group)
-        sums = list(received.view(-1, *output_tensor.shape))
+        sums = [rows.float() for rows in received.view(-1, *output_tensor.shape)]
         while len(sums) > 1:
             sums = [left + right for left, right in zip(sums[::2], sums[1::2], strict=True)]
         output_tensor.copy_(sums[0])
@@ -210,7 +211,7 @@ def split_learner(learner: Learner, mesh: Any, others: Together) -> None:
     copies = [one.model for one in learner.snapshots]
     for model in (learner.model, *copies):
         Split(model, mesh)
-    learner.optimizer = learner.new_optimizer(partial(SplitAdamW, rank=others.rank))
+    learner.optimizer = _optimizer(learner, others.rank)
     padded = PADDED if learner.model.forward.shares_prefixes else 1
     learner.tree = Passes(
         learner.model.parameters(),
@@ -218,6 +219,12 @@ def split_learner(learner: Learner, mesh: Any, others: Together) -> None:
         others,
         (learner.micro_tokens, padded),
     )
+
+
+def _optimizer(learner: Learner, rank: int) -> torch.optim.Optimizer:
+    """Return an optimiser of one's parts of the weights."""
+    kind = SplitMasterAdamW if learner.config.master_weights else SplitAdamW
+    return learner.new_optimizer(partial(kind, rank=rank))
 
 
 def take_weights(model: LanguageModel, path: Path, rank: int, ranks: int) -> None:
@@ -229,15 +236,15 @@ def take_weights(model: LanguageModel, path: Path, rank: int, ranks: int) -> Non
 
 def take_moments(learner: Learner, path: Path, rank: int, ranks: int) -> None:
     """Take one's own part of an optimiser's state from a file of the whole one."""
-    learner.optimizer = learner.new_optimizer(partial(SplitAdamW, rank=rank))
-    own = learner.model.parameters()
+    learner.optimizer = _optimizer(learner, rank)
+    own = updated(learner.optimizer)
     with safe_open(path, framework="pt") as file:
         names = file.keys()
         for name in names:
             index, _, key = name.partition(".")
             parameter = own[int(index)]
             state = learner.optimizer.state[parameter]
-            if key not in MOMENTS:
+            if key not in SPLIT:
                 state[key] = file.get_tensor(name)
                 continue
             state[key] = torch.zeros_like(parameter, requires_grad=False)
@@ -266,10 +273,15 @@ def whole_weights(model: LanguageModel) -> dict[str, Callable[[], Tensor]]:
     return {name: part.full_tensor for name, part in parts.items()}
 
 
+def updated(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    """Return what an optimiser updates, in order: weights, or copies of them (``masters.py``)."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
 def whole_moments(learner: Learner) -> dict[str, Callable[[], Tensor]]:
     """Return what brings each part of the optimiser's state together, named as in its file."""
     found: dict[str, Callable[[], Tensor]] = {}
-    for index, parameter in enumerate(learner.model.parameters()):
+    for index, parameter in enumerate(updated(learner.optimizer)):
         for key, value in learner.optimizer.state.get(parameter, {}).items():
-            found[f"{index}.{key}"] = value.full_tensor if key in MOMENTS else value.clone
+            found[f"{index}.{key}"] = value.full_tensor if key in SPLIT else value.clone
     return found

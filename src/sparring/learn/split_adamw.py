@@ -8,9 +8,9 @@ those that are its last are computed by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -42,9 +42,9 @@ def lanes() -> int:
     return next(sizes, 1)
 
 
-def filled(x: Tensor, size: int) -> Tensor:
-    """Return a copy with zeros after it."""
-    return torch.cat([x, x.new_zeros(size - len(x))])
+def filled(x: Tensor, more: int) -> Tensor:
+    """Return a copy with so many zeros after it."""
+    return torch.cat([x, x.new_zeros(more)])
 
 
 def _step(
@@ -61,6 +61,49 @@ def _step(
     none: list[Tensor] = []
     how: Any = {"fused": True, "amsgrad": False, "maximize": False, **usual}
     adamw(weights, gradients, means, squares, none, counted, **how)
+
+
+class Rows(NamedTuple):
+    """One's own elements of a weight, in order.
+
+    They are the weight's, its gradient's and its two moments'.
+    """
+
+    four: tuple[Tensor, Tensor, Tensor, Tensor]
+    begin: int  # the place of the first in the whole weight
+    whole: int  # elements of that
+    step: Tensor  # updates that it has seen
+
+    def pieces(self) -> Iterator[tuple[tuple[Tensor, ...], int]]:
+        """Yield pieces that the kernel computes as it does in the whole weight.
+
+        With each comes how many elements are to be filled up after it.
+        """
+        count, size = len(self.four[0]), lanes() if self.four[0].dtype == torch.float32 else 1
+        middle = min(max(self.whole // size * size - self.begin, 0), count)
+        for first, last in ((0, middle), (middle, count)):
+            if first < last:
+                lacking = -(last - first) % size if last == middle else 0
+                yield tuple(one[first:last] for one in self.four), lacking
+
+
+def update(rows: Iterable[Rows], **options: Any) -> None:
+    """Update weights and moments; of the steps nothing is changed.
+
+    Args:
+        rows: of all weights.
+        options: of AdamW.
+    """
+    pieces = [(own, more, one.step) for one in rows for own, more in one.pieces()]
+    if not pieces:
+        return
+    sent = [[filled(one, more) if more else one for one in own] for own, more, _ in pieces]
+    weights, gradients, means, squares = map(list, zip(*sent, strict=True))
+    _step(weights, gradients, means, squares, [step for *_, step in pieces], **options)
+    for (own, more, _), given in zip(pieces, sent, strict=True):
+        if more:
+            for one, new in zip(own, given, strict=True):
+                one.copy_(new[: len(one)])
 
 
 class SplitAdamW(torch.optim.AdamW):
@@ -80,54 +123,23 @@ class SplitAdamW(torch.optim.AdamW):
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Update one's own rows of the weights."""
         for group in self.param_groups:
-            pieces = [
-                piece
-                for parameter in group["params"]
-                if parameter.grad is not None
-                for piece in self._pieces(parameter)
-            ]
-            if not pieces:
-                continue
-            sent = [
-                [filled(own, size) if size else own for own in four] for four, size, _ in pieces
-            ]
+            alive = [parameter for parameter in group["params"] if parameter.grad is not None]
+            names = ("lr", "weight_decay", "eps")
             beta1, beta2 = group["betas"]
-            _step(
-                *map(list, zip(*sent, strict=True)),
-                [step for _, _, step in pieces],
-                lr=group["lr"],
-                beta1=beta1,
-                beta2=beta2,
-                weight_decay=group["weight_decay"],
-                eps=group["eps"],
-            )
-            for (four, size, _), given in zip(pieces, sent, strict=True):
-                if size:
-                    for own, new in zip(four, given, strict=True):
-                        own.copy_(new[: len(own)])
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self.state[parameter]["step"] += 1
+            options = {name: group[name] for name in names} | {"beta1": beta1, "beta2": beta2}
+            update([self._rows(parameter) for parameter in alive], **options)
+            for parameter in alive:
+                self.state[parameter]["step"] += 1
 
-    def _pieces(self, parameter: Any) -> Iterator[tuple[tuple[Tensor, ...], int, Tensor]]:
-        """Yield one's own elements of a parameter, its gradient and moments, in pieces that the
-        kernel computes as it does in a whole tensor.
-
-        With each comes the size that it is to be filled up to (0: none), and the number of steps.
-        """
+    def _rows(self, parameter: Any) -> Rows:
+        """Return one's own elements of a parameter."""
         state = self.state[parameter]
         if not state:
             state["step"] = torch.zeros((), dtype=torch.float32)
             for key in ("exp_avg", "exp_avg_sq"):
                 state[key] = torch.zeros_like(parameter, requires_grad=False)
         split = (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
-        four = tuple(one.to_local().detach().view(-1) for one in split)
-        count, size = len(four[0]), lanes() if parameter.dtype == torch.float32 else 1
+        weight, gradient, mean, square = (one.to_local().detach().view(-1) for one in split)
         rows, each = parameter.shape[0], -(-parameter.shape[0] // parameter.device_mesh.size())
         begin = min(self._rank * each, rows) * (parameter.numel() // max(rows, 1))
-        middle = min(max(parameter.numel() // size * size - begin, 0), count)
-        for first, last in ((0, middle), (middle, count)):
-            if first < last:
-                some = tuple(one[first:last] for one in four)
-                lacking = -(last - first) % size if last == middle else 0
-                yield some, last - first + lacking if lacking else 0, state["step"]
+        return Rows((weight, gradient, mean, square), begin, parameter.numel(), state["step"])

@@ -39,7 +39,18 @@ def count_parameters(config: Any) -> int:
 LEARNS = 3  # gradient and AdamW's two moments of a trained parameter
 
 
-def training_bytes(*, trained: int, copies: int, size: int = 4, learns: bool = True) -> int:
+def learning_bytes(size: int, *, master: bool = False) -> int:
+    """Return the bytes of a trained parameter's gradient and moments.
+
+    Args:
+        size: bytes of the parameter.
+        master: whether AdamW is in float32 and keeps a copy of it, if it has 16 bits.
+    """
+    wide = 4  # float32
+    return (LEARNS + 1) * wide if master and size < wide else LEARNS * size
+
+
+def training_bytes(*, trained: int, copies: int, size: int = 4, each: int | None = None) -> int:
     """Return the bytes that training takes besides the weights, activations left out.
 
     Per trained parameter of ``size`` bytes: its gradient, AdamW's two moments, and one for each
@@ -50,9 +61,9 @@ def training_bytes(*, trained: int, copies: int, size: int = 4, learns: bool = T
         trained: number of trained parameters.
         copies: that are kept of them.
         size: bytes of each.
-        learns: whether gradients and moments are in this process.
+        each: bytes of the gradient and moments of one; None: ``learning_bytes``.
     """
-    return trained * size * ((LEARNS if learns else 0) + copies)
+    return trained * ((learning_bytes(size) if each is None else each) + size * copies)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

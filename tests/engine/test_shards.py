@@ -164,7 +164,7 @@ LEAGUE = {"matchmaker": {"name": "meta_strategy"}, "league": {"every": 2, "start
 CRITIC = {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}, {"name": "kl_penalty"}]}
 POLICIES = {
     "environments": [{**GUESSES["environments"][0], "roles": {"first": "a", "second": "b"}}],
-    "policies": {"a": {}, "b": {"model": {"hidden_size": 24, "layers": 1}, "learner": {"leaves": 8, "average": 0.0}}, "still": {"frozen": True}},
+    "policies": {"a": {}, "b": {"model": {"hidden_size": 24, "layers": 1}, "learner": {"leaves": 8, "average": 0.0}}},
 }
 TWO = {"league": {"learners": {"main": {}, "exploiter": {"restart": 1.0}}, "every": 2, "start": True}}
 WHOLE = {"losses": [{"name": "trajectory_dpo"}, {"name": "ppo_clip"}], "learner": {"order": "reverse_turns"}}

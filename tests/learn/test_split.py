@@ -85,6 +85,19 @@ def test_the_tree_over_learners_and_leaves_has_the_bits_of_one_learner(seed, ran
         assert of_several(gradients, ranks, patch).equal(of_one(gradients))
 
 
+@given(seed=st.integers(0, 99), ranks=POWERS)
+def test_gradients_of_16_bits_are_added_in_float32_and_rounded_once(seed, ranks):
+    given = torch.randn(ranks, 8, generator=torch.Generator().manual_seed(seed)).bfloat16()
+    found = torch.empty(8, dtype=torch.bfloat16)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.distributed, "all_to_all_single", lambda out, given, group: out.copy_(given))
+        AlongTheTree()(found, given.flatten(), None, None)
+    sums = list(given.float())
+    while len(sums) > 1:
+        sums = [left + right for left, right in zip(sums[::2], sums[1::2], strict=True)]
+    assert found.equal(sums[0].bfloat16())
+
+
 @given(rows=st.integers(1, 9), ranks=POWERS)
 def test_each_learner_takes_its_rows_of_a_file_and_together_they_have_all(rows, ranks):
     whole = torch.arange(3.0 * rows).view(rows, 3)

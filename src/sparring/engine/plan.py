@@ -23,7 +23,7 @@ from sparring.models.memory import (
     learning_bytes,
     training_bytes,
 )
-from sparring.models.pretrained import DTYPES, known_size
+from sparring.models.pretrained import known_size
 from sparring.models.words import SPECIAL
 from sparring.refs import MAIN
 from sparring.registry import Bound, asks
@@ -147,7 +147,7 @@ def _together(
 
 def _sized(config: RunConfig, frozen: bool) -> tuple[dict[str, Any], dict[str, int] | None]:
     """Return a model's name and size, and the bytes of its parts of memory; None if not known."""
-    chosen, dtype = config.model, DTYPES[config.model.dtype]
+    chosen, size = config.model, config.model.weight_bytes
     plan: dict[str, Any] = {"name": chosen.name, **({"frozen": True} if frozen else {})}
     parameters, shape, source = size_in(config)
     if chosen.name == TINY:
@@ -165,13 +165,13 @@ def _sized(config: RunConfig, frozen: bool) -> tuple[dict[str, Any], dict[str, i
     ):  # a step's conversations are short and few, far below the limit
         kept = min(kept, _tiny_cache(config, shape))
     parts = {
-        "weights": parameters * dtype.itemsize,
+        "weights": parameters * size,
         "training": 0 if frozen else memory_to_train(config, parameters),
         "keys_and_values_kept": kept,
         "activations_and_logits": (
             0
             if frozen or config.learner.shards  # learners are other processes then
-            else activations(config, shape, dtype.itemsize)
+            else activations(config, shape, size)
         ),
         "program": PROGRAM,
     }
@@ -293,8 +293,6 @@ def memory_to_train(config: RunConfig, parameters: int) -> int:
     chosen, copies = config.model, planned_copies(config)
     if chosen.lora is not None:
         return training_bytes(trained=round(parameters * LORA_SHARE), copies=copies)
-    size = DTYPES[chosen.dtype].itemsize
-    each = learning_bytes(size, master=config.learner.master_weights)
-    if config.learner.shards:  # learners are other processes then
-        each = 0
+    size, shards = chosen.weight_bytes, config.learner.shards  # if so, learners are other processes
+    each = 0 if shards else learning_bytes(size, master=config.learner.master_weights)
     return training_bytes(trained=parameters, copies=copies, size=size, each=each)

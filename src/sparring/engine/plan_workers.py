@@ -9,7 +9,6 @@ from sparring.config import RunConfig
 from sparring.engine.plan import activations, size_in
 from sparring.learn.snapshots import planned
 from sparring.models.memory import GIB, PROGRAM, learning_bytes
-from sparring.models.pretrained import DTYPES
 
 HELD = ("weights", "keys_and_values_kept", "program")  # parts of memory that a worker has too
 LEARNS = ("weights", "training", "activations_and_logits", "program")  # and a further learner
@@ -83,7 +82,7 @@ def shard(config: RunConfig) -> ShardBytes | None:
     parameters, shape, _ = size_in(config)
     if parameters is None:
         return None
-    size, kept = DTYPES[config.model.dtype].itemsize, planned(config)
+    size, kept = config.model.weight_bytes, planned(config)
     each = size * (1 + kept["average"] + kept["reference"])
     each += learning_bytes(size, master=config.learner.master_weights)
     part = -(-parameters * each // config.learner.ranks)

@@ -42,7 +42,8 @@ class Masters:
     def __init__(self, parameters: list[torch.nn.Parameter], **options: Any) -> None:
         both = [(parameter, copied(parameter)) for parameter in parameters]
         self._copies = [(own, copy) for own, copy in both if own is not copy]
-        super().__init__([copy for _, copy in both], **options)
+        optimizer: Any = super()
+        optimizer.__init__([copy for _, copy in both], **options)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients."""
@@ -76,9 +77,9 @@ def _agree(copy: Tensor, own: Tensor, kept: Tensor | None) -> None:
     copy.copy_(torch.where(kept.to(own.dtype) == own, kept, own.float()))
 
 
-class MasterAdamW(Masters, torch.optim.AdamW):
+class MasterAdamW(Masters, torch.optim.AdamW):  # type: ignore[misc]
     """AdamW over copies of weights."""
 
 
-class SplitMasterAdamW(Masters, SplitAdamW):
+class SplitMasterAdamW(Masters, SplitAdamW):  # type: ignore[misc]
     """The same where weights are split among learners."""

@@ -27,7 +27,7 @@ def lanes() -> int:
     1 where the last few of a tensor have no bits of their own.
     """
     draw = torch.Generator().manual_seed(0)
-    given = [torch.randn(3 * TRIALS, PROBE, generator=draw).split(TRIALS)]
+    given = [torch.randn(3, TRIALS, PROBE, generator=draw).unbind()]
     given.append(tuple(torch.cat([one, one.new_zeros(TRIALS, 1)], 1) for one in given[0]))
     found = []
     for weights, gradients, means in given:

@@ -26,7 +26,7 @@ from scale import digest_of
 from sparring.models.memory import GIB
 from sparring.run.events import TIMING, read_lines
 
-STEPS, LEAVES, ROUNDS = 20, 4, 3
+STEPS, LEAVES, ROUNDS = 20, 4, {"ranks": 3, "sharding": 2}
 ARMS = {
     "ranks": {ranks: [f"learner.ranks={ranks}"] for ranks in (1, 2, 4)},
     "sharding": {
@@ -39,22 +39,18 @@ ARMS = {
     },
 }
 LOOK = 0.2  # seconds between looks at the processes' memory
+MIDDLE = ["model.hidden_size=256", "model.layers=8"]
+LARGE = ["model.hidden_size=512", "model.layers=8"]  # its memory is more than the program's
+SHORT = ["rollout.games_per_step=64", "steps=5", "checkpoint.every=5"]
 MODELS = {
-    "110 thousand parameters, 1,024 plays a step": [],
-    "6.4 million, 256 plays a step": [
-        "model.hidden_size=256",
-        "model.layers=8",
-        "rollout.games_per_step=256",
-    ],
-}
-LARGE = {  # whose memory is more than that of the program
-    "25 million, 64 plays a step, 5 steps": [
-        "model.hidden_size=512",
-        "model.layers=8",
-        "rollout.games_per_step=64",
-        "steps=5",
-        "checkpoint.every=5",
-    ]
+    "ranks": {
+        "110 thousand parameters, 1,024 plays a step": [],
+        "6.4 million, 256 plays a step": [*MIDDLE, "rollout.games_per_step=256"],
+    },
+    "sharding": {
+        "6.4 million parameters, 64 plays a step": [*MIDDLE, *SHORT],
+        "25 million, 64 plays a step": [*LARGE, *SHORT],
+    },
 }
 SAME = ["threads=1", f"steps={STEPS}", f"learner.leaves={LEAVES}", "evaluation.opponents=[]"]
 ALIKE = [*SAME, "evaluation.exact=false", "store.every=0", f"checkpoint.every={STEPS}"]
@@ -105,10 +101,11 @@ def run(asked, path):
     return digest_of(path), learn, step, memory
 
 
-def measured(model, changes, arms):
+def measured(model, changes, what):
     """Return the rows of a model: one for each number of learners."""
+    arms = ARMS[what]
     found = {learners: [] for learners in arms}
-    for turn in range(ROUNDS):
+    for turn in range(ROUNDS[what]):
         for learners, own in found.items():
             with tempfile.TemporaryDirectory() as folder:
                 own.append(run([*changes, *arms[learners]], Path(folder) / "run"))
@@ -146,7 +143,9 @@ if __name__ == "__main__":
     )
     parser.add_argument("what", nargs="?", default="ranks", choices=ARMS)
     given = settings(parser, "what")
-    arms = ARMS[given.what]
-    models = MODELS | (LARGE if given.what == "sharding" else {})
-    rows = [row for model, changes in models.items() for row in measured(model, changes, arms)]
+    rows = [
+        row
+        for model, changes in MODELS[given.what].items()
+        for row in measured(model, changes, given.what)
+    ]
     record(given.what, rows, given)

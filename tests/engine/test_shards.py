@@ -83,6 +83,13 @@ def test_two_learners_with_split_weights_have_the_bits_of_one(tmp_path, saved):
             run.learn(batch, credit, step=5, progress=0.1)
         assert saved(two) == saved(alone)
         assert not two.learner.optimizer.state and alone.learner.optimizer.state
+        other = engine(1, seed=4)
+        other.learn(batch, credit, step=1, progress=0.1)
+        other.model.version = two.model.version
+        (tmp_path / "other").mkdir()
+        other.save(tmp_path / "other")
+        two.restore(tmp_path / "other")
+        assert saved(two) == saved(other), "and not what learners held at as many updates"
         if sys.platform == "linux":
             pids = [child.process.pid for child in two.ranks._children]
             assert listening([os.getpid(), *pids]) == {"0100007F"}
@@ -139,14 +146,15 @@ def test_weights_of_16_bits_with_masters_have_the_bits_of_one_learner(critic, ch
             assert two.learn(batch, credit, step=step, progress=0.1) == alone.learn(batch, credit, step=step, progress=0.1)
         assert saved(two) == saved(alone)
         kept = moments(two, tmp_path / "kept")
+        again = engine(1, model=model, learner=shares, **changes)
+        for run in (two, again):
+            run.restore(tmp_path / "kept")
+        for run in (two, again, alone):
+            run.learn(batch, credit, step=4, progress=0.1)
+        assert saved(two) == saved(again) == saved(alone)
     names = [name for name in before if before[name].dtype == torch.bfloat16]
     masters = {key: value for key, value in kept.items() if key.endswith("master")}
     assert len(masters) == len(names) and {value.dtype for value in kept.values()} == {torch.float32}
-    again = engine(1, model=model, learner=shares, **changes)
-    again.restore(tmp_path / "kept")
-    for run in (again, alone):
-        run.learn(batch, credit, step=4, progress=0.1)
-    assert saved(again) == saved(alone)
 
 
 def run(folder, ranks, resume=False, **changes):

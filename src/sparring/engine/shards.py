@@ -144,10 +144,6 @@ class Shards(Ranks):
         self._gone |= self._held
         super().close()
 
-    def forget(self) -> None:
-        """Send the learners everything anew before they next learn."""
-        self._held.clear()
-
     def _write_state(self, own: Policy, path: Path) -> None:
         """Write the state of an optimiser that no learner holds.
 

@@ -41,7 +41,7 @@ ARMS = {
 LOOK = 0.2  # seconds between looks at the processes' memory
 MIDDLE = ["model.hidden_size=256", "model.layers=8"]
 LARGE = ["model.hidden_size=512", "model.layers=8"]  # its memory is more than the program's
-SHORT = ["rollout.games_per_step=64", "steps=5", "checkpoint.every=5"]
+SHORT = ["rollout.games_per_step=64", "steps=5", "checkpoint.every=5", "warmup.updates=2"]
 MODELS = {
     "ranks": {
         "110 thousand parameters, 1,024 plays a step": [],

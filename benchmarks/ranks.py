@@ -5,76 +5,135 @@ weights and their average, the optimiser's state, and all metrics. ``seconds`` a
 update and of a whole step: medians over steps, the first left out, and over rounds. ``ratio`` is
 the median over rounds of one learner's update beside that of so many in the same round. It wants a
 quiet machine of two processors; four learners share them.
+
+    python benchmarks/ranks.py             each learner holds everything
+    python benchmarks/ranks.py sharding    beside learners whose weights are split, and one learner
+
+``memory`` is the peak of resident memory in GiB: of the training process, and of the further
+learner that takes most.
 """
 
 import argparse
 import statistics
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from published import record, settings
 from scale import digest_of
 
+from sparring.models.memory import GIB
 from sparring.run.events import TIMING, read_lines
 
-STEPS, LEAVES, ROUNDS, RANKS = 20, 4, 3, (1, 2, 4)
+STEPS, LEAVES, ROUNDS = 20, 4, {"ranks": 3, "sharding": 2}
+ARMS = {
+    "ranks": {ranks: [f"learner.ranks={ranks}"] for ranks in (1, 2, 4)},
+    "sharding": {
+        1: ["learner.ranks=1"],
+        2: ["learner.ranks=2"],
+        **{
+            f"{ranks}, split": [f"learner.ranks={ranks}", "learner.sharding=fsdp2"]
+            for ranks in (2, 4)
+        },
+    },
+}
+LOOK = 0.2  # seconds between looks at the processes' memory
+MIDDLE = ["model.hidden_size=256", "model.layers=8"]
+LARGE = ["model.hidden_size=512", "model.layers=8"]  # its memory is more than the program's
+SHORT = ["rollout.games_per_step=64", "steps=5", "checkpoint.every=5", "warmup.updates=2"]
 MODELS = {
-    "110 thousand parameters, 1,024 plays a step": [],
-    "6.4 million, 256 plays a step": [
-        "model.hidden_size=256",
-        "model.layers=8",
-        "rollout.games_per_step=256",
-    ],
+    "ranks": {
+        "110 thousand parameters, 1,024 plays a step": [],
+        "6.4 million, 256 plays a step": [*MIDDLE, "rollout.games_per_step=256"],
+    },
+    "sharding": {
+        "6.4 million parameters, 64 plays a step": [*MIDDLE, *SHORT],
+        "25 million, 64 plays a step": [*LARGE, *SHORT],
+    },
 }
 SAME = ["threads=1", f"steps={STEPS}", f"learner.leaves={LEAVES}", "evaluation.opponents=[]"]
 ALIKE = [*SAME, "evaluation.exact=false", "store.every=0", f"checkpoint.every={STEPS}"]
 
 
-def run(changes, ranks, path):
-    """Train once; return the digest, the seconds of an update and those of a step."""
-    asked = [*ALIKE, *changes, f"learner.ranks={ranks}", "--run", str(path)]
-    subprocess.run(
-        ["sparring", "train", "kuhn-tiny", *asked],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def peaks(process):
+    """Wait for a process; return the peak memory of it and of its largest child, in GiB."""
+    found = {}
+    while process.poll() is None:
+        for pid in [process.pid, *children(process.pid)]:
+            found[pid] = max(found.get(pid, 0.0), peak(pid))
+        time.sleep(LOOK)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, process.args)
+    own = found.pop(process.pid)
+    return own, max(found.values(), default=0.0)
+
+
+def children(pid):
+    """Return the children of a process, as /proc has them."""
+    found = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += map(int, path.read_text().split())
+        except OSError:  # it has ended
+            continue
+    return found
+
+
+def peak(pid):
+    """Return the peak of a process's resident memory in GiB; 0 if it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) * 1024 / GIB for line in lines if line.startswith("VmHWM"))
+
+
+def run(asked, path):
+    """Train once; return the digest, the seconds of an update and of a step, and the memory."""
+    silent = subprocess.DEVNULL
+    command = ["sparring", "train", "kuhn-tiny", *ALIKE, *asked, "--run", str(path)]
+    memory = peaks(subprocess.Popen(command, stdout=silent, stderr=silent))
     lines = read_lines(path / TIMING)[1:]
     learn, step = (
         statistics.median(line[f"seconds/{name}"] for line in lines) for name in ("update", "round")
     )
-    return digest_of(path), learn, step
+    return digest_of(path), learn, step, memory
 
 
-def measured(model, changes):
+def measured(model, changes, what):
     """Return the rows of a model: one for each number of learners."""
-    found = {ranks: [] for ranks in RANKS}
-    for turn in range(ROUNDS):
-        for ranks, own in found.items():
+    arms = ARMS[what]
+    found = {learners: [] for learners in arms}
+    for turn in range(ROUNDS[what]):
+        for learners, own in found.items():
             with tempfile.TemporaryDirectory() as folder:
-                own.append(run(changes, ranks, Path(folder) / "run"))
-                print(model, f"round {turn + 1}, {ranks} learners:", *own[-1], flush=True)
+                own.append(run([*changes, *arms[learners]], Path(folder) / "run"))
+                print(model, f"round {turn + 1}, {learners} learners:", *own[-1], flush=True)
     return rows_of(model, found)
 
 
 def rows_of(model, found):
-    """Return the rows of a model from (digest, seconds of an update, of a step) by learners."""
-    alone = [learn for _, learn, _ in found[1]]
+    """Return the rows of a model from what ``run`` gives, by learners."""
+    alone = [learn for _, learn, *_ in found[1]]
     return [
         {
             "model": model,
-            "learners": str(ranks),
-            "digest": " ".join(dict.fromkeys(digest for digest, _, _ in own)),
+            "learners": str(learners),
+            "digest": " ".join(dict.fromkeys(digest for digest, *_ in own)),
             "seconds": {
-                "update": statistics.median(learn for _, learn, _ in own),
-                "step": statistics.median(step for _, _, step in own),
+                "update": statistics.median(learn for _, learn, *_ in own),
+                "step": statistics.median(step for _, _, step, _ in own),
             },
             "ratio": statistics.median(
-                one / learn for one, (_, learn, _) in zip(alone, own, strict=True)
+                one / learn for one, (_, learn, *_) in zip(alone, own, strict=True)
             ),
+            "memory": {
+                "training process": max(memory[0] for *_, memory in own),
+                "further learner": max(memory[1] for *_, memory in own),
+            },
         }
-        for ranks, own in found.items()
+        for learners, own in found.items()
     ]
 
 
@@ -82,6 +141,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    given = settings(parser)
-    rows = [row for model, changes in MODELS.items() for row in measured(model, changes)]
-    record("ranks", rows, given)
+    parser.add_argument("what", nargs="?", default="ranks", choices=ARMS)
+    given = settings(parser, "what")
+    rows = [
+        row
+        for model, changes in MODELS[given.what].items()
+        for row in measured(model, changes, given.what)
+    ]
+    record(given.what, rows, given)

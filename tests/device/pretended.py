@@ -80,6 +80,8 @@ class Asked(TorchFunctionMode):
             return self.places.of(args[0])
         if function in IN_MEMORY and self.places.of(args[0]) == GPU:
             raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
+        if function == Tensor.grad.__set__ and args[1] is not None and self.places.of(args[0]) != self.places.of(args[1]):
+            raise RuntimeError("assigned grad has data located on a different device")
         if function in MOVES:
             return self._moved(args[0], MOVES[function])
         if function is Tensor.to:

@@ -4,6 +4,7 @@
 and gloo, which is given tensors of the CPU.
 """
 
+import itertools
 import shutil
 
 import numpy as np
@@ -50,7 +51,11 @@ KUHN = {
     "rollout": {"games_per_step": 4, "max_new_tokens": 3}, "learner": {"minibatches": 2, "micro_tokens": 1000, "average": 0.9},
 }  # fmt: skip
 POLICY = PlayerRef("policy")  # the average of the weights
-ALL = [name for name in registry.names("losses") if name != "value_loss"]
+LOSSES = [
+    {"name": name, **({} if preset is None else {"preset": preset})}
+    for name in registry.names("losses") if name != "value_loss"
+    for preset in (None, *registry.load("losses", name).presets)
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -88,9 +93,9 @@ def plays(run, step, others=()):
     matchmaker = registry.bind("league.matchmakers", "mirror")
     specs = starts(step, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
     game = run.environments[0][0]
-    for number, other in enumerate(others, len(specs)):
-        root = run.root.child("against").child(number)
-        specs.append(EpisodeSpec(game=game, episode_id=number, group_id=number, deal=root, stream=root.child("play"), seats=(LEARNER, other), trained=(True, False)))
+    for number, (other, place) in enumerate(itertools.product(others, (1, -1)), len(specs)):
+        root = run.root.child("against").child(number)  # both move first, so that they are asked at once
+        specs.append(EpisodeSpec(game=game, episode_id=number, group_id=number, deal=root, stream=root.child("play"), seats=(LEARNER, other)[::place], trained=(True, False)[::place]))
     return run.play(specs).episodes
 
 
@@ -125,6 +130,7 @@ def whole_run(run, again, folder):
     run.restart(snapshot(1))
     run.drop_member(snapshot(1))
     for own in run.policies.values():
+        own.model.check()
         sampler, ids = own._sit(LEARNER, own.model).sampler, (5, 6, 7)
         found = sampler.score([ids, ids[:2]], [[(3, 4), (3,)], [(9,)]], own.params)
         assert [scores.shape for scores in found] == [(2,), (1,)] and not sampler.invariant
@@ -133,12 +139,12 @@ def whole_run(run, again, folder):
 
 CASES = {
     "plain": {},
-    "losses": {"losses": [{"name": name} for name in ALL]},
+    "losses": {"losses": LOSSES},
     "adapters": {"model": {"lora": {"rank": 2}, "gradient_checkpointing": True}},
     "two": {"model": {"lora": {"rank": 2}}, "policies": {"a": {}, "b": {}}, "roles": {"first": "a", "second": "b"}},
     "truncated": {"rollout": {"top_p": 0.8, "top_k": 40, "temperature": 0.7}},
     "reverse": {"learner": {"order": "reverse_turns"}, "credit": {"name": "rae"}},
-    "leaves": {"learner": {"leaves": 4}},
+    "leaves": {"learner": {"leaves": 64, "reduction": "sequence_mean"}},  # some are empty
     "half": {"model": {"dtype": "bfloat16"}},
     "critic": {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]},
     "process": {"credit": {"name": "oprl"}},

@@ -39,6 +39,8 @@ def test_devices_that_do_not_go_together_are_refused(gpu):
             read()
     with pytest.raises(RuntimeError, match="generator"):
         there.normal_(generator=torch.Generator())
+    with pytest.raises(RuntimeError, match="grad has data located on a different device"):
+        there.grad = here
     with pytest.raises(RuntimeError, match="no device cuda:1"):
         torch.zeros(1, device="cuda:1")
 

@@ -40,6 +40,18 @@ def test_a_process_model_is_counted():
     assert [found.get("updates_of_process_model") for found in plans] == [None, 450, None]
 
 
+def test_master_weights_are_counted_where_weights_have_16_bits():
+    """A copy, its gradient and two moments in float32, where there were a gradient and two moments of 16 bits. The tiny model has 32."""
+    bits = ("model.name=smollm2-135m", "model.dtype=bfloat16", "model.lora=null")
+    each = {}
+    for master in ("false", "true"):
+        changes = [f"learner.master_weights={master}", "learner.average=0", "league.every=0"]
+        small, tiny = (resolve(apply_overrides(load_recipe("kuhn-tiny"), [*changes, *more])) for more in (bits, bits[1:]))
+        each[master] = plan.memory_to_train(small, 1000) - plan.planned_copies(small) * 2000, plan.memory_to_train(tiny, 1000)
+    assert [each["true"][0], each["false"][0]] == [16000, 6000]
+    assert each["true"][1] == each["false"][1] >= 12000
+
+
 def test_a_large_model_needs_a_gpu_and_the_plan_says_which():
     needs = model_of(recipe="mars/multi-game-paper")["needs"]
     assert "A GPU is needed" in needs and "one of 141 GB" in needs
@@ -49,6 +61,6 @@ def test_a_large_model_needs_a_gpu_and_the_plan_says_which():
 
 def test_longer_replies_have_more_logits():
     configs = [resolve(apply_overrides(load_recipe("kuhn-tiny"), [f"rollout.max_new_tokens={number}"])) for number in (2, 64)]
-    short, long = (plan._activations(config, plan.tiny_size(config)[1], 4) for config in configs)
+    short, long = (plan.activations(config, plan.tiny_size(config)[1], 4) for config in configs)
     assert short < long
-    assert plan._activations(configs[0], None, 4) is None
+    assert plan.activations(configs[0], None, 4) is None

@@ -12,7 +12,7 @@ from sparring.errors import ModelError
 from sparring.learn.gradients import GradientCheck
 from sparring.learn.targets import WeightedLoss
 from sparring.models import language_model
-from sparring.models.architectures import Gpt2
+from sparring.models.gpt2 import Gpt2
 from sparring.models.language_model import LanguageModel
 from sparring.registry import bind
 from sparring.run.methods import Methods

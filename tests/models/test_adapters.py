@@ -6,7 +6,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from sparring.errors import ModelError
 from sparring.models.adapters import add_adapters
-from sparring.models.architectures import AdaptedGpt2, Gpt2, architecture
+from sparring.models.architectures import architecture
+from sparring.models.gpt2 import AdaptedGpt2, Gpt2
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import prefix_tree
 from sparring.models.tiny import tiny_model

@@ -74,6 +74,7 @@ def test_memory_by_hand(chat_folder):
     assert count_parameters(config) == count
     assert check_memory("it", config, torch.float32) == 4 * count
     assert check_memory("it", config, torch.bfloat16, lambda n: training_bytes(trained=n, copies=2)) == 2 * count + 20 * count
+    assert [memory.learning_bytes(size, master=master) for size, master in ((4, False), (4, True), (2, False), (2, True))] == [12, 12, 6, 16]
     assert memory.available_bytes() > GIB // 4
 
 

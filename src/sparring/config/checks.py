@@ -191,6 +191,29 @@ def check_losses(config: RunConfig) -> None:
     )
 
 
+def check_sharding(config: RunConfig) -> None:
+    """Refuse to split what is not split: adapters, a reward model, and weights on a GPU."""
+    how = f"learner.sharding={config.learner.sharding}"
+    instead = "leave learner.sharding at none"
+    if config.learner.sharding == "none":
+        return
+    if config.model.lora is not None:
+        raise ConfigError(
+            f"{how}: of a model with adapters (model.lora) little is trained, and that is not "
+            f"split; {instead}, or write model.lora: null."
+        )
+    if "process" in registry.asks(config.credit.bind("credit")):
+        raise ConfigError(
+            f"{how}: credit {config.credit.name!r} trains a reward model beside the policy, which "
+            f"is not split; {instead}, or take another estimator."
+        )
+    if config.model.device not in ("auto", "cpu"):
+        raise ConfigError(
+            f"{how}: learners split what is in this machine's own memory, and not what is on "
+            f"model.device={config.model.device}; {instead}, or write model.device: cpu."
+        )
+
+
 def check_candidates(config: RunConfig) -> None:
     """Refuse candidates that nothing judges, and credit that compares them without any."""
     several, credit = config.rollout.candidates, config.credit.bind("credit")

@@ -80,6 +80,14 @@ class UpdateConfig(Strict):
         ),
     )
 
+    master_weights: bool = Field(
+        False,
+        description=(
+            "keep a copy of each weight and AdamW's moments in float32, where the weights have 16 "
+            "bits (model.dtype): updates too small for those are not lost"
+        ),
+    )
+
     @field_validator("leaves")
     @classmethod
     def _halves(cls, value: int) -> int:
@@ -98,6 +106,18 @@ class LearnerConfig(UpdateConfig):
             "leaves; of the run, not of a policy"
         ),
     )
+    sharding: Literal["none", "fsdp2"] = Field(
+        "none",
+        description=(
+            "fsdp2 splits weights, gradients and optimiser among the learners, on CPUs; with the "
+            "bits of none where a leaf is one forward pass; of the run, not of a policy"
+        ),
+    )
+
+    @property
+    def shards(self) -> bool:
+        """Whether what is trained is split among several learners."""
+        return self.sharding != "none" and self.ranks > 1
 
     @model_validator(mode="after")
     def _fits(self) -> LearnerConfig:

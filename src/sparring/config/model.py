@@ -52,6 +52,11 @@ class ModelConfig(Strict):
         description="longest conversation in tokens; null: 128 for the tiny model, else its limit",
     )
 
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of a weight; the tiny model's have 32 bits."""
+        return 4 if self.name == "tiny" or self.dtype == "float32" else 2
+
     @model_validator(mode="after")
     def _heads_divide(self) -> ModelConfig:
         if self.hidden_size % self.heads:

@@ -18,8 +18,25 @@ from sparring.types import Credit, Episode, FloatArray, TurnTable
 
 if TYPE_CHECKING:
     from sparring.engine.fresh import FreshWorkers
+    from sparring.engine.policy import Policy
     from sparring.engine.published import Pinned
     from sparring.learn.pack import Pack
+
+
+class Moments(Protocol):
+    """Who holds the state of optimisers that are not in this process, and learns with them."""
+
+    def save(self, policy: str, path: Path) -> None:
+        """Write the state of a policy's optimiser, as ``save_optimizer`` would."""
+        ...
+
+    def keep(self, policy: str, path: Path) -> None:
+        """Take the state of a policy's optimiser from a file that may go."""
+        ...
+
+    def imitate(self, policy: Policy, episodes: Sequence[Episode]) -> float:
+        """Take one supervised step; see ``Policy.imitate``."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,10 +27,14 @@ class Lesson(NamedTuple):
     arrays: Mapping[str, FloatArray]  # those of ``ARRAYS`` that there are
     episodes: list[Episode]
 
-    def to_bytes(self) -> bytes:
-        """Return it as it travels."""
+    def to_bytes(self, what: str = "learn") -> bytes:
+        """Return it as it travels.
+
+        Args:
+            what: is to be done with it, "learn" or "imitate".
+        """
         sizes = {name: len(self.arrays[name]) for name in ARRAYS if name in self.arrays}
-        head = {"learn": [self.policy, self.step, self.progress, sizes]}
+        head = {what: [self.policy, self.step, self.progress, sizes]}
         arrays = (np.asarray(self.arrays[name], np.float64).tobytes() for name in sizes)
         spoken = [(self.step, episode) for episode in self.episodes if episode.turns]
         return b"".join([json.dumps(head).encode(), b"\n", *arrays, to_stream(spoken)])

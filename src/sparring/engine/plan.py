@@ -20,9 +20,10 @@ from sparring.models.memory import (
     activation_bytes,
     available_bytes,
     find_device,
+    learning_bytes,
     training_bytes,
 )
-from sparring.models.pretrained import DTYPES, known_size
+from sparring.models.pretrained import known_size
 from sparring.models.words import SPECIAL
 from sparring.refs import MAIN
 from sparring.registry import Bound, asks
@@ -36,9 +37,7 @@ LORA_SHARE = 0.01  # of a model's parameters, for adapters of rank 16 on every l
 
 
 def describe(config: RunConfig) -> dict[str, Any]:
-    """Return the plan of a run: what is played, with which methods, how much of it, and what it
-    takes.
-    """
+    """Return the plan of a run: what is played, with which methods, and what it takes."""
     steps, rollout = config.steps, config.rollout
     return {
         "recipe": config.name,
@@ -96,9 +95,7 @@ def _settings(bound: Bound) -> dict[str, Any]:
 
 
 def sampled_tokens(config: RunConfig) -> int:
-    """Return the most tokens a step can sample: every game as long as its rules allow, every reply
-    to its limit.
-    """
+    """Return the most tokens a step can sample: each game and each reply as long as may be."""
     games = [configured_game(section) for section in config.environments]
     weights = [
         game.weight / sum(other.weight for other in config.environments)
@@ -150,33 +147,32 @@ def _together(
 
 def _sized(config: RunConfig, frozen: bool) -> tuple[dict[str, Any], dict[str, int] | None]:
     """Return a model's name and size, and the bytes of its parts of memory; None if not known."""
-    chosen = config.model
+    chosen, size = config.model, config.model.weight_bytes
     plan: dict[str, Any] = {"name": chosen.name, **({"frozen": True} if frozen else {})}
-    shape: Shape | None
+    parameters, shape, source = size_in(config)
     if chosen.name == TINY:
-        parameters, shape = tiny_size(config)
-        plan.update(
-            {"hidden_size": chosen.hidden_size, "layers": chosen.layers, "parameters": parameters}
-        )
-        dtype, source = DTYPES["float32"], ""
+        plan.update({"hidden_size": chosen.hidden_size, "layers": chosen.layers})
     else:
-        dtype = DTYPES[chosen.dtype]
         plan.update({"dtype": chosen.dtype, "adapters": chosen.lora is not None})
-        found, shape, source = known_size(chosen.name)
-        if found is None:
-            return {**plan, "needs": f"unknown: the model is not on this machine ({source})"}, None
-        parameters = found
-        plan.update({"parameters": parameters, "parameters_from": source})
+    if parameters is None:
+        return {**plan, "needs": f"unknown: the model is not on this machine ({source})"}, None
+    plan["parameters"] = parameters
+    if chosen.name != TINY:
+        plan["parameters_from"] = source
     kept = _settings(config.sampler.bind("samplers")).get("cache_bytes", 0)
     if (
         chosen.name == TINY and shape is not None
     ):  # a step's conversations are short and few, far below the limit
         kept = min(kept, _tiny_cache(config, shape))
     parts = {
-        "weights": parameters * dtype.itemsize,
+        "weights": parameters * size,
         "training": 0 if frozen else memory_to_train(config, parameters),
         "keys_and_values_kept": kept,
-        "activations_and_logits": 0 if frozen else _activations(config, shape, dtype.itemsize),
+        "activations_and_logits": (
+            0
+            if frozen or config.learner.shards  # learners are other processes then
+            else activations(config, shape, size)
+        ),
         "program": PROGRAM,
     }
     return plan, {name: value for name, value in parts.items() if value is not None}
@@ -225,6 +221,13 @@ def _gpu(needed: int, weights: int) -> str:
     return f"A GPU is needed to finish in reasonable time: {large}."
 
 
+def size_in(config: RunConfig) -> tuple[int | None, Shape | None, str]:
+    """Return a model's parameters and shape, if they are known, and where from."""
+    if config.model.name == TINY:
+        return *tiny_size(config), "the configuration"
+    return known_size(config.model.name)
+
+
 def tiny_size(config: RunConfig) -> tuple[int, Shape]:
     """Return the number of parameters and the shape of the tiny model, without making it."""
     chosen = config.model
@@ -263,7 +266,7 @@ def _tiny_cache(config: RunConfig, shape: Shape) -> int:
     )
 
 
-def _activations(config: RunConfig, shape: Shape | None, size: int) -> int | None:
+def activations(config: RunConfig, shape: Shape | None, size: int) -> int | None:
     """Return about what a forward and backward pass keeps.
 
     None where the model's shape is not known.
@@ -285,9 +288,11 @@ def _activations(config: RunConfig, shape: Shape | None, size: int) -> int | Non
 
 def memory_to_train(config: RunConfig, parameters: int) -> int:
     """Return the bytes that training a model of so many parameters takes besides its weights,
-    activations left out.
+    activations left out, in the training process.
     """
     chosen, copies = config.model, planned_copies(config)
     if chosen.lora is not None:
         return training_bytes(trained=round(parameters * LORA_SHARE), copies=copies)
-    return training_bytes(trained=parameters, copies=copies, size=DTYPES[chosen.dtype].itemsize)
+    size, shards = chosen.weight_bytes, config.learner.shards  # if so, learners are other processes
+    each = 0 if shards else learning_bytes(size, master=config.learner.master_weights)
+    return training_bytes(trained=parameters, copies=copies, size=size, each=each)

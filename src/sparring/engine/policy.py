@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import RunConfig
-from sparring.engine.base import Batch
+from sparring.engine.base import Batch, Moments
 from sparring.engine.source import EngineSource
 from sparring.engine.speaker import Speaker
 from sparring.errors import CheckpointError, ModelError
@@ -47,6 +47,7 @@ class Policy(Speaker):
     ) -> None:
         super().__init__(name, config, model, root, frozen=frozen)
         self.learner: Learner | None = None
+        self.moments: Moments | None = None  # who holds the optimiser's state, where others do
         self.process: ProcessLearner | None = None
         if frozen:
             return
@@ -181,12 +182,14 @@ class Policy(Speaker):
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
         """Take one supervised step towards its seats' moves in these plays; return the loss."""
+        if self.moments is not None:
+            return self.moments.imitate(self, episodes)
         loss = self.trained.imitate(pack(episodes), self.config.warmup.learning_rate)
         if self.process is not None:
             self.process.follow(self.model)
         return loss
 
-    def _file(self, what: str) -> str:
+    def file(self, what: str) -> str:
         """Return the name of one of its files in a checkpoint."""
         return f"{'' if self.name == MAIN else f'{self.name}-'}{what}.safetensors"
 
@@ -209,8 +212,8 @@ class Policy(Speaker):
             check_output(self.model)
             self.save_learner(folder)
         if self.process is not None:
-            self.process.snapshot.save(folder / self._file("process"))
-            save_optimizer(self.process.optimizer, folder / self._file("process_optimizer"))
+            self.process.snapshot.save(folder / self.file("process"))
+            save_optimizer(self.process.optimizer, folder / self.file("process_optimizer"))
         for step, copied in self.past.items():
             name = self._past_file(step)
             copied.save(folder / name, earlier / name if earlier is not None else None)
@@ -231,10 +234,13 @@ class Policy(Speaker):
             DivergedError: something of it is not finite.
             OSError: the disk is full or not writable.
         """
-        save_weights(self.model, folder / self._file("model"))
-        save_optimizer(self.trained.optimizer, folder / self._file("optimizer"))
+        save_weights(self.model, folder / self.file("model"))
+        if self.moments is not None:
+            self.moments.save(self.name, folder / self.file("optimizer"))
+        else:
+            save_optimizer(self.trained.optimizer, folder / self.file("optimizer"))
         if self.trained.average is not None:
-            self.trained.average.save(folder / self._file("average"))
+            self.trained.average.save(folder / self.file("average"))
 
     def restore_learner(self, folder: Path, version: int) -> None:
         """Take back what ``save_learner`` wrote.
@@ -247,10 +253,14 @@ class Policy(Speaker):
             CheckpointError: the optimiser's state is of other parameters.
             ModelError: a file is of another model.
         """
-        load_weights(self.model, folder / self._file("model"), version)
+        load_weights(self.model, folder / self.file("model"), version)
         if self.trained.average is not None:
-            self.trained.average.restore(folder / self._file("average"), version)
-        load_optimizer(self.trained.optimizer, folder / self._file("optimizer"))
+            self.trained.average.restore(folder / self.file("average"), version)
+        path = folder / self.file("optimizer")
+        if self.moments is not None:
+            self.moments.keep(self.name, path)
+        else:
+            load_optimizer(self.trained.optimizer, path)
 
     def restore(self, folder: Path, meta: Mapping[str, Any]) -> None:
         """Take back what ``save`` wrote.
@@ -275,8 +285,8 @@ class Policy(Speaker):
         if self.learner is not None:
             self.restore_learner(folder, version)
         if self.process is not None:
-            self.process.snapshot.restore(folder / self._file("process"), version)
-            load_optimizer(self.process.optimizer, folder / self._file("process_optimizer"))
+            self.process.snapshot.restore(folder / self.file("process"), version)
+            load_optimizer(self.process.optimizer, folder / self.file("process_optimizer"))
         self.past.clear()
         for name, updates in meta["members"].items():
             member = ref(name) if name else None

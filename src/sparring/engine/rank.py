@@ -40,7 +40,11 @@ class Rank:
         self.parts: list[Means] = []
 
     def meet(self) -> None:
-        """Find the other learners; all of them must be there by now."""
+        """Find the other learners; all of them must be there by now.
+
+        Raises:
+            LostError: they have not found each other.
+        """
         self._sums = Sums(self.rank, self.ranks, self._store)
         for name in self.engine.learners:
             self.engine.policies[name].trained.share(self)
@@ -82,12 +86,13 @@ class Rank:
         return b"".join([json.dumps(answer).encode(), b"\n", *parts])
 
 
-def main(hear: int, say: int) -> None:
+def main(hear: int, say: int, kind: type[Rank] | None = None) -> None:
     """Be a further learner, until the training process is gone or an error is met.
 
     Args:
         hear: file descriptor of the pipe that messages come from.
         say: of the one that answers go to.
+        kind: of learner.
     """
     end_with_parent()
     pipe, back = Connection(hear, writable=False), Connection(say, readable=False)
@@ -97,7 +102,8 @@ def main(hear: int, say: int) -> None:
         return pipe.recv_bytes()
 
     try:
-        rank = Rank(json.loads(heard()))
+        settings = json.loads(heard())
+        rank = (kind or Rank)(settings)
         back.send_bytes(b"{}\n")
         rank.meet()
         while True:

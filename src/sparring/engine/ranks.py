@@ -17,6 +17,7 @@ import queue
 import shutil
 import tempfile
 import time
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,6 @@ from sparring.system.files import disk_errors
 from sparring.types import Credit
 
 GRACE = 10.0  # seconds in which the other learners say why they have ended
-MODULE = "sparring.engine.rank"
 FOLDER = "learners"  # of a run while several learn
 STATE = "state-"  # its folders of what a policy's learner holds begin so
 
@@ -52,6 +52,7 @@ class Ranks:
     """
 
     rank = 0
+    module = "sparring.engine.rank"  # of the processes
 
     def __init__(self, config: RunConfig, folder: Path) -> None:
         self.ranks, self._config, self._folder = config.learner.ranks, config, folder
@@ -61,6 +62,16 @@ class Ranks:
         self._learns: Policy | None = None  # now
         self._held: dict[str, int] = {}  # version of each policy's weights that all hold
         self._sums: Sums | None = None
+        self._others = range(1, self.ranks)  # the numbers of the processes
+        self._environment: dict[str, str] = {}  # variables that they are given
+        shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
+
+    def serve(self, policies: Iterable[Policy]) -> None:
+        """Be ready to learn with these policies."""
+
+    def end(self) -> None:
+        """Learn no more."""
+        self.close()
 
     def learn(
         self, own: Policy, batch: Batch, credit: Credit, *, step: int, progress: float
@@ -76,14 +87,12 @@ class Ranks:
         try:
             self._start()
             self._bring(own)
-            self._tell(_lesson(batch, credit, step, progress).to_bytes())
+            self._tell(lesson_of(batch, credit, step, progress).to_bytes())
             self._learns = own
             own.trained.share(self)
             found = own.learn(batch, credit, step=step, progress=progress)
         except LostError as error:
-            reason = self._reason(error)
-            self.close()
-            raise reason from error
+            raise self._lost(error) from error
         except BaseException:  # an interrupt leaves the others in the middle of an update
             self.close()
             raise
@@ -137,24 +146,28 @@ class Ranks:
         Raises:
             RunError: one of them has ended, or the disk is full or not writable.
         """
-        if self._sums is not None:
+        if self._children:
             return
-        shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was killed
         with disk_errors(self._folder):
-            self._folder.mkdir(parents=True)
+            self._folder.mkdir(parents=True, exist_ok=True)
         settings = {
             "config": self._config.model_dump(mode="json"),
             "ranks": self.ranks,
             "store": str(self._folder / "store"),
             "threads": torch.get_num_threads(),
         }
-        environment = dict.fromkeys(ONE_THREAD, str(torch.get_num_threads()))
-        for rank in range(1, self.ranks):
+        threads = dict.fromkeys(ONE_THREAD, str(torch.get_num_threads()))
+        environment = {**threads, **self._environment}
+        for rank in self._others:
             first = json.dumps({**settings, "rank": rank}).encode()
-            child = Child(rank, first, self._heard, module=MODULE, environment=environment)
+            child = Child(rank, first, self._heard, module=self.module, environment=environment)
             self._children.append(child)
         for child in self._children:
             self._answer(child, PATIENCE)
+        self._meet()
+
+    def _meet(self) -> None:
+        """Find the other learners; they are there."""
         store = self._folder / "store"
         self._sums = in_a_thread(partial(Sums, self.rank, self.ranks, store), self._look)
 
@@ -224,10 +237,17 @@ class Ranks:
         head, _, rest = said.partition(b"\n")
         found: dict[str, Any] = json.loads(head)
         if "lost" in found:
+            self._waiting[child.number].insert(0, said)  # it says so whenever it is asked
             raise LostError(found["lost"])
         if "error" in found:
             raise error_of(found["error"])
         return found, rest
+
+    def _lost(self, lost: LostError) -> SparringError:
+        """End the learners one of whom is lost, and return why."""
+        reason = self._reason(lost)
+        self.close()
+        return reason
 
     def _reason(self, lost: LostError) -> SparringError:
         """Return why another learner cannot be reached, as one that has ended says."""
@@ -242,7 +262,7 @@ class Ranks:
         return lost
 
 
-def _lesson(batch: Batch, credit: Credit, step: int, progress: float) -> Lesson:
+def lesson_of(batch: Batch, credit: Credit, step: int, progress: float) -> Lesson:
     """Return what the others learn from."""
     arrays = {"advantages": batch.advantages(credit)}
     if credit.value_targets is not None:

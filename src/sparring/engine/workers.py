@@ -18,6 +18,7 @@ from sparring.engine.fleet.simulated import Simulated
 from sparring.engine.fresh import FreshWorkers
 from sparring.engine.local import LocalEngine
 from sparring.engine.ranks import FOLDER, Ranks
+from sparring.engine.shards import Shards
 
 WEIGHTS = "weights"  # folder of a run while workers play
 
@@ -74,9 +75,11 @@ def learning(engine: LocalEngine, folder: Path) -> Iterator[None]:
         shutil.rmtree(folder / FOLDER, ignore_errors=True)  # of several that were killed
         yield
         return
-    engine.ranks = Ranks(engine.config, folder / FOLDER)
+    kind = Shards if engine.config.learner.shards else Ranks
+    engine.ranks = kind(engine.config, folder / FOLDER)
+    engine.ranks.serve(engine.policies[name] for name in engine.learners)
     try:
         yield
     finally:
-        engine.ranks.close()
+        engine.ranks.end()
         engine.ranks = None

@@ -71,7 +71,7 @@ def descend(model: LanguageModel, optimizer: torch.optim.Optimizer, limit: float
             are.
     """
     rate = optimizer.param_groups[0]["lr"]
-    norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), limit))
+    norm = clip(model.parameters(), limit)
     if not math.isfinite(norm):
         raise DivergedError(
             f"The gradient's norm is {norm} though the loss is finite, at learning rate {rate:g}; "
@@ -80,7 +80,7 @@ def descend(model: LanguageModel, optimizer: torch.optim.Optimizer, limit: float
     optimizer.step()
     with torch.no_grad():
         size = float(
-            torch.nn.utils.get_total_norm(model.parameters())
+            _whole(torch.nn.utils.get_total_norm(model.parameters()))
         )  # the usual norm, as it is the cheapest look at them all
     if not math.isfinite(size):
         raise DivergedError(
@@ -88,6 +88,30 @@ def descend(model: LanguageModel, optimizer: torch.optim.Optimizer, limit: float
             "learner.learning_rate."
         )
     return norm
+
+
+def clip(parameters: Sequence[torch.nn.Parameter], limit: float) -> float:
+    """Scale a gradient down to a norm of at most ``limit``; return the norm it had.
+
+    Where weights are split among learners each gradient is brought together for its norm, one at a
+    time, so that the norm has the bits that it has where they are not.
+    """
+    split: list[Any] = [p.grad for p in parameters if hasattr(p.grad, "full_tensor")]
+    if not split:
+        return float(torch.nn.utils.clip_grad_norm_(parameters, limit))
+    norms = [torch.linalg.vector_norm(gradient.full_tensor()) for gradient in split]
+    norm = torch.linalg.vector_norm(torch.stack(norms))
+    parts = [torch.nn.Parameter(gradient.to_local()) for gradient in split]
+    for part, gradient in zip(parts, split, strict=True):
+        part.grad = gradient.to_local()
+    torch.nn.utils.clip_grads_with_norm_(parts, limit, norm)
+    return float(norm)
+
+
+def _whole(norm: Tensor) -> Tensor:
+    """Return a norm over all learners, where weights are split among them."""
+    full: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+    return full
 
 
 def finite(tensors: Mapping[str, Tensor], what: str) -> dict[str, Tensor]:

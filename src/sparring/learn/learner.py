@@ -20,8 +20,9 @@ Legend: as in ``pack.py`` and ``slices.py``; C width, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -32,12 +33,13 @@ from sparring.learn.critic import num_values
 from sparring.learn.finite import descend, finite_loss
 from sparring.learn.gradients import GradientCheck
 from sparring.learn.loss_batch import LossReader
+from sparring.learn.masters import MasterAdamW
 from sparring.learn.means import Means
 from sparring.learn.order import ReverseTurns, minibatches
 from sparring.learn.pack import Pack
+from sparring.learn.slices import Slice
 from sparring.learn.snapshots import Snapshot
 from sparring.learn.targets import Targets, WeightedLoss
-from sparring.learn.total_loss import total_loss
 from sparring.learn.tree import GradientTree, Together
 from sparring.models.language_model import LanguageModel
 from sparring.registry import names
@@ -77,13 +79,7 @@ class Learner(LossReader):
         self.config, self.losses, self.value_at = config, losses, value_at
         self.gradients = GradientCheck(model, reads_values="values" in self.needs)
         self.learning_rate = parse(config.learning_rate, "learner.learning_rate")
-        self.optimizer = torch.optim.AdamW(
-            model.parameters(),
-            lr=self.learning_rate(0.0),
-            betas=config.betas,
-            weight_decay=config.weight_decay,
-            fused=True,
-        )
+        self.optimizer = self.new_optimizer()
         self.tree = GradientTree(list(model.parameters()), config.leaves)
         self.average = Snapshot.of(model, "average") if config.average else None
         self.snapshots = tuple(s for s in (self.average, reference) if s is not None)
@@ -92,6 +88,23 @@ class Learner(LossReader):
     def policy(self) -> LanguageModel:
         """The model to evaluate and export: the average of the weights if there is one."""
         return self.average.model if self.average is not None else self.model
+
+    def new_optimizer(
+        self, split: Callable[..., torch.optim.Optimizer] | None = None
+    ) -> torch.optim.Optimizer:
+        """Return an optimiser of the weights, which has seen nothing.
+
+        Args:
+            split: makes it where weights are split.
+        """
+        kind = MasterAdamW if self.config.master_weights else torch.optim.AdamW
+        return (split or kind)(
+            self.model.parameters(),
+            lr=self.learning_rate(0.0),
+            betas=self.config.betas,
+            weight_decay=self.config.weight_decay,
+            fused=True,
+        )
 
     def share(self, others: Together | None) -> None:
         """Compute one's own leaves of every minibatch from now on, and add those of others.
@@ -204,9 +217,10 @@ class Learner(LossReader):
             group["lr"] = learning_rate
         total = 0.0
         self.optimizer.zero_grad(set_to_none=True)
-        for part in self._parts(data, data.within(self.model.context)):
+        chosen = data.within(self.model.context)
+        for part, own in self._passes(data, self.tree.mine(data, chosen), chosen):
             logprobs, _ = self._forward(self.model, part)
-            loss = -logprobs[part.spread].sum() / len(data.turn_of)
+            loss = -logprobs[part.spread].sum() * own / len(data.turn_of)
             self.gradients.backward(loss, logprobs)
             total += float(loss.detach())
         self.gradients.check(imitating=True)
@@ -235,8 +249,7 @@ class Learner(LossReader):
         self.optimizer.zero_grad(set_to_none=True)
         for leaf in self.tree.leaves(data, chosen):
             own = metrics if self.tree.count == 1 else metrics.part()
-            for part in self._parts(data, leaf):
-                batch = self._loss_batch(data, part, targets, view)
+            for part, counts in self._passes(data, leaf, chosen):
                 by_token = self.config.reduction == "token_mean"
                 share = (
                     len(part.tokens) / total_tokens
@@ -244,16 +257,32 @@ class Learner(LossReader):
                     else part.num_sequences / total_sequences
                 )
                 turn_share = num_values(data, self.value_at, part.tokens) / total_values
-                loss, named = total_loss(
-                    self.losses, self.config, batch, progress, share=share, turn_share=turn_share
+                shares = share, turn_share
+                loss, named, batch = self.model.computing(
+                    partial(self._loss, data, part, targets, view, progress, shares)
                 )
-                self.gradients.backward(loss * share, batch.logprobs)
-                own.add({"loss": finite_loss(loss, batch, self.losses, progress), **named}, share)
-                own.ratios(batch.logprobs, batch.sampler_logprobs, share, first=first)
+                self.gradients.backward(loss * (share * counts), batch.logprobs)
+                value = finite_loss(loss, batch, self.losses, progress)
+                if counts:
+                    own.add({"loss": value, **named}, share)
+                    own.ratios(batch.logprobs, batch.sampler_logprobs, share, first=first)
             self.tree.add()
         self.tree.finish()
         self.gradients.check()
         metrics.add({"gradient_norm": self._apply()}, 1.0)
+
+    def _passes(self, data: Pack, own: IntArray, chosen: IntArray) -> Iterator[tuple[Slice, int]]:
+        """Yield one's own of the chosen sequences in forward passes, each with 1.
+
+        Where other learners take more passes, and wait for this one, the first pass of all comes
+        after them as often as is lacking, with 0: it counts nothing.
+        """
+        done = 0
+        for part in self._parts(data, own):
+            yield part, 1
+            done += 1
+        for _ in range(self.tree.passes(data) - done):
+            yield next(self._parts(data, chosen)), 0
 
     def _apply(self) -> float:
         """Clip the gradient, update weights and their average.

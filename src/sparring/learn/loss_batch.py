@@ -5,6 +5,7 @@ Legend: as in ``pack.py`` and ``slices.py``; C width, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ import torch
 from torch import Tensor
 
 from sparring.columns.base import Place
+from sparring.config.learning import UpdateConfig
 from sparring.learn.critic import read_at
 from sparring.learn.pack import Pack
 from sparring.learn.reader import Reader
 from sparring.learn.slices import Slice
-from sparring.learn.targets import Targets, whole
+from sparring.learn.targets import Targets, WeightedLoss, whole
+from sparring.learn.total_loss import total_loss
 from sparring.losses.base import LossBatch, Whole
 from sparring.types import IntArray
 
@@ -24,11 +27,14 @@ from sparring.types import IntArray
 class LossReader(Reader):
     """Reads a model for its losses: ``needs`` are what they ask for.
 
-    ``value_at`` is where the critic reads.
+    ``value_at`` is where the critic reads, ``losses`` are the terms, and ``config`` says how they
+    become one number.
     """
 
     needs: frozenset[str]
     value_at: Place
+    losses: Sequence[WeightedLoss]
+    config: UpdateConfig
 
     @torch.no_grad()
     def _whole(self, data: Pack, chosen: IntArray, targets: Targets) -> tuple[IntArray, Whole]:
@@ -106,3 +112,20 @@ class LossReader(Reader):
             reference_logprobs=reference,
             **fields,
         )
+
+    def _loss(
+        self,
+        data: Pack,
+        part: Slice,
+        targets: Targets,
+        view: tuple[IntArray, Whole] | None,
+        progress: float,
+        shares: tuple[float, float],
+    ) -> tuple[Tensor, dict[str, float], LossBatch]:
+        """Return the loss of a slice, its terms' metrics, and what the terms saw."""
+        batch = self._loss_batch(data, part, targets, view)
+        share, turn_share = shares
+        loss, named = total_loss(
+            self.losses, self.config, batch, progress, share=share, turn_share=turn_share
+        )
+        return loss, named, batch

@@ -125,7 +125,13 @@ class Reader:
         """Return log-probabilities [K] of the sampled tokens, and features [K] of them or of the
         distributions they came from.
         """
-        features = self.features if features is None else features
+        chosen = self.features if features is None else features
+        return model.computing(lambda: self._read(model, part, chosen))
+
+    def _read(
+        self, model: LanguageModel, part: Slice, features: Sequence[str]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Do what ``_forward`` does, with weights that are whole."""
         hidden = model.hidden(part.tree)
         logits, place = (
             model.logits(hidden.index_select(0, part.asked)).float() / self.temperature,

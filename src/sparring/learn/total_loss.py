@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from sparring.config import LearnerConfig
+from sparring.config.learning import UpdateConfig
 from sparring.learn.targets import WeightedLoss
 from sparring.losses.base import LossBatch
 from sparring.losses.reduction import reduce
@@ -15,7 +15,7 @@ from sparring.losses.reduction import reduce
 
 def total_loss(
     losses: Sequence[WeightedLoss],
-    config: LearnerConfig,
+    config: UpdateConfig,
     batch: LossBatch,
     progress: float,
     *,

@@ -97,6 +97,14 @@ class GradientTree:
         found = leaves(data, chosen, self.count)
         yield from (found[leaf] for leaf in self.own)
 
+    def passes(self, data: Pack) -> int:
+        """Return the least number of passes that the last leaf takes, if others wait for them."""
+        return 0
+
+    def mine(self, data: Pack, chosen: IntArray) -> IntArray:
+        """Return one's own of the chosen sequences, where they are learnt from without leaves."""
+        return chosen
+
     def add(self) -> None:
         """Take the gradients that the parameters have, which are those of the next leaf."""
         if self.count == 1:

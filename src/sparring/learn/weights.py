@@ -85,22 +85,33 @@ def load_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
     Raises:
         CheckpointError: it is the state of other parameters.
     """
-    own = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    check_optimizer(optimizer, path)
     state: dict[int, dict[str, Any]] = {}
     for name, tensor in safetensors.torch.load_file(path).items():
         index, _, key = name.partition(".")
-        if (
-            not index.isdecimal()
-            or int(index) >= len(own)
-            or tensor.shape not in (own[int(index)].shape, ())
-        ):
-            raise CheckpointError(
-                f"The optimiser's state {name!r} belongs to no parameter of this model."
-            )
         state.setdefault(int(index), {})[key] = tensor
     optimizer.load_state_dict(
         {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}
     )
+
+
+def check_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
+    """Check that ``load_optimizer`` would load a file, without doing it.
+
+    Raises:
+        CheckpointError: it is the state of other parameters.
+    """
+    own = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    with safetensors.safe_open(path, framework="pt") as file:
+        names = file.keys()
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
+    for name, shape in shapes.items():
+        index = name.partition(".")[0]
+        known = index.isdecimal() and int(index) < len(own)
+        if not known or shape not in (tuple(own[int(index)].shape), ()):
+            raise CheckpointError(
+                f"The optimiser's state {name!r} belongs to no parameter of this model."
+            )
 
 
 def load_weights(model: LanguageModel, path: Path, version: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import (
     Gemma3ForCausalLM,
     GPT2LMHeadModel,
@@ -22,7 +22,8 @@ from transformers import (
     Qwen2ForCausalLM,
     Qwen3ForCausalLM,
 )
-from transformers.pytorch_utils import Conv1D
+
+from sparring.models.gpt2 import gpt2
 
 
 class Architecture(Protocol):
@@ -62,100 +63,6 @@ class Architecture(Protocol):
     def window(self, layer: int) -> int | None:
         """Return how many positions a layer looks back, its own included; None for all."""
         ...
-
-
-class Gpt2:
-    """GPT-2: learned positions, layer norms with biases, fused projections.
-
-    Holds the parameters, as looking them up takes time: ``tokens`` and ``positions`` of the
-    embedding, ``last`` of the final normalisation.
-    """
-
-    def __init__(self, network: GPT2LMHeadModel) -> None:
-        config, body = network.config, network.transformer
-        self.layers, self.heads = config.n_layer, config.n_head
-        self.groups, self.head_width = self.heads, config.n_embd // config.n_head
-        self.scale, self.width, self.epsilon = (
-            self.head_width**-0.5,
-            (config.n_embd,),
-            config.layer_norm_epsilon,
-        )
-        self.tokens, self.positions = body.wte.weight, body.wpe.weight
-        self.last = (body.ln_f.weight, body.ln_f.bias)
-        self._activation = body.h[0].mlp.act
-        self.relu = config.activation_function == "relu"
-        pairs = [
-            (b.ln_1, b.attn.c_attn, b.attn.c_proj, b.ln_2, b.mlp.c_fc, b.mlp.c_proj) for b in body.h
-        ]
-        self._blocks = [[(module.weight, module.bias) for module in modules] for modules in pairs]
-
-    def weights(self) -> list[Tensor]:
-        """Return the weights and biases of all blocks, in the order in which they are used."""
-        return [one for block in self._blocks for pair in block for one in pair]
-
-    def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
-        """Add the embeddings of tokens and positions.
-
-        Padding beyond the last position reads the last.
-        """
-        position = position.clamp(max=self.positions.shape[0] - 1)
-        return F.embedding(ids, self.tokens) + F.embedding(position, self.positions), None
-
-    def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
-        """Normalise, then one product for queries, keys and values."""
-        norm, (weight, bias), *_ = self._blocks[layer]
-        return torch.addmm(bias, F.layer_norm(x, self.width, *norm, self.epsilon), weight).view(
-            len(x), -1, self.head_width
-        )
-
-    def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
-        """Add attention's output, then the feed-forward layer's."""
-        _, _, (out, out_bias), norm, (up, up_bias), (down, down_bias) = self._blocks[layer]
-        x = x + torch.addmm(out_bias, mixed, out)
-        inner: Tensor = self._activation(
-            torch.addmm(up_bias, F.layer_norm(x, self.width, *norm, self.epsilon), up)
-        )
-        return x + torch.addmm(down_bias, inner, down)
-
-    def final(self, x: Tensor) -> Tensor:
-        """Normalise."""
-        return F.layer_norm(x, self.width, *self.last, self.epsilon)
-
-    def window(self, layer: int) -> int | None:
-        """Look back without limit."""
-        return None
-
-
-class AdaptedGpt2(Gpt2):
-    """GPT-2 with other modules in place of its own, such as adapters; all are called."""
-
-    def __init__(self, network: GPT2LMHeadModel) -> None:
-        super().__init__(network)
-        body = network.transformer
-        self._embeddings = body.wte, body.wpe
-        self._layers = [(b.attn.c_attn, b.attn.c_proj, b.mlp.c_fc, b.mlp.c_proj) for b in body.h]
-
-    def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
-        """Add the embeddings of tokens and positions.
-
-        Padding beyond the last position reads the last.
-        """
-        tokens, positions = self._embeddings
-        return tokens(ids) + positions(position.clamp(max=self.positions.shape[0] - 1)), None
-
-    def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
-        """Normalise, then one product for queries, keys and values."""
-        norm = self._blocks[layer][0]
-        mixed: Tensor = self._layers[layer][0](F.layer_norm(x, self.width, *norm, self.epsilon))
-        return mixed.view(len(x), -1, self.head_width)
-
-    def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
-        """Add attention's output, then the feed-forward layer's."""
-        _, out, up, down = self._layers[layer]
-        norm = self._blocks[layer][3]
-        x = x + out(mixed)
-        inner: Tensor = down(self._activation(up(F.layer_norm(x, self.width, *norm, self.epsilon))))
-        return x + inner
 
 
 class Llama:
@@ -262,32 +169,21 @@ class Gemma3(Llama):
         return cosine, sine
 
 
-def _gpt2(network: GPT2LMHeadModel) -> Gpt2:
-    """Return the parts of a GPT-2.
-
-    Over its parameters where its modules are its own, which is faster, else over the modules.
-    """
-    body = network.transformer
-    own = all(
-        type(module) is Conv1D
-        for b in body.h
-        for module in (b.attn.c_attn, b.attn.c_proj, b.mlp.c_fc, b.mlp.c_proj)
-    )
-    plain = own and type(body.wte) is type(body.wpe) is nn.Embedding
-    return Gpt2(network) if plain else AdaptedGpt2(network)
-
-
-def architecture(network: Any) -> Architecture | None:
+def architecture(network: Any, *, held: bool = True) -> Architecture | None:
     """Return the position-wise parts of a network.
 
     None if its family or a setting of it is not known here.
+
+    Args:
+        network: the network.
+        held: whether its parameters stay the same objects, so that they may be held.
     """
     config: Any = getattr(network, "config", None)
     if isinstance(network, GPT2LMHeadModel):
         plain = config.scale_attn_weights and not config.scale_attn_by_inverse_layer_idx
         dropout = max(config.resid_pdrop, config.embd_pdrop, config.attn_pdrop)
         known = plain and dropout == 0.0 and config.activation_function in ("relu", "gelu_new")
-        return _gpt2(network) if known else None
+        return gpt2(network, held) if known else None
     if isinstance(network, LlamaForCausalLM | Qwen2ForCausalLM | Qwen3ForCausalLM):
         return Llama(network) if config.attention_dropout == 0.0 else None
     if isinstance(network, Gemma3ForCausalLM):

@@ -25,7 +25,8 @@ import torch
 from torch import Tensor
 
 from sparring.errors import RunError
-from sparring.models.architectures import AdaptedGpt2, Architecture, Gpt2
+from sparring.models.architectures import Architecture
+from sparring.models.gpt2 import AdaptedGpt2, Gpt2
 from sparring.models.kv_cache import KeyValueCache
 from sparring.system.files import cache_folder, sha256_hex, write_bytes_atomic
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -31,6 +31,8 @@ from sparring.models.prefixes import PrefixTree
 from sparring.models.settings import LIMITS, WIDTHS, number_of, numbers_of
 from sparring.models.whole import WholeForward
 from sparring.system.files import disk_errors
+
+Result = TypeVar("Result")
 
 
 class LanguageModel:
@@ -60,6 +62,7 @@ class LanguageModel:
         self.base = base_of(network)
         self._weight: Tensor = next(network.parameters())  # one of all, as there is a walk to it
         self.forward = _forward(self.base)
+        self.around: Callable[[Callable[[], Any]], Any] | None = None  # see ``computing``
         self._own: tuple[Blocks | None] | None = None  # measured when asked for
         self.tokenizer = tokenizer
         self.version = version
@@ -169,6 +172,14 @@ class LanguageModel:
         other.forward.recompute = self.forward.recompute
         other.value_head = copy.deepcopy(self.value_head)
         return other
+
+    def renew(self) -> None:
+        """Look for the parameters again, which have been replaced."""
+        self._weight = next(self.network.parameters())
+
+    def computing(self, compute: Callable[[], Result]) -> Result:
+        """Return what a call returns that computes with the weights, which may be split."""
+        return compute() if self.around is None else self.around(compute)
 
     def hidden(self, tree: PrefixTree, cache: KeyValueCache | None = None) -> Tensor:
         """Return hidden states [N, C] of distinct prefixes.

@@ -1,9 +1,8 @@
 """A decoder's forward pass over the distinct prefixes of a batch, with little Python in it.
 
-At the tiny model's size the time of a step is the framework's overhead; at a pretrained model's
-size it is the arithmetic on positions that many games share. Each distinct prefix passes the linear
-layers once, and attention alone runs over whole sequences. The result is what the Hugging Face
-model computes (tests compare the two).
+A tiny model's step is the framework's overhead; a pretrained model's is the arithmetic on positions
+that many games share. Each distinct prefix passes the linear layers once, and attention alone runs
+over whole sequences. The result is what the Hugging Face model computes (tests compare the two).
 
 Legend: N distinct prefixes, R sequences of T tokens, B cached rows, P cached positions, H heads, G
 key-value heads, D width of a head, C width.
@@ -11,7 +10,7 @@ key-value heads, D width of a head, C width.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import CDLL
 from functools import cached_property, lru_cache, partial
 from typing import cast
@@ -21,7 +20,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from sparring.errors import ModelError
-from sparring.models.architectures import Architecture, Gpt2, architecture
+from sparring.models.architectures import Architecture, architecture
 from sparring.models.attention import (
     Blocks,
     Causal,
@@ -31,6 +30,7 @@ from sparring.models.attention import (
     room_for,
 )
 from sparring.models.compiled import CompiledPass, Copies, Shape, compiled_pass, shape_of
+from sparring.models.gpt2 import Gpt2
 from sparring.models.kv_cache import KeyValueCache
 from sparring.models.prefixes import PrefixTree
 from sparring.models.tiny import tiny_model
@@ -97,8 +97,8 @@ class LeanForward:
 
     Attributes:
         parts: the position-wise parts of the network.
-        recompute: keep only each block's input for the backward pass and compute the rest again
-            (less memory, more time).
+        modules: called around blocks, where weights are split; see ``learn/split.py``.
+        recompute: keep blocks' inputs alone for the backward pass (less memory, more time).
     """
 
     shares_prefixes = True
@@ -106,6 +106,7 @@ class LeanForward:
     def __init__(self, parts: Architecture) -> None:
         self.parts = parts
         self.recompute = False
+        self.modules: Sequence[Callable[..., Tensor]] = ()
 
     def new_cache(
         self,
@@ -146,7 +147,8 @@ class LeanForward:
         x, places = parts.embed(tree.ids, tree.position)
         again = self.recompute and torch.is_grad_enabled()
         for layer in range(parts.layers):
-            x = checkpoint(block, x, layer, use_reentrant=False) if again else block(x, layer)
+            run = partial(checkpoint, block, use_reentrant=False) if again else block
+            x = self.modules[layer](run, x, layer) if self.modules else run(x, layer)
         return parts.final(x)
 
     @torch.no_grad()
@@ -265,11 +267,7 @@ def _split(parts: Architecture, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @lru_cache(maxsize=64)
 def _check_compiled(shape: Shape, library: CDLL) -> None:
-    """Refuse code that computes something else than torch does, with a network of random weights.
-
-    Raises:
-        ModelError: their last hidden states differ.
-    """
+    """Raise ModelError if code computes something else than torch, with random weights."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         network = tiny_model(
             vocabulary_size=32,

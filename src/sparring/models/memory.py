@@ -36,14 +36,34 @@ def count_parameters(config: Any) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def training_bytes(*, trained: int, copies: int, size: int = 4) -> int:
+LEARNS = 3  # gradient and AdamW's two moments of a trained parameter
+
+
+def learning_bytes(size: int, *, master: bool = False) -> int:
+    """Return the bytes of a trained parameter's gradient and moments.
+
+    Args:
+        size: bytes of the parameter.
+        master: whether AdamW is in float32 and keeps a copy of it, if it has 16 bits.
+    """
+    wide = 4  # float32
+    return (LEARNS + 1) * wide if master and size < wide else LEARNS * size
+
+
+def training_bytes(*, trained: int, copies: int, size: int = 4, each: int | None = None) -> int:
     """Return the bytes that training takes besides the weights, activations left out.
 
     Per trained parameter of ``size`` bytes: its gradient, AdamW's two moments, and one for each
     copy that is kept of the trained parameters (average, reference, snapshots); what is frozen is
     shared by all copies.
+
+    Args:
+        trained: number of trained parameters.
+        copies: that are kept of them.
+        size: bytes of each.
+        each: bytes of the gradient and moments of one; None: ``learning_bytes``.
     """
-    return trained * size * (3 + copies)
+    return trained * ((learning_bytes(size) if each is None else each) + size * copies)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -38,7 +38,8 @@ FREE = (
     "scale",
 )  # keys that may differ when a run goes on
 FIXED = tuple(f"scale.{key}" for key in BINDING)  # keys below them that may not
-FREE_BELOW = {"learner": {"ranks": 1}}  # keys below others that may, with their defaults
+# keys below others that may, with their defaults
+FREE_BELOW = {"learner": {"ranks": 1, "sharding": "none"}}
 
 
 class Change(NamedTuple):

@@ -1,0 +1,150 @@
+"""Weights split among learners: their rows, their sums along the tree, and files written tensor by tensor."""
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.errors import DivergedError
+from sparring.learn.split import AlongTheTree, Passes, _take
+from sparring.learn.streamed import KINDS, save_streamed
+from sparring.learn.tree import GradientTree, leaves
+
+POWERS = st.sampled_from([2, 4, 8])
+
+
+class Data:
+    """What ``leaves`` and ``chunks`` read of a pack: sequences of one token."""
+
+    def __init__(self, count):
+        self.sequences = [(index,) for index in range(count)]
+        self.distinct = np.arange(count)
+
+
+class Local:
+    """A part of a tensor, as torch has it where weights are split."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def to_local(self):
+        return self.tensor
+
+
+class Rows:
+    """A tensor in a file."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def get_shape(self):
+        return list(self.tensor.shape)
+
+    def __getitem__(self, rows):
+        return self.tensor[rows]
+
+
+def of_one(gradients):
+    """Return the sum of leaves' gradients as one learner has it."""
+    own = torch.nn.Parameter(torch.zeros_like(gradients[0]))
+    tree = GradientTree([own], len(gradients))
+    for (leaf,) in tree.leaves(Data(len(gradients)), np.arange(len(gradients))):
+        own.grad = gradients[leaf].clone()
+        tree.add()
+    tree.finish()
+    return own.grad
+
+
+def of_several(gradients, ranks, monkeypatch):
+    """Return the same as several learners have it, whose rows are put side by side."""
+    data, others = Data(len(gradients)), [type("One", (), {"rank": rank, "ranks": ranks}) for rank in range(ranks)]
+    found = []
+    for rank, one in enumerate(others):
+        tree = Passes([], len(gradients), one, (100, 1))
+        beside = [Passes([], len(gradients), other, (100, 1)).leaves(data, np.arange(len(gradients))) for other in others]
+        rows = gradients[0].view(ranks, -1)[rank]
+        tree._taken = lambda: summed  # noqa: B023, called in the loop
+        for _ in tree.leaves(data, np.arange(len(gradients))):
+            theirs = torch.cat([gradients[int(next(one)[0])].view(ranks, -1)[rank] for one in beside])
+            monkeypatch.setattr(torch.distributed, "all_to_all_single", lambda out, given, group, theirs=theirs: out.copy_(theirs))
+            summed = torch.empty_like(rows)
+            AlongTheTree()(summed, theirs.clone(), None, None)
+            tree.add()
+        ((_, total),) = tree._sums
+        found.append(total)
+    return torch.cat(found)
+
+
+@given(seed=st.integers(0, 999), ranks=POWERS, more=st.sampled_from([1, 2, 4]))
+def test_the_tree_over_learners_and_leaves_has_the_bits_of_one_learner(seed, ranks, more):
+    draw = torch.Generator().manual_seed(seed)
+    gradients = [torch.randn(8, generator=draw) * 10.0 ** torch.randint(-6, 6, (8,), generator=draw) for _ in range(ranks * more)]
+    with pytest.MonkeyPatch.context() as patch:
+        assert of_several(gradients, ranks, patch).equal(of_one(gradients))
+
+
+@given(seed=st.integers(0, 99), ranks=POWERS)
+def test_gradients_of_16_bits_are_added_in_float32_and_rounded_once(seed, ranks):
+    given = torch.randn(ranks, 8, generator=torch.Generator().manual_seed(seed)).bfloat16()
+    found = torch.empty(8, dtype=torch.bfloat16)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.distributed, "all_to_all_single", lambda out, given, group: out.copy_(given))
+        AlongTheTree()(found, given.flatten(), None, None)
+    sums = list(given.float())
+    while len(sums) > 1:
+        sums = [left + right for left, right in zip(sums[::2], sums[1::2], strict=True)]
+    assert found.equal(sums[0].bfloat16())
+
+
+@given(rows=st.integers(1, 9), ranks=POWERS)
+def test_each_learner_takes_its_rows_of_a_file_and_together_they_have_all(rows, ranks):
+    whole = torch.arange(3.0 * rows).view(rows, 3)
+    pieces = whole.chunk(ranks)  # as fully_shard cuts them
+    for rank in range(ranks):
+        own = torch.zeros_like(pieces[rank] if rank < len(pieces) else whole[:0])
+        _take(Local(own), Rows(whole), rank, ranks)
+        assert own.equal(pieces[rank] if rank < len(pieces) else whole[:0])
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_every_learner_makes_as_many_passes_as_the_one_with_most(ranks):
+    data = Data(23)
+    others = [type("One", (), {"rank": rank, "ranks": ranks}) for rank in range(ranks)]
+    trees = [Passes([], 4, one, (3, 8)) for one in others]
+    walks = [tree.leaves(data, np.arange(23)) for tree in trees]
+    seen = []
+    for place in range(4 // ranks):
+        own = [next(walk) for walk in walks]
+        most = {tree.passes(data) for tree in trees}
+        assert most == {max(-(-len(leaf) // 3) for leaf in own)}
+        seen += [leaf.tolist() for leaf in own]
+        assert len(seen) == (place + 1) * ranks
+    assert seen == [leaf.tolist() for leaf in leaves(data, np.arange(23), 4)]
+    assert [len(tree.mine(data, np.arange(23))) for tree in trees] == [23, *[0] * (ranks - 1)]
+    assert {tree.passes(data) for tree in trees} == {8}
+
+
+SHAPES = st.lists(st.tuples(st.sampled_from(list(KINDS)), st.lists(st.integers(0, 3), max_size=3)), max_size=5)
+
+
+@given(shapes=SHAPES)
+def test_a_file_written_tensor_by_tensor_has_the_bytes_of_the_library(shapes, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    draw = torch.Generator().manual_seed(len(shapes))
+    tensors = {f"{number % 2}.{'é' * number}{number}": torch.randn(shape, generator=draw).to(dtype) for number, (dtype, shape) in enumerate(shapes)}
+    safetensors.torch.save_file(tensors, folder / "library")
+    order = []
+    calls = {name: lambda name=name: order.append(name) or tensors[name] for name in tensors}
+    known = {name: (one.dtype, tuple(one.shape)) for name, one in tensors.items()}
+    save_streamed(calls, known, folder / "ours", "The weight")
+    assert (folder / "ours").read_bytes() == (folder / "library").read_bytes()
+    written, order[:] = list(order), []
+    save_streamed(calls, known, None, "The weight")
+    assert order == written, "a learner that writes nothing calls in the same order"
+
+
+def test_what_is_not_finite_is_not_written(tmp_path):
+    with pytest.raises(DivergedError, match="The weight a is not finite"):
+        save_streamed({"a": lambda: torch.tensor([np.nan])}, {"a": (torch.float32, (1,))}, tmp_path / "a", "The weight")

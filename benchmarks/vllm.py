@@ -5,8 +5,9 @@ reply of a fixed length to each. Both samplers by turns, with as many threads. P
 each round, so that nothing of them is in a KV cache; their computation is in the seconds.
 
 ``tokens/s`` is the median, over the rounds, of sampled tokens a second; ``ratio`` that of vLLM's
-beside those of the sampler in this process in the same round. ``difference`` is the largest
-between log-probabilities of vLLM's replies and those that the learner's forward pass gives.
+beside those of the sampler in this process in the same round. ``error`` is the largest difference
+between log-probabilities of vLLM's replies and those that the learner's forward pass gives to the
+first eight conversations.
 """
 
 import argparse
@@ -66,8 +67,9 @@ def measured(model, samplers, counts, rounds):
             row = {"conversations": str(count), "sampler": name}
             row["tokens/s"] = statistics.median(own)
             if name == "vllm":
-                row |= {"ratio": ratio, "difference": max(far)}
+                row |= {"ratio": ratio, "error": max(far)}
             rows.append(row)
+            print(row, flush=True)
     return rows
 
 

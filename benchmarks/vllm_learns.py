@@ -3,7 +3,7 @@
 `mars/kuhn-smol` with either sampler and the same seeds. Their draws differ, so their plays do, and
 what is compared is how well they learn. ``legal`` is the share of legal replies in plays of steps 6
 to 10, ``return`` the mean return against random play after the last step, both seats, and ``far``
-how much it differs from that of the run with the same seed in this process. ``difference`` is the
+how much it differs from that of the run with the same seed in this process. ``error`` is the
 largest of a run between log-probabilities of the sampler and of the learner.
 """
 
@@ -37,9 +37,10 @@ def run(sampler, seed, steps):
     return {
         "sampler": sampler,
         "seed": str(seed),
+        "starts": "all",
         "legal": sum(early) / len(early),
         "return": found,
-        "difference": max(one["logprob_difference_max"] for one in lines),
+        "error": max(one["logprob_difference_max"] for one in lines),
     }
 
 

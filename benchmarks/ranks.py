@@ -9,7 +9,7 @@ quiet machine of two processors; four learners share them.
     python benchmarks/ranks.py             each learner holds everything
     python benchmarks/ranks.py sharding    beside learners whose weights are split, and one learner
 
-``memory`` is the peak of resident memory in GiB: of the training process, and of the further
+``peak GiB`` is of resident memory: of the training process, and of the further
 learner that takes most.
 """
 
@@ -128,7 +128,7 @@ def rows_of(model, found):
             "ratio": statistics.median(
                 one / learn for one, (_, learn, *_) in zip(alone, own, strict=True)
             ),
-            "memory": {
+            "peak GiB": {
                 "training process": max(memory[0] for *_, memory in own),
                 "further learner": max(memory[1] for *_, memory in own),
             },

@@ -38,6 +38,9 @@ from sparring.system.files import disk_errors, link_or_copy
 from sparring.types import Credit, Episode
 
 LOOPBACK = "lo" if sys.platform == "linux" else "lo0"  # the interface on which gloo listens
+# weights come together and go all the time; the C library keeps what is freed, in pieces, unless it
+# is told that what is larger than so many bytes is given back at once
+FREED = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
 WEIGHTS, AVERAGE = "weights.safetensors", "average.safetensors"  # files that they come together in
 
 
@@ -49,7 +52,7 @@ class Shards(Ranks):
     def __init__(self, config: RunConfig, folder: Path) -> None:
         super().__init__(config, folder)
         self._others = range(self.ranks)
-        self._environment = {"GLOO_SOCKET_IFNAME": LOOPBACK}
+        self._environment = {"GLOO_SOCKET_IFNAME": LOOPBACK, **FREED}
         self._policies: dict[str, Policy] = {}
         # by policy: the version of its weights and the file of its optimiser, not yet sent
         self._states: dict[str, tuple[int, Path]] = {}

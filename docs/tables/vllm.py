@@ -14,7 +14,7 @@ def speed():
             f"{own['in_process']['tokens/s']:.0f}",
             f"{own['vllm']['tokens/s']:.0f}",
             f"{own['vllm']['ratio']:.2f}",
-            f"{own['vllm']['difference']:.1e}",
+            f"{own['vllm']['error']:.1e}",
         )
         for count, own in found.items()
     ]

@@ -63,8 +63,6 @@ def peaks(process):
         for pid in [process.pid, *children(process.pid)]:
             found[pid] = max(found.get(pid, 0.0), peak(pid))
         time.sleep(LOOK)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, process.args)
     own = found.pop(process.pid)
     return own, max(found.values(), default=0.0)
 
@@ -91,9 +89,13 @@ def peak(pid):
 
 def run(asked, path):
     """Train once; return the digest, the seconds of an update and of a step, and the memory."""
-    silent = subprocess.DEVNULL
     command = ["sparring", "train", "kuhn-tiny", *ALIKE, *asked, "--run", str(path)]
-    memory = peaks(subprocess.Popen(command, stdout=silent, stderr=silent))
+    with (path.parent / "said").open("w+", encoding="utf-8") as said:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
+        memory = peaks(process)
+        if process.returncode:
+            said.seek(0)
+            raise SystemExit(f"{command} ended with {process.returncode}:\n{said.read()[-2000:]}")
     lines = read_lines(path / TIMING)[1:]
     learn, step = (
         statistics.median(line[f"seconds/{name}"] for line in lines) for name in ("update", "round")

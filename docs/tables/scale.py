@@ -118,6 +118,22 @@ def fresh():
     return markdown((*head, "lag, mean", "lag, most", "withheld", "load"), lines)
 
 
+def sharding():
+    """Return what splitting weights changes: as ``ranks``, and memory."""
+    lines = [
+        (
+            one["model"],
+            one["learners"],
+            one["digest"],
+            *(f"{seconds:.3g}" for seconds in one["seconds"].values()),
+            *(f"{memory:.2f}" if memory else "-" for memory in one["peak GiB"].values()),
+        )
+        for one in rows("sharding")
+    ]
+    head = ("parameters, plays", "learners", "digest", "update, s", "step, s")
+    return markdown((*head, "training process, GiB", "each other learner, GiB"), lines)
+
+
 def ranks():
     """Return what several learners change: the digest, seconds, and how many times as fast."""
     lines = [
@@ -137,6 +153,8 @@ def ranks():
 MADE = {
     "ranks": ranks,
     "ranks source": lambda: source("ranks"),
+    "sharding": sharding,
+    "sharding source": lambda: source("sharding"),
     **{f"scale {make.__name__}": make for make in (digests, latency, fresh, workers, thousand)},
     **{
         f"scale {name} source": (lambda name=name: source(f"scale-{name}"))

@@ -100,7 +100,7 @@ def clip(parameters: Sequence[torch.nn.Parameter], limit: float) -> float:
     if not split:
         return float(torch.nn.utils.clip_grad_norm_(parameters, limit))
     norms = [torch.linalg.vector_norm(gradient.full_tensor()) for gradient in split]
-    norm = torch.linalg.vector_norm(torch.stack(norms))
+    norm = torch.nn.utils.get_total_norm(norms)  # puts them in the same order, by their types
     parts = [torch.nn.Parameter(gradient.to_local()) for gradient in split]
     for part, gradient in zip(parts, split, strict=True):
         part.grad = gradient.to_local()

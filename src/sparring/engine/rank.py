@@ -18,6 +18,7 @@ from sparring.engine.fleet.processes import end_with_parent
 from sparring.engine.gloo import LostError, Sums
 from sparring.engine.lesson import Lesson
 from sparring.engine.local import LocalEngine
+from sparring.engine.policy import Policy
 from sparring.engine.worker import failed, unexpected
 from sparring.errors import RunError, SparringError
 from sparring.learn.means import Means
@@ -72,18 +73,23 @@ class Rank:
             return b""
         lesson = Lesson.from_bytes(said["learn"], rest)
         own = self.engine.policies[lesson.policy]
-        pack, turns = own.packed(lesson.episodes)
-        own.update(
-            pack,
-            lesson.arrays["advantages"],
-            lesson.arrays.get("value_targets"),
-            turns=turns,
-            step=lesson.step,
-            progress=lesson.progress,
-        )
+        learn(own, lesson)
         parts = [part.to_bytes() for part in self.parts]
         answer = {"weights": fingerprint(own.model), "parts": [len(part) for part in parts]}
         return b"".join([json.dumps(answer).encode(), b"\n", *parts])
+
+
+def learn(own: Policy, lesson: Lesson) -> None:
+    """Update what a learner holds of a policy."""
+    pack, turns = own.packed(lesson.episodes)
+    own.update(
+        pack,
+        lesson.arrays["advantages"],
+        lesson.arrays.get("value_targets"),
+        turns=turns,
+        step=lesson.step,
+        progress=lesson.progress,
+    )
 
 
 def main(hear: int, say: int, kind: type[Rank] | None = None) -> None:

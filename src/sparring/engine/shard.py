@@ -19,7 +19,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from sparring.engine.gloo import PATIENCE, LostError
 from sparring.engine.lesson import Lesson
 from sparring.engine.policy import Policy
-from sparring.engine.rank import Rank
+from sparring.engine.rank import Rank, learn
 from sparring.engine.rank import main as be
 from sparring.learn.learner import Learner
 from sparring.learn.means import Means
@@ -27,11 +27,11 @@ from sparring.learn.split import (
     split_learner,
     take_moments,
     take_weights,
-    updated,
     whole_moments,
     whole_weights,
 )
 from sparring.learn.streamed import save_streamed
+from sparring.learn.weights import updated
 from sparring.models.language_model import LanguageModel
 
 LOST = ("gloo", "Connection", "Timed out", "TCPStore", "FileStore")  # words of its errors
@@ -98,21 +98,9 @@ class Shard(Rank):
         own = self.engine.policies[lesson.policy]
         if what == "imitate":
             return json.dumps({"loss": own.imitate(lesson.episodes)}).encode() + b"\n"
-        self._learn(own, lesson)
+        learn(own, lesson)
         answer = json.dumps({"parts": [len(part) for part in self._figures]}).encode()
         return b"".join([answer, b"\n", *self._figures])
-
-    def _learn(self, own: Policy, lesson: Lesson) -> None:
-        """Update one's part of a policy's weights."""
-        pack, turns = own.packed(lesson.episodes)
-        own.update(
-            pack,
-            lesson.arrays["advantages"],
-            lesson.arrays.get("value_targets"),
-            turns=turns,
-            step=lesson.step,
-            progress=lesson.progress,
-        )
 
     def _take(self, own: Policy, folder: Path, version: int) -> None:
         """Take one's part of what a policy's learner holds, from files of the whole."""

@@ -94,19 +94,13 @@ def accounted(
     Raises:
         SparringError: the run cannot be had.
     """
-    made: list[Chaos] = []
-
-    def harmed(fleet: Fleet) -> Fleet:
-        made.append(Chaos(fleet, seed, harm))
-        return made[0]
-
+    path = folder / "harmed"
     tell(f"training in fresh order on {workers} workers that are harmed")
-    ended = trained(on(config, fleet, workers), folder / "harmed", harmed)
-    lines = read_lines(folder / "harmed" / METRICS)
+    ended, done = _harmed(on(config, fleet, workers), path, harm, seed)
     return Accounted(
-        accounts=tuple(account_of(line) for line in lines),
-        done=made[0].counts(),
-        counted=_counted(folder / "harmed"),
+        accounts=tuple(account_of(line) for line in read_lines(path / METRICS)),
+        done=done,
+        counted=_counted(path),
         seconds=ended.seconds,
     )
 
@@ -135,18 +129,24 @@ def compare(
     Raises:
         SparringError: a run cannot be had.
     """
-    made: list[Chaos] = []
-
-    def harmed(fleet: Fleet) -> Fleet:
-        made.append(Chaos(fleet, seed, harm))
-        return made[0]
-
+    path = folder / "harmed"
     tell("training without workers")
     quiet = trained(on(config, "here", 0), folder / "quiet")
     tell(f"training on {workers} workers that are harmed")
-    wild = trained(on(config, fleet, workers), folder / "harmed", harmed)
-    counted = _counted(folder / "harmed")
-    return Compared(quiet=quiet, harmed=wild, done=made[0].counts(), counted=counted)
+    wild, done = _harmed(on(config, fleet, workers), path, harm, seed)
+    return Compared(quiet=quiet, harmed=wild, done=done, counted=_counted(path))
+
+
+def _harmed(config: RunConfig, path: Path, harm: Harm, seed: int) -> tuple[Ended, dict[str, int]]:
+    """Train on workers that are harmed; return how it ended, and what was done."""
+    made: list[Chaos] = []
+
+    def through(fleet: Fleet) -> Fleet:
+        made.append(Chaos(fleet, seed, harm))
+        return made[0]
+
+    ended = trained(config, path, through)
+    return ended, made[0].counts()
 
 
 def _counted(path: Path) -> dict[str, int]:

@@ -34,6 +34,7 @@ from sparring.learn.pack import Pack
 from sparring.learn.slices import PADDED, chunks
 from sparring.learn.split_adamw import SplitAdamW
 from sparring.learn.tree import GradientTree, Together, leaves
+from sparring.learn.weights import updated
 from sparring.models.architectures import architecture
 from sparring.models.language_model import LanguageModel
 from sparring.models.lean import LeanForward
@@ -271,11 +272,6 @@ def whole_weights(model: LanguageModel) -> dict[str, Callable[[], Tensor]]:
     """Return what brings each weight together; every learner has to call it, in one order."""
     parts: dict[str, Any] = {**model.tensors()}
     return {name: part.full_tensor for name, part in parts.items()}
-
-
-def updated(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
-    """Return what an optimiser updates, in order: weights, or copies of them (``masters.py``)."""
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def whole_moments(learner: Learner) -> dict[str, Callable[[], Tensor]]:

@@ -95,13 +95,18 @@ def load_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
     )
 
 
+def updated(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
+    """Return what an optimiser updates, in order: weights, or copies of them (``masters.py``)."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
 def check_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
     """Check that ``load_optimizer`` would load a file, without doing it.
 
     Raises:
         CheckpointError: it is the state of other parameters.
     """
-    own = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    own = updated(optimizer)
     with safetensors.safe_open(path, framework="pt") as file:
         names = file.keys()
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from sparring.config import RunConfig
 from sparring.engine.base import Engine
@@ -13,6 +13,7 @@ from sparring.errors import RolloutError
 from sparring.league.starts import turn_limit
 from sparring.rewards.base import apply_rewards, outcome_gap
 from sparring.rewards.components import WeightedReward
+from sparring.rng import Stream
 from sparring.rollout.asking import Asking
 from sparring.rollout.plans.base import play_planned
 from sparring.rollout.play import Rollout, RolloutCounts
@@ -24,9 +25,6 @@ from sparring.run.methods import Methods
 from sparring.run.opened import Opened, book_of, specs_of
 from sparring.schedule import parse
 from sparring.types import Episode, TurnTable
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 
@@ -94,21 +92,15 @@ def play_step(
         played.observed.append((turns, arm_of))
         if refill < rollout.refills:  # the next one looks at it
             book.observe(turns, arm_of, step)
-        mask = methods.selection(
-            turns, engine.root.child("selection").child(step).child(refill), progress=progress
-        )
-        alive = set(turns.episode[mask].tolist())
-        played.kept += (
-            episodes
-            if mask.all()
-            else [episode for episode in episodes if episode.episode_id in alive]
-        )
+        stream = engine.root.child("selection").child(step).child(refill)
+        kept, share = _selected(methods, stream, episodes, turns, progress)
+        played.kept += kept
         played.episodes += episodes
         figures = {
             **figures,
             **shaping,
             **group_metrics(turns),
-            "kept_share": float(mask.mean()) if len(mask) else 1.0,
+            "kept_share": share,
         }
         tables.append((len(episodes), figures))
         if len(played.kept) >= rollout.games_per_step:
@@ -148,15 +140,31 @@ def shaped(
     turns = turn_table(episodes)
     own = turns if len(kept) == len(episodes) else turn_table(kept)
     stream = engine.root.child("selection").child(step).child(0)
-    mask = methods.selection(own, stream, progress=progress)
-    alive = set(own.episode[mask].tolist())
-    if not mask.all():
-        kept = [episode for episode in kept if episode.episode_id in alive]
-    share = float(mask.mean()) if len(mask) else 1.0
+    kept, share = _selected(methods, stream, kept, own, progress)
     metrics = {**shaping, **group_metrics(own), "kept_share": share}
     return Played(
         episodes=episodes, kept=kept, metrics=metrics, turns=turns, observed=[(turns, {})]
     )
+
+
+def _selected(
+    methods: Methods, stream: Stream, episodes: list[Episode], turns: TurnTable, progress: float
+) -> tuple[list[Episode], float]:
+    """Return the episodes that are trained on, and the share of turns that are.
+
+    Args:
+        methods: the run's plug-ins.
+        stream: what selection draws from.
+        episodes: to choose among.
+        turns: of these.
+        progress: share of the run that is done.
+    """
+    mask = methods.selection(turns, stream, progress=progress)
+    share = float(mask.mean()) if len(mask) else 1.0
+    if mask.all():
+        return episodes, share
+    alive = set(turns.episode[mask].tolist())
+    return [episode for episode in episodes if episode.episode_id in alive], share
 
 
 def _wanting(asking: Asking[T], judging: Judging | None) -> Generator[Wanted, Rollout, T]:

@@ -9,6 +9,8 @@ from typing import Any
 from sparring.environments.options import check_range
 from sparring.players.endpoint_cache import Answer
 from sparring.system.endpoint import Connection, MalformedError
+from sparring.system.transport import OPENAI
+from sparring.system.trust import address
 
 _MOST_TOKENS = 10**9  # that one answer may claim to have taken
 _ADVICE = {
@@ -36,6 +38,9 @@ class Client(Connection):
             retries=retries,
             advice=_ADVICE,
         )
+        # OpenAI's new models refuse the old name
+        asked = address(base_url).host
+        self.limit_name = "max_completion_tokens" if asked == OPENAI else "max_tokens"
 
     def ask(self, request: Mapping[str, Any]) -> Answer:
         """Return the answer to one request (the fields of a chat completion).

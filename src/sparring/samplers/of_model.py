@@ -9,9 +9,10 @@ from torch import Tensor
 
 from sparring.errors import ModelError
 from sparring.models.language_model import LanguageModel
-from sparring.types import SamplingParams
+from sparring.rng import Stream
 
 EXACT = "float32"
+PROBE = 24  # tokens of the conversation that others are tried on, at most
 
 
 def dtype_of(model: LanguageModel) -> str:
@@ -24,6 +25,17 @@ def vocabulary_of(model: LanguageModel) -> int:
     return int(model.base.get_input_embeddings().weight.shape[0])
 
 
+def probe_of(model: LanguageModel, room: int) -> list[int]:
+    """Return the conversation that others who draw for a model are tried on; the same one always.
+
+    Args:
+        model: whose tokens it has.
+        room: tokens that the context is to have left after it.
+    """
+    draws, vocabulary = Stream.from_seed(0).child("probe"), vocabulary_of(model)
+    return [draws.integer(t, vocabulary) for t in range(min(PROBE, model.context - room))]
+
+
 def tolerance_of(dtype: str) -> float:
     """Return how far log-probabilities may be from those that this process computes.
 
@@ -31,25 +43,6 @@ def tolerance_of(dtype: str) -> float:
         dtype: of the weights.
     """
     return 1e-4 if dtype == EXACT else 0.25
-
-
-def refuse_truncation(name: str, params: SamplingParams) -> None:
-    """Refuse truncated distributions, for a sampler that does not say what truncation kept.
-
-    Args:
-        name: of the sampler.
-        params: the distribution that replies are to be drawn from.
-
-    Raises:
-        ModelError: it is truncated.
-    """
-    for option, given, off in (("top_p", params.top_p, 1.0), ("top_k", params.top_k, 0)):
-        if given != off:
-            raise ModelError(
-                f"sampler '{name}' and rollout.{option}={given}: the learner has to know which "
-                f"tokens truncation kept, and a server is not asked for them. Write "
-                f"rollout.{option}: {off}, or sampler.name=vllm or in_process."
-            )
 
 
 class OfModel(ABC):

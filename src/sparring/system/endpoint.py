@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from sparring.errors import ConfigError, RolloutError
-from sparring.system.transport import OPENAI, http_client
+from sparring.system.transport import http_client
 from sparring.system.trust import address, check_host
 
 _SHOWN = 200  # characters of an endpoint's own words that an error quotes
@@ -90,8 +90,6 @@ class Connection:
             max_retries=retries,
             http_client=client,
         )
-        # OpenAI's new models refuse the old name
-        self.limit_name = "max_completion_tokens" if asked.host == OPENAI else "max_tokens"
 
     def send(
         self, path: str, request: Mapping[str, Any], read: Callable[[str], Read], what: str

@@ -13,13 +13,12 @@ from pydantic import Field
 
 from sparring.errors import ModelError, RunError
 from sparring.models.language_model import LanguageModel
-from sparring.rng import Stream
 from sparring.samplers.base import Ids, Lot
 from sparring.samplers.in_process import in_process
 from sparring.samplers.of_model import (
     OfModel,
     dtype_of,
-    refuse_truncation,
+    probe_of,
     tolerance_of,
     vocabulary_of,
 )
@@ -28,7 +27,7 @@ from sparring.samplers.openai.ask import Ask
 from sparring.samplers.openai.server import Server, Settings, server_of
 from sparring.types import FloatArray, SampleRequest, SampleResult, SamplingParams
 
-PROBE, SAID = 24, 8  # tokens of the conversation that a server is tried on, and of its reply
+SAID = 8  # tokens of the reply that a server is tried by
 KEPT = 64 << 20  # bytes of keys and values of what is scored in this process
 
 Times = Annotated[int, Field(ge=0, le=1000)]
@@ -79,7 +78,7 @@ class OpenAISampler(OfModel):
         Raises:
             ModelError, RunError, DivergedError: as for ``submit``.
         """
-        refuse_truncation("openai", lot.params)
+        _refuse_truncation(lot.params)
         longest = max((len(request.ids) for request in lot.requests), default=0)
         self.check_length(longest + lot.params.max_new_tokens)
         adapters, temperature = self._adapters, lot.params.temperature
@@ -97,10 +96,8 @@ class OpenAISampler(OfModel):
         Raises:
             RunError: they differ.
         """
-        draws, vocabulary = Stream.from_seed(0).child("probe"), vocabulary_of(self.model)
-        length = min(PROBE, self.context - SAID)
-        prompt = tuple(draws.integer(t, vocabulary) for t in range(length))
-        said = self.backend.reply(Ask(name, prompt, 0, params, (), vocabulary))
+        prompt = tuple(probe_of(self.model, room=SAID))
+        said = self.backend.reply(Ask(name, prompt, 0, params, (), vocabulary_of(self.model)))
         prompts = [(*prompt, *said.ids[:t]) for t in range(len(said.ids))]
         expected = self.score(prompts, [[(token,)] for token in said.ids], params)
         far = [abs(a - b[0]) for a, b in zip(said.logprobs, expected, strict=True)]
@@ -129,6 +126,21 @@ class OpenAISampler(OfModel):
 def adapted(model: LanguageModel) -> bool:
     """Return whether a model has adapters."""
     return hasattr(model.network, "get_base_model")
+
+
+def _refuse_truncation(params: SamplingParams) -> None:
+    """Refuse distributions that are truncated.
+
+    Raises:
+        ModelError: this one is.
+    """
+    for option, given, off in (("top_p", params.top_p, 1.0), ("top_k", params.top_k, 0)):
+        if given != off:
+            raise ModelError(
+                f"sampler 'openai' and rollout.{option}={given}: the learner has to know which "
+                f"tokens truncation kept, and a server is not asked for them. Write "
+                f"rollout.{option}: {off}, or sampler.name=vllm or in_process."
+            )
 
 
 def openai(

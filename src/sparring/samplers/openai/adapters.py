@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from sparring.errors import RolloutError, RunError
@@ -24,6 +24,19 @@ SHARED = "SPARRING_ADAPTERS"  # environment variable: a folder that the server s
 ALREADY, UNKNOWN = "already been loaded", 404  # what a server says of a name
 
 Key = tuple[int, int]  # updates, and changes from outside
+
+
+@contextlib.contextmanager
+def ends_the_run() -> Iterator[None]:
+    """Let what a server does not do end the run, as a context: a play that fails would be repeated.
+
+    Raises:
+        RunError: in place of a RolloutError.
+    """
+    try:
+        yield
+    except RolloutError as error:
+        raise RunError(str(error)) from None
 
 
 class Shelf:
@@ -69,14 +82,12 @@ class Shelf:
             RunError: it does not.
         """
         request = {"lora_name": name, "lora_path": str(self.folder / name)}
-        with self._lock:
+        with self._lock, ends_the_run():
             try:
                 self._connection.send("/load_lora_adapter", request, str, "a word")
             except StatusError as error:
                 if ALREADY not in str(error):  # by a try whose answer was lost
-                    raise RunError(str(error)) from None
-            except RolloutError as error:
-                raise RunError(str(error)) from None
+                    raise
             self._loaded.add(name)
 
     def has(self, name: str) -> bool:

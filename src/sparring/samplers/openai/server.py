@@ -10,11 +10,10 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from sparring.errors import RolloutError, RunError
 from sparring.models.language_model import LanguageModel
 from sparring.samplers.base import Lot
 from sparring.samplers.of_model import vocabulary_of
-from sparring.samplers.openai.adapters import UNKNOWN, Adapters, Shelf
+from sparring.samplers.openai.adapters import UNKNOWN, Adapters, Shelf, ends_the_run
 from sparring.samplers.openai.ask import Ask
 from sparring.system.endpoint import Connection, StatusError
 from sparring.types import SampleResult
@@ -152,23 +151,16 @@ class Server:
             RunError: there is none, or none that can be used.
             DivergedError: a log-probability is no number.
         """
-        try:
-            return self._reply(ask)
-        except StatusError as error:
-            shelf = self._shelf
-            if error.status != UNKNOWN or shelf is None or not shelf.has(ask.name):
-                raise RunError(str(error)) from None
-        except RolloutError as error:
-            raise RunError(str(error)) from None
-        shelf.load(ask.name)
-        try:
-            return self._reply(ask)
-        except RolloutError as error:
-            raise RunError(str(error)) from None
-
-    def _reply(self, ask: Ask) -> SampleResult:
-        """Return the reply to a request, as the connection gives it."""
-        return self._connection.send("/completions", ask.fields(), ask.read, "a completion")
+        request = "/completions", ask.fields(), ask.read, "a completion"
+        with ends_the_run():
+            try:
+                return self._connection.send(*request)
+            except StatusError as error:
+                shelf = self._shelf
+                if error.status != UNKNOWN or shelf is None or not shelf.has(ask.name):
+                    raise
+            shelf.load(ask.name)
+            return self._connection.send(*request)
 
 
 _servers: weakref.WeakValueDictionary[Settings, Server] = weakref.WeakValueDictionary()

@@ -17,13 +17,11 @@ from torch import Tensor
 from sparring.errors import DivergedError
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import prefix_tree
-from sparring.rng import Stream
 from sparring.samplers.draws import LOST
-from sparring.samplers.of_model import vocabulary_of
+from sparring.samplers.of_model import probe_of
 
 Key = tuple[int, int, int]  # number of the model, updates, and changes from outside
 State = tuple[Any, ...]  # of one tensor: equal where its values are
-PROBE = 24  # tokens of the conversation that every replica is tried on
 
 
 class Part(NamedTuple):
@@ -91,8 +89,7 @@ class Served:
     @property
     def probe(self) -> list[int]:
         """The conversation that every replica is tried on; the same one always."""
-        draws, vocabulary = Stream.from_seed(0).child("probe"), vocabulary_of(self.model)
-        return [draws.integer(t, vocabulary) for t in range(min(PROBE, self.model.context - 1))]
+        return probe_of(self.model, room=1)
 
     @torch.inference_mode()
     def expected(self) -> list[float]:

@@ -1,6 +1,5 @@
 """Several learners of one run: the bytes of one, whatever else a run does, and clear errors where one of them ends."""
 
-import contextlib
 import json
 import os
 import signal
@@ -8,12 +7,12 @@ import sys
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from tests.sockets import listening
 
 from sparring.api import train
 from sparring.config import resolve
@@ -57,22 +56,6 @@ def learners(tmp_path):
         ranks.close()
 
 
-def listening(pids):
-    """Return the addresses on which processes listen, as /proc/net has them."""
-    inodes = set()
-    for pid in pids:
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(OSError):
-                inodes.add(os.readlink(link))
-    found = []
-    for name in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
-                found.append(fields[1].split(":")[0])
-    return found
-
-
 @pytest.mark.slow
 def test_two_learners_have_the_weights_and_metrics_of_one_and_listen_on_the_loopback_alone(learners, tmp_path):
     engine, batch, credit = learners()
@@ -84,7 +67,7 @@ def test_two_learners_have_the_weights_and_metrics_of_one_and_listen_on_the_loop
     assert all(ours[name].equal(theirs[name]) for name in theirs)
     if sys.platform == "linux":
         pids = [os.getpid(), *(child.process.pid for child in engine.ranks._children)]
-        assert set(listening(pids)) == {"0100007F"}
+        assert listening(pids) == {"0100007F"}
     assert not torch.distributed.is_initialized()  # the default group is the caller's
     assert [path.name for path in (tmp_path / "learners").iterdir()] == ["store"]  # states are gone when they are read
     os.kill(engine.ranks._children[0].process.pid, signal.SIGKILL)

@@ -1,6 +1,5 @@
 """Learners whose weights are split: the bits of one, checkpoints for any number of them, and clear errors."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from tests.sockets import listening
 from transformers import AutoTokenizer, MistralConfig, MistralForCausalLM
 
 from sparring.api import train
@@ -52,17 +52,6 @@ def batch_of(run):
     specs = starts(0, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
     found = run.batch(run.play(specs).episodes, progress=0.0)
     return found, Credit(advantages=np.linspace(-1, 1, len(found.turns.reward)))
-
-
-def listening(pids):
-    """Return the addresses on which processes listen, as /proc/net has them."""
-    inodes = set()
-    for pid in pids:
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(OSError):
-                inodes.add(os.readlink(link))
-    rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
-    return {row[1].split(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in inodes}
 
 
 @pytest.mark.slow

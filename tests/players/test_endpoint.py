@@ -1,15 +1,14 @@
 """The endpoint agent against a server on this machine that answers what a test tells it to."""
 
-import contextlib
 import dataclasses
 import json
 import logging
 import sys
 import threading
 import traceback
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from tests.players.served import Server
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
@@ -39,40 +38,6 @@ def last_legal(request):
     return completion(f"I have thought about it. My action: {listed.rsplit(', ', 1)[-1]}")
 
 
-class Server:
-    """Answers request number i with ``answers(i, request)``: a body, or (status, body, headers); remembers what it was asked."""
-
-    def __init__(self, answers):
-        self.requests, self.paths, self.keys, self.lock = [], [], [], threading.Lock()
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                with outer.lock:
-                    number = len(outer.requests)
-                    outer.requests.append(request)
-                    outer.paths.append(self.path)
-                    outer.keys.append(self.headers["authorization"])
-                answer = answers(number, request)
-                status, body, headers = answer if isinstance(answer, tuple) else (200, answer, {})
-                body = body.encode()
-                self.send_response(status)
-                for name, value in {"content-type": "application/json", "content-length": str(len(body)), **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                with contextlib.suppress(ConnectionError):  # whoever asked has given up: some tests are about that
-                    self.wfile.write(body)
-
-            def log_message(self, *arguments):
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
-        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
-
-
 @pytest.fixture
 def serve(monkeypatch, tmp_path):
     monkeypatch.setenv(FILES, str(tmp_path))
@@ -86,8 +51,7 @@ def serve(monkeypatch, tmp_path):
 
     yield start
     for server in servers:
-        server.http.shutdown()
-        server.http.server_close()
+        server.close()
 
 
 def agent_at(server, **options):

@@ -6,11 +6,11 @@ Faults: a kind in ``faults`` happens so many times; see ``Fake.completion``.
 import json
 import threading
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from peft import set_peft_model_state_dict
 from safetensors.torch import load_file
+from tests.players.served import Server
 
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
@@ -30,35 +30,18 @@ class Fake:
     def __init__(self, base):
         self.base, self.faults, self.lock = base, Counter(), threading.Lock()
         self.models, self.ever, self.asked, self.most, self.now = {"base": base}, [], [], 0, 0
-        outer = self
+        self.server = Server(self.respond)
+        self.url, self.close = self.server.url, self.server.close
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                with outer.lock:
-                    outer.now += 1
-                    outer.most = max(outer.most, outer.now)
-                status, body = outer.answer(self.path, request, self.headers["authorization"])
-                with outer.lock:
-                    outer.now -= 1
-                body = body.encode()
-                self.send_response(status)
-                for name, value in {"content-length": str(len(body)), "content-type": "application/json", "retry-after-ms": "1"}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *arguments):
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
-        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
-
-    def close(self):
-        self.http.shutdown()
-        self.http.server_close()
+    def respond(self, number, request):
+        """Return what a request is answered, and count how many are under way."""
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        status, body = self.answer(self.server.paths[number], request)
+        with self.lock:
+            self.now -= 1
+        return status, body, {"retry-after-ms": "1"}
 
     def happens(self, kind):
         """Return whether a fault is due, and count it."""
@@ -66,7 +49,7 @@ class Fake:
             self.faults[kind] -= (due := self.faults[kind] > 0)
         return due
 
-    def answer(self, path, request, key):
+    def answer(self, path, request):
         """Return status and body."""
         if self.happens("busy"):
             return 503, json.dumps({"error": {"message": "too busy"}})

@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 import torch
 from tests.samplers.test_openai import PARAMS, RUN, STOP, same, update
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
@@ -62,19 +62,6 @@ class Serving:
     def end(self):
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-
-
-@pytest.fixture(scope="module")
-def llama(chat_folder, tmp_path_factory):
-    """The folder of a random Llama whose heads vLLM has attention for."""
-    folder = tmp_path_factory.mktemp("llama")
-    AutoTokenizer.from_pretrained(chat_folder).save_pretrained(folder)
-    config = AutoConfig.from_pretrained(chat_folder)
-    config.hidden_size, config.num_attention_heads, config.num_key_value_heads, config.head_dim = 64, 2, 1, 32
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        AutoModelForCausalLM.from_config(config).save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

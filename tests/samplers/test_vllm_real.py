@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from tests.samplers.test_vllm import truncated_alike
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from tests.sockets import listening
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
@@ -53,26 +53,6 @@ def worst(own, requests, said):
     replies = [[(token,)] for one in said for token in one.ids]
     expected = np.concatenate(in_process(own).score(prompts, replies, PARAMS))
     return np.abs(expected - [value for one in said for value in one.logprobs]).max()
-
-
-def listening(pid):
-    """Return the addresses on which a process and those below it listen."""
-    pids = {str(pid), *subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()}
-    inodes = set()
-    for one in pids:
-        for descriptor in os.scandir(f"/proc/{one}/fd"):
-            try:
-                inodes.add(os.readlink(descriptor.path))
-            except FileNotFoundError:
-                continue
-    found = set()
-    for table in ("tcp", "tcp6"):
-        with open(f"/proc/net/{table}") as file:
-            for line in list(file)[1:]:
-                fields = line.split()
-                if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
-                    found.add(fields[1].partition(":")[0])
-    return found
 
 
 def test_it_keeps_the_contract(kept):
@@ -147,7 +127,8 @@ def test_what_truncation_kept_comes_with_a_reply(top_k, top_p, kept):
 def test_nothing_listens_but_on_loopback_and_one_that_is_killed_costs_no_reply(kept):
     first = sample(kept, asked(), PARAMS, STOP)
     (replica,) = kept.backend.replicas
-    assert listening(replica.pid) <= {"0100007F"}
+    children = subprocess.run(["pgrep", "-P", str(replica.pid)], capture_output=True, text=True, check=False).stdout.split()
+    assert listening([replica.pid, *children]) <= {"0100007F"}
     coming = kept.submit(asked(), PARAMS, STOP)
     os.kill(replica.pid, signal.SIGKILL)
     said = dict(one for found in coming for one in found)
@@ -171,19 +152,6 @@ CHAT = {
     "renderer": {"name": "chat"},
     "rollout": {"games_per_step": 8, "max_new_tokens": 4},
 }
-
-
-@pytest.fixture(scope="module")
-def llama(chat_folder, tmp_path_factory):
-    """The folder of a random Llama whose heads vLLM has attention for."""
-    folder = tmp_path_factory.mktemp("llama")
-    AutoTokenizer.from_pretrained(chat_folder).save_pretrained(folder)
-    config = AutoConfig.from_pretrained(chat_folder)
-    config.hidden_size, config.num_attention_heads, config.num_key_value_heads, config.head_dim = 64, 2, 1, 32
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        AutoModelForCausalLM.from_config(config).save_pretrained(folder)
-    return folder
 
 
 @pytest.mark.parametrize("way", ["tiny", "adapters"])

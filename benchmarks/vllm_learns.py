@@ -64,7 +64,7 @@ def measured(seeds, steps, workers):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--workers", type=int, default=2, help="runs side by side")
     given = settings(parser)

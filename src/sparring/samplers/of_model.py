@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
@@ -12,6 +12,7 @@ from sparring.models.language_model import LanguageModel
 from sparring.rng import Stream
 
 EXACT = "float32"
+LIKELY = 4.0  # minus the log-probability from which on a token's tolerance grows
 PROBE = 24  # tokens of the conversation that others are tried on, at most
 
 
@@ -43,6 +44,31 @@ def tolerance_of(dtype: str) -> float:
         dtype: of the weights.
     """
     return 1e-4 if dtype == EXACT else 0.25
+
+
+def strays(said: Sequence[float], expected: Sequence[float], dtype: str) -> str | None:
+    """Return how log-probabilities differ from those that this process computes; None if by little.
+
+    The logit of an improbable token is far from that of the most probable, and rounding moves it by
+    as many parts of that distance: its tolerance grows in proportion, from probability e^-4 on.
+
+    Args:
+        said: by another engine.
+        expected: of this process.
+        dtype: of the weights.
+    """
+    if len(said) != len(expected):
+        return f"there are {len(said)} of them, and not {len(expected)}"
+    limits = [tolerance_of(dtype) * max(1.0, abs(own) / LIKELY) for own in expected]
+    far = [abs(a - b) for a, b in zip(said, expected, strict=True)]
+    beyond = [place for place, limit in enumerate(limits) if not far[place] <= limit]  # NaN too
+    if not beyond:
+        return None
+    place = max(beyond, key=far.__getitem__)
+    return (
+        f"they differ from the learner's by {far[place]:.2g} where it has {expected[place]:.1f}, "
+        f"and {limits[place]:.2g} is allowed"
+    )
 
 
 class OfModel(ABC):

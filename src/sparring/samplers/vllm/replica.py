@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sparring.errors import ConfigError
-from sparring.samplers.of_model import tolerance_of
+from sparring.samplers.of_model import strays
 from sparring.samplers.vllm.weights import Key, Served, State
 from sparring.system.child import ChildProcess
 from sparring.system.files import cache_folder, disk_errors, file_digest
@@ -234,13 +234,10 @@ class Replica:
         """
         assert self.served is not None, "it has weights"
         expected = self.served.expected()
-        limit = tolerance_of(self._settings.dtype)
-        far = [abs(a - b) for a, b in zip(logprobs, expected, strict=False)]
-        # not where one is no number, as max would pass over it
-        if len(logprobs) == len(expected) and all(one <= limit for one in far):
+        wrong = strays(logprobs, expected, self._settings.dtype)
+        if wrong is None:
             self._now("ready")
-            return None
-        return f"they differ from the learner's by up to {max(far, default=0.0):.2g} ({limit:g})"
+        return wrong
 
     def send(self, asks: Sequence[Ask]) -> None:
         """Send it requests of one kind and way."""

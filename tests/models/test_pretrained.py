@@ -32,6 +32,18 @@ def test_a_folder_is_loaded_and_checked(chat_folder):
     assert model.tokenizer.chat_template
 
 
+def test_where_a_file_has_its_weights_decides_nothing(chat_folder):
+    network, _ = pretrained.load_pretrained(str(chat_folder))
+    assert not any(own.data_ptr() % pretrained.ALIGNMENT for own in network.parameters())
+    tied = torch.nn.ModuleDict({name: torch.nn.Linear(3, 5, bias=False) for name in "ab"})
+    room = torch.arange(17.0)
+    tied["a"].weight = tied["b"].weight = torch.nn.Parameter(room[1:16].view(5, 3))
+    pretrained.aligned(tied)
+    assert not tied["a"].weight.data_ptr() % pretrained.ALIGNMENT
+    assert tied["a"].weight is tied["b"].weight
+    assert torch.equal(tied["a"].weight.detach(), room[1:16].view(5, 3))
+
+
 @pytest.mark.parametrize("name", ["smollm", "smollm2-135", "/no/such/folder", "./missing"])
 def test_names_that_nothing_has(name):
     with pytest.raises(UnknownNameError, match="Hugging Face id"):

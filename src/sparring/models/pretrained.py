@@ -25,6 +25,7 @@ from sparring.models.memory import Shape, check_memory, count_parameters
 from sparring.models.packaged import PACKAGED, converted
 from sparring.system.files import cache_folder
 
+ALIGNMENT = 64  # bytes
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -68,6 +69,7 @@ def load_pretrained(
             source, config=config, output_loading_info=True, **how, **options
         )
         _check_complete(name, loaded)
+        aligned(network)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
     except SparringError:
         raise
@@ -78,6 +80,18 @@ def load_pretrained(
     finally:
         transformers_logging.enable_progress_bar()
     return network.eval(), tokenizer
+
+
+@torch.no_grad()
+def aligned(network: torch.nn.Module) -> None:
+    """Move weights that lie where their file had them to addresses that torch would choose.
+
+    A file's header has any multiple of 8 bytes, and the last bits of a product of one row may
+    depend on where its weights begin. With this they depend on the weights alone.
+    """
+    for parameter in network.parameters():
+        if parameter.device.type == "cpu" and parameter.data_ptr() % ALIGNMENT:
+            parameter.data = parameter.data.clone()
 
 
 def first_line(error: Exception) -> str:

@@ -96,12 +96,13 @@ def moments(run, folder):
 
 
 FAMILIES = {"whole": {}, "llama": {"model": {"gradient_checkpointing": True}}, "reference": {"losses": [{"name": "ppo_clip"}, {"name": "kl_penalty"}]}}
+SYNCED = [(name, "leaf") for name in FAMILIES] + [("llama", "pass")]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FAMILIES)
-def test_leaves_of_several_passes_are_within_rounding_of_one_learner(name, chat_folder, tmp_path):
-    changes = {**CHAT, **FAMILIES[name], "learner": {"micro_tokens": 150}}
+@pytest.mark.parametrize(("name", "sync"), SYNCED)
+def test_leaves_of_several_passes_have_the_bits_of_one_learner_unless_each_pass_is_added(name, sync, chat_folder, tmp_path, saved):
+    changes = {**CHAT, **FAMILIES[name], "learner": {"micro_tokens": 40, "minibatches": 1, "gradient_sync": sync}}
     folder = chat_folder
     if name == "whole":  # its own forward pass, whose blocks it calls itself
         folder = shutil.copytree(chat_folder, tmp_path / "mistral")
@@ -112,12 +113,15 @@ def test_leaves_of_several_passes_are_within_rounding_of_one_learner(name, chat_
     alone, two = (engine(ranks, **{**changes, "learner": dict(changes["learner"])}) for ranks in (1, 2))
     batch, credit = batch_of(alone)
     with learning(two, tmp_path):
+        if sync == "leaf":
+            assert two.imitate(batch.episodes) == pytest.approx(alone.imitate(batch.episodes))
         for step in (1, 2):
             ours, theirs = (run.learn(batch, credit, step=step, progress=0.1) for run in (two, alone))
             assert ours["gradient_norm"] == pytest.approx(theirs["gradient_norm"], rel=1e-5)
         first, second = moments(two, tmp_path / "two"), moments(alone, tmp_path / "alone")
         assert first.keys() == second.keys()
         assert max(float((first[key] - second[key]).abs().max()) for key in first) < 1e-6
+        assert (saved(two) == saved(alone)) == (sync == "leaf")
 
 
 @pytest.mark.slow

@@ -109,8 +109,16 @@ class LearnerConfig(UpdateConfig):
     sharding: Literal["none", "fsdp2"] = Field(
         "none",
         description=(
-            "fsdp2 splits weights, gradients and optimiser among the learners, on CPUs; with the "
-            "bits of none where a leaf is one forward pass; of the run, not of a policy"
+            "fsdp2 splits weights, gradients and optimiser among the learners, on CPUs; of the "
+            "run, not of a policy"
+        ),
+    )
+    gradient_sync: Literal["leaf", "pass"] = Field(
+        "leaf",
+        description=(
+            "when split learners add their gradients: after each leaf, with the bits of one "
+            "learner, or after each forward pass, so that none holds a whole gradient; the same "
+            "where a leaf is one pass"
         ),
     )
 

@@ -90,5 +90,7 @@ def shard(config: RunConfig) -> ShardBytes | None:
     if shape is not None:  # this block and the next, and what is in no block
         outside = shape.vocabulary * shape.hidden
         whole = min(parameters, outside + 2 * (parameters - outside) // shape.layers)
-    passes = 2 * whole * size + (activations(config, shape, size) or 0)
+    each_pass = config.learner.gradient_sync == "pass"  # else a leaf may take several passes
+    gradients = whole if each_pass else parameters
+    passes = (whole + gradients) * size + (activations(config, shape, size) or 0)
     return ShardBytes(part, max(passes, parameters * size - part))

@@ -23,13 +23,8 @@ from sparring.engine.rank import Rank, learn
 from sparring.engine.rank import main as be
 from sparring.learn.learner import Learner
 from sparring.learn.means import Means
-from sparring.learn.split import (
-    split_learner,
-    take_moments,
-    take_weights,
-    whole_moments,
-    whole_weights,
-)
+from sparring.learn.split import split_learner
+from sparring.learn.split_files import take_moments, take_weights, whole_moments, whole_weights
 from sparring.learn.streamed import save_streamed
 from sparring.learn.weights import updated
 from sparring.models.language_model import LanguageModel
@@ -60,8 +55,9 @@ class Shard(Rank):
         except RuntimeError as error:
             raise LostError(error) from error
         self._figures: list[bytes] = []
+        each_pass = self.engine.config.learner.gradient_sync == "pass"
         for name in self.engine.learners:
-            split_learner(self.engine.policies[name].trained, mesh, self)
+            split_learner(self.engine.policies[name].trained, mesh, self, each_pass=each_pass)
 
     def counted(self, own: Means) -> None:
         """Keep one's own figures, which the training process counts; see ``Together``."""

@@ -277,11 +277,12 @@ class Learner(LossReader):
         Where other learners take more passes, and wait for this one, the first pass of all comes
         after them as often as is lacking, with 0: it counts nothing.
         """
-        done = 0
-        for part in self._parts(data, own):
+        most, number = self.tree.passes(data), 0
+        for number, part in enumerate(self._parts(data, own), 1):
+            self.tree.passing(last=number == most)
             yield part, 1
-            done += 1
-        for _ in range(self.tree.passes(data) - done):
+        for lacking in range(number + 1, most + 1):
+            self.tree.passing(last=lacking == most)
             yield next(self._parts(data, chosen)), 0
 
     def _apply(self) -> float:

@@ -8,40 +8,34 @@ one with fewer than others makes up for it with passes that count nothing.
 
 Gradients are added along the tree of ``tree.py``. Learner r of R computes the leaves r, R + r,
 2 R + r ..., so that the lowest levels of the tree are sums over the learners, and those above are
-sums of parts. Where each leaf is one forward pass they have the bits of one learner.
-
-Checkpoints do not know of this. Whole tensors come together one at a time, and learner 0 writes
-them as it would alone.
+sums of parts. With ``learner.gradient_sync: leaf`` each learner adds up a leaf's passes first, as
+one learner does, so the bits are those of one. With ``pass`` every pass is added among the
+learners at once: no learner holds a whole gradient, and a leaf of several passes is added up in
+another order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 import torch.distributed
-from safetensors import safe_open
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
 from sparring.learn.learner import Learner
-from sparring.learn.masters import MASTER, SplitMasterAdamW
 from sparring.learn.pack import Pack
 from sparring.learn.slices import PADDED, chunks
-from sparring.learn.split_adamw import SplitAdamW
+from sparring.learn.split_files import local, split_optimizer
 from sparring.learn.tree import GradientTree, Together, leaves
-from sparring.learn.weights import updated
 from sparring.models.architectures import architecture
 from sparring.models.language_model import LanguageModel
 from sparring.models.lean import LeanForward
 from sparring.types import IntArray
 
 Result = TypeVar("Result")
-SPLIT = ("exp_avg", "exp_avg_sq", MASTER)  # of the optimiser, by rows as its parameters are
 
 
 class AlongTheTree:
@@ -141,13 +135,20 @@ class Passes(GradientTree):
         count: number of leaves.
         others: the learners.
         size: ``micro_tokens`` and ``padded`` of a pass.
+        sync: is told before each pass whether its gradients are to be added among the learners,
+            with all that were not. None: those of every pass are.
     """
 
     def __init__(
-        self, parameters: list[nn.Parameter], count: int, others: Together, size: tuple[int, int]
+        self,
+        parameters: list[nn.Parameter],
+        count: int,
+        others: Together,
+        size: tuple[int, int],
+        sync: Callable[[bool], None] | None = None,
     ) -> None:
         super().__init__(parameters, count, others)
-        self._learners, self._size = others, size
+        self._learners, self._size, self._sync = others, size, sync
         self._beside: list[IntArray] = []
 
     def leaves(self, data: Pack, chosen: IntArray) -> Iterator[IntArray]:
@@ -172,18 +173,23 @@ class Passes(GradientTree):
         rows = (np.unique(data.distinct[leaf]) for leaf in self._beside)
         return max(sum(1 for _ in chunks(data, own, tokens, padded=padded)) for own in rows)
 
+    def passing(self, *, last: bool) -> None:
+        """Add gradients among the learners after a leaf's last pass alone, if that is asked for."""
+        if self._sync is not None:
+            self._sync(last)
+
     def finish(self) -> None:
         """Give the parts of the parameters their gradients of the minibatch."""
         ((_, total),) = self._sums
         self._sums.clear()
-        own = [_local(parameter) for parameter in self.parameters]
+        own = [local(parameter) for parameter in self.parameters]
         *parts, alive = torch.split(total, [*(part.numel() for part in own), len(own)])
         for parameter, part, times in zip(self.parameters, parts, alive.tolist(), strict=True):
             parameter.grad = None
             if times:
                 parameter.grad = torch.zeros_like(parameter, requires_grad=False)
-                local = _local(parameter.grad)
-                local.copy_(part.view_as(local))
+                rows = local(parameter.grad)
+                rows.copy_(part.view_as(rows))
 
     def _taken(self) -> Tensor:
         """Return the gradients' parts as one vector in float32, as ``GradientTree`` does."""
@@ -191,9 +197,9 @@ class Passes(GradientTree):
         for parameter in self.parameters:
             grad = parameter.grad
             found.append(
-                torch.zeros(_local(parameter).numel())
+                torch.zeros(local(parameter).numel())
                 if grad is None
-                else _local(grad).reshape(-1).float()
+                else local(grad).reshape(-1).float()
             )
         alive = [float(parameter.grad is not None) for parameter in self.parameters]
         for parameter in self.parameters:
@@ -201,83 +207,27 @@ class Passes(GradientTree):
         return torch.cat([*found, torch.tensor(alive)])
 
 
-def split_learner(learner: Learner, mesh: Any, others: Together) -> None:
+def split_learner(
+    learner: Learner, mesh: Any, others: Together, *, each_pass: bool = False
+) -> None:
     """Split what a learner holds among several, which hold the same.
 
     Args:
         learner: before its first update.
         mesh: the learners, for torch.
         others: the learners, for us.
+        each_pass: add gradients among them after each pass, and not after each leaf.
     """
     copies = [one.model for one in learner.snapshots]
-    for model in (learner.model, *copies):
+    trained: Any = Split(learner.model, mesh)
+    for model in copies:
         Split(model, mesh)
-    learner.optimizer = _optimizer(learner, others.rank)
+    learner.optimizer = split_optimizer(learner, others.rank)
     padded = PADDED if learner.model.forward.shares_prefixes else 1
     learner.tree = Passes(
         learner.model.parameters(),
         learner.config.leaves,
         others,
         (learner.micro_tokens, padded),
+        None if each_pass else trained.set_requires_gradient_sync,
     )
-
-
-def _optimizer(learner: Learner, rank: int) -> torch.optim.Optimizer:
-    """Return an optimiser of one's parts of the weights."""
-    kind = SplitMasterAdamW if learner.config.master_weights else SplitAdamW
-    return learner.new_optimizer(partial(kind, rank=rank))
-
-
-def take_weights(model: LanguageModel, path: Path, rank: int, ranks: int) -> None:
-    """Take one's own part of weights from a file of whole ones."""
-    with safe_open(path, framework="pt") as file:
-        for name, tensor in model.tensors().items():
-            _take(tensor, file.get_slice(name), rank, ranks)
-
-
-def take_moments(learner: Learner, path: Path, rank: int, ranks: int) -> None:
-    """Take one's own part of an optimiser's state from a file of the whole one."""
-    learner.optimizer = _optimizer(learner, rank)
-    own = updated(learner.optimizer)
-    with safe_open(path, framework="pt") as file:
-        names = file.keys()
-        for name in names:
-            index, _, key = name.partition(".")
-            parameter = own[int(index)]
-            state = learner.optimizer.state[parameter]
-            if key not in SPLIT:
-                state[key] = file.get_tensor(name)
-                continue
-            state[key] = torch.zeros_like(parameter, requires_grad=False)
-            _take(state[key], file.get_slice(name), rank, ranks)
-
-
-@torch.no_grad()
-def _take(tensor: Any, whole: Any, rank: int, ranks: int) -> None:
-    """Copy one's own rows of a whole tensor into a part of it."""
-    rows = whole.get_shape()[0]
-    each = -(-rows // ranks)
-    begin, end = min(rank * each, rows), min((rank + 1) * each, rows)
-    if begin < end:
-        _local(tensor).copy_(whole[begin:end])
-
-
-def _local(tensor: Any) -> Tensor:
-    """Return one's own part of a tensor, in the same memory."""
-    part: Tensor = tensor.to_local()
-    return part.detach()
-
-
-def whole_weights(model: LanguageModel) -> dict[str, Callable[[], Tensor]]:
-    """Return what brings each weight together; every learner has to call it, in one order."""
-    parts: dict[str, Any] = {**model.tensors()}
-    return {name: part.full_tensor for name, part in parts.items()}
-
-
-def whole_moments(learner: Learner) -> dict[str, Callable[[], Tensor]]:
-    """Return what brings each part of the optimiser's state together, named as in its file."""
-    found: dict[str, Callable[[], Tensor]] = {}
-    for index, parameter in enumerate(updated(learner.optimizer)):
-        for key, value in learner.optimizer.state.get(parameter, {}).items():
-            found[f"{index}.{key}"] = value.full_tensor if key in SPLIT else value.clone
-    return found

@@ -101,6 +101,9 @@ class GradientTree:
         """Return the least number of passes that the last leaf takes, if others wait for them."""
         return 0
 
+    def passing(self, *, last: bool) -> None:
+        """Note that the next pass is the last that any learner makes of a leaf, or is not."""
+
     def mine(self, data: Pack, chosen: IntArray) -> IntArray:
         """Return one's own of the chosen sequences, where they are learnt from without leaves."""
         return chosen

@@ -39,7 +39,7 @@ FREE = (
 )  # keys that may differ when a run goes on
 FIXED = tuple(f"scale.{key}" for key in BINDING)  # keys below them that may not
 # keys below others that may, with their defaults
-FREE_BELOW = {"learner": {"ranks": 1, "sharding": "none"}}
+FREE_BELOW = {"learner": {"ranks": 1, "sharding": "none", "gradient_sync": "leaf"}}
 
 
 class Change(NamedTuple):

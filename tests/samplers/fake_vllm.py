@@ -2,7 +2,7 @@
 
 It runs as vLLM's does, in a process of its own that imports nothing of Sparring, and starts in half a second. ``FAULTS`` names a folder:
 each file in it, such as ``die-2``, is a fault that happens once, and is removed by whoever meets it. A file ``stop-K-L`` lets no reply go on past
-K tokens before weights have been loaded L times; ``stopped`` is written when one stops there.
+K tokens before weights have been loaded L times; ``stopped-L`` is written when one stops there. Scores wait for replies that go on.
 """
 
 import hashlib
@@ -76,9 +76,9 @@ class Engine:
         if self.paused:
             time.sleep(0.05)
             return []
-        scored = [one for one in self.waiting if one[2] is None]
-        now = scored or self.waiting[:AT_ONCE]
-        if any(seed is not None for _, _, seed, _ in now):
+        asked = [one for one in self.waiting if one[2] is not None][:AT_ONCE]
+        now = [one for one in asked if not self.stops(one[0])] or [one for one in self.waiting if one[2] is None]
+        if asked:
             if fault("die"):
                 os._exit(9)
             if fault("hang"):
@@ -87,11 +87,11 @@ class Engine:
         self.waiting = [one for one in self.waiting if one[0] not in {found[0] for found in done}]
         return done
 
-    def stops(self, said):
+    def stops(self, number):
         for path in Path(os.environ[FAULTS]).glob("stop-*"):
             tokens, loads = map(int, path.name.split("-")[1:])
-            if said >= tokens and self.loads < loads:
-                (path.parent / "stopped").touch()
+            if self.tokens.get(number, 0) >= tokens and self.loads < loads:
+                (path.parent / f"stopped-{loads}").touch()
                 time.sleep(0.01)
                 return True
         return False
@@ -101,15 +101,14 @@ class Engine:
             log_p = cut(self.log_p(ids, way["temperature"]), way)
             return [number, [], [log_p[t - 1, ids[t]] for t in range(way["begin"], len(ids))], False]
         said, logprobs, kept = self.said.setdefault(number, ([], [], []))
-        if not self.stops(len(said)):
-            log_p = cut(self.log_p([*ids, *said], way["temperature"])[-1], way)
-            digest = hashlib.sha256(f"{seed} {len(said)}".encode()).digest()
-            draw = int.from_bytes(digest[:8], "big") / 2**64
-            token = min(int(np.searchsorted(np.exp(log_p).cumsum(), draw, side="right")), len(log_p) - 1)
-            said.append(token)
-            logprobs.append(log_p[token])
-            kept.append([int(one) for one in np.argsort(-log_p)[: way.get("listed", 0)] if log_p[one] > -np.inf])
-        stopped = bool(said) and said[-1] in way["stop_ids"]
+        log_p = cut(self.log_p([*ids, *said], way["temperature"])[-1], way)
+        digest = hashlib.sha256(f"{seed} {len(said)}".encode()).digest()
+        draw = int.from_bytes(digest[:8], "big") / 2**64
+        token = min(int(np.searchsorted(np.exp(log_p).cumsum(), draw, side="right")), len(log_p) - 1)
+        said.append(token)
+        logprobs.append(log_p[token])
+        kept.append([int(one) for one in np.argsort(-log_p)[: way.get("listed", 0)] if log_p[one] > -np.inf])
+        stopped = token in way["stop_ids"]
         if not stopped and len(said) < way["max_new_tokens"]:
             return None
         del self.said[number]

@@ -1,5 +1,7 @@
 """Replies that go on over updates, for tests of samplers: weights that move while they are drawn, and whose log-probabilities tokens have."""
 
+import itertools
+
 import numpy as np
 import torch
 
@@ -21,6 +23,12 @@ def moving(sampler, when, most=99):
 
     sampler.between = between
     return models
+
+
+def every(looks, sampler):
+    """Return what is true at every so manieth look at a sampler whose replicas draw."""
+    count = itertools.count(1)
+    return lambda: any(one.stage == "ready" and one.asked for one in sampler.backend.replicas) and next(count) % looks == 0
 
 
 def versions(reply, begun):

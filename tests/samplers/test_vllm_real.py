@@ -1,6 +1,5 @@
 """The sampler vllm with vLLM itself: run by `make vllm-test`, as it needs an environment of its own."""
 
-import itertools
 import os
 import signal
 import subprocess
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.samplers.renewed import check, moving
+from tests.samplers.renewed import check, every, moving
 from tests.samplers.test_vllm import truncated_alike
 from tests.sockets import listening
 
@@ -137,12 +136,6 @@ def long(count=48):
 
 
 LONG = SamplingParams(max_new_tokens=48, temperature=0.7)
-
-
-def every(polls, sampler):
-    """Return what is true at every so manieth look at a sampler whose replicas draw."""
-    count = itertools.count(1)
-    return lambda: any(one.stage == "ready" and one.asked for one in sampler.backend.replicas) and next(count) % polls == 0
 
 
 def renewed(sampler, when, count=48, most=8):

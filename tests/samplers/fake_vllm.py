@@ -38,7 +38,7 @@ class Engine:
             raise RuntimeError("no kernel image is available")
         self.config = json.loads((Path(settings["model"]) / "config.json").read_text())
         self.about = {"engine": "fake"}
-        self.weights, self.waiting, self.paused, self.loads, self.said = {}, [], False, 0, {}
+        self.weights, self.waiting, self.loads, self.said = {}, [], 0, {}
         self.passed = {path.name.split("-")[1] for path in Path(os.environ[FAULTS]).glob("passed-*")}
 
     @property
@@ -52,8 +52,9 @@ class Engine:
     def load(self, path, salt):
         if self.said and fault("perish"):
             os._exit(9)
-        self.paused = True
-        if fault("pause"):
+        if fault("pause"):  # when some are loaded
+            self.weights["transformer.wte.weight"] = self.weights.get("transformer.wte.weight", 0.0) * 1.5
+            self.loads += 1
             raise RuntimeError("out of memory")
         new = {name: value.astype(np.float64) for name, value in load_file(path).items()}
         if self.weights and fault("stale"):
@@ -61,7 +62,7 @@ class Engine:
         self.weights |= new
         if fault("skewed"):
             self.weights["transformer.wte.weight"] = self.weights["transformer.wte.weight"] * 1.01
-        self.paused, self.loads = False, self.loads + 1
+        self.loads += 1
 
     def ask(self, number, ids, seed, way):
         self.waiting.append((number, ids, seed, way))
@@ -75,9 +76,6 @@ class Engine:
             self.said.pop(number, None)
 
     def step(self):
-        if self.paused:
-            time.sleep(0.05)
-            return []
         asked = [one for one in self.waiting if one[2] is not None][:AT_ONCE]
         now = [one for one in asked if not self.stops(one[0])] or [one for one in self.waiting if one[2] is None]
         if asked:

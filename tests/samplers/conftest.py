@@ -1,8 +1,14 @@
 """What several tests of samplers need."""
 
+import gc
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from sparring.samplers.vllm import replica as replicas
 
 
 @pytest.fixture(scope="module")
@@ -16,3 +22,27 @@ def llama(chat_folder, tmp_path_factory):
         torch.manual_seed(0)
         AutoModelForCausalLM.from_config(config).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def faults(monkeypatch, tmp_path):
+    """An engine of these tests in place of vLLM's; the folder of its faults is ``happen.folder``."""
+    folder = tmp_path / "faults"
+    folder.mkdir()
+    monkeypatch.setenv("SPARRING_FAKE_FAULTS", str(folder))
+    monkeypatch.setenv("SPARRING_VLLM_PYTHON", sys.executable)
+    monkeypatch.setattr(replicas, "ENGINE", Path(__file__).parent / "fake_vllm.py")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+    def happen(kind, times=1):
+        for number in range(times):
+            (folder / f"{kind}-{number}").touch()
+
+    happen.folder = folder
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield happen
+    torch.set_num_threads(before)
+    gc.collect()
+    assert not list(tmp_path.glob("sparring-vllm-*")), "the folder of the weights was left"

@@ -1,7 +1,9 @@
-"""An engine in place of vLLM's, for tests: GPT-2 in numpy, one conversation at a time, with faults by request.
+"""An engine in place of vLLM's, for tests: GPT-2 in numpy, a token of some conversations in a step, with faults by request.
 
 It runs as vLLM's does, in a process of its own that imports nothing of Sparring, and starts in half a second. ``FAULTS`` names a folder:
-each file in it, such as ``die-2``, is a fault that happens once, and is removed by whoever meets it.
+each file in it, such as ``die-2``, is a fault that happens once, and is removed by whoever meets it. A file ``stop-K-L`` lets no reply go on past
+K tokens before weights have been loaded L times; ``stopped-L`` is written when one stops there. An
+engine that starts when there is ``passed-L`` does not stop there. Scores wait for replies that go on.
 """
 
 import hashlib
@@ -14,7 +16,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 FAULTS = "SPARRING_FAKE_FAULTS"
-AT_ONCE = 3  # requests that are done in one step
+AT_ONCE = 3  # requests that go on in one step
 
 
 def fault(kind):
@@ -36,15 +38,23 @@ class Engine:
             raise RuntimeError("no kernel image is available")
         self.config = json.loads((Path(settings["model"]) / "config.json").read_text())
         self.about = {"engine": "fake"}
-        self.weights, self.waiting, self.paused = {}, [], False
+        self.weights, self.waiting, self.loads, self.said = {}, [], 0, {}
+        self.passed = {path.name.split("-")[1] for path in Path(os.environ[FAULTS]).glob("passed-*")}
 
     @property
     def busy(self):
         return bool(self.waiting)
 
+    @property
+    def tokens(self):
+        return {number: len(one[0]) for number, one in self.said.items()}
+
     def load(self, path, salt):
-        self.paused = True
-        if fault("pause"):
+        if self.said and fault("perish"):
+            os._exit(9)
+        if fault("pause"):  # when some are loaded
+            self.weights["transformer.wte.weight"] = self.weights.get("transformer.wte.weight", 0.0) * 1.5
+            self.loads += 1
             raise RuntimeError("out of memory")
         new = {name: value.astype(np.float64) for name, value in load_file(path).items()}
         if self.weights and fault("stale"):
@@ -52,7 +62,7 @@ class Engine:
         self.weights |= new
         if fault("skewed"):
             self.weights["transformer.wte.weight"] = self.weights["transformer.wte.weight"] * 1.01
-        self.paused = False
+        self.loads += 1
 
     def ask(self, number, ids, seed, way):
         self.waiting.append((number, ids, seed, way))
@@ -62,33 +72,48 @@ class Engine:
 
     def drop(self, numbers):
         self.waiting = [one for one in self.waiting if one[0] not in numbers]
+        for number in numbers:
+            self.said.pop(number, None)
 
     def step(self):
-        if self.paused:
-            time.sleep(0.05)
-            return []
-        now, self.waiting = self.waiting[:AT_ONCE], self.waiting[AT_ONCE:]
-        if any(seed is not None for _, _, seed, _ in now):
+        asked = [one for one in self.waiting if one[2] is not None][:AT_ONCE]
+        now = [one for one in asked if not self.stops(one[0])] or [one for one in self.waiting if one[2] is None]
+        if asked:
             if fault("die"):
                 os._exit(9)
             if fault("hang"):
                 time.sleep(600)
-        return [self.answer(*one) for one in now]
+        done = [found for one in now if (found := self.answer(*one)) is not None]
+        self.waiting = [one for one in self.waiting if one[0] not in {found[0] for found in done}]
+        return done
+
+    def stops(self, number):
+        for path in Path(os.environ[FAULTS]).glob("stop-*"):
+            tokens, loads = map(int, path.name.split("-")[1:])
+            if str(loads) in self.passed:
+                continue
+            if self.tokens.get(number, 0) >= tokens and self.loads < loads:
+                (path.parent / f"stopped-{loads}").touch()
+                time.sleep(0.01)
+                return True
+        return False
 
     def answer(self, number, ids, seed, way):
         if seed is None:
             log_p = cut(self.log_p(ids, way["temperature"]), way)
             return [number, [], [log_p[t - 1, ids[t]] for t in range(way["begin"], len(ids))], False]
-        said, logprobs, kept, stopped = [], [], [], False
-        while len(said) < way["max_new_tokens"] and not stopped:
-            log_p = cut(self.log_p([*ids, *said], way["temperature"])[-1], way)
-            digest = hashlib.sha256(f"{seed} {len(said)}".encode()).digest()
-            draw = int.from_bytes(digest[:8], "big") / 2**64
-            token = min(int(np.searchsorted(np.exp(log_p).cumsum(), draw, side="right")), len(log_p) - 1)
-            said.append(token)
-            logprobs.append(log_p[token])
-            kept.append([int(one) for one in np.argsort(-log_p)[: way.get("listed", 0)] if log_p[one] > -np.inf])
-            stopped = token in way["stop_ids"]
+        said, logprobs, kept = self.said.setdefault(number, ([], [], []))
+        log_p = cut(self.log_p([*ids, *said], way["temperature"])[-1], way)
+        digest = hashlib.sha256(f"{seed} {len(said)}".encode()).digest()
+        draw = int.from_bytes(digest[:8], "big") / 2**64
+        token = min(int(np.searchsorted(np.exp(log_p).cumsum(), draw, side="right")), len(log_p) - 1)
+        said.append(token)
+        logprobs.append(log_p[token])
+        kept.append([int(one) for one in np.argsort(-log_p)[: way.get("listed", 0)] if log_p[one] > -np.inf])
+        stopped = token in way["stop_ids"]
+        if not stopped and len(said) < way["max_new_tokens"]:
+            return None
+        del self.said[number]
         if fault("nan"):
             logprobs[0] = float("nan")
         if fault("unkept"):

@@ -7,7 +7,6 @@ import gc
 import importlib.util
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -46,29 +45,7 @@ from sparring.types import SampleRequest, SamplingParams
 VOCABULARY, STOP = 24, (2, 5)
 PARAMS = SamplingParams(max_new_tokens=4, temperature=0.8)
 FAKE = Path(__file__).parent / "fake_vllm.py"
-
-
-@pytest.fixture(autouse=True)
-def faults(monkeypatch, tmp_path):
-    """An engine of these tests, and the folder of its faults."""
-    folder = tmp_path / "faults"
-    folder.mkdir()
-    monkeypatch.setenv("SPARRING_FAKE_FAULTS", str(folder))
-    monkeypatch.setenv("SPARRING_VLLM_PYTHON", sys.executable)
-    monkeypatch.setattr(replicas, "ENGINE", FAKE)
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-
-    def happen(kind, times=1):
-        for number in range(times):
-            (folder / f"{kind}-{number}").touch()
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield happen
-    torch.set_num_threads(before)
-    gc.collect()
-    assert not list(tmp_path.glob("sparring-vllm-*")), "the folder of the weights was left"
+pytestmark = pytest.mark.usefixtures("faults")
 
 
 def model(seed=3):

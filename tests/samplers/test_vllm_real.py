@@ -5,8 +5,12 @@ import signal
 import subprocess
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+from tests.samplers.renewed import check, every, moving
 from tests.samplers.test_vllm import truncated_alike
 from tests.sockets import listening
 
@@ -23,7 +27,11 @@ from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.samplers.base import sample
 from sparring.samplers.in_process import in_process
+from sparring.samplers.vllm import replica as replicas
 from sparring.samplers.vllm import vllm
+from sparring.samplers.vllm.limits import Limits
+from sparring.samplers.vllm.weights import Served
+from sparring.system.files import file_digest
 from sparring.testing import check_backend, check_sampler
 from sparring.types import SampleRequest, SamplingParams
 
@@ -92,7 +100,8 @@ def test_there_and_back_again_is_the_same_to_the_last_bit(kept):
 
 
 def test_adapters_are_merged(kept):
-    over = kept.model
+    over = model(9)  # which adapters freeze
+    plain = vllm(over, **OPTIONS)
     network = add_adapters(with_the_weights_of(over.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(1))
     own = LanguageModel(network, None, over=over)
     sampler = vllm(own, **OPTIONS)
@@ -102,7 +111,7 @@ def test_adapters_are_merged(kept):
                 tensor.add_(0.05 * torch.sin(torch.arange(tensor.numel()) + step).view_as(tensor))
         own.version += 1
         assert worst(own, asked(), sample(sampler, asked(), PARAMS, STOP)) < 1e-4
-        assert worst(over, asked(), sample(kept, asked(), PARAMS, STOP)) < 1e-4
+        assert worst(over, asked(), sample(plain, asked(), PARAMS, STOP)) < 1e-4
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
@@ -124,15 +133,95 @@ def test_what_truncation_kept_comes_with_a_reply(top_k, top_p, kept):
         assert np.array_equal(np.isinf(found), np.isinf(expected)) and np.allclose(found[np.isfinite(found)], expected[np.isfinite(expected)], atol=1e-4)
 
 
+def long(count=48):
+    return [SampleRequest(ids=tuple(1 + (i * k) % 40 for k in range(5 + i % 9)), stream=2**64 - 1 - i) for i in range(count)]
+
+
+LONG = SamplingParams(max_new_tokens=48, temperature=0.7)
+
+
+def renewed(sampler, when, count=48, most=8):
+    """Sample while weights move; check every token, and return how many versions there were and the replies of several."""
+    begun, first = sampler.version, {name: tensor.clone() for name, tensor in sampler.model.tensors().items()}
+    models = moving(sampler, when, most)
+    try:
+        said = sample(sampler, long(count), LONG, STOP)
+    finally:
+        sampler.between = None
+        sampler.publish(first, sampler.version + 1)
+    several = check(models, begun, long(count), said, LONG)
+
+    return len(models), several
+
+
+def test_after_an_update_in_flight_every_later_token_is_of_the_new_weights(kept):
+    assert all(one > 1 for one in renewed(kept, every(3, kept)))
+    said = sample(kept, long(), LONG, STOP)
+    assert check({kept.version: kept.model}, kept.version, long(), said, LONG) == 0 == kept.backend.limits.lost
+
+
+def test_adapters_are_merged_into_replies_that_go_on(kept):
+    over = model(9)
+    network = add_adapters(with_the_weights_of(over.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(1))
+    sampler = vllm(LanguageModel(network, None, over=over), **OPTIONS)
+    assert all(one > 1 for one in renewed(sampler, every(3, sampler)))
+
+
+@pytest.mark.parametrize("kind", ["torn", "unknown"])
+def test_an_update_in_flight_that_fails_is_tried_again_and_replies_go_on(kept, kind, monkeypatch):
+    whole, failed = Served.write, []
+
+    def write(self, path, held):
+        found = whole(self, path, held)
+        if not failed and kept.backend.replicas[0].asked:
+            failed.append(kind)
+            if kind == "unknown":  # vLLM raises when it has loaded some
+                save_file({**load_file(path), "transformer.h.9.ln_1.weight": torch.zeros(64)}, path)
+        return found
+
+    def digest(path):
+        found = file_digest(path)
+        if failed == ["torn"]:
+            failed.append("so")
+            path.write_bytes(path.read_bytes()[:-8])
+        return found
+
+    def wrong(self, replica, what):
+        said.append(what)
+        real(self, replica, what)
+
+    real, said = Limits.wrong, []
+    monkeypatch.setattr(Limits, "wrong", wrong)
+    monkeypatch.setattr(Served, "write", write)
+    monkeypatch.setattr(replicas, "file_digest", digest)
+    assert renewed(kept, every(4, kept), most=2)[1] > 1
+    assert len(said) == 1 and ("is not what was written" if kind == "torn" else "h.9") in said[0] and kept.backend.limits.lost == 0
+
+
+def test_a_replica_that_dies_in_an_update_is_asked_again(kept):
+    (replica,) = kept.backend.replicas
+    look, killed = every(3, kept), []
+
+    def when():
+        if replica.stage == "loading" and replica.asked and not killed:
+            killed.append(replica.pid)
+            os.kill(replica.pid, signal.SIGKILL)
+        return not killed and look()
+
+    lost = kept.backend.limits.lost
+    assert renewed(kept, when)[0] > 1
+    assert killed and kept.backend.limits.lost == lost + 1
+
+
 def test_nothing_listens_but_on_loopback_and_one_that_is_killed_costs_no_reply(kept):
-    first = sample(kept, asked(), PARAMS, STOP)
+    first, lost = sample(kept, asked(), PARAMS, STOP), kept.backend.limits.lost
     (replica,) = kept.backend.replicas
     children = subprocess.run(["pgrep", "-P", str(replica.pid)], capture_output=True, text=True, check=False).stdout.split()
     assert listening([replica.pid, *children]) <= {"0100007F"}
     coming = kept.submit(asked(), PARAMS, STOP)
     os.kill(replica.pid, signal.SIGKILL)
     said = dict(one for found in coming for one in found)
-    assert [said[place] for place in range(48)] == first and kept.backend.limits.lost == 1
+    assert [said[place] for place in range(48)] == first and kept.backend.limits.lost == lost + 1
 
 
 RUN = {
@@ -164,3 +253,18 @@ def test_in_every_step_of_a_run_log_probs_are_the_learners(way, llama, tmp_path)
         train(config, engine, folder)
     found = [line["logprob_difference_max"] for line in read_lines(folder.path / "metrics.jsonl") if "logprob_difference_max" in line]
     assert len(found) == 10 and max(found) < 1e-4
+
+
+def test_in_a_run_of_fresh_order_replies_go_on_with_newer_weights(llama, tmp_path):
+    own = {**CHAT, "model": {"name": str(llama)}, "rollout": {"games_per_step": 8, "max_new_tokens": 48}, "store": {"every": 1}, "evaluation": {"every": 99, "exact": False}, "league": {}, "matchmaker": {"name": "mirror"}, "steps": 8}
+    scale = {"fleet": "processes", "workers": 1, "unit_games": 8, "order": "fresh", "lag": 4}
+    config = resolve({**RUN, **own, "scale": scale, "learner": {"learning_rate": 0.003}})
+    engine = LocalEngine(config)
+    folder = RunFolder.create(tmp_path / "run", to_yaml(config))
+    with folder, playing(engine, folder.path):
+        train(config, engine, folder)
+    lines = read_lines(folder.path / "metrics.jsonl")
+    found = [line["logprob_difference_max"] for line in lines if "logprob_difference_max" in line]
+    assert found and max(found) < 1e-4
+    table = pa.concat_tables(pq.read_table(path, columns=["run_versions"]) for path in sorted((folder.path / "episodes").glob("*.parquet")))
+    assert any(len(set(one)) > 1 for one in table["run_versions"].to_pylist())

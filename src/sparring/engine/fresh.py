@@ -1,8 +1,8 @@
 """Plays on workers in fresh order: played with the newest weights, and given as they come.
 
 A unit takes the newest weights when it is sent. Those that are published while it is played it
-takes between two calls of the sampler, where the fleet can tell a worker that plays: what a play
-said before stands, and every turn names the weights that it was sampled with.
+takes between two calls of the sampler or two tokens of a reply, where the fleet can tell a worker
+that plays: what was said before stands, and every sampled run names its weights.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 
@@ -38,12 +38,24 @@ class Renewing:
             whose: the number of its model.
             length: how many tokens it has.
         """
-        found: list[SampledRun] = []
-        begins = [(token, versions[whose]) for token, versions in self._since if token < length]
-        ends = [*(token for token, _ in begins[1:]), length]
-        for (token, version), end in zip(begins, ends, strict=True):
-            if found and found[-1].version == version:
-                found[-1] = SampledRun(found[-1].length + end - token, version)
-            else:
-                found.append(SampledRun(end - token, version))
-        return tuple(found) if len(found) > 1 else ()
+        begins = [(token, versions[whose]) for token, versions in self._since]
+        return runs_of(begins, length, begins[0][1])
+
+
+def runs_of(begins: Iterable[tuple[int, int]], length: int, first: int) -> tuple[SampledRun, ...]:
+    """Return the sampled runs of a reply; () where all of it is of the weights it was asked of.
+
+    Args:
+        begins: from which token on, the first of all from 0, and the version of the weights.
+        length: how many tokens it has.
+        first: version of the weights that the sampler had when it was asked.
+    """
+    found: list[SampledRun] = []
+    own = [(token, version) for token, version in begins if token < length]
+    ends = [*(token for token, _ in own[1:]), length]
+    for (token, version), end in zip(own, ends, strict=True):
+        if found and found[-1].version == version:
+            found[-1] = SampledRun(found[-1].length + end - token, version)
+        else:
+            found.append(SampledRun(end - token, version))
+    return tuple(found) if [one.version for one in found] != [first] else ()

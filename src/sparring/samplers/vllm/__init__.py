@@ -7,7 +7,7 @@ conversation, and shared by all samplers of networks of one shape (``pool.py``).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -40,6 +40,10 @@ class VLLMSampler(OfModel):
     Args:
         model: gives its weights.
         pool: the replicas.
+
+    Attributes:
+        between: called while replies are awaited; weights may be changed in it, and replies go on
+            with what they are then. None: a reply is of the weights that it began with.
     """
 
     decoding = "vllm"  # what computes replies, for provenance.json
@@ -48,6 +52,7 @@ class VLLMSampler(OfModel):
         super().__init__(model)
         self.backend = pool
         self._served = pool.served(model)
+        self.between: Callable[[], None] | None = None
 
     @property
     def invariant(self) -> bool:

@@ -10,20 +10,12 @@ import numpy as np
 
 from sparring.errors import DivergedError
 from sparring.samplers.draws import LOST
-from sparring.samplers.vllm.replica import PROBE, Ask
-from sparring.types import FloatArray, SampleResult
+from sparring.samplers.renewing import runs_of
+from sparring.samplers.vllm.asked import PROBE, Ask
+from sparring.samplers.vllm.weights import key_of
+from sparring.types import FloatArray, SampledRun, SampleResult
 
 Ids = tuple[int, ...]
-
-
-class Call:
-    """What has come of the requests of one call, and the error that has ended it."""
-
-    __slots__ = ("error", "found")
-
-    def __init__(self) -> None:
-        self.found: list[tuple[int, SampleResult]] = []
-        self.error: Exception | None = None
 
 
 def totals(found: Mapping[int, SampleResult], replies: Sequence[Sequence[Ids]]) -> list[FloatArray]:
@@ -38,7 +30,7 @@ def answer_of(ask: Ask, answer: Sequence[Any]) -> SampleResult | None:
     Args:
         ask: the request.
         answer: ids of a reply, log-probabilities, whether the limit came before a stop id, and what
-            truncation kept.
+            truncation kept, and of a reply where each run begins and what its weights are called.
 
     Raises:
         DivergedError: a log-probability is no number.
@@ -46,8 +38,9 @@ def answer_of(ask: Ask, answer: Sequence[Any]) -> SampleResult | None:
     try:
         ids, logprobs, truncated, *more = answer
         sets = tuple(tuple(sorted(map(int, one))) for one in more[0]) if "listed" in ask.way else ()
+        runs = _runs(ask, len(ids), more[1]) if ask.kind == "ask" else ()
         found = SampleResult(
-            tuple(map(int, ids)), tuple(map(float, logprobs)), bool(truncated), sets
+            tuple(map(int, ids)), tuple(map(float, logprobs)), bool(truncated), sets, runs
         )
     except (TypeError, ValueError, IndexError):
         return None
@@ -64,6 +57,21 @@ def answer_of(ask: Ask, answer: Sequence[Any]) -> SampleResult | None:
     if ask.place != PROBE and not all(_is_one(value, ask) for value in found.logprobs):
         raise DivergedError(LOST)
     return found
+
+
+def _runs(ask: Ask, length: int, said: Sequence[Any]) -> tuple[SampledRun, ...]:
+    """Return the sampled runs of a reply.
+
+    Raises:
+        ValueError: they are not of this model, or not of this reply.
+    """
+    begins = [(int(token), key_of(salt)) for token, salt in said]
+    places = [token for token, _ in begins]
+    if not begins or places != sorted({0, *places}) or places[-1] >= max(length, 1):
+        raise ValueError(f"runs of a reply of {length} tokens begin at {places}")
+    if any(key[0] != ask.served.number for _, key in begins):
+        raise ValueError("another model's weights")
+    return runs_of([(token, key[1]) for token, key in begins], length, ask.begun)
 
 
 def _keeps(found: SampleResult) -> bool:

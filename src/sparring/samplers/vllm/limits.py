@@ -7,7 +7,8 @@ from collections import Counter, deque
 from collections.abc import Sequence
 
 from sparring.errors import RunError
-from sparring.samplers.vllm.replica import PROBE, Ask, Replica
+from sparring.samplers.vllm.asked import PROBE, Ask
+from sparring.samplers.vllm.replica import Replica
 
 HOUR = 3600.0
 STARTS = 2  # times in a row that a replica may end before it was ready

@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from sparring.errors import ModelError
-from sparring.samplers.vllm.replica import Ask, Replica
+from sparring.samplers.vllm.asked import Ask
+from sparring.samplers.vllm.replica import Replica
 from sparring.samplers.vllm.weights import Key, Served
 
 
@@ -34,6 +35,12 @@ class Line:
         if asks and self._waiting:
             gone = {ask.number for ask in asks}
             self._waiting = deque(ask for ask in self._waiting if ask.number not in gone)
+
+    def renew(self) -> None:
+        """Let requests that take newer weights wait for those of now."""
+        for ask in self._waiting:
+            if ask.renews:
+                ask.key = ask.served.key
 
     def clear(self) -> list[Ask]:
         """Forget all requests; return them."""

@@ -15,32 +15,31 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 from sparring.errors import RunError
 from sparring.models.language_model import LanguageModel
 from sparring.samplers.base import Lot
-from sparring.samplers.of_model import vocabulary_of
-from sparring.samplers.vllm.answers import Call, answer_of, totals
-from sparring.samplers.vllm.asked import distribution, way_of
+from sparring.samplers.vllm.answers import answer_of, totals
+from sparring.samplers.vllm.asked import (
+    PROBE,
+    Ask,
+    Call,
+    betweens,
+    probe_to,
+    replies_to,
+    scores_of,
+)
 from sparring.samplers.vllm.limits import Limits
 from sparring.samplers.vllm.line import Line
-from sparring.samplers.vllm.replica import PROBE, Ask, Heard, Replica, Settings
+from sparring.samplers.vllm.replica import Heard, Replica, Settings
 from sparring.samplers.vllm.weights import Served
 from sparring.types import FloatArray, SampleResult, SamplingParams
 
 Ids = tuple[int, ...]
 REST = 0.02  # seconds that one waits for a message before others have a turn
-
-
-class Member(Protocol):
-    """A sampler of a pool."""
-
-    def ready(self, lot: Lot) -> Served:
-        """Return the weights that a lot is drawn with."""
-        ...
 
 
 class Pool:
@@ -82,15 +81,8 @@ class Pool:
 
     def submit(self, lots: Sequence[Lot]) -> Iterator[Sequence[tuple[int, SampleResult]]]:
         """Yield lists of (place of a request, its reply), as they are finished; see ``Backend``."""
-        asks: list[Ask] = []
         call = Call()
-        for lot in lots:
-            served = cast(Member, lot.sampler).ready(lot)
-            way = way_of(lot.params, lot.stop_ids, vocabulary_of(served.model))
-            for ids, stream, _ in lot.requests:
-                seed = stream & (2**63 - 1)  # -1 would be no seed
-                asks.append(self._ask(call, served, "ask", (ids, seed), way, len(asks)))
-        coming = self._coming(call, asks)
+        coming = self._coming(call, replies_to(lots, call, self._count), betweens(lots))
         next(coming)  # all have begun when this returns, and a close from now on is noticed
         return coming
 
@@ -102,30 +94,21 @@ class Pool:
         params: SamplingParams,
     ) -> list[FloatArray]:
         """Return the log-probabilities of whole replies; see ``samplers.base.Score``."""
-        call, asks, way = Call(), list[Ask](), distribution(params)
-        for prompt, own in zip(prompts, replies, strict=True):
-            for reply in own:
-                body = ((*prompt, *reply), len(prompt))
-                asks.append(self._ask(call, served, "score", body, way, len(asks)))
+        call = Call()
+        asks = scores_of(served, prompts, replies, params, call, self._count)
         found = {place: one for some in self._coming(call, asks) for place, one in some}
         return totals(found, replies)
 
-    def _ask(
-        self,
-        call: Call,
-        served: Served,
-        kind: Any,
-        body: tuple[Any, ...],
-        way: Mapping[str, Any],
-        place: int,
-    ) -> Ask:
-        """Return a request."""
-        return Ask(next(self._count), place, call, served, served.key, kind, body, way)
-
     def _coming(
-        self, call: Call, asks: Sequence[Ask]
+        self, call: Call, asks: Sequence[Ask], between: Sequence[Callable[[], None]] = ()
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-        """Yield nothing once, when requests wait in line, and then what comes of them."""
+        """Yield nothing once, when requests wait in line, and then what comes of them.
+
+        Args:
+            call: of the requests.
+            asks: the requests.
+            between: called while replies are awaited; weights may be changed in it.
+        """
         left = len(asks)
         try:
             with self._lock:
@@ -133,6 +116,8 @@ class Pool:
             self._go_on(0.0)
             yield ()
             while left:
+                for look in between:
+                    look()
                 self._go_on(0.0 if call.found else REST)
                 if call.error is not None:
                     raise call.error
@@ -162,6 +147,10 @@ class Pool:
                 self._hear(seconds)
                 for replica in self.replicas:
                     self._watch(replica)
+                self._line.renew()
+                for replica in self.replicas:
+                    if replica.outdated and replica.served is not None:
+                        replica.load(replica.served)
                 for replica, served in self._line.wanting(self.replicas):
                     replica.load(served)
                 for replica, asks in self._line.next(self.replicas):
@@ -211,16 +200,27 @@ class Pool:
         elif "loaded" in said:
             self._probe(replica)
         for number, *answer in said.get("done", ()):
-            ask = replica.asked.pop(number, None)
-            if ask is not None:
-                self._answered(replica, ask, answer)
+            self._done(replica, number, answer)
+
+    def _done(self, replica: Replica, number: int, answer: list[Any]) -> None:
+        """Take an answer; one of weights that are not found right yet is held until they are."""
+        ask = replica.asked.get(number)
+        if ask is None:
+            return
+        if replica.stage == "checking" and ask.place != PROBE:
+            replica.held.append((number, answer))
+            return
+        del replica.asked[number]
+        self._answered(replica, ask, answer)
+        if ask.place == PROBE and replica.stage == "ready":
+            held, replica.held = replica.held, []
+            for one in held:
+                self._done(replica, *one)
 
     def _probe(self, replica: Replica) -> None:
         """Try a replica that has new weights on the conversation that is the same always."""
-        served, way = replica.served, {"temperature": 1.0}
-        assert served is not None, "it was told to load them"
-        body = (served.probe, 1)
-        replica.check(self._ask(Call(), served, "score", body, way, PROBE))
+        assert replica.served is not None, "it was told to load them"
+        replica.check(probe_to(replica.served, self._count))
 
     def _answered(self, replica: Replica, ask: Ask, answer: Sequence[Any]) -> None:
         """Give an answer to whoever waits for it, or judge a replica by it."""

@@ -19,7 +19,8 @@ from typing import Any, Literal
 
 from sparring.errors import ConfigError
 from sparring.samplers.of_model import strays
-from sparring.samplers.vllm.weights import Key, Served, State
+from sparring.samplers.vllm.asked import Ask
+from sparring.samplers.vllm.weights import Key, Served, State, salt_of
 from sparring.system.child import ChildProcess
 from sparring.system.files import cache_folder, disk_errors, file_digest
 
@@ -28,7 +29,6 @@ CHECKOUT = Path(__file__).parents[4] / ".venv-vllm" / "bin" / "python"  # where 
 CHILD = Path(__file__).parent / "child" / "sparring_child.py"
 ENGINE = Path(__file__).parent / "child" / "sparring_vllm.py"
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
-PROBE = -1  # place of the request that tries a replica
 GRACE = 1.0  # seconds in which one that has ended may still be heard
 SAID = 600  # characters of what a replica printed last, in an error
 
@@ -106,21 +106,6 @@ def python() -> Path:
     return path
 
 
-@dataclass(slots=True, eq=False)
-class Ask:
-    """One request: what is asked, of which weights, and how many replicas were lost over it."""
-
-    number: int
-    place: int
-    call: Any
-    served: Served
-    key: Key
-    kind: Literal["ask", "score"]
-    body: tuple[Any, ...]  # ids, and the seed or where scoring begins
-    way: Mapping[str, Any]
-    lost: int = 0
-
-
 class Replica:
     """A replica, as the pool sees it.
 
@@ -134,6 +119,7 @@ class Replica:
         stage: off, starting, loading weights, checking them, or ready.
         key: of the weights that it has, or will have when it is ready.
         asked: what it has been asked and not answered, by number.
+        held: answers that came while it is checked, which may be of wrong weights.
     """
 
     def __init__(self, number: int, settings: Settings, folder: Path, heard: Heard) -> None:
@@ -142,9 +128,11 @@ class Replica:
         self.key: Key | None = None
         self.served: Served | None = None
         self.asked: dict[int, Ask] = {}
+        self.held: list[tuple[int, list[Any]]] = []
         self.child: ChildProcess | None = None
-        self._held: dict[str, State] = {}
+        self._has: dict[str, State] = {}
         self._coming: dict[str, State] = {}
+        self._expected: list[float] = []  # of the probe, by the weights that it is to load
         self._since = time.monotonic()
         self._gone: float | None = None  # when its process was first seen to have ended
 
@@ -205,36 +193,43 @@ class Replica:
         self._now("ready")
 
     def load(self, served: Served) -> None:
-        """Give it the weights of now of a model.
+        """Give it the weights of now of a model; what it draws goes on with them.
 
         Raises:
             RunError: the disk is full or not writable.
+            DivergedError: what the learner says of the probe are no numbers.
         """
         self.served, self.key = served, served.key
         with disk_errors(self._weights):
-            self._coming = served.write(self._weights, self._held)
+            self._coming = served.write(self._weights, self._has)
             digest = file_digest(self._weights)
-        self._held = {}  # unless it says that it has loaded them, nobody knows what it has
-        salt = ".".join(map(str, self.key))
+        self._has = {}  # unless it says that it has loaded them, nobody knows what it has
+        salt = salt_of(self.key)
         self.tell({"weights": {"path": str(self._weights), "digest": digest, "salt": salt}})
         self._now("loading")
+        self._expected = served.expected()  # now, as the model may have others when it is checked
+
+    @property
+    def outdated(self) -> bool:
+        """Whether all that it draws goes on with newer weights, and there are some."""
+        return (
+            self.stage == "ready"
+            and self.served is not None
+            and self.served.key != self.key
+            and bool(self.asked)
+            and all(ask.renews for ask in self.asked.values())
+        )
 
     def check(self, ask: Ask) -> None:
         """Ask it for the log-probabilities of the probe, now that it has weights."""
-        self._held, self._coming = self._coming, {}
+        self._has, self._coming = self._coming, {}
         self._weights.unlink(missing_ok=True)
         self.send([ask])
         self._now("checking")
 
     def judge(self, logprobs: Sequence[float]) -> str | None:
-        """Let it serve if log-probabilities of the probe are the learner's; else say how they are.
-
-        Raises:
-            DivergedError: the learner's are no numbers.
-        """
-        assert self.served is not None, "it has weights"
-        expected = self.served.expected()
-        wrong = strays(logprobs, expected, self._settings.dtype)
+        """Let it serve if it gives the learner's log-probabilities; else say how they differ."""
+        wrong = strays(logprobs, self._expected, self._settings.dtype)
         if wrong is None:
             self._now("ready")
         return wrong
@@ -277,7 +272,8 @@ class Replica:
             self.child.kill()
             self.child.gone()
         left, self._gone = list(self.asked.values()), None
-        self.child, self.key, self.served, self.asked, self._held = None, None, None, {}, {}
+        self.child, self.key, self.served = None, None, None
+        self.asked, self.held, self._has = {}, [], {}
         self._weights.unlink(missing_ok=True)
         self._now("off")
         return left

@@ -24,6 +24,21 @@ Key = tuple[int, int, int]  # number of the model, updates, and changes from out
 State = tuple[Any, ...]  # of one tensor: equal where its values are
 
 
+def salt_of(key: Key) -> str:
+    """Return what weights are called where a replica is told of them."""
+    return ".".join(map(str, key))
+
+
+def key_of(salt: str) -> Key:
+    """Return the weights that a replica names.
+
+    Raises:
+        ValueError: this names none.
+    """
+    number, version, changes = map(int, salt.split("."))
+    return number, version, changes
+
+
 class Part(NamedTuple):
     """A tensor of the network, by the name that it has without adapters."""
 

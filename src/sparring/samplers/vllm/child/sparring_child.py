@@ -6,7 +6,9 @@ given by its path, whose class ``Engine`` has the methods that are called here:
     Engine(settings)             settings: as ``samplers.vllm.replica`` sends them
     about                        what it is, as values of JSON
     busy                         whether it has requests
-    load(path, salt)             draw with the weights of a file of safetensors from now on
+    load(path, salt)             go on with the weights of a file of safetensors, which compute all
+                                 that was said so far anew
+    tokens                       of each reply that is begun, how many it has
     ask(number, ids, seed, way)  begin a reply
     score(number, ids, begin, way)  begin to score ids[begin:], each after those before it
     drop(numbers)                forget requests
@@ -47,6 +49,8 @@ class Replica:
     def __init__(self, engine: Any, hear: Connection, say: Connection) -> None:
         self._engine, self._hear, self._say = engine, hear, say
         self._signed = time.monotonic()
+        self._salt, self._runs = "", dict[int, list[list[Any]]]()  # of each reply: [from, salt]
+        self._whole = True  # whether the engine's weights are of one file
 
     def serve(self) -> None:
         """Answer until whoever asks is gone.
@@ -56,12 +60,12 @@ class Replica:
         """
         self.say({"ready": self._engine.about})
         while True:
-            if self._hear.poll(0 if self._engine.busy else None):
+            if self._hear.poll(0 if self._engine.busy and self._whole else None):
                 self._take(heard(self._hear))
                 continue
             done = self._engine.step()
             if done:
-                self.say({"done": done})
+                self.say({"done": [self._named(one) for one in done]})
             elif time.monotonic() - self._signed > SIGN:
                 self.say({"alive": True})
 
@@ -70,22 +74,38 @@ class Replica:
         self._say.send_bytes(json.dumps(message).encode())
         self._signed = time.monotonic()
 
+    def _named(self, answer: list[Any]) -> list[Any]:
+        """Return an answer; of a reply with where its runs begin, and the weights of each."""
+        runs = self._runs.pop(answer[0], None)
+        return answer if runs is None else [*answer, runs]
+
     def _take(self, message: dict[str, Any]) -> None:
         """Do what a message asks for."""
         if "weights" in message:
             self.say(self._loaded(**message["weights"]))
         for request in message.get("ask", ()):
+            self._runs[request[0]] = [[0, self._salt]]
             self._engine.ask(*request, message["way"])
         for request in message.get("score", ()):
             self._engine.score(*request, message["way"])
         if "drop" in message:
             self._engine.drop(message["drop"])
+            for number in message["drop"]:
+                self._runs.pop(number, None)
 
     def _loaded(self, path: str, digest: str, salt: str) -> dict[str, Any]:
-        """Load weights; return what is to be said of it."""
+        """Load weights between two tokens; return what is to be said of it.
+
+        Where loading has failed on its way nothing goes on before other weights are there.
+        """
         try:
             check(path, digest)
+            self._whole, tokens = False, self._engine.tokens
             self._engine.load(path, salt)
+            self._whole, self._salt = True, salt
+            for number, runs in self._runs.items():
+                begin = tokens.get(number, 0)
+                self._runs[number] = [*(one for one in runs if one[0] < begin), [begin, salt]]
         except Exception as error:  # whoever asked writes the file anew, and in the end gives up
             traceback.print_exc()
             return {"refused": salt, "why": f"{type(error).__name__}: {error}"}

@@ -150,6 +150,7 @@ class Engine:
         self.about = {"engine": "vllm", "version": __version__, "device": device}
         self._salt, self._context = "", settings["context"]
         self._open: dict[str, int] = {}  # requests of vLLM that are not done -> whose
+        self.tokens: dict[int, int] = {}  # of each reply that is begun, how many it has
         self._wanted: dict[int, _Score] = {}  # that are scored token by token
 
     @property
@@ -160,6 +161,8 @@ class Engine:
     def load(self, path: str, salt: str) -> None:
         """Draw with the weights of a file from now on.
 
+        Replies that are under way go on: vLLM computes all that was said so far anew.
+
         Args:
             path: of the file.
             salt: of keys and values that they compute; those of other weights are never found.
@@ -168,7 +171,7 @@ class Engine:
         call("start_weight_update")
         call("update_weights", kwargs={"update_info": {"path": path}})
         call("finish_weight_update")
-        self._engine.reset_prefix_cache()
+        self._engine.reset_prefix_cache(reset_running_requests=bool(self._open))
         self._salt = salt
 
     def ask(self, number: int, ids: list[int], seed: int, way: dict[str, Any]) -> None:
@@ -219,16 +222,22 @@ class Engine:
         if gone:
             self._engine.abort_request(gone)
         for name in gone:
-            self._wanted.pop(self._open.pop(name), None)
+            number = self._open.pop(name)
+            self._wanted.pop(number, None)
+            self.tokens.pop(number, None)
 
     def step(self) -> list[list[Any]]:
         """Go on; return [number, ids, logprobs, truncated, kept] of what is done."""
         done: list[list[Any]] = []
         for output in self._engine.step():
             number = self._open.get(output.request_id)
-            if number is None or not output.finished:
+            if number is None:
+                continue
+            if not output.finished:
+                self.tokens[number] = len(output.outputs[0].token_ids)
                 continue
             del self._open[output.request_id]
+            self.tokens.pop(number, None)
             found = self._scored(number, output) if number in self._wanted else _reply(output)
             if found is not None:
                 done.append([number, *found])

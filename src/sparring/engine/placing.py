@@ -84,7 +84,7 @@ def for_worker(settings: Mapping[str, Any], gpus: float) -> dict[str, Any]:
 
 
 def _placed(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """Return a configuration whose models on GPUs are on a device, and which gives no GPUs away."""
+    """Return a configuration of a process whose models on GPUs are on a device."""
     found = dict(settings)
     if found.get("policies"):
         found["policies"] = {name: dict(own) for name, own in found["policies"].items()}
@@ -93,9 +93,7 @@ def _placed(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
         if own["model"]["device"].startswith(CUDA):
             own["model"]["device"] = device
     found["learner"] = {key: one for key, one in found["learner"].items() if key != "gpus"}
-    given = ("gpus", "gpus_per_worker")
-    scale = {key: one for key, one in found["scale"].items() if key not in given}
-    found["scale"] = {**scale, "share_gpus": True}
+    found["scale"] = {**found["scale"], "share_gpus": True}  # numbers there are not its own
     return found
 
 

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
 from sparring.config import RunConfig
 from sparring.config.gpus import VLLM
+from sparring.engine.machine import gpu_gb
 from sparring.engine.plan import TOLD, sampled_tokens
 from sparring.errors import ConfigError, UnknownNameError, quoted
 from sparring.experiments.scale_file import Probe
@@ -56,14 +55,7 @@ def assumed(given: Iterable[str]) -> Assumed:
                 f"--assume {quoted(text)}: {KEYS[key]}, is a positive number; write {key}=80, say."
             )
         found[key] = number
-    return Assumed(found.pop("gpu_gb", None) or _here(), **found)
-
-
-def _here() -> float:
-    """Return the memory of this machine's first GPU, in GB, or a usual one's."""
-    if not torch.cuda.is_available():
-        return GPU_GB
-    return round(torch.cuda.get_device_properties(0).total_memory / (1 << 30))
+    return Assumed(found.pop("gpu_gb", None) or gpu_gb() or GPU_GB, **found)
 
 
 def by_probe(config: RunConfig, times: Path) -> str:

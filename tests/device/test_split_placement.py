@@ -14,7 +14,7 @@ from tests.device.test_placement import engine, plays, tensors
 from sparring.credit.base import Credit
 from sparring.engine import shard as room
 from sparring.engine.shard import Shard
-from sparring.learn import split
+from sparring.learn import split, split_adamw
 from sparring.learn.masters import SplitMasterAdamW
 from sparring.learn.split import AlongTheTree
 from sparring.learn.split_adamw import SplitAdamW
@@ -93,6 +93,15 @@ def test_a_learner_that_has_no_gradient_somewhere_has_zeros_on_its_gpu(gpu):
         tree.add()
     tree.finish()
     assert own[0].grad.device == GPU and own[0].grad.tolist() == [2.0, 2.0] and own[1].grad is None
+
+
+def test_the_kernel_finds_the_count_of_updates_on_the_gpu_and_leaves_ours_where_it_is(gpu, monkeypatch):
+    """It reads the count on its device; torch's rules of places, which let a number be anywhere, do not say so."""
+    seen = []
+    monkeypatch.setattr(split_adamw, "adamw", lambda weights, gradients, means, squares, none, steps, **_: seen.extend(steps))
+    four, step = tuple(torch.ones(3, device="cuda") for _ in range(4)), torch.zeros(())
+    split_adamw.update([split_adamw.Rows(four, 0, 3, step)], lr=0.1)
+    assert [one.device for one in seen] == [GPU] and step.device == CPU and seen[0] is not step
 
 
 def test_rows_are_added_along_the_tree_on_the_gpu(gpu, monkeypatch):

@@ -105,4 +105,5 @@ def _sections(settings: Mapping[str, Any]) -> Iterator[Any]:
 
 def _draws(own: Mapping[str, Any]) -> bool:
     """Return whether vLLM draws replies on GPUs."""
-    return own["sampler"]["name"] == VLLM and own["sampler"].get("device") == CUDA
+    sampler: Mapping[str, Any] = own["sampler"]
+    return (sampler["name"], sampler.get("device")) == (VLLM, CUDA)

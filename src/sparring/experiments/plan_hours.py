@@ -55,7 +55,7 @@ def assumed(given: Iterable[str]) -> Assumed:
                 f"--assume {quoted(text)}: {KEYS[key]}, is a positive number; write {key}=80, say."
             )
         found[key] = number
-    return Assumed(found.pop("gpu_gb", None) or gpu_gb() or GPU_GB, **found)
+    return Assumed(found.pop("gpu_gb", 0.0) or gpu_gb() or GPU_GB, **found)
 
 
 def by_probe(config: RunConfig, times: Path) -> str:

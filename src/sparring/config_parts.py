@@ -55,6 +55,20 @@ FewOrNone = Annotated[int, Field(ge=0, le=10**4)]
 Width = Annotated[int, Field(ge=1, le=2**16)]  # of a layer
 
 
+def _once(gpus: tuple[int, ...]) -> tuple[int, ...]:
+    """Return numbers of GPUs, none of which is listed twice."""
+    twice = sorted({gpu for gpu in gpus if gpus.count(gpu) > 1})
+    if twice:
+        raise ValueError(f"GPU {twice[0]} is listed twice; name each once")
+    return gpus
+
+
+# of this machine, counted from 0
+Gpus = Annotated[
+    tuple[Annotated[int, Field(ge=0, le=1023)], ...], Field(max_length=64), AfterValidator(_once)
+]
+
+
 class Strict(BaseModel):
     """Base of all sections.
 

@@ -1,5 +1,8 @@
 """Recipes: YAML by name or path, laid over one another, with ``a.b=c`` overrides.
 
+What stands in the folder ``scale`` is no recipe by itself: it says what machines a run has, and is
+laid over any recipe by ``with=scale/8-gpus``.
+
 ``config.resolve`` checks the result.
 """
 
@@ -21,6 +24,7 @@ from sparring.errors import ConfigError, UnknownNameError, nearest, quoted
 from sparring.yaml_text import MAX_DEPTH, dump_yaml, parse_value, parse_yaml, read_text
 
 FOLDER = Path(__file__).parent / "recipes"
+LAYERS, WITH = "scale", "with"  # folder of what is laid over recipes, and the override that does it
 
 
 def recipe_names() -> tuple[str, ...]:
@@ -37,9 +41,18 @@ def _names(folder: Path) -> tuple[str, ...]:
     names = [
         path.relative_to(folder).with_suffix("").as_posix()
         for path in folder.rglob("*.yaml")
-        if not path.name.startswith("_")
+        if not path.name.startswith("_") and path.parent.name != LAYERS
     ]
     return tuple(sorted(names))
+
+
+def layers() -> dict[str, str]:
+    """Return what may be laid over a recipe, by name: each with the first line of its file."""
+    paths = sorted((FOLDER / LAYERS).glob("*.yaml"))
+    return {
+        f"{LAYERS}/{path.stem}": read_text(path, path.stem).split("\n")[0].removeprefix("# ")
+        for path in paths
+    }
 
 
 @cache
@@ -80,6 +93,11 @@ def _load(name: str, extending: tuple[str, ...], part: bool) -> dict[str, Any]:
         if name not in recipe_names() and not (part and _is_part(built_in)):
             if path.suffix in (".yaml", ".yml"):
                 raise _no_file(name)
+            if name in layers():
+                raise ConfigError(
+                    f"{what} is laid over another one; write for example mars/kuhn-paper "
+                    f"{WITH}={name}."
+                )
             raise UnknownNameError(
                 "recipe",
                 name,
@@ -138,13 +156,21 @@ def _is_part(path: Path) -> bool:
 def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
     """Return ``data`` with ``a.b=c`` overrides applied.
 
-    Values are YAML, list items are addressed by number.
+    Values are YAML, list items are addressed by number. ``with=NAME``, or ``with=[NAME, ...]``,
+    lays other recipes over ``data`` first.
 
     Raises:
         ConfigError: an override without '=', or a path through something that has no parts.
+        UnknownNameError: nothing of this name can be laid over a recipe.
     """
+    overrides = list(overrides)
     result = copy.deepcopy(spelling.keys(data, "The configuration"))
     for override in overrides:
+        if override.startswith(f"{WITH}="):
+            result = _laid_under(result, override)
+    for override in overrides:
+        if override.startswith(f"{WITH}="):
+            continue
         path, separator, text = override.partition("=")
         what = f"Override {quoted(override, 80)}"
         if not separator or not path:
@@ -154,6 +180,25 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
             raise ConfigError(f"{what} goes more than {MAX_DEPTH} levels down.")
         _assign(result, spelling.path(path).split("."), value, what)
     return result
+
+
+def _laid_under(data: dict[str, Any], override: str) -> dict[str, Any]:
+    """Return a configuration with what an override ``with=`` names laid over it."""
+    what = f"Override {quoted(override, 80)}"
+    names = parse_value(override.partition("=")[2], what, WITH)
+    names = [names] if isinstance(names, str) else names
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"{what} must name recipes: write {WITH}={next(iter(layers()))}.")
+    for name in names:
+        if name not in layers() and Path(name).suffix not in (".yaml", ".yml"):
+            raise UnknownNameError(
+                "layer",
+                name,
+                layers(),
+                "Those are laid over a recipe; a YAML file of yours can be, by its path.",
+            )
+        data = merge(data, load_recipe(name, part_of_another=True))
+    return data
 
 
 def _assign(target: Any, path: list[str], value: Any, what: str) -> None:

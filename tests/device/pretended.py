@@ -1,4 +1,4 @@
-"""A GPU that is pretended: tensors that say they are on it, and are in memory.
+"""GPUs that are pretended: tensors that say they are on one, and are in memory.
 
 Torch's ``FakeTensorMode`` says of every operation on which device its results are, and raises where devices are
 mixed. It has no values, so that nothing that asks for one can run under it (``float(loss)``, a draw, numpy). And
@@ -20,7 +20,8 @@ from torch.utils import checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+CPU, GPU, SECOND = torch.device("cpu"), torch.device("cuda", 0), torch.device("cuda", 1)
+GPUS = (GPU, SECOND)  # those that torch has; the first is what "cuda" means
 MOVES = {Tensor.cpu: CPU, Tensor.cuda: GPU}
 RULES = {}  # devices of what operations return that have been asked for; what raises is asked for again
 IN_MEMORY = {Tensor.numpy, Tensor.__array__}  # what reads the memory of a tensor
@@ -31,9 +32,17 @@ def device_of(said):
     device = torch.device(said)
     if device.type == "meta":
         return device
-    if device.type not in ("cpu", "cuda") or device.index:
+    if device.type not in ("cpu", "cuda") or (device.index or 0) >= len(GPUS):
         raise RuntimeError(f"this machine has no device {device}")
-    return GPU if device.type == "cuda" else CPU
+    return GPUS[device.index or 0] if device.type == "cuda" else CPU
+
+
+def of_all(devices):
+    """Return the GPU among devices, or the CPU; two GPUs do not go together."""
+    found = {device for device in devices if device in GPUS}
+    if len(found) > 1:
+        raise RuntimeError("found two different devices, cuda:0 and cuda:1")
+    return next(iter(found), CPU)
 
 
 def flattened(given):
@@ -56,14 +65,14 @@ class Places:
         with DisableTorchFunction():
             if tensor.device.type != "cpu" or tensor.layout != torch.strided:
                 return tensor.device
-            return GPU if tensor.untyped_storage()._cdata in self._noted else CPU
+            return self._noted.get(tensor.untyped_storage()._cdata, (None, CPU))[1]
 
     def note(self, tensor, device):
         """Say where a new tensor is."""
         with DisableTorchFunction():
             storage = tensor.untyped_storage()
             if device.type == "cuda" and storage._cdata not in self._noted:
-                self._noted[storage._cdata] = StorageWeakRef(storage)
+                self._noted[storage._cdata] = StorageWeakRef(storage), device
         return tensor
 
 
@@ -78,7 +87,7 @@ class Asked(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if function == Tensor.device.__get__:
             return self.places.of(args[0])
-        if function in IN_MEMORY and self.places.of(args[0]) == GPU:
+        if function in IN_MEMORY and self.places.of(args[0]) in GPUS:
             raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
         if function == Tensor.grad.__set__ and args[1] is not None and self.places.of(args[0]) != self.places.of(args[1]):
             raise RuntimeError("assigned grad has data located on a different device")
@@ -89,10 +98,10 @@ class Asked(TorchFunctionMode):
         device = kwargs.get("device")
         if device is not None:
             device = device_of(device)
-            kwargs["device"] = CPU if device == GPU else device
+            kwargs["device"] = CPU if device in GPUS else device
         else:
             found = (self.places.of(one) for one in flattened((args, kwargs)) if isinstance(one, Tensor))
-            device = GPU if GPU in found else CPU
+            device = of_all(found)
         with self._inside(device):
             result = function(*args, **kwargs)
         if function is torch.tensor:  # made by no operation
@@ -164,25 +173,26 @@ class Checked(TorchDispatchMode):
         with DisableTorchFunction():
             flat = flattened((args, kwargs))
             tensors = [one for one in flat if isinstance(one, Tensor)]
-            on_gpu = any(self.places.of(one) == GPU for one in tensors)
-            device = self.asked.calls[-1] if self.asked.calls else GPU if on_gpu or torch._C._current_graph_task_id() >= 0 else CPU
+            gpu = of_all(self.places.of(one) for one in tensors)
+            on_gpu = gpu in GPUS
+            device = self.asked.calls[-1] if self.asked.calls else gpu if on_gpu or torch._C._current_graph_task_id() < 0 else GPU
             if device.type == "meta" or any(one.is_meta for one in tensors):
                 return operation(*args, **kwargs)
             found = self._devices(operation, args, kwargs, flat, device)
-            if (on_gpu or device == GPU) and any(isinstance(one, torch.Generator) for one in flat):
+            if (on_gpu or device in GPUS) and any(isinstance(one, torch.Generator) for one in flat):
                 raise RuntimeError(f"{operation}: Expected a 'cuda' device type for generator but found 'cpu'")
             result = operation(*args, **kwargs)
             made = [one for one in flattened(result) if isinstance(one, Tensor)]
             for one, where in zip(made, found if isinstance(found, list) else [found] * len(made), strict=True):
                 self.places.note(one, where)
-                self.operations += where == GPU
+                self.operations += where in GPUS
             return result
 
     def _devices(self, operation, args, kwargs, flat, device):
         """Return the device of each tensor that an operation returns, or of all; raise where devices do not go together."""
         tensors = [one for one in flat if isinstance(one, Tensor)]
         kwargs = {**kwargs, "device": device} if kwargs.get("device") is not None else kwargs
-        if not tensors and kwargs.get("device") is None and device == GPU:
+        if not tensors and kwargs.get("device") is None and device in GPUS:
             kwargs = {**kwargs, "device": device}
         # what is where depends on nothing else, so that torch is asked once
         known = (operation, device, *((self.places.of(one), one.dim() > 0) if isinstance(one, Tensor) else type(one) for one in flat))
@@ -216,12 +226,12 @@ class Checked(TorchDispatchMode):
         found = {self.places.of(one) for one in tensors if one.dim()} or {self.places.of(one) for one in tensors}
         if len(found) > 1 and "index" not in str(operation):
             raise RuntimeError(f"{operation}: found two different devices, cuda:0 and cpu")
-        return GPU if GPU in found else CPU
+        return of_all(found)
 
 
 @contextlib.contextmanager
 def pretended_gpu(monkeypatch):
-    """Let torch have one GPU, of as much memory as there is, as a context; give what counts operations on it."""
+    """Let torch have two GPUs, of as much memory as there is, as a context; give what counts operations on them."""
     places = Places()
     asked = Asked(places)
     checked = Checked(places, asked)
@@ -234,6 +244,7 @@ def pretended_gpu(monkeypatch):
     monkeypatch.setattr(torch.autograd, "_engine_run_backward", backward)
     # what is computed again is compared with what was kept, but for devices: torch looks at these inside of its functions
     monkeypatch.setitem(checkpoint._allowed_determinism_checks_to_fns, "default", lambda x: {"shape": x.shape, "dtype": x.dtype})
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(GPUS))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=1 << 34))
     with asked, checked:
         yield checked

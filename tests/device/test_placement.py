@@ -10,7 +10,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from tests.device.pretended import CPU, GPU, pretended_gpu
+from tests.device.pretended import CPU, GPU, SECOND, pretended_gpu
 from transformers import (
     AutoTokenizer,
     Gemma3ForCausalLM,
@@ -28,6 +28,7 @@ from sparring.config import resolve
 from sparring.credit.base import Credit
 from sparring.engine.gloo import Sums
 from sparring.engine.local import LocalEngine
+from sparring.errors import ConfigError
 from sparring.league.starts import starts
 from sparring.learn.critic import fitted_at
 from sparring.learn.weights import fingerprint
@@ -111,7 +112,7 @@ def learnt(run, episodes, step):
         assert np.isfinite(run.entropies(batch)).all()
 
 
-def whole_run(run, again, folder):
+def whole_run(run, again, folder, device=GPU):
     """Do everything that a run does with its models; another engine goes on from what is saved."""
     episodes = plays(run, 0)
     run.imitate(episodes)
@@ -123,7 +124,7 @@ def whole_run(run, again, folder):
     again.restore(folder)
     for one in (run, again):
         learnt(one, episodes, 2)
-    misplaced = {name: one.device for one_run in (run, again) for name, one in tensors(one_run) if one.device != GPU}
+    misplaced = {name: one.device for one_run in (run, again) for name, one in tensors(one_run) if one.device != device}
     assert not misplaced
     for name in run.learners:
         assert fingerprint(run.policies[name].model) == fingerprint(again.policies[name].model)
@@ -171,6 +172,13 @@ def test_every_family_plays_learns_and_is_exported_on_a_gpu(family, gpu, chat_fo
         again = saved_model(tmp_path / f"saved{number}", base=str(folder) if own else None, lora=own and {"alpha": 32.0, "targets": [], **own}, device="cuda")
         assert again.device == GPU and {one.device for one in again.network.parameters()} == {GPU}
         assert run.model.decoding == again.decoding == "torch"
+
+
+def test_a_learner_takes_the_gpu_that_it_is_given(gpu, chat_folder, tmp_path):
+    given = {"learner": {"gpus": [1]}}
+    whole_run(engine(chat_folder, **given), engine(chat_folder, **given), tmp_path, SECOND)
+    with pytest.raises(ConfigError, match=r"learner.gpus=\[2\] takes GPU 2, and torch sees 2 on this machine, counted from 0, the last is 1"):
+        engine(chat_folder, learner={"gpus": [2]})
 
 
 def test_learners_add_gradients_in_the_memory_of_the_cpu_and_take_them_back_to_the_gpu(gpu):

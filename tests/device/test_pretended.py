@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tests.device.pretended import CPU, GPU, pretended_gpu
+from tests.device.pretended import CPU, GPU, SECOND, pretended_gpu
 
 
 @pytest.fixture
@@ -41,8 +41,18 @@ def test_devices_that_do_not_go_together_are_refused(gpu):
         there.normal_(generator=torch.Generator())
     with pytest.raises(RuntimeError, match="grad has data located on a different device"):
         there.grad = here
-    with pytest.raises(RuntimeError, match="no device cuda:1"):
-        torch.zeros(1, device="cuda:1")
+    with pytest.raises(RuntimeError, match="no device cuda:2"):
+        torch.zeros(1, device="cuda:2")
+
+
+def test_two_gpus_do_not_go_together_and_what_comes_of_each_is_there(gpu):
+    first, second = torch.ones(3, device="cuda"), torch.nn.Parameter(torch.ones(3, device="cuda:1"))
+    assert (second * 2).device == torch.zeros_like(second).device == second.to("cuda:1").device == SECOND
+    assert second.to("cuda").device == GPU and first.to(second).device == SECOND
+    (second * second).sum().backward()
+    assert second.grad.device == SECOND
+    with pytest.raises(RuntimeError, match="different devices"):
+        first + second
 
 
 def test_gradients_are_those_of_the_cpu_and_are_where_the_weights_are(gpu):

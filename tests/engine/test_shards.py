@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -223,7 +224,6 @@ def test_one_learner_splits_nothing(tmp_path):
 REFUSED = {
     "adapters": ({"model": {"name": "smollm2-135m", "lora": {"rank": 2}}}, r"learner.sharding=fsdp2.*adapters.*leave learner.sharding at none, or write model.lora: null"),
     "process": ({"credit": {"name": "oprl"}}, r"credit 'oprl' trains a reward model.*leave learner.sharding at none"),
-    "gpu": ({"model": {"name": "smollm2-135m", "device": "cuda"}}, r"model.device=cuda; leave learner.sharding at none, or write model.device: cpu"),
 }
 
 
@@ -235,11 +235,20 @@ def test_what_is_not_split_is_refused_with_what_to_write(name):
     resolve({**KUHN, **changes, "learner": {"leaves": 4, "ranks": 2}})
 
 
-def test_a_model_that_is_on_a_gpu_is_refused_before_it_learns(tmp_path, monkeypatch):
-    run = engine(2)
-    monkeypatch.setattr(type(run.model), "device", torch.device("cuda"))
-    with pytest.raises(ConfigError, match=r"the model is on cuda; write model.device: cpu"), learning(run, tmp_path):
-        raise AssertionError("refused before")
+@pytest.mark.slow
+def test_a_learner_that_ends_is_noticed_though_another_is_awaited(tmp_path):
+    """As with nccl, where the other one does not see it."""
+    two = engine(2)
+    batch, credit = batch_of(two)
+    with learning(two, tmp_path):
+        two.learn(batch, credit, step=1, progress=0.1)
+        first, second = (child.process.pid for child in two.ranks._children)
+        os.kill(first, signal.SIGSTOP)
+        threading.Timer(1.0, os.kill, (second, signal.SIGKILL)).start()
+        began = time.monotonic()
+        with pytest.raises(RunError, match=r"Learner 1 has ended.*--resume"):
+            two.learn(batch, credit, step=2, progress=0.1)
+        assert time.monotonic() - began < 60
 
 
 def test_a_plan_says_what_each_learner_takes():

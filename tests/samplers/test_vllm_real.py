@@ -20,7 +20,7 @@ from sparring.engine.workers import playing
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model
-from sparring.recipe import to_yaml
+from sparring.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.rng import Stream
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
@@ -268,3 +268,12 @@ def test_in_a_run_of_fresh_order_replies_go_on_with_newer_weights(llama, tmp_pat
     assert found and max(found) < 1e-4
     table = pa.concat_tables(pq.read_table(path, columns=["run_versions"]) for path in sorted((folder.path / "episodes").glob("*.parquet")))
     assert any(len(set(one)) > 1 for one in table["run_versions"].to_pylist())
+
+
+def test_a_recipe_of_a_small_pretrained_model_trains_a_step(tmp_path):
+    changes = ["sampler=vllm", "threads=1", "steps=1", "rollout.games_per_step=8", "evaluation.exact=false", "evaluation.opponents.0.games_per_seat=2"]
+    config = resolve(apply_overrides(load_recipe("mars/kuhn-smol"), changes))
+    with RunFolder.create(tmp_path / "run", to_yaml(config)) as folder:
+        train(config, LocalEngine(config), folder)
+    (line,) = read_lines(tmp_path / "run" / "metrics.jsonl")[-1:]
+    assert line["logprob_difference_max"] < 1e-4

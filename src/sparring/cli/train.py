@@ -13,10 +13,13 @@ import typer
 from sparring.api.runs import default_folder, train_run
 from sparring.cli.text import say
 from sparring.config import RunConfig, resolve
+from sparring.config.gpus import on_gpus
 from sparring.engine.plan import describe
+from sparring.engine.plan_devices import devices
 from sparring.engine.plan_workers import learners, players
 from sparring.environments.catalogue import configured_game
 from sparring.errors import ConfigError
+from sparring.experiments.plan_hours import Assumed, assumed, by_probe, by_rates
 from sparring.experiments.time_estimate import estimate
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.report.catalogue import check_metrics
@@ -52,6 +55,18 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and the configuration; do nothing.")
     ] = False,
+    assume: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--assume",
+            help="Of the machines, for --dry-run: gpu_gb=80, play=TOKENS or learn=TOKENS a second "
+            "of one GPU or process.",
+        ),
+    ] = None,
+    times: Annotated[
+        Path | None,
+        typer.Option("--times", help="What `sparring scale probe` wrote, for --dry-run."),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the final figures, or the plan, as JSON.")
     ] = False,
@@ -60,8 +75,10 @@ def train(
     trust_typed([recipe, *(overrides or ())])
     config = _config(recipe, overrides or [], run if resume else None)
     if dry_run:
-        _show_plan(config, as_json)
+        _show_plan(config, as_json, assumed(assume or ()), times)
         return
+    if assume or times:
+        raise ConfigError("--assume and --times are for a plan; write --dry-run beside them.")
     path = run or default_folder(config)
     summary, page = train_run(
         config, path, this_command(), resume=resume, overwrite=overwrite, stream=sys.stderr
@@ -69,7 +86,7 @@ def train(
     _finish(summary, page, as_json)
 
 
-def _show_plan(config: RunConfig, as_json: bool) -> None:
+def _show_plan(config: RunConfig, as_json: bool, rates: Assumed, times: Path | None) -> None:
     """Print what a run would do and its configuration, as one document."""
     check_metrics(rule.metric for rule in config.health.rules)
     games = [(configured_game(section), section.weight) for section in config.environments]
@@ -77,9 +94,25 @@ def _show_plan(config: RunConfig, as_json: bool) -> None:
     plan = describe(config)
     memory = plan["model"].get("memory_parts_gib")
     plan["players"], plan["learners"] = players(config, memory), learners(config, memory)
-    plan["time"] = estimate(config, plan["model"].get("parameters"))
+    by_device = devices(config, rates.gpu_gb)
+    if by_device:
+        plan["devices"] = by_device
+        plan["model"]["needs"] = "what devices say below"
+        for section in ("model", "players", "learners"):
+            for key in [key for key in plan[section] if key.startswith("memory")]:
+                del plan[section][key]
+    plan["time"] = _time(config, plan["model"].get("parameters"), rates, times)
     found = {"plan": plan, "configuration": config.model_dump(mode="json")}
     say(json.dumps(found, indent=2) if as_json else dump_yaml(found, width=1000).rstrip())
+
+
+def _time(config: RunConfig, parameters: int | None, rates: Assumed, times: Path | None) -> str:
+    """Return in words how long a run takes, by what is known of machines."""
+    if times is not None:
+        return by_probe(config, times)
+    if on_gpus(config) or rates.play or rates.learn:
+        return by_rates(config, rates)
+    return estimate(config, parameters)
 
 
 def _config(recipe: str | None, overrides: list[str], resumed: Path | None) -> RunConfig:

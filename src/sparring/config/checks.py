@@ -192,7 +192,7 @@ def check_losses(config: RunConfig) -> None:
 
 
 def check_sharding(config: RunConfig) -> None:
-    """Refuse to split what is not split: adapters, a reward model, and weights on a GPU."""
+    """Refuse to split what is not split: adapters, and a reward model."""
     how = f"learner.sharding={config.learner.sharding}"
     instead = "leave learner.sharding at none"
     if config.learner.sharding == "none":
@@ -206,11 +206,6 @@ def check_sharding(config: RunConfig) -> None:
         raise ConfigError(
             f"{how}: credit {config.credit.name!r} trains a reward model beside the policy, which "
             f"is not split; {instead}, or take another estimator."
-        )
-    if config.model.device not in ("auto", "cpu"):
-        raise ConfigError(
-            f"{how}: learners split what is in this machine's own memory, and not what is on "
-            f"model.device={config.model.device}; {instead}, or write model.device: cpu."
         )
 
 

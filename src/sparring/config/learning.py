@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import not_
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -9,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from sparring.config_parts import (
     Few,
     FewOrNone,
+    Gpus,
     NotNegative,
     Number,
     PluginConfig,
@@ -109,8 +111,8 @@ class LearnerConfig(UpdateConfig):
     sharding: Literal["none", "fsdp2"] = Field(
         "none",
         description=(
-            "fsdp2 splits weights, gradients and optimiser among the learners, on CPUs; of the "
-            "run, not of a policy"
+            "fsdp2 splits weights, gradients and optimiser among the learners; of the run, not of "
+            "a policy"
         ),
     )
     gradient_sync: Literal["leaf", "pass"] = Field(
@@ -119,6 +121,14 @@ class LearnerConfig(UpdateConfig):
             "when split learners add their gradients: after each leaf, with the bits of one "
             "learner, or after each forward pass, so that none holds a whole gradient; the same "
             "where a leaf is one pass"
+        ),
+    )
+    gpus: Gpus = Field(
+        (),
+        exclude_if=not_,
+        description=(
+            "numbers of this machine's GPUs that learners take, one each, learner 0 the first; "
+            "empty: with model.device: cuda learner r takes GPU r; of the run, not of a policy"
         ),
     )
 
@@ -131,6 +141,11 @@ class LearnerConfig(UpdateConfig):
     def _fits(self) -> LearnerConfig:
         power_of_2("ranks", self.ranks)
         check_leaves(self, self.ranks)
+        if self.gpus and len(self.gpus) != self.ranks:
+            raise ValueError(
+                f"gpus={list(self.gpus)} and ranks={self.ranks}: each learner takes one GPU; write "
+                f"{self.ranks} numbers, or leave gpus out: learner r takes GPU r"
+            )
         return self
 
 

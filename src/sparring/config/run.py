@@ -26,6 +26,7 @@ from sparring.config.checks import (
 )
 from sparring.config.evaluation import EvaluationConfig
 from sparring.config.fresh import check_fresh
+from sparring.config.gpus import check_gpus
 from sparring.config.health import HealthConfig
 from sparring.config.league import LeagueConfig
 from sparring.config.learning import (
@@ -242,6 +243,7 @@ class RunConfig(Strict):
         for sink in self.logging.sinks:
             sink.bind("run.sinks")
         check_bots(self)
+        check_gpus(self)
         return self
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import Literal
+from operator import not_
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from sparring.config_parts import Count, Some, Strict
+from sparring.config_parts import Count, Gpus, Some, Strict
 
 PINNED, FRESH = "pinned", "fresh"  # values of order
 BINDING = ("lag", "order")  # keys on which the bytes of a run depend
+
+
+def _is_none(value: Any) -> bool:
+    """Return whether a value is None."""
+    return value is None
 
 
 class ScaleConfig(Strict):
@@ -67,6 +73,24 @@ class ScaleConfig(Strict):
     address: str | None = Field(
         None, description="of a Ray cluster that is running; null: one on this machine is started"
     )
+    gpus: Gpus = Field(
+        (),
+        exclude_if=not_,
+        description="numbers of this machine's GPUs that its workers take: shared out in their "
+        "order among worker processes; all that a Ray has which is started here",
+    )
+    gpus_per_worker: float | None = Field(
+        None,
+        le=64,
+        exclude_if=_is_none,
+        description="GPUs that each actor of Ray reserves: a whole number, or less than 1 for "
+        "several workers on one; null: none",
+    )
+    share_gpus: bool = Field(
+        False,
+        exclude_if=not_,
+        description="whether learners, workers and replicas of vLLM may be given the same GPU",
+    )
     mixed: bool = Field(
         False,
         description="whether workers may have other processors or versions, which gives up that "
@@ -99,6 +123,37 @@ class ScaleConfig(Strict):
             raise ValueError(
                 f"address={self.address} is of a Ray cluster, and fleet={self.fleet}; write "
                 "fleet: ray"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _gpus_fit(self) -> ScaleConfig:
+        each, own = self.gpus_per_worker, self.fleet == "ray" and self.address is None
+        if self.gpus and self.fleet in ("here", "simulated"):
+            raise ValueError(
+                f"gpus={list(self.gpus)} are for workers, and fleet={self.fleet}; write fleet: "
+                "processes, or leave gpus out (learner.gpus is for learners)"
+            )
+        if each is not None and self.fleet != "ray":
+            raise ValueError(
+                f"gpus_per_worker={each:g} is what an actor of Ray reserves, and "
+                f"fleet={self.fleet}; write gpus: [1, 2] (numbers of GPUs), or fleet: ray"
+            )
+        if each is not None and (each <= 0 or (each > 1 and not each.is_integer())):
+            raise ValueError(
+                f"gpus_per_worker={each:g} is no number of GPUs; write 1, 2 ..., a share of one "
+                "such as 0.5, or null for workers without GPUs"
+            )
+        if self.gpus and self.fleet == "ray" and not own:
+            raise ValueError(
+                f"gpus={list(self.gpus)} are of this machine, and address={self.address} is of a "
+                "cluster, which knows its own; leave gpus out and write gpus_per_worker: 1"
+            )
+        if own and bool(self.gpus) != (each is not None):
+            raise ValueError(
+                f"fleet=ray, gpus={list(self.gpus)} and gpus_per_worker={each}: a Ray that is "
+                "started here is told which GPUs it has, and what a worker reserves; write both, "
+                "such as gpus: [1, 2] and gpus_per_worker: 1"
             )
         return self
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sparring.config import RunConfig
+from sparring.config.gpus import training_device
+from sparring.engine.placing import check_there
 from sparring.engine.plan import TINY, TINY_CONTEXT, memory_to_train, tiny_parameters
 from sparring.engine.vocabulary import vocabulary
 from sparring.environments.openspiel.base import Game
@@ -94,7 +96,10 @@ def _pretrained(
     with the others that are made of it.
     """
     chosen, lora = config.model, config.model.lora
-    device = find_device(chosen.device)
+    gpus = config.learner.gpus
+    if gpus:
+        check_there(gpus, f"learner.gpus={list(gpus)}")
+    device = find_device(training_device(config))
     base = (chosen.name, chosen.dtype, str(device))
     plain = bases.get(base) if frozen or lora is not None else None
     if plain is None:

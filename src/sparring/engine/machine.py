@@ -13,6 +13,7 @@ import torch
 
 import sparring
 from sparring.errors import RunError
+from sparring.models.memory import GIB
 
 MATRIX, REPEATS = 1024, 3  # of the product that is timed
 
@@ -20,6 +21,13 @@ MATRIX, REPEATS = 1024, 3  # of the product that is timed
 def facts() -> dict[str, Any]:
     """Return the threads that torch takes, and whether there is a GPU that it can use."""
     return {"torch_threads": torch.get_num_threads(), "cuda": torch.cuda.is_available()}
+
+
+def gpu_gb() -> float | None:
+    """Return the memory of this machine's first GPU in GB; None: it has none."""
+    if not torch.cuda.is_available():
+        return None
+    return round(torch.cuda.get_device_properties(0).total_memory / GIB)
 
 
 def operations_per_second() -> float:

@@ -1,9 +1,10 @@
 """Several learners of one run: each computes leaves of every minibatch, and all hold equal weights.
 
 Rank 0 is the training process, and alone keeps checkpoints. The others are processes of this
-machine, each with the run's number of threads. They are told the plays and advantages of a step,
-and add their gradients to those of all (``learn/tree.py``, ``engine/gloo.py``). With ``threads: 1``
-the bits of a run depend on ``learner.leaves``, and not on ``learner.ranks``.
+machine, each with the run's number of threads; of GPUs each has its own (``placing.py``). They are
+told the plays and advantages of a step, and add their gradients to those of all
+(``learn/tree.py``, ``engine/gloo.py``). With ``threads: 1`` the bits of a run depend on
+``learner.leaves``, and not on ``learner.ranks``.
 
 If one of them ends the run ends with an error; it goes on from its last checkpoint, with as many
 learners as one likes.
@@ -30,12 +31,14 @@ from sparring.engine.base import Batch
 from sparring.engine.fleet.processes import ONE_THREAD, Child
 from sparring.engine.gloo import PATIENCE, LostError, Sums, in_a_thread
 from sparring.engine.lesson import Lesson
+from sparring.engine.placing import for_learner, gpus_of_learners
 from sparring.engine.policy import Policy
 from sparring.engine.units import error_of
 from sparring.errors import RunError, SparringError
 from sparring.learn.means import Means
 from sparring.learn.weights import fingerprint
 from sparring.system.files import disk_errors
+from sparring.system.gpus import seeing
 from sparring.types import Credit
 
 GRACE = 10.0  # seconds in which the other learners say why they have ended
@@ -64,10 +67,16 @@ class Ranks:
         self._sums: Sums | None = None
         self._others = range(1, self.ranks)  # the numbers of the processes
         self._environment: dict[str, str] = {}  # variables that they are given
+        self._gpus: tuple[int, ...] = ()  # one for each learner; none: they are on the CPU
         shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
 
     def serve(self, policies: Iterable[Policy]) -> None:
-        """Be ready to learn with these policies."""
+        """Be ready to learn with these policies.
+
+        Raises:
+            ConfigError: they are on GPUs, of which this machine has fewer than learners.
+        """
+        self._gpus = gpus_of_learners(self._config, [own.model.device for own in policies])
 
     def end(self) -> None:
         """Learn no more."""
@@ -150,8 +159,9 @@ class Ranks:
             return
         with disk_errors(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
+        config = self._config.model_dump(mode="json")
         settings = {
-            "config": self._config.model_dump(mode="json"),
+            "config": for_learner(config) if self._gpus else config,
             "ranks": self.ranks,
             "store": str(self._folder / "store"),
             "threads": torch.get_num_threads(),
@@ -160,7 +170,12 @@ class Ranks:
         environment = {**threads, **self._environment}
         for rank in self._others:
             first = json.dumps({**settings, "rank": rank}).encode()
-            child = Child(rank, first, self._heard, module=self.module, environment=environment)
+            own = seeing([self._gpus[rank]], "learner.gpus") if self._gpus else {}
+            child = Child(
+                *(rank, first, self._heard),
+                module=self.module,
+                environment={**environment, **own},
+            )
             self._children.append(child)
         for child in self._children:
             self._answer(child, PATIENCE)
@@ -211,8 +226,15 @@ class Ranks:
         for child in self._children:
             child.send(message, {})
 
-    def _answer(self, child: Child, seconds: float) -> tuple[dict[str, Any], bytes]:
+    def _answer(
+        self, child: Child, seconds: float, *, alone: bool = False
+    ) -> tuple[dict[str, Any], bytes]:
         """Return the next answer of a learner: its line of JSON, and what follows.
+
+        Args:
+            child: the learner.
+            seconds: how long to wait.
+            alone: whether to wait on though another one ends, for whom this one may wait.
 
         Raises:
             RunError: it has ended.
@@ -228,6 +250,8 @@ class Ranks:
                     f"learner {child.number} has not answered in {seconds:.0f} s"
                 ) from None
             self._waiting.setdefault(who.number, []).append(message)
+            if message is None and who is not child and not alone:
+                raise LostError(f"learner {who.number} has ended")
         said = self._waiting[child.number].pop(0)
         if said is None:
             raise RunError(
@@ -254,7 +278,7 @@ class Ranks:
         until = time.monotonic() + GRACE
         for child in self._children:
             try:
-                self._answer(child, until - time.monotonic())
+                self._answer(child, until - time.monotonic(), alone=True)
             except LostError:
                 continue  # it has lost another one too
             except SparringError as found:

@@ -29,7 +29,7 @@ from sparring.learn.streamed import save_streamed
 from sparring.learn.weights import updated
 from sparring.models.language_model import LanguageModel
 
-LOST = ("gloo", "Connection", "Timed out", "TCPStore", "FileStore")  # words of its errors
+LOST = ("gloo", "NCCL", "Connection", "Timed out", "TCPStore", "FileStore")  # words of its errors
 
 
 class Shard(Rank):
@@ -43,21 +43,23 @@ class Shard(Rank):
         """
         dist: Any = torch.distributed
         store = dist.FileStore(str(self._store), self.ranks)
+        trained = {name: self.engine.policies[name].trained for name in self.engine.learners}
+        kinds = {own.model.device.type for own in trained.values()}
         try:
             dist.init_process_group(
-                "gloo",
+                "gloo" if kinds == {"cpu"} else "cpu:gloo,cuda:nccl",
                 store=store,
                 rank=self.rank,
                 world_size=self.ranks,
                 timeout=timedelta(seconds=PATIENCE),
             )
-            mesh = init_device_mesh("cpu", (self.ranks,))
+            meshes = {kind: init_device_mesh(kind, (self.ranks,)) for kind in sorted(kinds)}
         except RuntimeError as error:
             raise LostError(error) from error
         self._figures: list[bytes] = []
         each_pass = self.engine.config.learner.gradient_sync == "pass"
-        for name in self.engine.learners:
-            split_learner(self.engine.policies[name].trained, mesh, self, each_pass=each_pass)
+        for own in trained.values():
+            split_learner(own, meshes[own.model.device.type], self, each_pass=each_pass)
 
     def counted(self, own: Means) -> None:
         """Keep one's own figures, which the training process counts; see ``Together``."""

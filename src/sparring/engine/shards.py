@@ -1,7 +1,8 @@
 """Several learners of one run whose weights, gradients and optimiser are split among them.
 
-They are processes of this machine (``shard.py``), learner 0 among them. The training process plays,
-and so holds whole weights; it holds no gradients and no optimiser. After an update the weights come
+They are processes of this machine (``shard.py``), learner 0 among them, each on the CPU or on a GPU
+of its own. The training process plays, and so holds whole weights (on learner 0's GPU, where there
+are GPUs); it holds no gradients and no optimiser. After an update the weights come
 together in a file of the run folder, one tensor at a time, and the training process reads them.
 
 Checkpoints are those of a run with one learner. So it may go on with any number of learners, and
@@ -30,14 +31,14 @@ from sparring.engine.gloo import PATIENCE, LostError
 from sparring.engine.lesson import Lesson
 from sparring.engine.policy import Policy
 from sparring.engine.ranks import STATE, Ranks, lesson_of
-from sparring.errors import ConfigError, RunError
+from sparring.errors import RunError
 from sparring.learn.means import Means
 from sparring.learn.weights import check_optimizer, save_optimizer, save_weights
 from sparring.models.language_model import LanguageModel
 from sparring.system.files import disk_errors, link_or_copy
 from sparring.types import Credit, Episode
 
-LOOPBACK = "lo" if sys.platform == "linux" else "lo0"  # the interface on which gloo listens
+LOOPBACK = "lo" if sys.platform == "linux" else "lo0"  # the interface on which gloo and nccl listen
 # weights come together and go all the time; the C library keeps what is freed, in pieces, unless it
 # is told that what is larger than so many bytes is given back at once
 FREED = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
@@ -52,7 +53,8 @@ class Shards(Ranks):
     def __init__(self, config: RunConfig, folder: Path) -> None:
         super().__init__(config, folder)
         self._others = range(self.ranks)
-        self._environment = {"GLOO_SOCKET_IFNAME": LOOPBACK, **FREED}
+        names = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+        self._environment = {**dict.fromkeys(names, LOOPBACK), **FREED}
         self._policies: dict[str, Policy] = {}
         # by policy: the version of its weights and the file of its optimiser, not yet sent
         self._states: dict[str, tuple[int, Path]] = {}
@@ -62,16 +64,11 @@ class Shards(Ranks):
         """Hold these policies' optimisers from now on.
 
         Raises:
-            ConfigError: their weights are on a GPU.
+            ConfigError: they are on GPUs, of which this machine has fewer than learners.
         """
         self._policies = {own.name: own for own in policies}
+        super().serve(self._policies.values())
         for own in self._policies.values():
-            if own.model.device.type != "cpu":
-                raise ConfigError(
-                    f"learner.sharding={self._config.learner.sharding} splits weights in this "
-                    f"machine's own memory, and the model is on {own.model.device}; write "
-                    "model.device: cpu, or leave learner.sharding at none."
-                )
             own.moments = self
 
     def end(self) -> None:

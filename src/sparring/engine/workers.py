@@ -17,6 +17,7 @@ from sparring.engine.fleet.ray import RayFleet
 from sparring.engine.fleet.simulated import Simulated
 from sparring.engine.fresh import FreshWorkers
 from sparring.engine.local import LocalEngine
+from sparring.engine.placing import check_there, for_worker
 from sparring.engine.ranks import FOLDER, Ranks
 from sparring.engine.shards import Shards
 
@@ -30,9 +31,11 @@ def fleet_of(config: RunConfig) -> Fleet | None:
         return Here(settings) if scale.lag else None
     if scale.fleet == "simulated":
         return Simulated(settings, scale.count, config.seed)
+    check_there(scale.gpus, f"scale.gpus={list(scale.gpus)}")
     if scale.fleet == "ray":
         return RayFleet(settings)
-    return Processes(settings, scale.count, carry=scale.weights == "pipe")
+    own = for_worker(settings, 1 if scale.gpus else 0)
+    return Processes(own, scale.count, carry=scale.weights == "pipe", gpus=scale.gpus)
 
 
 @contextlib.contextmanager

@@ -193,18 +193,17 @@ class Passes(GradientTree):
 
     def _taken(self) -> Tensor:
         """Return the gradients' parts as one vector in float32, as ``GradientTree`` does."""
-        found = []
-        for parameter in self.parameters:
-            grad = parameter.grad
-            found.append(
-                torch.zeros(local(parameter).numel())
-                if grad is None
-                else local(grad).reshape(-1).float()
-            )
+        found = [
+            torch.zeros(own.numel(), device=own.device)
+            if parameter.grad is None
+            else local(parameter.grad).reshape(-1).float()
+            for parameter in self.parameters
+            for own in [local(parameter)]
+        ]
         alive = [float(parameter.grad is not None) for parameter in self.parameters]
         for parameter in self.parameters:
             parameter.grad = None
-        return torch.cat([*found, torch.tensor(alive)])
+        return torch.cat([*found, torch.tensor(alive, device=found[0].device)])
 
 
 def split_learner(

@@ -57,7 +57,7 @@ def _step(
 ) -> None:
     """Update tensors by torch's kernel; of the steps it gets copies."""
     usual = {"beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "eps": 1e-8, **options}
-    counted = [step.clone() for step in steps]
+    counted = [step.to(own.device, copy=True) for step, own in zip(steps, weights, strict=True)]
     none: list[Tensor] = []
     how: Any = {"fused": True, "amsgrad": False, "maximize": False, **usual}
     adamw(weights, gradients, means, squares, none, counted, **how)
@@ -79,7 +79,9 @@ class Rows(NamedTuple):
 
         With each comes how many elements are to be filled up after it.
         """
-        count, size = len(self.four[0]), lanes() if self.four[0].dtype == torch.float32 else 1
+        weight = self.four[0]
+        usual = weight.dtype == torch.float32 and weight.device.type == "cpu"
+        count, size = len(weight), lanes() if usual else 1  # a GPU computes each by itself
         middle = min(max(self.whole // size * size - self.begin, 0), count)
         for first, last in ((0, middle), (middle, count)):
             if first < last:

@@ -15,9 +15,10 @@ from sparring.errors import UnknownNameError
 from sparring.measure.suite import load_suite, suite_names
 from sparring.outside import slot_of
 from sparring.parts import load_part
-from sparring.recipe import load_recipe, recipe_names, to_yaml
+from sparring.recipe import layers, load_recipe, recipe_names, to_yaml
 from sparring.report.game_page import exact_text, explain_game
 from sparring.run.health import matches
+from sparring.yaml_text import dump_yaml
 
 METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "environments")
 KINDS = ("environments", "methods", "recipes", "suites", *METHOD_SLOTS)
@@ -42,6 +43,9 @@ def entries(kind: str) -> list[dict[str, str]]:
         return [
             {"name": name, "kind": "recipe", "summary": load_recipe(name).get("summary", "")}
             for name in recipe_names()
+        ] + [
+            {"name": name, "kind": "layer", "summary": f"{about} (with={name})"}
+            for name, about in layers().items()
         ]
     if kind == "suites":
         return [
@@ -71,13 +75,16 @@ def explanation(name: str) -> str:
         texts = [*(texts or [f"game {name}, by OpenSpiel"]), *explain_game(name)]
     if name in recipe_names():
         texts.append(f"recipe {name}\n\n{to_yaml(resolve(load_recipe(name)))}")
+    if name in layers():
+        told = dump_yaml(load_recipe(name, part_of_another=True))
+        texts.append(f"recipe {name}, to be laid over another: with={name}\n\n{told}")
     metrics = {**glossary(), **figure_glossary()}
     texts += [f"metric {key}\n\n{text}" for key, text in metrics.items() if _is_metric(key, name)]
     if name.startswith("nash_conv"):
         texts += _nash_conv_of(name.partition("/")[2])
     if not texts:
         plugins = (plugin for slot in registry.SLOTS for plugin in registry.names(slot))
-        known = {*recipe_names(), *metrics, *game_names(), *plugins}
+        known = {*recipe_names(), *layers(), *metrics, *game_names(), *plugins}
         where = "See `sparring list environments|methods|recipes|suites`, and docs/metrics.md."
         raise UnknownNameError("name", name, known, where, every=False)
     shown = (text if text.startswith("recipe ") else wrapped(text, WIDTH) for text in texts)

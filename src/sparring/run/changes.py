@@ -40,6 +40,7 @@ FREE = (
 FIXED = tuple(f"scale.{key}" for key in BINDING)  # keys below them that may not
 # keys below others that may, with their defaults
 FREE_BELOW = {"learner": {"ranks": 1, "sharding": "none", "gradient_sync": "leaf"}}
+FREE_IF_THERE = ("learner.gpus",)  # and others, which are written down only where they are given
 
 
 class Change(NamedTuple):
@@ -90,7 +91,11 @@ def saved(config: RunConfig) -> dict[str, Any]:
     whole = config.model_dump(mode="json")
     own = {key: value for key, value in whole.items() if key not in FREE}
     for section, keys in FREE_BELOW.items():
-        own[section] = {key: value for key, value in own[section].items() if key not in keys}
+        own[section] = {
+            key: value
+            for key, value in own[section].items()
+            if key not in keys and f"{section}.{key}" not in FREE_IF_THERE
+        }
     return {**own, "scale": {key: whole["scale"][key] for key in BINDING}}
 
 
@@ -166,6 +171,9 @@ def _free(config: Mapping[str, Any]) -> dict[str, Any]:
         section: {key: config.get(section, {}).get(key, usual) for key, usual in keys.items()}
         for section, keys in FREE_BELOW.items()
     }
+    for section, key in (one.split(".") for one in FREE_IF_THERE):
+        if key in config.get(section, {}):
+            below[section][key] = config[section][key]
     return {**{key: config[key] for key in FREE if key in config}, **below}
 
 
@@ -178,7 +186,8 @@ def _binding(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 def _may_change(key: str) -> bool:
     """Return whether a key, in dotted form, may differ when a run goes on."""
     section, _, below = key.partition(".")
-    return (section in FREE and key not in FIXED) or below in FREE_BELOW.get(section, ())
+    free = key in FREE_IF_THERE or below in FREE_BELOW.get(section, ())
+    return free or (section in FREE and key not in FIXED)
 
 
 def _completed(config: Mapping[str, Any]) -> Mapping[str, Any]:

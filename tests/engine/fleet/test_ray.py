@@ -293,3 +293,52 @@ def test_nodes_come_and_go(tmp_path, alone, cluster):
 
     assert run(tmp_path / "run", {**RAY, "workers": -1, "address": cluster.address}, watch) == alone
     assert lost(tmp_path / "run") == 1
+
+
+def ready(fleet, seconds):
+    """Return the workers that say they are ready in so many seconds."""
+    found, end = set(), time.monotonic() + seconds
+    while time.monotonic() < end:
+        for worker, message in fleet.poll(0.2):
+            assert message is not None and b"ready" in message, message
+            found.add(worker)
+    return found
+
+
+def on_gpus(monkeypatch, each, gpus=(0,), workers=3):
+    """Return settings of a run whose workers draw by vLLM, which is not started before it is asked."""
+    monkeypatch.setenv("SPARRING_VLLM_PYTHON", sys.executable)
+    scale = {"fleet": "ray", "workers": workers, "unit_games": 4, "gpus": list(gpus), "gpus_per_worker": each}
+    config = resolve({**BASE, "scale": scale, "model": {"hidden_size": 32, "layers": 1, "heads": 1}, "sampler": {"name": "vllm", "device": "cuda", "gpus": [7]}})
+    return config.model_dump(mode="json")
+
+
+def test_workers_reserve_gpus_and_wait_for_one_that_is_free(monkeypatch):
+    """GPUs are numbers to Ray: it reserves what it was told that it has."""
+    fleet = room.RayFleet(on_gpus(monkeypatch, 0.5))
+    try:
+        for worker in range(3):
+            fleet.start(worker)
+        end, there = time.monotonic() + 120, set()
+        while len(there) < 2 and time.monotonic() < end:
+            there |= ready(fleet, 1)
+        assert len(there) == 2 and not ready(fleet, 8), "the third waits, as half a GPU is what each reserves"
+        fleet.end(min(there))
+        while len(there) < 3 and time.monotonic() < end:
+            there |= ready(fleet, 1)
+        assert there == {0, 1, 2}
+    finally:
+        fleet.close()
+
+
+def test_a_ray_without_the_gpus_that_a_worker_reserves_is_refused(monkeypatch):
+    with pytest.raises(RunError, match=r"a worker reserves 2 GPUs, and it has 1"):
+        room.RayFleet(on_gpus(monkeypatch, 2))
+
+
+def test_as_many_workers_as_the_gpus_have_room_for(monkeypatch):
+    fleet = room.RayFleet(on_gpus(monkeypatch, 0.5, workers=-1))
+    try:
+        assert fleet.workers == min(2, os.cpu_count())
+    finally:
+        fleet.close()

@@ -16,13 +16,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from sparring.engine.fleet.base import Heard
 from sparring.system.child import ChildProcess
+from sparring.system.gpus import seeing
 
 CODE = "import sys; sys.path[:] = {path!r}; from {module} import main; main({hear}, {say})"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -69,12 +70,21 @@ class Processes:
         config: of the run, as values of JSON.
         workers: how many there are to be.
         carry: whether weights travel over the pipes. If not, workers read their files.
+        gpus: of this machine, shared out among the workers in their order: each sees one of them
+            alone. None: all see what this process sees.
     """
 
     apart, elastic = True, False
 
-    def __init__(self, config: Mapping[str, Any], workers: int, *, carry: bool = False) -> None:
-        self.workers = workers
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        workers: int,
+        *,
+        carry: bool = False,
+        gpus: Sequence[int] = (),
+    ) -> None:
+        self.workers, self._gpus = workers, gpus
         self._settings, self._carry = json.dumps(config).encode(), carry
         self._heard: queue.SimpleQueue[tuple[Child, bytes | None]] = queue.SimpleQueue()
         self._children: dict[int, Child] = {}
@@ -87,7 +97,8 @@ class Processes:
     def start(self, worker: int) -> None:
         """Start a worker; see ``Fleet``."""
         self.end(worker)
-        child = Child(worker, self._settings, self._heard)
+        own = self._gpus and seeing([self._gpus[worker % len(self._gpus)]], "scale.gpus")
+        child = Child(worker, self._settings, self._heard, environment=own or None)
         with self._held:
             self._children[worker] = child
 

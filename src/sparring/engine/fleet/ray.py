@@ -23,8 +23,10 @@ from typing import Any
 
 from sparring.engine.fleet.base import Heard
 from sparring.engine.fleet.processes import Child
+from sparring.engine.placing import for_worker
 from sparring.engine.worker import failed
 from sparring.errors import DEBUG, ConfigError, RunError
+from sparring.system.gpus import seeing
 from sparring.system.trust import RAY
 
 DRIVER = "sparring.engine.fleet.ray_driver"
@@ -100,6 +102,7 @@ class RayFleet:
     def __init__(self, config: Mapping[str, Any]) -> None:
         scale = config["scale"]
         address, count = scale["address"], scale["workers"]
+        gpus, each = scale.get("gpus", []), scale.get("gpus_per_worker") or 0
         check_installed()
         if address is not None:
             check_address(address)
@@ -112,10 +115,12 @@ class RayFleet:
         self._failed = self._closed = False
         self._folder = _folder()
         settings = {
-            "config": config,
+            "config": for_worker(config, each),
             "weights": scale["weights"] or "ray",
             "address": address,
             "cores": count if count > 0 else os.cpu_count(),
+            "gpus": len(gpus),
+            "gpus_per_worker": each,
             "folder": str(self._folder),
             "loud": os.environ.get(DEBUG, "") not in ("", "0"),
         }
@@ -124,13 +129,13 @@ class RayFleet:
             b"[]\n" + json.dumps(settings).encode(),
             self._heard,
             module=DRIVER,
-            environment=_environment(address),
+            environment={**_environment(address), **(seeing(gpus, "scale.gpus") if gpus else {})},
         )
-        cores = self._up()
-        self.workers = count if count > 0 else max(cores, 1)
+        room = self._up()
+        self.workers = count if count > 0 else max(room, 1)
 
     def _up(self) -> int:
-        """Wait until Ray is there; return its cores.
+        """Wait until Ray is there; return how many workers it has room for.
 
         Raises:
             RunError: it has not come.

@@ -81,7 +81,8 @@ class Driver:
     """Actors by the worker that each of them is.
 
     Args:
-        settings: the configuration of the run, ``config``, and the way of ``weights``.
+        settings: the configuration of the run, ``config``, the way of ``weights``, and how many
+            GPUs an actor reserves (``gpus_per_worker``).
         say: sends a head and bytes.
     """
 
@@ -92,6 +93,7 @@ class Driver:
         self._shared: dict[str, Any] = {}  # references of the contents of files by their SHA-256
         self._kind = ray.remote(
             num_cpus=1,
+            num_gpus=settings["gpus_per_worker"],
             max_restarts=0,
             max_task_retries=0,
             runtime_env={"env_vars": ONE_THREAD},
@@ -150,24 +152,33 @@ class Driver:
         return found
 
 
-def _connect(address: str | None, cores: int, folder: str, *, loud: bool) -> int:
-    """Join the Ray at an address, or start one on loopback; return how many cores it has.
+def _connect(settings: Mapping[str, Any]) -> int:
+    """Join the Ray at an address, or start one on loopback; return how many workers have room.
 
     Raises:
         OSError: it listens elsewhere too.
+        ValueError: it has not the GPUs that one worker reserves.
     """
+    address, each = settings["address"], settings["gpus_per_worker"]
     own: dict[str, Any] = {
         "address": "local",
-        "num_cpus": cores,
+        "num_cpus": settings["cores"],
+        "num_gpus": settings["gpus"],
         "object_store_memory": STORE,
         "include_dashboard": False,
-        "_temp_dir": folder,
+        "_temp_dir": settings["folder"],
     }
     options = own if address is None else {"address": address}
-    ray.init(log_to_driver=loud, logging_level=logging.WARNING, **options)
+    ray.init(log_to_driver=settings["loud"], logging_level=logging.WARNING, **options)
     if address is None and ray.util.get_node_ip_address() != LOOPBACK:
         raise OSError(f"it does not keep to {LOOPBACK}; install ray==2.60.0")
-    return int(ray.cluster_resources().get("CPU", 0))
+    there = ray.cluster_resources()
+    room = int(there.get("CPU", 0))
+    if not each:
+        return room
+    if address is None and there.get("GPU", 0) < each:
+        raise ValueError(f"a worker reserves {each:g} GPUs, and it has {there.get('GPU', 0):g}")
+    return min(room, int(there.get("GPU", 0) / each))
 
 
 def _runs_here() -> bool:
@@ -218,8 +229,7 @@ def main(hear: int, say: int) -> None:
     if not settings["loud"]:
         _quiet(settings["folder"])
     try:
-        where = (settings["address"], settings["cores"], settings["folder"])
-        tell(["up", _connect(*where, loud=settings["loud"])], b"")
+        tell(["up", _connect(settings)], b"")
         _serve(pipe, Driver(settings, tell))
     except Exception as error:  # is for the training process to say
         tell(["failed"], f"{type(error).__name__}: {error}".encode())

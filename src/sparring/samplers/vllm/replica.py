@@ -23,6 +23,7 @@ from sparring.samplers.vllm.asked import Ask
 from sparring.samplers.vllm.weights import Key, Served, State, salt_of
 from sparring.system.child import ChildProcess
 from sparring.system.files import cache_folder, disk_errors, file_digest
+from sparring.system.gpus import seeing
 
 PYTHON = "SPARRING_VLLM_PYTHON"  # environment variable: the Python of vLLM's environment
 CHECKOUT = Path(__file__).parents[4] / ".venv-vllm" / "bin" / "python"  # where `make vllm` puts it
@@ -65,27 +66,13 @@ def environment(threads: int, gpu: int | None = None) -> dict[str, str]:
     quiet = dict.fromkeys(("HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"), "1")
     return {
         **quiet,
-        **({} if gpu is None else {"CUDA_VISIBLE_DEVICES": _visible(gpu)}),
+        **({} if gpu is None else seeing([gpu], "sampler.gpus")),
         **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # one process, which a kill ends whole
         "VLLM_LOGGING_LEVEL": "WARNING",
         "VLLM_HOST_IP": "127.0.0.1",  # torch.distributed listens there, if anywhere
         "GLOO_SOCKET_IFNAME": LOOPBACK,
     }
-
-
-def _visible(gpu: int) -> str:
-    """Return the name of one of the GPUs that this process sees, which may not be all."""
-    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if seen is None:
-        return str(gpu)
-    names = [name.strip() for name in seen.split(",") if name.strip()]
-    if gpu >= len(names):
-        raise ConfigError(
-            f"sampler.gpus names GPU {gpu}, and CUDA_VISIBLE_DEVICES={seen} leaves {len(names)}, "
-            "which are counted from 0. Write fewer GPUs, or unset that variable."
-        )
-    return names[gpu]
 
 
 def python() -> Path:

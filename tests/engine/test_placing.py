@@ -1,0 +1,137 @@
+"""Which GPUs processes beside a run are given, by stand-ins for the processes."""
+
+import json
+from types import SimpleNamespace
+from typing import ClassVar
+
+import pytest
+import torch
+
+from sparring.config import resolve
+from sparring.engine import ranks as ranks_room
+from sparring.engine.fleet import processes as processes_room
+from sparring.engine.fleet.processes import Processes
+from sparring.engine.placing import check_there, for_learner, for_worker
+from sparring.engine.ranks import Ranks
+from sparring.engine.shards import Shards
+from sparring.engine.workers import fleet_of
+from sparring.errors import ConfigError
+from sparring.recipe import apply_overrides, load_recipe
+from sparring.run.changes import FREE_IF_THERE, _free, _may_change, saved
+from sparring.system.gpus import seeing
+
+
+def configured(*overrides):
+    return resolve(apply_overrides(load_recipe("mars/kuhn-smol"), ["model.lora=null", *overrides]))
+
+
+class Stand:
+    """A process that is not started: it keeps what it was given."""
+
+    made: ClassVar = []
+
+    def __init__(self, number, settings, heard, *, module="", environment=None):
+        self.number, self.settings, self.environment = number, json.loads(settings), environment
+        self.made.append(self)
+
+    def kill(self):
+        return None
+
+    gone = kill
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The processes that would have been started, and eight GPUs."""
+    monkeypatch.setattr(Stand, "made", [])
+    for room in (ranks_room, processes_room):
+        monkeypatch.setattr(room, "Child", Stand)
+    monkeypatch.setattr(Ranks, "_answer", lambda *_: None)
+    monkeypatch.setattr(Ranks, "_meet", lambda _: None)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return Stand.made
+
+
+def policies(device):
+    return [SimpleNamespace(name="main", moments=None, model=SimpleNamespace(device=torch.device(device)))]
+
+
+@pytest.mark.parametrize(("kind", "gpus", "seen"), [(Ranks, [], ["1", "2", "3"]), (Ranks, [4, 2, 7, 1], ["2", "7", "1"]), (Shards, [4, 2, 7, 1], ["4", "2", "7", "1"])])
+def test_each_learner_sees_its_own_gpu_alone(kind, gpus, seen, made, tmp_path):
+    sharding = "none" if kind is Ranks else "fsdp2"
+    config = configured("model.device=cuda", "learner.ranks=4", "learner.leaves=4", f"learner.gpus={gpus}", f"learner.sharding={sharding}")
+    own = kind(config, tmp_path / "learners")
+    own.serve(iter(policies("cuda")))
+    own._start()
+    assert [child.environment["CUDA_VISIBLE_DEVICES"] for child in made] == seen
+    for child in made:
+        theirs = resolve(child.settings["config"])
+        assert theirs.model.device == "cuda" and theirs.learner.gpus == () and theirs.learner.ranks == 4
+    if kind is Shards:
+        assert {child.environment["NCCL_SOCKET_IFNAME"] for child in made} == {child.environment["GLOO_SOCKET_IFNAME"] for child in made}
+        assert made[0].environment["GLOO_SOCKET_IFNAME"].startswith("lo")
+
+
+def test_learners_on_the_cpu_are_told_nothing_of_gpus(made, tmp_path):
+    config = configured("learner.ranks=2", "learner.leaves=2")
+    own = Ranks(config, tmp_path / "learners")
+    own.serve(policies("cpu"))
+    own._start()
+    assert "CUDA_VISIBLE_DEVICES" not in made[0].environment and made[0].settings["config"] == config.model_dump(mode="json")
+
+
+def test_gpus_that_are_not_there_are_refused_before_anything_starts(made, monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    config = configured("model.device=cuda", "learner.ranks=4", "learner.leaves=4")
+    with pytest.raises(ConfigError, match=r"learner.ranks=4 takes GPU 2, and torch sees 2 on this machine, counted from 0, the last is 1"):
+        Ranks(config, tmp_path / "learners").serve(policies("cuda"))
+    with pytest.raises(ConfigError, match=r"scale.gpus=\[1, 5\] takes GPU 5"):
+        fleet_of(configured("model.device=cuda", "scale.fleet=processes", "scale.workers=2", "scale.gpus=[1,5]"))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(ConfigError, match=r"takes GPU 0, and torch sees 0 on this machine, counted from 0. Write"):
+        check_there([0], "scale.gpus")
+    assert not made
+
+
+def test_gpus_are_shared_out_among_workers_in_order_and_each_sees_one(made):
+    config = configured("model.device=cuda", "scale.fleet=processes", "scale.workers=5", "scale.gpus=[3,1]")
+    fleet = fleet_of(config)
+    for worker in (0, 1, 2, 3, 4, 1):  # one that is started again has the same
+        fleet.start(worker)
+    assert [child.environment["CUDA_VISIBLE_DEVICES"] for child in made] == ["3", "1", "3", "1", "3", "1"]
+    theirs = resolve({**made[0].settings, "threads": 1})
+    assert theirs.model.device == "cuda" and theirs.scale.share_gpus
+    Processes({}, 1).start(0)
+    assert made[-1].environment is None, "without GPUs it sees what this process sees"
+
+
+def test_a_process_that_sees_some_gpus_gives_those_on(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 6,7")
+    assert seeing([2, 0], "scale.gpus") == {"CUDA_VISIBLE_DEVICES": "7,4"}
+    with pytest.raises(ConfigError, match=r"scale.gpus names GPU 3, and CUDA_VISIBLE_DEVICES=4, 6,7 leaves 3"):
+        seeing([3], "scale.gpus")
+
+
+def test_models_of_workers_whose_replies_vllm_draws_are_in_the_machines_memory():
+    vllm = "sampler={name: vllm, device: cuda, replicas: 4, gpus: [4, 5]}"
+    config = configured("model.device=cuda", vllm, "scale.fleet=ray", "scale.workers=2", "scale.address=auto", "scale.gpus_per_worker=2")
+    said = config.model_dump(mode="json")
+    theirs = resolve({**for_worker(said, 2), "threads": 1})
+    assert resolve(for_worker(configured("model.device=cuda", "scale.fleet=ray", "scale.workers=2", "scale.gpus=[1]", "scale.gpus_per_worker=0.5").model_dump(mode="json"), 0.5)).model.device == "cuda"
+    assert theirs.model.device == "cpu" and theirs.sampler.options == {"device": "cuda", "replicas": 2, "gpus": [0, 1]}
+    assert for_worker(said, 0.25)["sampler"]["replicas"] == 1 and for_worker(said, 0) == said
+    assert config.model_dump(mode="json") == said and said["sampler"]["replicas"] == 4, "nothing of the run's own is changed"
+
+
+def test_every_policy_of_a_learner_is_on_its_gpu():
+    config = configured("policies={a: {}, b: {model: {device: cuda}}}", "roles={first: a, second: b}", "learner.ranks=2", "learner.leaves=2", "policies.a.model.device=cpu")
+    theirs = resolve(for_learner(config.model_dump(mode="json")))
+    assert [own.model.device for own in theirs.by_policy.values()] == ["cpu", "cuda"]
+
+
+def test_a_run_goes_on_with_other_gpus():
+    assert all(_may_change(key) for key in (*FREE_IF_THERE, "scale.gpus", "scale.gpus_per_worker", "learner.ranks"))
+    one, other = configured("model.device=cuda", "learner.gpus=[3]"), configured("model.device=cuda")
+    assert saved(one) == saved(other) and _free(one.model_dump(mode="json"))["learner"]["gpus"] == [3]
+    assert "gpus" not in _free(other.model_dump(mode="json"))["learner"]

@@ -26,7 +26,7 @@ from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
 from sparring.rollout.table import turn_table
 from sparring.schedule import parse
-from sparring.types import Credit, Episode, FloatArray, TurnTable
+from sparring.types import BoolArray, Credit, Episode, FloatArray, TurnTable
 
 Exact = Callable[[EngineSource], Mapping[str, FloatArray]]
 
@@ -155,6 +155,7 @@ class Policy(Speaker):
             batch.pack,
             batch.advantages(credit),
             credit.value_targets,
+            trained=batch.trained(credit),
             turns=batch.turns,
             step=step,
             progress=progress,
@@ -166,6 +167,7 @@ class Policy(Speaker):
         advantages: FloatArray,
         value_targets: FloatArray | None,
         *,
+        trained: BoolArray | None = None,
         turns: TurnTable,
         step: int,
         progress: float,
@@ -175,6 +177,7 @@ class Policy(Speaker):
             data,
             advantages,
             value_targets,
+            trained=trained,
             turns=turns,
             progress=progress,
             stream=self.root.child("update").child(step),

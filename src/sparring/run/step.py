@@ -148,7 +148,7 @@ def play_round(
     for batch, credit, own in zip(batches, credits, figures, strict=True):
         if recorded:
             learned.append(_learned(engine, batch, credit))
-        if batch.episodes:
+        if batch.episodes and batch.teaches(credit):
             own |= engine.learn(batch, credit, step=step, progress=progress)
         if config.scale.lag:
             own = {name: value for name, value in own.items() if name not in SAME}

@@ -103,7 +103,8 @@ class Credit:
     be fitted, ``value_targets`` has shape [N]: before the turns, or after them if the plug-in NEEDS
     "value_after" and not "value"; with "token_value" [sum of n_tokens], before each token.
     ``baselines`` [N] is what was subtracted from what followed each turn, before any scaling: it is
-    recorded, and nothing reads it.
+    recorded, and nothing reads it. ``trained`` [N] says which turns carry loss: the tokens of all
+    others are left out of every loss, and of what losses are averaged over. None: all carry it.
     """
 
     advantages: FloatArray
@@ -111,6 +112,7 @@ class Credit:
     level: Literal["turn", "token"] = "turn"
     value_targets: FloatArray | None = None
     baselines: FloatArray | None = None
+    trained: BoolArray | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -251,6 +251,28 @@ def check_candidates(config: RunConfig) -> None:
         )
 
 
+def check_playouts(config: RunConfig) -> None:
+    """Refuse an estimator of values from playing on where no games are, or pay is scaled.
+
+    Values are returns in a game's units, and what credit sees must be too.
+    """
+    credit = config.credit.bind("credit")
+    if "playouts" not in registry.asks(credit):
+        return
+    if not config.rollout.playouts:
+        raise MissingError(
+            f"credit: {config.credit.name!r} reads games played on from every turn; write "
+            "rollout.playouts: 4 (any number)."
+        )
+    scaled = next((one.known_as for one in config.environments if one.scale != 1.0), None)
+    if scaled is not None or config.outcome_weight != 1.0:
+        where = f"the scale of {scaled!r}" if scaled is not None else "outcome_weight"
+        raise ConfigError(
+            f"credit: {config.credit.name!r} compares returns in the game's units with what its "
+            f"turns were paid, and {where} changes that; leave it at 1."
+        )
+
+
 def _has_reference(game: str) -> bool:
     """Return whether a game has a solver that gives reference solutions; it may be from outside."""
     solver = (

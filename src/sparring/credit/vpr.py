@@ -85,8 +85,8 @@ def vpr(
     without the deviation.
     Metrics: judged_share; with ``equal`` "mask" equal_share, of the judged groups, and
     skipped_update, 1 where nothing trains.
-    Reference: arXiv 2605.10325 (VPR), and code of thu-nics/VPR, core_gigpo.py; with baseline "turn_index" and gamma 0 the formula of
-    ``at_grpo`` on one component.
+    Reference: arXiv 2605.10325 (VPR), and code of thu-nics/VPR, core_gigpo.py; with baseline
+    "turn_index" and gamma 0 the formula of ``at_grpo`` on one component.
     Verified by: tests/credit/test_vpr.py.
 
     Args:
@@ -122,8 +122,11 @@ def vpr(
     """
     check(turns, "vpr")
     _check_options(baseline, gamma, outcome, equal)
-    scored = component(turns, "vpr", process)
-    rows = np.arange(len(scored)) if turns.judged is None else np.flatnonzero(turns.judged)
+    if equal == "mask" and turns.judged is None and process not in turns.components:
+        scored, rows = np.zeros(len(turns.reward)), np.zeros(0, dtype=np.int64)  # nothing judged
+    else:
+        scored = component(turns, "vpr", process)
+        rows = np.arange(len(scored)) if turns.judged is None else np.flatnonzero(turns.judged)
     values = scored if gamma == 0 else discounted_returns(scored, turns.trajectory, gamma=gamma)
     advantages = np.zeros(len(scored))
     ids, count = _groups(turns, rows, baseline)
@@ -135,7 +138,7 @@ def vpr(
     if equal == "mask":
         differs = varied(values[rows], ids, count)
         trained = np.zeros(len(scored), dtype=bool)
-        share = 1.0 - float(differs.mean()) if count else 0.0
+        share = float((~differs).mean()) if count else 0.0
         if share <= skip_above:
             trained[rows] = differs[ids]
         metrics |= {"equal_share": share, "skipped_update": float(not trained.any())}

@@ -26,7 +26,7 @@ from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
 from sparring.rollout.table import turn_table
 from sparring.schedule import parse
-from sparring.types import BoolArray, Credit, Episode, FloatArray, TurnTable
+from sparring.types import Credit, Episode, FloatArray, TurnTable
 
 Exact = Callable[[EngineSource], Mapping[str, FloatArray]]
 
@@ -167,21 +167,12 @@ class Policy(Speaker):
         advantages: FloatArray,
         value_targets: FloatArray | None,
         *,
-        trained: BoolArray | None = None,
-        turns: TurnTable,
         step: int,
-        progress: float,
+        **given: Any,
     ) -> dict[str, float]:
         """Update the weights with what a step is trained towards; see ``Learner.update``."""
-        return self.trained.update(
-            data,
-            advantages,
-            value_targets,
-            trained=trained,
-            turns=turns,
-            progress=progress,
-            stream=self.root.child("update").child(step),
-        )
+        stream = self.root.child("update").child(step)
+        return self.trained.update(data, advantages, value_targets, stream=stream, **given)
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
         """Take one supervised step towards its seats' moves in these plays; return the loss."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from sparring import registry
 from sparring.environments.openspiel.base import Game, State
 from sparring.errors import UnknownNameError
 from sparring.oracles.base import Oracle, verdict_of

@@ -70,6 +70,8 @@ class TurnTable:
     action_value: FloatArray | None = None
     state_value: FloatArray | None = None
     default_value: FloatArray | None = None
+    playout: FloatArray | None = None  # nan where nothing was played on
+    playout_before: FloatArray | None = None
     # columns of plug-ins that have no field here
     extra: Mapping[str, FloatArray] = field(default_factory=dict)
     game_names: tuple[str, ...] = ()

@@ -164,13 +164,9 @@ class Learner(LossReader):
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         size = len(data.turn_of) if "whole" in self.needs else 0
-        uniform = stream.child("uniform").generator().random(size)
+        drawn = stream.child("uniform").generator().random(size)
         targets = Targets(
-            old=old,
-            advantages=advantages,
-            value_targets=value_targets,
-            turns=turns,
-            uniform=uniform,
+            old=old, advantages=advantages, value_targets=value_targets, turns=turns, uniform=drawn
         )
         metrics = Means()
         for epoch in range(self.config.epochs):

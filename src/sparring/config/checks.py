@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 POLICY, LAST, AVERAGE = "policy", "last", "average"
 PLAIN = (POLICY, LAST, AVERAGE)  # answers of a run that are no mixture of its members
+MOST_REPLIES = 10**6  # that are asked for at once
 MIXTURE = "mixture"  # the player that stands for others
 
 
@@ -224,6 +225,13 @@ def check_candidates(config: RunConfig) -> None:
                 "there is one; write rollout.candidates.count: 4 (2 or more)."
             )
         return
+    asked = min(config.rollout.in_flight, config.rollout.games_per_step) * several.count
+    if asked > MOST_REPLIES:
+        raise ConfigError(
+            f"rollout.candidates.count: {several.count} replies in each of "
+            f"{asked // several.count} plays at once are {asked} prompts, more than "
+            f"{MOST_REPLIES}; lower it, or rollout.in_flight."
+        )
     without = [one.known_as for one in config.environments if one.weight and one.oracle is None]
     if several.by == "oracle" and without:
         raise MissingError(

@@ -55,4 +55,4 @@ def test_four_replies_compute_the_prompts_of_one(environment, context, monkeypat
     (one, few), (four, many) = (played(count, environment, context, monkeypatch) for count in (1, 4))
     assert [[turn.state_key for turn in episode.turns] for episode in one] == [[turn.state_key for turn in episode.turns] for episode in four]
     assert all(len(turn.candidates) == 3 for episode in four for turn in episode.turns)
-    assert 0 < few and many <= 1.05 * few, (few, many)
+    assert few > 0 and many <= 1.05 * few, (few, many)

@@ -94,9 +94,11 @@ def at_grpo(
     if candidates:
         _check_candidates(turns, value, team, local)
     reward = turns.reward
-    if team is not None or local is not None:
-        shared = 0.0 if team is None else alpha * component(turns, "at_grpo", team)
-        reward = shared + (0.0 if local is None else component(turns, "at_grpo", local))
+    if team is not None:
+        reward = alpha * component(turns, "at_grpo", team)
+    if local is not None:
+        own = component(turns, "at_grpo", local)
+        reward = own if team is None else reward + own
     values = (
         reward if value == "reward" else discounted_returns(reward, turns.trajectory, gamma=gamma)
     )

@@ -95,18 +95,15 @@ def _settings(bound: Bound) -> dict[str, Any]:
 
 
 def sampled_tokens(config: RunConfig) -> int:
-    """Return the most tokens a step can sample: each game and each reply as long as may be.
-
-    All replies to a prompt count, and games that are played on from positions do not.
-    """
+    """Return the most tokens a step can sample: each game and each reply as long as may be."""
     games = [configured_game(section) for section in config.environments]
     weights = [
         game.weight / sum(other.weight for other in config.environments)
         for game in config.environments
     ]
     turns = sum(weight * game.max_turns for weight, game in zip(weights, games, strict=True))
-    replies = turns * config.rollout.candidates.count
-    return round(config.rollout.games_per_step * replies * config.rollout.max_new_tokens)
+    replies = config.rollout.games_per_step * config.rollout.candidates.count
+    return round(replies * turns * config.rollout.max_new_tokens)
 
 
 def _model(config: RunConfig) -> dict[str, Any]:

@@ -76,6 +76,7 @@ class Spent(GracefulStop):
 
     @requested.setter
     def requested(self, value: bool) -> None:
+        """Note that a signal has come."""
         self._asked = value
 
     @property

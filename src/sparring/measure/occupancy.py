@@ -8,7 +8,7 @@ Legend: I information states, K replies to a prompt.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from sparring.measure.exploitability import ask
 from sparring.measure.info_states import InfoStates
 from sparring.measure.policies import ActionScorer
 from sparring.oracles.base import Oracle, verdicts
-from sparring.types import FloatArray
+from sparring.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,7 +141,7 @@ class Enumeration:
         )
 
 
-def _decisions(parent: Sequence[int], info_state: Sequence[int]) -> list[tuple[int, int]]:
+def _decisions(parent: IntArray, info_state: IntArray) -> list[tuple[int, int]]:
     """Return each node at which a seat acts, with its information state."""
     found = {
         int(above): int(state)

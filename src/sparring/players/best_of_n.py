@@ -95,7 +95,7 @@ def best_of_n(
     """The best of several replies of another player, as an oracle judges them.
 
     What choosing among replies adds to a player shows what a policy would gain that chose as well
-    itself. ``sparring evaluate RUN --best-of 4`` measures a run's policy so.
+    itself. Option ``--best-of`` of ``sparring evaluate`` measures a run's policy so.
 
     Args:
         player: who is asked, a bot as on a command line: random (default), 'mcts simulations=10'.

@@ -164,7 +164,7 @@ def replies(team, local, seats=None):
     """A table with a trajectory of one turn per reply; ``team`` and ``local`` are lists of rewards per prompt."""
     prompts = [number for number, own in enumerate(team) for _ in own]
     flat = [value for own in team for value in own]
-    turns = table([[value] for value in flat], groups=prompts, seats=seats)
+    turns = table([[value] for value in flat], groups=[0] * len(flat), seats=seats)  # of one start, so prompts alone tell them apart
     own = np.array([value for values in local for value in values])
     components = {"best_action": turns.reward, "format_bonus": own, "game": np.full(len(flat), 7.0)}
     first = [number == 0 for values in team for number in range(len(values))]
@@ -194,7 +194,7 @@ def test_on_one_component_candidates_are_those_of_vpr():
 
 
 def test_named_rewards_make_up_the_reward_of_plays_too():
-    turns = replace(replies([[1.0, 0.0]], [[0.0, 3.0]]), state_group=None, committed=None, group=np.zeros(2, dtype=np.int64))
+    turns = replace(replies([[1.0, 0.0]], [[0.0, 3.0]]), state_group=None, committed=None)
     assert at_grpo(turns, {}, team="best_action", local="format_bonus", alpha=0.5, scale="none").advantages == pytest.approx([-1.25, 1.25])
 
 

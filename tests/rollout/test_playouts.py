@@ -124,7 +124,7 @@ def test_values_before_turns_approach_the_exact_ones():
 
 
 def test_a_position_between_two_turns_is_played_on_from_once():
-    game = make_game("sudoku", options={"blanks": 4, "wrong": "continues"})
+    game = make_game("sudoku", options={"blanks": 4, "wrong": "continues", "pay": "share"})
     asked = []
 
     def counted(specs):

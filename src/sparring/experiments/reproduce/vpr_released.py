@@ -64,7 +64,7 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
 STUDY = Study(
     summary="VPR as released, its baselines and its older form, at equal sampled tokens",
     page="docs/reproduction/vpr.md",
-    hours=6.0,
+    hours=2.5,
     results="vpr-released",
     setting={
         "games": list(GAMES),

@@ -52,6 +52,7 @@ EPISODES = KEYS | {
     "oracle_bound": "how far a value may be from the truth",
     "oracle_entropy": "entropy of what is hidden from the seat, nats",
     "playout": "mean return of plays continued from after this turn; null where none were",
+    "playout_before": "the same from before it; null where the estimator does not read it",
     "forfeited_by": "seat that ended the play by a reply that was not legal",
     "returns": "return of every seat",
     "roles": "role of every seat",
@@ -63,7 +64,7 @@ EPISODES = KEYS | {
 }
 CREDIT = KEYS | {
     "candidate": "number of the reply among those to its prompt, from 0",
-    "selected": "whether the reply was trained on; false where selection dropped the play, refills gave more than a step wants, or the reply was not played and the estimator follows what was: then all from `advantage` on is null",
+    "selected": "whether the reply was trained on; false where selection dropped the play, refills gave more than a step wants, or the reply was not played and the estimator follows what was: then all from `advantage` on is null; false too where the estimator leaves the turn out of the loss (`Credit.trained`)",
     "replayed": "whether the play came from the replay buffer, and was played in an earlier step",
     "reward": "sum of the turn's components, as credit saw it",
     "advantage": "the turn's advantage; the mean over its tokens where credit is per token",

@@ -190,7 +190,7 @@ def load(slot: str, name: str) -> Plugin:
 def asks(bound: Bound) -> frozenset[str]:
     """Return the parts of a run that it takes to compute a plug-in's columns.
 
-    "critic", "reference", "process", "tree", "candidates".
+    "critic", "reference", "process", "tree", "candidates", "playouts".
     """
     columns = (
         ordered(bound.needs)

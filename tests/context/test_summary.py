@@ -254,7 +254,7 @@ def test_a_memory_is_written_once_where_decisions_have_candidates(played):
 def test_playouts_go_on_after_memories_too(played):
     made, episodes = played
     asking = with_playouts(episodes[:2], {"sokoban": made.game}, count=2, stream=made.specs(1)[0].stream)
-    found = answered(asking, lambda specs: rollout(specs, {"learner": made.agent}))
+    found, _ = answered(asking, lambda specs: rollout(specs, {"learner": made.agent}))
     assert all(turn.playout is not None for episode in found for turn in episode.turns)
 
 

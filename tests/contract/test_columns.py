@@ -17,7 +17,7 @@ from sparring.testing import check_estimator, random_table
 
 TINY = ["threads=1", "model.hidden_size=8", "model.layers=1", "model.heads=2", "rollout.games_per_step=8", "evaluation.every=9"]
 TINY += ["warmup.updates=0", "store.every=1", "steps=2"]
-PARTS = {"critic", "reference", "process", "tree", "candidates"}
+PARTS = {"critic", "reference", "process", "tree", "candidates", "playouts"}
 
 
 @pytest.mark.parametrize("name", registry.built_in("columns"))

@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ from tables import table
 
 from sparring.credit.at_grpo import at_grpo
 from sparring.credit.grpo import grpo
+from sparring.credit.vpr import vpr
+from sparring.errors import CreditError
 from sparring.ops.returns import backward_recurrence
 from sparring.registry import bind
 
@@ -155,3 +158,51 @@ def test_hard_inputs():
 
 def test_state_passes_through():
     assert at_grpo(group([[1.0]]), {"a": 1}).state == {"a": 1}
+
+
+def replies(team, local, seats=None):
+    """A table with a trajectory of one turn per reply; ``team`` and ``local`` are lists of rewards per prompt."""
+    prompts = [number for number, own in enumerate(team) for _ in own]
+    flat = [value for own in team for value in own]
+    turns = table([[value] for value in flat], groups=[0] * len(flat), seats=seats)  # of one start, so prompts alone tell them apart
+    own = np.array([value for values in local for value in values])
+    components = {"best_action": turns.reward, "format_bonus": own, "game": np.full(len(flat), 7.0)}
+    first = [number == 0 for values in team for number in range(len(values))]
+    return replace(turns, reward=turns.reward + own + 7.0, components=components, state_group=np.array(prompts), committed=np.array(first))
+
+
+CANDIDATES = {"candidates": True, "team": "best_action", "local": "format_bonus"}
+
+
+def test_candidates_by_hand():
+    # prompt 0: 1 + 0, 0 + 1, 0 + 0 with alpha 1; prompt 1: equal
+    turns = replies([[1.0, 0.0, 0.0], [1.0, 1.0]], [[0.0, 1.0, 0.0], [0.0, 0.0]])
+    found = at_grpo(turns, {}, **CANDIDATES, scale="none").advantages
+    assert found == pytest.approx([1 / 3, 1 / 3, -2 / 3, 0, 0])
+    found = at_grpo(turns, {}, **CANDIDATES, alpha=2.0, scale="none").advantages
+    assert found == pytest.approx([1, 0, -1, 0, 0])
+    scaled = at_grpo(turns, {}, **CANDIDATES).advantages
+    assert scaled == pytest.approx(np.array([1, 1, -2, 0, 0]) / 3 / (1 / 3) ** 0.5, abs=1e-5)
+    alone = at_grpo(turns, {}, candidates=True, local="format_bonus", scale="none").advantages
+    assert alone == pytest.approx([-1 / 3, 2 / 3, -1 / 3, 0, 0])
+
+
+def test_on_one_component_candidates_are_those_of_vpr():
+    turns = replies([[1.0, 0.0, 0.25], [1.0, 0.5]], [[0.0, 0.0, 0.0], [0.0, 0.0]])
+    team = at_grpo(turns, {}, candidates=True, team="best_action").advantages
+    assert team == pytest.approx(vpr(turns, {}, baseline="candidates").advantages)
+
+
+def test_named_rewards_make_up_the_reward_of_plays_too():
+    turns = replace(replies([[1.0, 0.0]], [[0.0, 3.0]]), state_group=None, committed=None)
+    assert at_grpo(turns, {}, team="best_action", local="format_bonus", alpha=0.5, scale="none").advantages == pytest.approx([-1.25, 1.25])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [({"candidates": True}, "team: best_action"), ({**CANDIDATES, "value": "return"}, "value: reward"), ({"team": "regret"}, "'regret'")]
+)
+def test_what_candidates_lack_is_refused(options, said):
+    with pytest.raises(CreditError, match=said):
+        at_grpo(replies([[1.0, 0.0]], [[0.0, 0.0]]), {}, **options)
+    with pytest.raises(CreditError, match="candidates=True"):
+        at_grpo(table([[1.0], [0.0]]), {}, **CANDIDATES)

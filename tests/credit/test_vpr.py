@@ -222,6 +222,70 @@ def test_candidates_that_nothing_judged_have_no_advantage():
     assert vpr(turns, {}, baseline="candidates", divide_by_std=False).advantages.tolist() == [0.5, -0.5, 0.0, 0.0]
 
 
+RELEASED = {"baseline": "candidates", "divide_by_std": False, "whiten": True, "equal": "mask", "epsilon": 1e-8}
+
+
+def test_as_released_by_hand():
+    # three prompts; centred: 1, -1; equal, so no part of anything; 2, -1, -1. Deviation of (1, -1, 2, -1, -1): (8/5)^0.5
+    turns = replies([[2.0, 0.0], [0.5, 0.5, 0.5], [2.0, -1.0, -1.0]])
+    found = vpr(turns, {}, **RELEASED)
+    scale = (8 / 5) ** 0.5
+    assert found.advantages == pytest.approx([1 / scale, -1 / scale, 0, 0, 0, 2 / scale, -1 / scale, -1 / scale], abs=1e-6)
+    assert found.trained.tolist() == [True] * 2 + [False] * 3 + [True] * 3
+    assert found.metrics == pytest.approx({"judged_share": 1.0, "equal_share": 1 / 3, "skipped_update": 0.0})
+    assert bind("credit", "vpr", preset="as_released")(turns, {}).advantages == pytest.approx(found.advantages, abs=1e-9)
+
+
+@given(st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8))
+def test_as_released_by_definition(rewards):
+    turns = replies(rewards)
+    found = vpr(turns, {}, **RELEASED)
+    centred = np.concatenate([np.array(own) - np.mean(own) for own in rewards])
+    train = np.concatenate([[len(set(own)) > 1] * len(own) for own in rewards])
+    assert found.trained.tolist() == train.tolist()
+    wanted = np.zeros(len(centred))
+    if train.any():
+        wanted[train] = (centred[train] - centred[train].mean()) / (centred[train].std() + 1e-8)
+    assert found.advantages == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize(("most", "trains"), [(1.0, True), (0.7, True), (2 / 3, True), (0.66, False), (0.0, False)])
+def test_a_step_is_skipped_above_a_share_of_equal_groups(most, trains):
+    turns = replies([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    found = vpr(turns, {}, **RELEASED, skip_above=most)
+    assert found.trained.tolist() == [trains, trains, False, False, False, False]
+    assert found.metrics["skipped_update"] == float(not trains)
+
+
+def test_whitened_without_masks_counts_the_equal_ones():
+    turns = replies([[2.0, 0.0], [1.0, 1.0]])
+    found = vpr(turns, {}, baseline="candidates", divide_by_std=False, whiten=True)
+    assert found.advantages == pytest.approx([2**0.5, -(2**0.5), 0, 0], abs=1e-5) and found.trained is None
+
+
+def test_what_nothing_judged_does_not_train():
+    turns = replace(replies([[1.0, 0.0], [5.0, 2.0]]), judged=np.array([True, True, False, False]))
+    found = vpr(turns, {}, **RELEASED)
+    assert found.trained.tolist() == [True, True, False, False] and found.advantages[2:].tolist() == [0, 0]
+    assert found.metrics["equal_share"] == 0.0 and found.metrics["judged_share"] == 0.5
+    nothing = replace(turns, judged=None, components={"game": turns.reward})
+    found = vpr(nothing, {}, **RELEASED)
+    assert not found.trained.any() and found.metrics == {"judged_share": 0.0, "equal_share": 0.0, "skipped_update": 1.0}
+    with pytest.raises(CreditError, match="abstained on every turn"):
+        vpr(nothing, {}, baseline="candidates")
+
+
+def test_the_older_form_has_a_name_and_is_the_default():
+    turns = judged([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
+    older = bind("credit", "vpr", preset="by_turn")(turns, {})
+    assert older.advantages.tolist() == vpr(turns, {}).advantages.tolist() and older.trained is None
+
+
+def test_masked_turns_are_not_to_be_trained_by_the_outcome():
+    with pytest.raises(CreditError, match="equal: keep"):
+        vpr(replies([[1.0, 0.0]]), {}, **RELEASED, outcome=1.0)
+
+
 def test_candidates_have_no_later_turns_and_need_a_table_of_all_replies():
     with pytest.raises(CreditError, match="gamma: 0"):
         vpr(replies([[1.0, 0.0]]), {}, baseline="candidates", gamma=0.5)

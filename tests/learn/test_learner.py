@@ -308,3 +308,50 @@ def test_a_forward_that_shares_nothing_gets_padded_sizes_within_the_bound():
     assert sorted(row for part in chunks(data, rows, 3 * longest, padded=1) for row in part) == rows.tolist()
     run.learner.model.forward.shares_prefixes = False
     assert run.learner._padded == 1
+
+
+def masked(run, data, advantages, trained):
+    """Update with some tokens alone."""
+    stream = run.root.child("update").child(0)
+    return run.learner.update(data, advantages, None, trained=trained, progress=0.0, stream=stream)
+
+
+@pytest.mark.parametrize("reduction", ["token_mean", "sequence_mean"])
+def test_tokens_that_carry_no_loss_are_in_no_gradient_and_in_no_mean(reduction):
+    losses = [{"name": "ppo_clip"}, {"name": "kl_penalty", "weight": 0.1}]
+    runs = [engine(losses=losses, learner={"reduction": reduction, "minibatches": 2}) for _ in range(3)]
+    episodes = batch(runs[0])
+    data = pack(episodes)
+    rng = np.random.default_rng(0)
+    advantages = rng.normal(size=len(data.turn_of))
+    trained = rng.random(len(advantages)) < 0.5
+    found = masked(runs[0], data, advantages, trained)
+    other = masked(runs[1], data, np.where(trained, advantages, 1e3), trained)
+    assert found == other  # what they would be trained towards does not count
+    weights, others = runs[0].model.tensors(), runs[1].model.tensors()
+    assert all(weights[name].equal(others[name]) for name in weights)
+    whole = update(runs[2], data, np.where(trained, advantages, 0.0), step=0, progress=0.0)
+    assert whole["loss"] != found["loss"]  # zeros count in the means
+
+
+def test_the_mean_of_the_loss_is_over_the_tokens_that_carry_it():
+    run = engine(losses=[{"name": "policy_gradient"}])
+    data = pack(batch(run))
+    rng = np.random.default_rng(1)
+    advantages, trained = rng.normal(size=len(data.turn_of)), rng.random(len(data.turn_of)) < 0.3
+    sums = -(advantages * data.logprobs)[trained].mean()
+    assert masked(run, data, advantages, trained)["loss"] == pytest.approx(sums, abs=1e-4)
+
+
+def test_a_mask_of_whole_games_is_an_update_without_them():
+    runs = [engine() for _ in range(2)]
+    episodes = batch(runs[0])
+    data = pack(episodes)
+    advantages = np.random.default_rng(2).normal(size=len(data.turn_of))
+    kept = [episode for episode in episodes if episode.episode_id % 3]
+    number = np.array([episode.episode_id for episode, _ in ordered_turns(episodes)])
+    trained = (number % 3 > 0)[data.turn_of]
+    masked(runs[0], data, advantages, trained)
+    update(runs[1], pack(kept), advantages[trained], step=0, progress=0.0)
+    ours, theirs = runs[0].model.tensors(), runs[1].model.tensors()
+    assert all(torch.allclose(ours[name], theirs[name], atol=1e-6) for name in ours)

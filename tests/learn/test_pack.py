@@ -89,3 +89,37 @@ def test_a_trained_turn_without_tokens_is_refused():
     silent = Turn(0, 1, "random", "k", ("a",), "a", "a", "ok", {"game": 0.0})
     with pytest.raises(RolloutError, match=r"Turn 1 of seat 0 in episode 7 of 'g' was sampled by no model.*'random' gives no tokens"):
         pack([episode(turn(0, "prompt:2", "sampled:1"), silent, number=7)])
+
+
+MASKS = st.lists(st.booleans(), min_size=9, max_size=9)
+
+
+def played_alike():
+    """Two plays that went alike and one that did not: 9 sampled tokens in 2 distinct sequences."""
+    alike = [turn(0, "prompt:2", "sampled:2", start=1), turn(1, "context:1", "sampled:1", start=5)]
+    other = [turn(0, "prompt:2", "sampled:3", start=1)]
+    return [episode(*alike, number=0), episode(*alike, number=1), episode(*other, number=2)]
+
+
+@given(MASKS)
+def test_a_pack_of_some_tokens_has_them_and_the_same_context(mask):
+    data, mask = pack(played_alike()), np.array(mask)
+    some = data.only(mask)
+    assert some.turn_of.tolist() == data.turn_of[mask].tolist() and some.logprobs.tolist() == data.logprobs[mask].tolist()
+    owner = np.repeat(np.arange(3), data.tokens)
+    assert some.tokens.tolist() == [int((mask & (owner == number)).sum()) for number in range(3)]
+    assert some.spoken.tolist() == [number for number in range(3) if some.tokens[number]]
+    at = 0
+    for number in range(3):
+        ids, positions = some.sequences[some.distinct[number]], some.positions[some.distinct[number]]
+        assert ids == data.sequences[data.distinct[number]]
+        assert list(positions) == some.position_of[at : at + len(positions)].tolist() and len(positions) == some.tokens[number]
+        at += len(positions)
+    assert len(some.sequences) == len(set(zip(some.sequences, some.positions, strict=True)))  # each distinct one once
+    for (old, place), (new, same) in zip(data.ask, some.ask, strict=True):  # what a critic reads stands where it stood
+        assert place == same and some.sequences[new] == data.sequences[old]
+
+
+def test_a_pack_of_all_tokens_is_the_pack():
+    data = pack(played_alike())
+    assert repr(data.only(np.ones(9, dtype=bool))) == repr(data)

@@ -152,7 +152,7 @@ def test_playouts_take_over_what_was_taken_at_once():
         asked.extend(specs)
         return rollout(specs, {"a": Says(*["rock"] * 99), "b": Says(*["paper"] * 99)})
 
-    valued = answered(with_playouts([episode], {"rounds": game}, count=2, stream=Stream.from_seed(1)), again)
+    valued = answered(with_playouts([episode], {"rounds": game}, count=2, stream=Stream.from_seed(1)), again)[0]
     assert [len(spec.prefix) for spec in asked] == [2, 2, 2, 2, 4, 4, 4, 4]
     assert [turn.playout for turn in valued[0].turns] == [-3.0, 3.0, -2.0, 2.0, -1.0, 1.0]
 

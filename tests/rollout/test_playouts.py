@@ -20,7 +20,7 @@ RANDOM = {"random": registry.bind("players", "random")()}
 
 def played_on(game, episodes, agents=RANDOM, **options):
     asking = with_playouts(episodes, {game.name: game}, **{"count": 4, "stream": Stream.from_seed(9), **options})
-    return answered(asking, lambda asked: rollout(asked, agents))
+    return answered(asking, lambda asked: rollout(asked, agents))[0]
 
 
 def continued(game, episode, index, agents, number=0):
@@ -109,3 +109,52 @@ def test_the_same_streams_give_the_same_values():
     episodes = random_games(game, 5)
     assert played_on(game, episodes) == played_on(game, episodes)
     assert played_on(game, episodes) != played_on(game, episodes, stream=Stream.from_seed(10))
+
+
+def test_values_before_turns_approach_the_exact_ones():
+    game = make_game("kuhn_poker")
+    episodes = random_games(game, 6)
+    many = 400
+    for episode in played_on(game, episodes, count=many, before=True):
+        for index, turn in enumerate(episode.turns):
+            state = game.reset(Stream(episode.seed))
+            for earlier in episode.turns[:index]:
+                state.apply(earlier.action)
+            assert turn.playout_before == pytest.approx(uniform_value(state, turn.seat), abs=5 * 2 / math.sqrt(many))
+
+
+def test_a_position_between_two_turns_is_played_on_from_once():
+    game = make_game("sudoku", options={"blanks": 4, "wrong": "continues", "pay": "share"})
+    asked = []
+
+    def counted(specs):
+        asked.extend(specs)
+        return rollout(specs, RANDOM)
+
+    for before in (False, True):
+        asked.clear()
+        episodes = random_games(game, 3)
+        asking = with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9), before=before)
+        found, tokens = answered(asking, counted)
+        assert len(asked) == sum(2 * (len(episode.turns) - 1 + before) for episode in episodes)
+        assert tokens == {"playouts/tokens": 0.0, "playouts/failed": 0.0}  # nobody speaks in tokens
+        plain, _ = answered(with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9)), counted)
+        for one, other in zip(found, plain, strict=True):
+            assert [turn.playout for turn in one.turns] == [turn.playout for turn in other.turns]
+            for earlier, later in zip(one.turns, one.turns[1:], strict=False):
+                assert later.playout_before == (earlier.playout if before else None)
+
+
+def test_what_was_sampled_in_games_played_on_is_counted():
+    game = make_game("tic_tac_toe", illegal={"rule": "random"})
+    agent, _ = learner(game)
+    episodes, sampled = play(specs(game, 3), {"learner": agent}), []
+
+    def asked(found):
+        done = rollout(found, {"learner": agent})
+        for spec, episode in zip(found, done.episodes, strict=True):
+            sampled.extend(part for turn in episode.turns[len(spec.prefix) :] for part in turn.segments if part.kind == "sampled")
+        return done
+
+    _, figures = answered(with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9)), asked)
+    assert figures["playouts/tokens"] == sum(len(part.ids) for part in sampled) > 0

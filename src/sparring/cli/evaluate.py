@@ -82,6 +82,12 @@ SelfPlays = Annotated[
         min=2, help="Also play so many games against itself, and count the different ones."
     ),
 ]
+BestOf = Annotated[
+    int,
+    typer.Option(
+        min=1, max=1024, help="Ask it so often for each turn, and play the oracle's best reply."
+    ),
+]
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Processes, with --suite; default one per core.")
 ]
@@ -106,6 +112,7 @@ def evaluate(
     answer: Answer = None,
     league: League = False,
     self_plays: SelfPlays = None,
+    best_of: BestOf = 1,
     seed: Annotated[int, typer.Option(help="Seed of the games played.")] = 0,
     workers: Workers = None,
     out: Out = None,
@@ -141,6 +148,7 @@ def evaluate(
             judged=oracle != NO_ORACLE,
             oracle_turns=oracle_turns or BUDGET,
             answer=answer,
+            best_of=best_of,
         )
         _tell(result, as_json, show_games)
         return
@@ -149,10 +157,10 @@ def evaluate(
             "--environment and --oracle-turns do not go with --suite, which names its games and "
             "has all turns judged; leave them or --suite out."
         )
-    if league or self_plays or not exact:
+    if league or self_plays or best_of > 1 or not exact:
         raise ConfigError(
-            "--league, --self-plays and --no-exact do not go with --suite: the suite says what is "
-            "measured."
+            "--league, --self-plays, --best-of and --no-exact do not go with --suite: the suite "
+            "says what is measured."
         )
     evaluation = SuiteEvaluation(
         suite,

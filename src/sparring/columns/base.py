@@ -5,7 +5,8 @@ token where its module says ``PER = "token"``. The module declares what it takes
 
     ASKS     parts of a run: "critic" (a value head), "reference" (the policy that the run was made
              from), "process" (the reward model), "tree" (exact evaluation of every game),
-             "candidates" (a row for every reply to a prompt, not for that alone which was played)
+             "candidates" (a row for every reply to a prompt, not for that alone which was played),
+             "playouts" (games played on from before and after every turn)
     NEEDS    other columns, which are computed before
 """
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from sparring.errors import PluginError
 from sparring.registry import Bound
+from sparring.rollout.table import ordered_turns
 from sparring.types import Episode, FloatArray, TurnTable
 
 NEEDS_FROM = ("columns",)
@@ -54,6 +56,23 @@ class Source(Protocol):
     def exact(self) -> Mapping[str, FloatArray]:
         """Return the exact action_value, state_value and default_value of the turns, [N] each."""
         ...
+
+
+def played_on(source: Source, name: str) -> FloatArray:
+    """Return a value of every turn by playing on, [N]; see the column ``playout``.
+
+    Args:
+        source: of the column.
+        name: "playout" or "playout_before".
+    """
+    rows = ordered_turns(source.episodes, candidates=source.turns.state_group is not None)
+    found = [
+        episode.returns[turn.seat]
+        if turn.playout is None or turn.playout_before is None
+        else getattr(turn, name)
+        for episode, turn in rows
+    ]
+    return np.array(found, dtype=np.float64)
 
 
 def with_column(turns: TurnTable, name: str, column: FloatArray) -> TurnTable:

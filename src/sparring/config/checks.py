@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 POLICY, LAST, AVERAGE = "policy", "last", "average"
 PLAIN = (POLICY, LAST, AVERAGE)  # answers of a run that are no mixture of its members
+MOST_REPLIES = 10**6  # that are asked for at once
 MIXTURE = "mixture"  # the player that stands for others
 
 
@@ -219,6 +220,13 @@ def check_candidates(config: RunConfig) -> None:
                 "there is one; write rollout.candidates.count: 4 (2 or more)."
             )
         return
+    asked = min(config.rollout.in_flight, config.rollout.games_per_step) * several.count
+    if asked > MOST_REPLIES:
+        raise ConfigError(
+            f"rollout.candidates.count: {several.count} replies in each of "
+            f"{asked // several.count} plays at once are {asked} prompts, more than "
+            f"{MOST_REPLIES}; lower it, or rollout.in_flight."
+        )
     without = [one.known_as for one in config.environments if one.weight and one.oracle is None]
     if several.by == "oracle" and without:
         raise MissingError(
@@ -243,6 +251,28 @@ def check_candidates(config: RunConfig) -> None:
             f"rollout.candidates.count is {several.count}, and no reward of the run judges a "
             "turn by itself; add to rewards a line such as - {name: best_action}, or write "
             "rollout.candidates.by: oracle."
+        )
+
+
+def check_playouts(config: RunConfig) -> None:
+    """Refuse an estimator of values from playing on where no games are, or pay is scaled.
+
+    Values are returns in a game's units, and what credit sees must be too.
+    """
+    credit = config.credit.bind("credit")
+    if "playouts" not in registry.asks(credit):
+        return
+    if not config.rollout.playouts:
+        raise MissingError(
+            f"credit: {config.credit.name!r} reads games played on from every turn; write "
+            "rollout.playouts: 4 (any number)."
+        )
+    scaled = next((one.known_as for one in config.environments if one.scale != 1.0), None)
+    if scaled is not None or config.outcome_weight != 1.0:
+        where = f"the scale of {scaled!r}" if scaled is not None else "outcome_weight"
+        raise ConfigError(
+            f"credit: {config.credit.name!r} compares returns in the game's units with what its "
+            f"turns were paid, and {where} changes that; leave it at 1."
         )
 
 

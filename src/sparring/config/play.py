@@ -74,7 +74,9 @@ class EnvironmentConfig(Strict):
 class CandidatesConfig(Strict):
     """Several replies to each prompt of a trained seat, of which one is played."""
 
-    count: Some = Field(1, description="replies to each prompt; 1: no candidates")
+    count: int = Field(
+        1, ge=1, le=1024, description="replies to each prompt, at most 1024; 1: no candidates"
+    )
     commit: Literal["best", "any_best", "random"] = Field(
         "any_best",
         description="which is played: the first of the best, one of the best, or any of all",

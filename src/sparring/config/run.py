@@ -22,6 +22,7 @@ from sparring.config.checks import (
     check_league,
     check_losses,
     check_needs,
+    check_playouts,
     check_sharding,
 )
 from sparring.config.evaluation import EvaluationConfig
@@ -229,6 +230,7 @@ class RunConfig(Strict):
                 if not self.is_frozen(name):
                     check_losses(own)
                     check_candidates(own)
+                    check_playouts(own)
                     check_sharding(own)
             except ConfigError as error:
                 error.args = (f"policies.{name}: {error}" if self.policies else str(error),)

@@ -112,7 +112,7 @@ def check_output(estimator: Bound, credit: Any, turns: TurnTable, *state: Any) -
 
     Raises:
         PluginError: its advantages, value targets or baselines are not one finite number per turn,
-            or per token.
+            or per token; or ``trained`` is not a boolean per turn.
     """
     if not isinstance(credit, Credit):
         raise PluginError(
@@ -129,6 +129,13 @@ def check_output(estimator: Bound, credit: Any, turns: TurnTable, *state: Any) -
         )
     if credit.baselines is not None:
         _check_column(estimator, "baselines", credit.baselines, rows)
+    if credit.trained is not None:
+        mask = np.asarray(credit.trained)
+        if mask.shape != (rows,) or mask.dtype != bool:
+            raise PluginError(
+                f"The {estimator} must give trained as booleans of shape ({rows},) here; it gave "
+                f"{mask.dtype} of shape {mask.shape}."
+            )
 
 
 def _check_column(estimator: Bound, name: str, column: FloatArray, length: int) -> None:

@@ -25,7 +25,7 @@ def component(turns: TurnTable, method: str, name: str) -> FloatArray:
         known = ", ".join(sorted(turns.components)) or "none"
         raise CreditError(
             f"credit {method!r}: no reward component {name!r} (there are: {known}); name one of "
-            "them, or add it to rewards."
+            "them, or add it to rewards. A reward that abstained on every turn gives none."
         )
     values = turns.components[name]
     wrong = np.flatnonzero(~np.isfinite(values))

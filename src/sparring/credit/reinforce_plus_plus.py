@@ -11,8 +11,8 @@ from pydantic import Field
 from sparring.credit.base import check, spread, start_groups, trajectory_returns
 from sparring.ops.groups import centre
 from sparring.ops.returns import discounted_returns
-from sparring.ops.standardise import ROUNDING
-from sparring.types import Credit, FloatArray, TurnTable
+from sparring.ops.standardise import whitened
+from sparring.types import Credit, TurnTable
 
 PRESETS = {"baseline": {"baseline": "group"}}
 
@@ -64,20 +64,4 @@ def reinforce_plus_plus(
         values = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
         size = float(np.abs(values).mean()) if len(values) else 0.0
     weights = np.ones(len(values)) if over == "turns" else turns.n_tokens.astype(np.float64)
-    return Credit(advantages=_whiten(values, weights, size), state=dict(state))
-
-
-def _whiten(values: FloatArray, weights: FloatArray, size: float) -> FloatArray:
-    """Return values with weighted mean 0 and sample variance 1.
-
-    Zeros where their deviation is rounding at this size.
-    """
-    total = float(weights.sum())
-    if total < 2.0:
-        return np.zeros_like(values)
-    centred = values - float(values @ weights) / total
-    centred -= float(centred @ weights) / total
-    variance = float((centred * centred) @ weights) / (total - 1.0)
-    if variance <= (ROUNDING * size) ** 2:
-        return np.zeros_like(values)
-    return centred / float(np.sqrt(variance + 1e-8))
+    return Credit(advantages=whitened(values, weights, size), state=dict(state))

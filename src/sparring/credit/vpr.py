@@ -13,10 +13,21 @@ from sparring.credit.components import component
 from sparring.errors import CreditError
 from sparring.ops.groups import centre, group_ids, leave_one_out_mean
 from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
-from sparring.ops.standardise import over_deviation, standardise
+from sparring.ops.standardise import over_deviation, standardise, varied
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
-PRESETS = {"unbiased": {"leave_one_out": True, "divide_by_std": False}}
+PRESETS = {
+    "unbiased": {"leave_one_out": True, "divide_by_std": False},
+    "by_turn": {"baseline": "turn_index", "divide_by_std": True},
+    "as_released": {
+        "baseline": "candidates",
+        "divide_by_std": False,
+        "whiten": True,
+        "equal": "mask",
+        "skip_above": 0.93,
+        "epsilon": 1e-8,
+    },
+}
 
 NEEDS_BY = {"baseline": {"candidates": {"state_group", "committed"}}}
 REQUIRES = {"components": {"process"}}  # options that name components
@@ -30,6 +41,9 @@ def vpr(
     baseline: Literal["turn_index", "state", "role", "candidates", "none"] = "turn_index",
     leave_one_out: bool = False,
     divide_by_std: bool = True,
+    whiten: bool = False,
+    equal: Literal["keep", "mask"] = "keep",
+    skip_above: Annotated[float, Field(ge=0, le=1)] = 1.0,
     gamma: Annotated[float, Field(ge=0, le=1)] = 0.0,
     outcome: Annotated[float, Field(ge=0)] = 0.0,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
@@ -37,15 +51,22 @@ def vpr(
     """Compare the process reward of a turn with those of the same turn of the group.
 
     What: Turn-level GRPO on a reward that an oracle gives each turn. Every token of a turn gets its
-    turn's advantage.
+    turn's advantage. There are two published forms. The older one, the default and preset
+    "by_turn", compares the same turn of several plays. Today's release, preset "as_released",
+    compares several replies to one prompt.
     When to use: with a process reward such as ``best_action`` or ``regret``, in groups of
-    trajectories with the same initial state.
+    trajectories with the same initial state; "as_released" with ``rollout.candidates``.
     Mathematics:
         x[i, t] = sum over k >= t of gamma^(k-t) p[i, k]
         A[i, t] = (x[i, t] - mean x) / (std x + epsilon) + outcome * A_grpo[i]
     p is the process reward. Mean and deviation are over the members of the baseline's group whose
     turn was judged. A_grpo is the normalised rest of the trajectory's return. The mean is that of
-    the other members with ``leave_one_out``; the deviation is 1 without ``divide_by_std``.
+    the other members with ``leave_one_out``; the deviation is 1 without ``divide_by_std``. With
+    ``whiten`` the differences d = x - mean x become
+        A[i] = (d[i] - mean d) / (std d + epsilon)
+    with the mean and the population deviation of all rows that train. With ``equal`` "mask" the
+    rows of a group of equal x do not train: their tokens are in no loss, in no mean of tokens and
+    not in the whitening. Where more than ``skip_above`` of the groups are equal, nothing trains.
     Shapes: advantages [N]; groups per (group, role, turn_index) by default, per prompt with
     ``candidates``.
     Pitfalls: With gamma 0 a turn gets no credit for the positions it leads to. Exactly, the
@@ -58,10 +79,14 @@ def vpr(
     With ``candidates`` a reply that was not played has no later turns: gamma must be 0, and the
     outcome's part goes to what was played alone. The turns are then those that choosing led to, and
     not those that the policy itself would meet.
-    Turns on which the oracle abstained get the outcome's part alone. Preset "unbiased" is
-    leave-one-out without the deviation.
-    Reference: arXiv 2605.10325 (VPR); with baseline "turn_index" and gamma 0 the formula of
-    ``at_grpo`` on one component.
+    Turns on which the oracle abstained get the outcome's part alone; with ``equal`` "mask" they do
+    not train. With ``whiten`` a group whose replies differ much weighs more than one whose replies
+    differ little, and the scale depends on the whole batch. Preset "unbiased" is leave-one-out
+    without the deviation.
+    Metrics: judged_share; with ``equal`` "mask" equal_share, of the judged groups, and
+    skipped_update, 1 where nothing trains.
+    Reference: arXiv 2605.10325 (VPR), and code of thu-nics/VPR, core_gigpo.py; with baseline
+    "turn_index" and gamma 0 the formula of ``at_grpo`` on one component.
     Verified by: tests/credit/test_vpr.py.
 
     Args:
@@ -75,6 +100,14 @@ def vpr(
         leave_one_out: true takes the mean over the other members. False (default) includes the turn
             itself.
         divide_by_std: true (default) divides by the sample deviation. False leaves the differences.
+        whiten: true makes the differences of all rows that train have mean 0 and deviation 1. False
+            (default) leaves them.
+        equal: what becomes of a group whose members are judged alike, or of one. "keep" (default):
+            its advantages are 0, and its tokens count in the means of losses. "mask": they are left
+            out of everything.
+        skip_above: with ``equal`` "mask", the share of equal groups, in [0, 1], above which the
+            step trains nothing. 1 (default) never skips; the release's launchers have 0.93 for
+            Sudoku, 0.9 for tic-tac-toe and none for the others.
         gamma: discount per turn of process rewards, in [0, 1]. 0 (default) looks at the turn alone,
             1 at all that follow.
         outcome: weight of A_grpo, the rest of the trajectory's return compared within its (group,
@@ -84,17 +117,16 @@ def vpr(
             where a deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
-        CreditError: a reward is not finite, no turn has the process reward, or candidates are
-            compared with a gamma above 0.
+        CreditError: a reward is not finite, no turn has the process reward, candidates are compared
+            with a gamma above 0, or turns are masked that the outcome's part would train.
     """
     check(turns, "vpr")
-    if baseline == "candidates" and gamma:
-        raise CreditError(
-            f"credit 'vpr': gamma={gamma} counts later turns, which candidates that were not "
-            "played have not; write gamma: 0, or another baseline."
-        )
-    scored = component(turns, "vpr", process)
-    rows = np.arange(len(scored)) if turns.judged is None else np.flatnonzero(turns.judged)
+    _check_options(baseline, gamma, outcome, equal)
+    if equal == "mask" and turns.judged is None and process not in turns.components:
+        scored, rows = np.zeros(len(turns.reward)), np.zeros(0, dtype=np.int64)  # nothing judged
+    else:
+        scored = component(turns, "vpr", process)
+        rows = np.arange(len(scored)) if turns.judged is None else np.flatnonzero(turns.judged)
     values = scored if gamma == 0 else discounted_returns(scored, turns.trajectory, gamma=gamma)
     advantages = np.zeros(len(scored))
     ids, count = _groups(turns, rows, baseline)
@@ -102,6 +134,17 @@ def vpr(
         values[rows], ids, count, baseline == "none", leave_one_out, divide_by_std, epsilon
     )
     metrics = {"judged_share": len(rows) / len(scored)} if len(scored) else {}
+    trained = None
+    if equal == "mask":
+        differs = varied(values[rows], ids, count)
+        trained = np.zeros(len(scored), dtype=bool)
+        share = float((~differs).mean()) if count else 0.0
+        if share <= skip_above:
+            trained[rows] = differs[ids]
+        metrics |= {"equal_share": share, "skipped_update": float(not trained.any())}
+    if whiten:
+        which = rows if trained is None else np.flatnonzero(trained)
+        advantages[which] = _whitened(advantages[which], epsilon)
     if outcome:
         rest = trajectory_sums(turns.reward - scored, turns.trajectory)
         groups, number = start_groups(turns)
@@ -120,7 +163,27 @@ def vpr(
             epsilon,
         )
         advantages += outcome * spread(relative, turns)
-    return Credit(advantages=advantages, state=dict(state), metrics=metrics)
+    return Credit(advantages=advantages, state=dict(state), trained=trained, metrics=metrics)
+
+
+def _check_options(baseline: str, gamma: float, outcome: float, equal: str) -> None:
+    """Refuse options that do not go together."""
+    if baseline == "candidates" and gamma:
+        raise CreditError(
+            f"credit 'vpr': gamma={gamma} counts later turns, which candidates that were not "
+            "played have not; write gamma: 0, or another baseline."
+        )
+    if equal == "mask" and outcome:
+        raise CreditError(
+            f"credit 'vpr': equal='mask' leaves turns out that outcome={outcome} would train; "
+            "write equal: keep, or outcome: 0."
+        )
+
+
+def _whitened(values: FloatArray, epsilon: float) -> FloatArray:
+    """Return values less their mean, over their population deviation; 0 where they are equal."""
+    ids = np.zeros(len(values), dtype=np.int64)
+    return standardise(values, ids, 1, ddof=0, epsilon=epsilon)
 
 
 def _groups(turns: TurnTable, rows: IntArray, baseline: str) -> tuple[IntArray, int]:

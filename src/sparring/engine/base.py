@@ -14,7 +14,7 @@ from sparring.refs import MAIN, PlayerRef
 from sparring.rng import Stream
 from sparring.rollout.play import Rollout
 from sparring.rollout.spec import EpisodeSpec
-from sparring.types import Credit, Episode, FloatArray, TurnTable
+from sparring.types import BoolArray, Credit, Episode, FloatArray, TurnTable
 
 if TYPE_CHECKING:
     from sparring.engine.fresh import FreshWorkers
@@ -63,6 +63,15 @@ class Batch:
         Every token has that of its turn where credit is given to turns.
         """
         return credit.advantages[self.pack.turn_of] if credit.level == "turn" else credit.advantages
+
+    def teaches(self, credit: Credit) -> bool:
+        """Return whether any token carries loss, where the estimator says which do."""
+        trained = self.trained(credit)
+        return trained is None or bool(trained.any())
+
+    def trained(self, credit: Credit) -> BoolArray | None:
+        """Return whether each sampled token carries loss, [M]; None: all do."""
+        return None if credit.trained is None else credit.trained[self.pack.turn_of]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import numpy as np
 from sparring.rollout.store import from_stream, to_stream
 from sparring.types import Episode, FloatArray
 
-ARRAYS = ("advantages", "value_targets")
+ARRAYS = ("advantages", "value_targets", "trained")
 
 
 class Lesson(NamedTuple):

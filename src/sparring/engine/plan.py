@@ -102,7 +102,8 @@ def sampled_tokens(config: RunConfig) -> int:
         for game in config.environments
     ]
     turns = sum(weight * game.max_turns for weight, game in zip(weights, games, strict=True))
-    return round(config.rollout.games_per_step * turns * config.rollout.max_new_tokens)
+    replies = config.rollout.games_per_step * config.rollout.candidates.count
+    return round(replies * turns * config.rollout.max_new_tokens)
 
 
 def _model(config: RunConfig) -> dict[str, Any]:

@@ -155,6 +155,7 @@ class Policy(Speaker):
             batch.pack,
             batch.advantages(credit),
             credit.value_targets,
+            trained=batch.trained(credit),
             turns=batch.turns,
             step=step,
             progress=progress,
@@ -166,19 +167,12 @@ class Policy(Speaker):
         advantages: FloatArray,
         value_targets: FloatArray | None,
         *,
-        turns: TurnTable,
         step: int,
-        progress: float,
+        **given: Any,
     ) -> dict[str, float]:
         """Update the weights with what a step is trained towards; see ``Learner.update``."""
-        return self.trained.update(
-            data,
-            advantages,
-            value_targets,
-            turns=turns,
-            progress=progress,
-            stream=self.root.child("update").child(step),
-        )
+        stream = self.root.child("update").child(step)
+        return self.trained.update(data, advantages, value_targets, stream=stream, **given)
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
         """Take one supervised step towards its seats' moves in these plays; return the loss."""

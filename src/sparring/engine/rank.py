@@ -82,10 +82,12 @@ class Rank:
 def learn(own: Policy, lesson: Lesson) -> None:
     """Update what a learner holds of a policy."""
     pack, turns = own.packed(lesson.episodes)
+    trained = lesson.arrays.get("trained")
     own.update(
         pack,
         lesson.arrays["advantages"],
         lesson.arrays.get("value_targets"),
+        trained=None if trained is None else trained > 0.0,
         turns=turns,
         step=lesson.step,
         progress=lesson.progress,

@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -291,4 +292,7 @@ def lesson_of(batch: Batch, credit: Credit, step: int, progress: float) -> Lesso
     arrays = {"advantages": batch.advantages(credit)}
     if credit.value_targets is not None:
         arrays["value_targets"] = credit.value_targets
+    trained = batch.trained(credit)
+    if trained is not None:
+        arrays["trained"] = trained.astype(np.float64)
     return Lesson(batch.policy, step, progress, arrays, list(batch.episodes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from sparring.measure.regret import BUDGET, Judge
 from sparring.measure.starts import Met
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
+from sparring.players.best_of_n import BestOfN
 from sparring.players.mixture import Mixture
 
 MAX_STATES = 20_000  # information states, for an agent that is no run's
@@ -44,6 +45,7 @@ def measured(
     judged: bool = True,
     oracle_turns: int = BUDGET,
     answer: str | None = None,
+    best_of: int = 1,
 ) -> dict[str, Any]:
     """Return figures, matches and notes, and what was measured.
 
@@ -63,6 +65,7 @@ def measured(
         judged: whether turns are judged at all.
         oracle_turns: of a game and opponent that are judged at most.
         answer: of the run, such as "nash"; None: the one that its configuration names.
+        best_of: replies of which the oracle's best is played.
 
     Raises:
         SparringError: the run, a bot or a game cannot be had, or does not fit the others.
@@ -102,6 +105,9 @@ def measured(
             own = configured_oracles(config.environments, games)
     oracles, more = oracles_for(games, oracle, own) if judged else ({}, [])
     judges = {name: Judge(oracle=judge, budget=oracle_turns) for name, judge in oracles.items()}
+    if best_of > 1:
+        policy, exact = _choosing(policy, best_of, games, oracles, more), False
+        about["best_of"] = best_of
     measured: dict[str, Any] = {
         "opponents": bots,
         "games_per_seat": games_per_seat,
@@ -120,6 +126,30 @@ def measured(
             engine, opponents=bots, games_per_seat=games_per_seat, seed=seed
         )
     return result
+
+
+def _choosing(
+    policy: Any,
+    count: int,
+    games: Sequence[Game],
+    oracles: Mapping[str, Oracle],
+    notes: Sequence[str],
+) -> BestOfN:
+    """Return who plays the best of several replies of a policy.
+
+    Raises:
+        ConfigError: it is a mixture, or a game has no oracle.
+    """
+    if isinstance(policy, Mixture):
+        raise ConfigError(
+            "--best-of asks one player several times, and the run's answer is a mixture; write "
+            "--answer policy beside it."
+        )
+    without = [game.name for game in games if game.name not in oracles]
+    if without:
+        why = " ".join(notes) or "leave --oracle none out."
+        raise ConfigError(f"--best-of needs an oracle that judges {without[0]!r}: {why}")
+    return BestOfN(policy, count, lambda game: oracles[game.name].judge)
 
 
 def _unknown(games: Sequence[Game], unknown: Callable[[Game], Sequence[str]]) -> list[str]:

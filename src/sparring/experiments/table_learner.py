@@ -161,7 +161,7 @@ class Lesson:
                 count=self._method["playouts"],
                 stream=self._root.child("playouts").child(step),
             )
-            episodes = answered(asking, partial(rollout, agents=self._agents))
+            episodes, _ = answered(asking, partial(rollout, agents=self._agents))
         elif self._rewards:
             episodes = judge_episodes(episodes, games, {self.game.name: self._teacher})
         if self._rewards:

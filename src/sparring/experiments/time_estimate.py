@@ -63,6 +63,7 @@ def _is_long(config: RunConfig) -> bool:
         learner.epochs * learner.minibatches,
         config.process.updates,
         rollout.playouts,
+        rollout.candidates.count,
         rollout.refills,
     )
     return repeated > MOST_REPEATED or rollout.max_new_tokens > MOST_TOKENS

@@ -45,7 +45,7 @@ from sparring.models.language_model import LanguageModel
 from sparring.registry import names
 from sparring.rng import Stream
 from sparring.schedule import parse
-from sparring.types import FloatArray, IntArray, TurnTable
+from sparring.types import BoolArray, FloatArray, IntArray, TurnTable
 
 
 class Learner(LossReader):
@@ -135,6 +135,7 @@ class Learner(LossReader):
         advantages: FloatArray,
         value_targets: FloatArray | None,
         *,
+        trained: BoolArray | None = None,
         turns: TurnTable | None = None,
         progress: float,
         stream: Stream,
@@ -146,6 +147,7 @@ class Learner(LossReader):
             advantages: [M], per sampled token.
             value_targets: if a loss needs values, [N] per turn, or [M] per token where the critic
                 is fitted at tokens.
+            trained: [M], the tokens that carry loss; None: all. The others are in no mean either.
             turns: the turn table; needed by losses that NEED "whole" and by the reverse order.
             progress: share of the run that is done, in [0, 1]; resolves schedules.
             stream: orders the minibatches.
@@ -154,17 +156,17 @@ class Learner(LossReader):
             The metrics of this module, and every loss's own under LOSS/NAME.
         """
         rate = self.learning_rate(progress)
+        if trained is not None:
+            data, advantages = data.only(trained), advantages[trained]
+            if value_targets is not None and self.value_at == "token":
+                value_targets = value_targets[trained]
         old = self._logprobs(data, self.model) if "old_logprobs" in self.needs else data.logprobs
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         size = len(data.turn_of) if "whole" in self.needs else 0
-        uniform = stream.child("uniform").generator().random(size)
+        drawn = stream.child("uniform").generator().random(size)
         targets = Targets(
-            old=old,
-            advantages=advantages,
-            value_targets=value_targets,
-            turns=turns,
-            uniform=uniform,
+            old=old, advantages=advantages, value_targets=value_targets, turns=turns, uniform=drawn
         )
         metrics = Means()
         for epoch in range(self.config.epochs):

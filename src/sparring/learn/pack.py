@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, takewhile
+from typing import TypeVar
 
 import numpy as np
 
 from sparring.errors import RolloutError, quoted
 from sparring.learn.legal import LegalReplies, NextTokens
 from sparring.rollout.table import ordered_turns
-from sparring.types import Episode, FloatArray, IntArray, Segment
+from sparring.types import BoolArray, Episode, FloatArray, IntArray, Segment
 
+T = TypeVar("T")
 Ids = tuple[int, ...]
 
 
@@ -59,10 +61,51 @@ class Pack:
         lengths = np.array([len(ids) for ids in self.sequences], dtype=np.int64)
         return self.spoken[lengths[self.distinct[self.spoken]] <= longest]
 
+    def only(self, trained: BoolArray) -> Pack:
+        """Return the pack with these of its sampled tokens alone; the others are context.
+
+        Args:
+            trained: [M], which tokens stay.
+        """
+        sequence = np.repeat(np.arange(len(self.tokens)), self.tokens)
+        ends = np.cumsum(self.tokens)
+        index: dict[tuple[int, bytes], int] = {}  # a distinct sequence, and which tokens it keeps
+        distinct = np.empty(len(self.tokens), dtype=np.int64)
+        for number, (begin, end) in enumerate(zip(ends - self.tokens, ends, strict=True)):
+            key = int(self.distinct[number]), trained[begin:end].tobytes()
+            distinct[number] = index.setdefault(key, len(index))
+        whole = np.zeros(len(self.sequences), dtype=np.int64)  # where a sequence stands now
+        for (old, _), new in index.items():
+            whole[old] = new
+        stay = [(old, np.flatnonzero(np.frombuffer(mask, dtype=bool))) for old, mask in index]
+        return Pack(
+            sequences=tuple(self.sequences[old] for old, _ in stay),
+            positions=_chosen(self.positions, stay),
+            kept=_chosen(self.kept, stay),
+            legal=_chosen(self.legal, stay),
+            distinct=distinct,
+            tokens=np.bincount(sequence[trained], minlength=len(self.tokens)),
+            episode=self.episode,
+            turn_of=self.turn_of[trained],
+            logprobs=self.logprobs[trained],
+            ask=np.column_stack([whole[self.ask[:, 0]], self.ask[:, 1]]),
+            position_of=self.position_of[trained],
+        )
+
     @property
     def num_tokens(self) -> int:
         """All tokens of all sequences, prompts included."""
         return int(sum(len(self.sequences[index]) for index in self.distinct))
+
+
+def _chosen(
+    columns: Sequence[tuple[T, ...]], stay: Sequence[tuple[int, IntArray]]
+) -> tuple[tuple[T, ...], ...]:
+    """Return the entries of the tokens that stay, of each sequence; empty ones stay empty."""
+    return tuple(
+        tuple(columns[old][place] for place in places) if columns[old] else ()
+        for old, places in stay
+    )
 
 
 def pack(

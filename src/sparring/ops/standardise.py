@@ -75,3 +75,24 @@ def standardise(
     deviation = deviations(values, ids, num_groups, ddof=ddof)
     factor = np.divide(1.0, deviation + epsilon, out=np.zeros(num_groups), where=deviation > 0.0)
     return centre(values, ids, num_groups) * factor[ids]
+
+
+def whitened(values: FloatArray, weights: FloatArray, size: float) -> FloatArray:
+    """Return values with weighted mean 0 and sample variance 1, [N].
+
+    Zeros where their deviation is rounding at this size.
+
+    Args:
+        values: float64 [N].
+        weights: float64 [N], how often each value counts.
+        size: mean size of what the values were computed from.
+    """
+    total = float(weights.sum())
+    if total < 2.0:
+        return np.zeros_like(values)
+    centred = values - float(values @ weights) / total
+    centred -= float(centred @ weights) / total
+    variance = float((centred * centred) @ weights) / (total - 1.0)
+    if variance <= (ROUNDING * size) ** 2:
+        return np.zeros_like(values)
+    return centred / float(np.sqrt(variance + 1e-8))

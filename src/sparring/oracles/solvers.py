@@ -2,7 +2,8 @@
 
 ORACLE of that module says which oracle asks it: ``posterior`` where something is hidden,
 ``constraint`` of a puzzle. The module may have further functions that oracle or rewards ask for:
-``key(state, prior=...)`` (see ``posterior``) and ``reference(state)`` (see ``reference.py``).
+``key(state, prior=...)`` (see ``posterior``), ``reference(state)`` (see ``reference.py``), and
+``tiers(state)`` beside TIERS, what each tier pays (see ``graded``).
 """
 
 from __future__ import annotations

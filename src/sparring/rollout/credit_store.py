@@ -135,7 +135,7 @@ def _columns(learned: Learned, played: Collection[int]) -> dict[str, Iterable[An
     return {
         **{name: [row[place] for row in keys] for place, name in enumerate(KEYS)},
         "step": nothing,
-        "selected": [True] * len(keys),
+        "selected": [True] * len(keys) if credit.trained is None else credit.trained,
         "replayed": [number not in played for number, *_ in keys],
         "reward": turns.reward,
         "advantage": credit.advantages

@@ -50,6 +50,7 @@ SCHEMA = pa.schema(
         ("oracle_bound", pa.float64()),
         ("oracle_entropy", pa.float64()),
         ("playout", pa.float64()),
+        ("playout_before", pa.float64()),
         ("forfeited_by", pa.int16()),
         ("returns", pa.list_(pa.float64())),
         ("roles", pa.list_(pa.string())),
@@ -60,7 +61,7 @@ SCHEMA = pa.schema(
         ("environment", pa.dictionary(pa.int32(), pa.string())),  # one text for very many rows
     ]
 )
-VERSION = 3
+VERSION = 4
 COLUMNS = Columns(
     kind="episodes",
     version=VERSION,
@@ -78,5 +79,6 @@ COLUMNS = Columns(
         "environment": None,
         "run_versions": None,
         "players": None,
+        "playout_before": None,
     },
 )

@@ -79,6 +79,7 @@ def _row(
         turn.conversation,
         *_verdict_columns(turn),
         turn.playout,
+        turn.playout_before,
         episode.forfeited_by,
         episode.returns,
         episode.roles,
@@ -187,6 +188,7 @@ def _turn(row: dict[str, Any], place: int) -> Turn:
         view=row["view"],
         verdict=_verdict(row),
         playout=row["playout"],
+        playout_before=row["playout_before"],
     )
 
 

@@ -5,16 +5,18 @@ It estimates what the positions in them are worth to the agents who play.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sparring.environments.openspiel.base import Game
 from sparring.rng import Stream
 from sparring.rollout.asking import Asking
-from sparring.rollout.draft import moment_end
+from sparring.rollout.draft import moment_begin, moment_end
 from sparring.rollout.play import Rollout, RolloutCounts
 from sparring.rollout.spec import EpisodeSpec
-from sparring.types import Episode
+from sparring.types import Episode, Turn
+
+Place = tuple[int, int, bool]  # number of the episode, number of the turn, whether before it
 
 
 def with_playouts(
@@ -24,10 +26,11 @@ def with_playouts(
     count: int,
     stream: Stream,
     max_turns: int | None = None,
-) -> Asking[list[Episode]]:
-    """Return the episodes with ``playout`` on the turns of trained seats; see ``rollout.asking``.
+    before: bool = False,
+) -> Asking[tuple[list[Episode], dict[str, float]]]:
+    """Return the episodes with ``playout`` on the turns of trained seats, and figures of it.
 
-    It asks for games with the agents that played these.
+    See ``rollout.asking``: it asks for games with the agents that played these.
 
     Mathematics: V(s after turn t) ~ mean of ``count`` returns of games that share the turns up to
     t; all seats go on as they play now, and chance is drawn anew from turn t on. After the last
@@ -39,17 +42,21 @@ def with_playouts(
         count: games per turn.
         stream: everything drawn comes from here.
         max_turns: as the games were cut.
+        before: estimate what the position before each turn is worth too, ``playout_before``. Where
+            it is the position after another turn, games that go on from there count for both.
+
+    Returns:
+        The episodes; and ``playouts/tokens``, what trained seats sampled in the games that were
+        played on, beside what was taken over, and ``playouts/failed``, the share of the positions
+        from which no game could be played.
     """
     specs: list[EpisodeSpec] = []
-    places: dict[int, tuple[int, int]] = {}  # group -> (number of the episode, number of the turn)
+    groups: dict[int, tuple[int, int]] = {}  # group -> number of the episode, turns taken over
+    of: dict[Place, int] = {}  # what a place is estimated by
     for number, episode in enumerate(episodes):
-        own = stream.child(number)
-        for index, turn in enumerate(episode.turns):
-            end = moment_end(episode.turns, index)  # what is taken at once is taken over at once
-            if not episode.trained[turn.seat] or end == len(episode.turns):
-                continue
-            group = len(places)
-            places[group] = number, index
+        for place, end, own in _starts(episode, number, stream.child(number), before):
+            group = of[place] = len(groups)
+            groups[group] = number, end
             for member in range(count):
                 specs.append(
                     EpisodeSpec(
@@ -57,34 +64,87 @@ def with_playouts(
                         episode_id=len(specs),
                         group_id=group,
                         deal=Stream(episode.seed),
-                        stream=own.child(index).child(member),
+                        stream=own.child(member),
                         seats=episode.players,
                         trained=episode.trained,
                         max_turns=max_turns,
                         prefix=episode.turns[:end],
                     )
                 )
-    sums: dict[tuple[int, int], list[float]] = {}
+    returns: dict[int, list[tuple[float, ...]]] = {}
+    tokens = 0
     rollout = (yield specs) if specs else Rollout([], RolloutCounts())
     for played in rollout.some().episodes:
-        number, index = places[played.group_id]
-        sums.setdefault((number, index), []).append(
-            played.returns[episodes[number].turns[index].seat]
-        )
-    return [_valued(episode, number, sums) for number, episode in enumerate(episodes)]
+        returns.setdefault(played.group_id, []).append(played.returns)
+        new = played.turns[groups[played.group_id][1] :]
+        tokens += sum(map(_sampled, (turn for turn in new if played.trained[turn.seat])))
+    if before:
+        _shared(of, episodes, groups)
+    valued = [_valued(one, number, of, returns, before) for number, one in enumerate(episodes)]
+    failed = 1.0 - len(returns) / len(groups) if groups else 0.0
+    return valued, {"playouts/tokens": float(tokens), "playouts/failed": failed}
+
+
+def _starts(
+    episode: Episode, number: int, own: Stream, before: bool
+) -> Iterator[tuple[Place, int, Stream]]:
+    """Yield where games go on from: a place, the turns that are taken over, what is drawn from.
+
+    What is before a turn is left out where it is after another one.
+    """
+    after = set()
+    for index, turn in enumerate(episode.turns):
+        end = moment_end(episode.turns, index)  # what is taken at once is taken over at once
+        if episode.trained[turn.seat] and end < len(episode.turns):
+            after.add(end)
+            yield (number, index, False), end, own.child(index)
+    for index, turn in enumerate(episode.turns) if before else ():
+        begin = moment_begin(episode.turns, index)
+        if episode.trained[turn.seat] and begin not in after:
+            after.add(begin)
+            yield (number, index, True), begin, own.child("before").child(begin)
+
+
+def _shared(
+    of: dict[Place, int], episodes: Sequence[Episode], groups: Mapping[int, tuple[int, int]]
+) -> None:
+    """Say of every place before a turn by what it is estimated."""
+    known: dict[tuple[int, int], int] = {}
+    for group, place in groups.items():
+        known.setdefault(place, group)
+    for number, episode in enumerate(episodes):
+        for index, turn in enumerate(episode.turns):
+            if episode.trained[turn.seat]:
+                begin = moment_begin(episode.turns, index)
+                of[number, index, True] = known[number, begin]
 
 
 def _valued(
-    episode: Episode, number: int, sums: Mapping[tuple[int, int], Sequence[float]]
+    episode: Episode,
+    number: int,
+    of: Mapping[Place, int],
+    returns: Mapping[int, Sequence[tuple[float, ...]]],
+    before: bool,
 ) -> Episode:
     """Return an episode with the mean of what was collected for each turn of a trained seat."""
     turns = list(episode.turns)
+
+    def mean(index: int, at: bool) -> float | None:
+        """Return what a position is worth to the seat of a turn."""
+        found = returns.get(of[number, index, at], ())
+        own = [one[turns[index].seat] for one in found]
+        return sum(own) / len(own) if own else None
+
     for index, turn in enumerate(turns):
         if episode.trained[turn.seat]:
-            returns = (
-                sums.get((number, index))
-                if moment_end(turns, index) < len(turns)
-                else (episode.returns[turn.seat],)
+            last = moment_end(turns, index) == len(turns)
+            value = episode.returns[turn.seat] if last else mean(index, False)
+            turns[index] = turn._replace(
+                playout=value, playout_before=mean(index, True) if before else None
             )
-            turns[index] = turn._replace(playout=sum(returns) / len(returns) if returns else None)
     return replace(episode, turns=tuple(turns))
+
+
+def _sampled(turn: Turn) -> int:
+    """Return the number of tokens of a turn that were sampled."""
+    return sum(len(part.ids) for part in turn.segments if part.kind == "sampled")

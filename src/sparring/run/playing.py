@@ -11,6 +11,7 @@ from sparring.engine.base import Engine
 from sparring.engine.judging import Judging
 from sparring.errors import RolloutError
 from sparring.league.starts import turn_limit
+from sparring.registry import asks
 from sparring.rewards.base import apply_rewards, outcome_gap
 from sparring.rewards.components import WeightedReward
 from sparring.rng import Stream
@@ -81,8 +82,10 @@ def play_step(
         (episodes, counts), figures = yield from _wanting(planned, judging)
         played.counts += counts
         if rollout.playouts:
-            valued = _playouts(episodes, config, engine, step, refill)
-            episodes = yield from _wanting(valued, None)
+            before = any("playouts" in asks(credit) for credit in methods.credit.values())
+            valued = _playouts(episodes, config, engine, step, refill, before)
+            episodes, more = yield from _wanting(valued, None)
+            figures = {**figures, **more}
         episodes, shaping = _shape(episodes, config, engine, methods.rewards, progress)
         if not episodes:
             raise RolloutError("No game of this step could be played; the log says why.")
@@ -180,14 +183,23 @@ def _wanting(asking: Asking[T], judging: Judging | None) -> Generator[Wanted, Ro
 
 
 def _playouts(
-    episodes: list[Episode], config: RunConfig, engine: Engine, step: int, refill: int
-) -> Asking[list[Episode]]:
-    """Ask for games that go on after the turns of these; return them with values of their turns."""
+    episodes: list[Episode],
+    config: RunConfig,
+    engine: Engine,
+    step: int,
+    refill: int,
+    before: bool,
+) -> Asking[tuple[list[Episode], dict[str, float]]]:
+    """Ask for games that go on after the turns of these; return them with values of their turns,
+    and figures of it.
+    """
     games = {game.name: game for game, _ in engine.environments}
     stream = engine.root.child("playouts").child(step).child(refill)
     limit = turn_limit(config.rollout, step / config.steps)
     count = config.rollout.playouts
-    return with_playouts(episodes, games, count=count, stream=stream, max_turns=limit)
+    return with_playouts(
+        episodes, games, count=count, stream=stream, max_turns=limit, before=before
+    )
 
 
 def _whole_groups(episodes: list[Episode], wanted: int) -> list[Episode]:

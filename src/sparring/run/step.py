@@ -20,6 +20,9 @@ Metrics:
     replay_age              steps since the replayed games were played, mean
     replay_weight           mean importance weight of the replayed groups, relative to the largest;
                             reported, not applied
+    playouts/tokens         sampled tokens of the games that were played on from turns, which
+                            nothing learns from; this and the next where rollout.playouts is above 0
+    playouts/failed         share of the positions from which no game could be played on
     refills                 further batches played in place of games that selection dropped; where
                             rollout.refills allows any
     advantage_std           standard deviation of the advantages over tokens
@@ -148,7 +151,7 @@ def play_round(
     for batch, credit, own in zip(batches, credits, figures, strict=True):
         if recorded:
             learned.append(_learned(engine, batch, credit))
-        if batch.episodes:
+        if batch.episodes and batch.teaches(credit):
             own |= engine.learn(batch, credit, step=step, progress=progress)
         if config.scale.lag:
             own = {name: value for name, value in own.items() if name not in SAME}

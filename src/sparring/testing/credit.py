@@ -67,6 +67,9 @@ def _as_needed(turns: TurnTable, estimate: Bound) -> TurnTable:
         for name in wanted
         if name not in FIELDS
     }
+    if "state_group" in wanted or "committed" in wanted:
+        number = np.arange(len(turns.reward))
+        absent |= {"state_group": number // 3, "committed": number % 3 == 0}
     return dataclasses.replace(turns, **absent, extra=extra)
 
 
@@ -192,6 +195,8 @@ def random_table(lengths: Sequence[int], seed: int) -> TurnTable:
         state_value=normal(size),
         default_value=normal(size),
         token_value=normal(int(n_tokens.sum())),
+        playout=normal(size),
+        playout_before=normal(size),
         cut=ends & (column(np.arange(count) % 3) == 1),
         action_names=("up", "down", "left"),
         view_names=("near", "far", "here", "there"),

@@ -131,6 +131,8 @@ class Turn(NamedTuple):
     # the other replies to its prompt, which were not played: with it they are a state group. Each
     # is a conversation of its own, and has what it earned by itself alone
     candidates: tuple[Turn, ...] = ()
+    # mean return to the seat of games played on from before the turn; None where none were
+    playout_before: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -70,6 +70,8 @@ class TurnTable:
     action_value: FloatArray | None = None
     state_value: FloatArray | None = None
     default_value: FloatArray | None = None
+    playout: FloatArray | None = None  # nan where nothing was played on
+    playout_before: FloatArray | None = None
     # columns of plug-ins that have no field here
     extra: Mapping[str, FloatArray] = field(default_factory=dict)
     game_names: tuple[str, ...] = ()
@@ -103,7 +105,8 @@ class Credit:
     be fitted, ``value_targets`` has shape [N]: before the turns, or after them if the plug-in NEEDS
     "value_after" and not "value"; with "token_value" [sum of n_tokens], before each token.
     ``baselines`` [N] is what was subtracted from what followed each turn, before any scaling: it is
-    recorded, and nothing reads it.
+    recorded, and nothing reads it. ``trained`` [N] says which turns carry loss: the tokens of all
+    others are left out of every loss, and of what losses are averaged over. None: all carry it.
     """
 
     advantages: FloatArray
@@ -111,6 +114,7 @@ class Credit:
     level: Literal["turn", "token"] = "turn"
     value_targets: FloatArray | None = None
     baselines: FloatArray | None = None
+    trained: BoolArray | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 

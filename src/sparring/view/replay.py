@@ -30,7 +30,16 @@ CREDIT_SHOWN = (
 )
 TURN_SHOWN = (
     *("turn_index", "conversation", "agent", "told", "reply", "action", "event", "truncated"),
-    *("weights_version", "rewards", "score", "playout", "candidate", "view", "state_key"),
+    *(
+        "weights_version",
+        "rewards",
+        "score",
+        "playout",
+        "playout_before",
+        "candidate",
+        "view",
+        "state_key",
+    ),
 )
 
 

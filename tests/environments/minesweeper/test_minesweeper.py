@@ -221,3 +221,27 @@ def test_wording():
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ConfigError, match="minesweeper"):
         game(**options)
+
+
+@pytest.mark.parametrize("style", ["brief", "full"])
+def test_the_middle_may_be_open_at_the_start(style):
+    made = make_game("minesweeper", options={"rows": 3, "columns": 5, "mines": 2, "layouts": 30, "centre": True, "style": style})
+    plain = make_game("minesweeper", options={"rows": 3, "columns": 5, "mines": 2, "layouts": 30, "style": style})
+    for number in range(30):
+        state, other = (game.reset(Stream.from_seed(number)) for game in (made, plain))
+        other.apply("r2c3")  # the middle of 3 rows and 5 columns
+        assert state.plies == 0 and state.table.view(0) == other.table.view(0) and state.table.mined == other.table.mined
+        if not state.done:
+            assert state.legal_actions() == other.legal_actions() and "r2c3" in state.observe(0, 0).text
+            action = state.legal_actions()[number % len(state.legal_actions())]
+            state.apply(action)
+            other.apply(action)
+            assert state.returns == other.returns and state.done == other.done
+            if not state.done:
+                assert state.observe(0, 1).told == other.observe(0, 2).told  # what the action showed, and nothing twice
+    assert "is open at the start" in made.rules and "is open at the start" not in plain.rules
+
+
+def test_no_mine_fits_beside_an_open_middle_where_there_is_one_cell():
+    with pytest.raises(ConfigError, match="no safe cell"):
+        make_game("minesweeper", options={"rows": 1, "columns": 1, "mines": 1, "centre": True})

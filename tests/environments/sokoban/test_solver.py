@@ -184,3 +184,32 @@ def test_what_cannot_be_judged_is_refused():
         judge(made.state_of(made.spiel.new_initial_state()))
     with pytest.raises(OracleError, match="state of 'sudoku'"):
         judge(make_game("sudoku").reset(Stream.from_seed(0)))
+
+
+@pytest.mark.parametrize("boxes", [1, 2])
+def test_positions_counted_one_by_one_are_those_of_the_search_in_layers(boxes, monkeypatch):
+    from sparring.environments.sokoban import distances as module
+    from sparring.environments.sokoban.rooms import room_of
+
+    for number in range(20):
+        floor = room_of(5, 5, boxes, 5, 3, 8, 0, number).floor
+        monkeypatch.setattr(module, "FEW", 10**9)
+        one = module.distances(floor, boxes, boxes, 10**6)
+        monkeypatch.setattr(module, "FEW", 0)
+        other = module.distances(floor, boxes, boxes, 10**6)
+        assert one.keys.tolist() == other.keys.tolist() and one.moves.tolist() == other.moves.tolist()
+        assert one.keys.dtype == other.keys.dtype and one.moves.dtype == other.moves.dtype
+
+
+@pytest.mark.parametrize("boxes", [1, 2])
+def test_rooms_are_drawn_alike_by_either_search(boxes, monkeypatch):
+    from sparring.environments.sokoban import distances as module
+    from sparring.environments.sokoban.rooms import room_of
+
+    found = []
+    for few in (0, 10**9):
+        monkeypatch.setattr(module, "FEW", few)
+        room_of.cache_clear()
+        found.append([room_of(5, 5, boxes, 5, 3, 8, 0, number) for number in range(25)])
+    room_of.cache_clear()
+    assert found[0] == found[1]

@@ -57,10 +57,13 @@ class Minesweeper(Banked):
 
         In the opening the actions are returned too.
         """
-        out = []
+        table, out = state.table, []
+        given = int(table.centre)  # the middle was revealed before the first action
+        if given and not since:
+            out += self._told(table, 0, since)
         for event in state.trail:
             if event.player != CHANCE and event.ply + 1 >= since:
-                out += self._told(state.table, event.ply, since)
+                out += self._told(table, event.ply + given, since)
         return out
 
     def _told(self, table: Minefield, number: int, since: int) -> list[str]:
@@ -138,13 +141,18 @@ def _rules(table: Minefield) -> str:
         if table.flags
         else ""
     )
+    first = (
+        "cell in the middle holds no mine and is open at the start"
+        if table.centre
+        else "first cell that you reveal never holds a mine"
+    )
     lost = f"1/{safe} point for every open cell" if table.share else "0"
     return (
         f"You play Minesweeper on {table.rows} rows and {table.columns} columns; {table.mines} "
         "cell(s) hold a mine. On your turn you reveal a closed cell; r2c3 reveals row 2, column 3 "
         "(rows from the top, columns from the left). An open cell shows how many of the up to 8 "
         "cells around it hold mines; if it is 0, all of these are opened too, and so on. The "
-        f"first cell that you reveal never holds a mine. Revealing a mine ends the game.{flag} "
+        f"{first}. Revealing a mine ends the game.{flag} "
         f"You get 1 point if you open all {safe} cells without a mine, and {lost} if the game "
         "ends before."
     )
@@ -159,6 +167,7 @@ def minesweeper(
     bank: int = 0,
     flags: bool = False,
     pay: Literal["cleared", "share"] = "cleared",
+    centre: bool = False,
     style: Style = "brief",
 ) -> Game:
     """Minesweeper for 1 seat: reveal every cell without a mine, a cell a turn.
@@ -184,6 +193,7 @@ def minesweeper(
             it is a claim that can be judged, never needed to win.
         pay: 1 for a cleared field; a lost one pays 0, or with "share" the share of the safe cells
             that are open.
+        centre: whether the cell in the middle is revealed before the first turn, for nothing.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -194,7 +204,7 @@ def minesweeper(
     check_range("minesweeper: rows", rows, 1, 8)
     check_range("minesweeper: columns", columns, 1, 8)
     check_range("minesweeper: mines", mines, 1)
-    if mines >= rows * columns:
+    if mines >= rows * columns - centre:
         raise ConfigError(
             f"minesweeper: mines={mines} leaves no safe cell among {rows * columns}; write fewer "
             "mines or a larger board."
@@ -209,5 +219,6 @@ def minesweeper(
         "bank": bank,
         "flags": flags,
         "pay": pay,
+        "centre": centre,
     }
     return Minesweeper({name: given[name] for name in DEFAULTS}, style)

@@ -64,6 +64,7 @@ class Minefield(Table):
     bank: int
     flags: bool
     share: bool
+    centre: bool = False  # whether the cell in the middle is open at the start
     order: tuple[int, ...] = ()
     mined: frozenset[int] = frozenset()
     moves: tuple[int, ...] = ()
@@ -77,6 +78,11 @@ class Minefield(Table):
     def cells(self) -> int:
         """The number of cells."""
         return self.rows * self.columns
+
+    @property
+    def middle(self) -> int:
+        """The cell in the middle, or the first one after it."""
+        return self.rows // 2 * self.columns + self.columns // 2
 
     @property
     def start(self) -> Hashable:
@@ -118,7 +124,8 @@ class Minefield(Table):
     def after(self, index: int) -> Minefield:
         """Return the field with its layout, or after an action."""
         if not self.order:
-            return replace(self, order=order_of(self.cells, self.bank, index))
+            drawn = replace(self, order=order_of(self.cells, self.bank, index))
+            return drawn.after(drawn.middle) if self.centre else drawn
         moves, cell = (*self.moves, index), index % self.cells
         if index >= self.cells:
             wrong = cell not in self.mined
@@ -229,15 +236,22 @@ def word_of(rows: int, columns: int, index: int) -> str:
 
 
 def rules(
-    rows: int, columns: int, mines: int, layouts: int, bank: int, flags: bool, pay: str
+    rows: int,
+    columns: int,
+    mines: int,
+    layouts: int,
+    bank: int,
+    flags: bool,
+    pay: str,
+    centre: bool,
 ) -> Rules:
     """Return the facts of the game."""
     cells = rows * columns
     return Rules(
-        opening=Minefield(rows, columns, mines, layouts, bank, flags, pay == "share"),
+        opening=Minefield(rows, columns, mines, layouts, bank, flags, pay == "share", centre),
         actions=cells * (1 + flags),
         outcomes=layouts,
-        length=cells - mines + (mines if flags else 0),
+        length=cells - mines - centre + (mines if flags else 0),
         least=0.0,
         most=1.0,
         utility="identical",
@@ -254,6 +268,7 @@ DEFAULTS = {
     "bank": 0,
     "flags": False,
     "pay": "cleared",
+    "centre": False,
 }
 
 register(NAME, DEFAULTS, rules)

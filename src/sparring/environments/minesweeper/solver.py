@@ -16,6 +16,9 @@ from sparring.errors import OracleError
 from sparring.types import Judgement
 
 ORACLE = "posterior"  # that asks this solver
+# what oracle ``graded`` pays: a reveal that is sure, or the least risky where none is; a flag of a
+# sure mine; any other reveal; any other flag
+TIERS = {"safe": 2.0, "guess": 1.0, "flag": 1.0, "risky": 0.0, "wrong_flag": -1.0}
 
 
 def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
@@ -41,7 +44,10 @@ def minesweeper(
     What: a reveal is worth the probability that the cell holds no mine, a flag that it does; the
     best actions are the safest. With ``worlds``, where few enough layouts are left, a reveal is
     worth what best play after it gets. Then the information of a cell counts too.
-    When to use: through oracle ``posterior``, on game ``minesweeper``.
+    When to use: through oracle ``posterior``, on game ``minesweeper``. Oracle ``graded`` puts
+    actions into tiers by the same probabilities: a sure reveal ("safe", 2), where none is sure the
+    least risky ("guess", 1), a sure flag ("flag", 1), any other reveal ("risky", 0), any other flag
+    ("wrong_flag", -1).
     Mathematics:
         P(mine in c | board) = n_c / n
     with n the layouts that agree with all counts, flags and the number of mines, and n_c those with
@@ -90,6 +96,22 @@ def minesweeper(
     return Judgement(
         values=values, bound=0.0 if known else max(values) - lost, entropy=log(layouts)
     )
+
+
+def tiers(state: State) -> list[str]:
+    """Return the tier of each legal action, by the exact probability of a mine."""
+    table: Minefield = state.table
+    risk, _ = mine_probabilities(table, "uniform")
+    least = min(risk.values())
+    reveal = "guess" if least > 0.0 else "safe"
+    found = []
+    for index in state.legal_indices():
+        mined = risk[index % table.cells]
+        if index >= table.cells:
+            found.append("flag" if mined == 1.0 else "wrong_flag")
+        else:
+            found.append(reveal if mined == least < 1.0 else "risky")
+    return found
 
 
 def _best_play(

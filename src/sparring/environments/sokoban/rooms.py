@@ -8,6 +8,7 @@ from itertools import islice
 
 from sparring.environments.sokoban.distances import (
     Floor,
+    between,
     homes,
     layers,
     mask_of,
@@ -67,7 +68,7 @@ def room_of(
         floor = Floor(
             rows=rows, columns=columns, walls=mask_of(chosen[:walls]), goals=mask_of(chosen[walls:])
         )
-        found = list(islice(layers(floor, homes(floor, boxes, boxes)), shortest, longest + 1))
+        found = between(floor, boxes, shortest, longest)
         if found:
             layer = found[generator.integers(len(found))]
             agent, placed = position_of(layer[generator.integers(len(layer))])

@@ -15,6 +15,9 @@ from sparring.errors import OracleError
 from sparring.types import Judgement
 
 ORACLE = "constraint"  # that asks this solver
+# what oracle ``graded`` pays: a move on a shortest solution, another one that leaves a solution,
+# and one after which there is none
+TIERS = {"shortest": 2.0, "other": 0.0, "deadlock": -2.0}
 
 MOST_POSITIONS = 1_000_000  # of a room; every room of up to 7 rows, 7 columns and 3 boxes has fewer
 KEPT_ROOMS = 128  # floors whose distances are remembered, at most 10 MB for each number of boxes
@@ -33,7 +36,10 @@ def sokoban(
 
     What: a move is worth what the game pays if all later ones are the best, costs of moves
     included.
-    When to use: through oracle ``constraint``, on game ``sokoban`` of any size.
+    When to use: through oracle ``constraint``, on game ``sokoban`` of any size. Oracle ``graded``
+    puts moves into tiers: on a shortest solution ("shortest", 2), any other that leaves a solution
+    ("other", 0), and one that leaves none ("deadlock", -2). The moves that are left do not count
+    there, and a room that is lost already gets no verdict.
     Mathematics: d(s) is the least number of moves from s to a solved room. It is found by
     breadth-first search along moves taken back from all solved positions at once. The positions
     that it does not meet are exactly the deadlocks. With m moves left a move to s' is right if and
@@ -82,6 +88,26 @@ def sokoban(
     if not any(keeps):
         return Judgement(values=values)
     return Judgement(values=values, best=_shortest(ways) if right == "forced" else keeps)
+
+
+def tiers(state: State) -> list[str] | None:
+    """Return the tier of each legal move, however many moves are left.
+
+    None where the room has no solution any more, or too many positions.
+    """
+    table = _table(state, "backtracking")
+    boxes = table.boxes.bit_count()
+    found = solutions(table.floor, boxes, boxes)
+    if found is None:
+        return None
+    children = [table.after(index) for index in state.legal_indices()]
+    ways = [found.of(child.agent, child.boxes) for child in children]
+    if all(way is None for way in ways):
+        return None
+    return [
+        "shortest" if best else "deadlock" if way is None else "other"
+        for best, way in zip(_shortest(ways), ways, strict=True)
+    ]
 
 
 def reference(state: State) -> tuple[str, ...] | None:

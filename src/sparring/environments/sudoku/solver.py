@@ -10,6 +10,7 @@ from sparring.environments.grid import filling
 from sparring.environments.openspiel.base import State
 from sparring.environments.sudoku.deduction import (
     Board,
+    candidates,
     frame,
     hidden_singles,
     naked_singles,
@@ -21,6 +22,9 @@ from sparring.errors import OracleError
 from sparring.types import Judgement
 
 ORACLE = "constraint"  # that asks this solver
+# what oracle ``graded`` pays: a right digit in a cell that has one candidate, in a cell of the
+# fewest candidates where that is more, in another cell; and a wrong digit
+TIERS = {"forced": 2.0, "fewest": 1.0, "right": 0.5, "wrong": -1.0}
 
 KEPT_SOLUTIONS = 100_000  # puzzles whose solutions are remembered
 
@@ -40,7 +44,9 @@ def sudoku(
 
     What: a right digit is worth what the game pays if all later ones are right too. A wrong one is
     worth what the game can still pay after it.
-    When to use: through oracle ``constraint``, on game ``sudoku`` of any size.
+    When to use: through oracle ``constraint``, on game ``sudoku`` of any size. Oracle ``graded``
+    puts digits into tiers: right in a cell with one candidate ("forced", 2), right in a cell with
+    the fewest ("fewest", 1), right elsewhere ("right", 0.5), and "wrong" (-1).
     Mathematics: with one solution x* of the givens, the board with digit d in cell c has a solution
     if and only if all digits written so far and d are those of x*.
         value = 1 or 0 where a solved puzzle pays
@@ -74,6 +80,21 @@ def sudoku(
             for ok, (cell, digit) in zip(good, legal, strict=True)
         ]
     return filling(table, good, wrong, forced, lost)
+
+
+def tiers(state: State) -> list[str]:
+    """Return the tier of each legal digit; candidates are what row, column and box lack."""
+    table: SudokuTable = state.table
+    size, truth = table.size, solution(table.size, table.givens)
+    counts = [choice.bit_count() for choice in candidates(size, table.cells)]
+    fewest = min(count for count, held in zip(counts, table.cells, strict=True) if not held)
+    found = []
+    for index in state.legal_indices():
+        cell, digit = divmod(index, size)
+        right, count = truth[cell] == digit + 1, counts[cell]
+        best = "forced" if count == 1 else "fewest" if count == fewest else "right"
+        found.append(best if right else "wrong")
+    return found
 
 
 def reference(state: State) -> tuple[str, ...]:

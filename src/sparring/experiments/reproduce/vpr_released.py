@@ -1,0 +1,89 @@
+"""VPR as released, beside its baselines and the older form, at equal sampled tokens.
+
+Four replies to a prompt cost four. Every figure is of starts that training never met, but for the
+visited states, which are enumerated on the smallest boards.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparring.experiments.study import Cell, Found, Row, Setting, Study, by_seed, module_cell
+
+MODULE = "sparring.experiments.state_groups"
+GAMES = ("sudoku", "minesweeper", "sokoban")
+ARMS = {  # arm -> what its recipe's name ends in
+    "released": "",
+    "random": "-random",
+    "outcome": "-outcome",
+    "vine": "-vine",
+    "older": "-older",
+}
+FIGURES = ("success", "completion", "illegal", "decisions", "tokens", "steps")
+LONG = "steps=100000"  # tokens end a run, and nothing in the recipes depends on its length
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost."""
+    return [
+        cell(game, arm, seed, setting)
+        for seed in range(setting["seeds"])
+        for game in setting["games"]
+        for arm in setting["arms"]
+    ]
+
+
+def cell(game: str, arm: str, seed: int, setting: Setting) -> Cell:
+    """Return the cell of a game, an arm and a seed."""
+    given = {
+        "recipe": f"vpr/{game}-tiny-released{ARMS[arm]}",
+        "changes": [LONG, *setting["changes"]],
+        "seed": seed,
+        "budget": setting["budget"][game],
+        "plays": setting["plays"],
+        "counts": setting["counts"],
+    }
+    return module_cell(MODULE, given, key=(game, arm, seed), name=f"{game} {arm} {seed}")
+
+
+def rows(setting: Setting, kept: Found) -> list[Row]:
+    """Return a row per game and arm, and one per number of replies of what it would visit."""
+    found = []
+    for game in setting["games"]:
+        for arm in setting["arms"]:
+            ran = [kept[game, arm, seed]["found"] for seed in range(setting["seeds"])]
+            own: dict[str, Any] = {"game": game, "arm": arm}
+            values = by_seed([{name: one[name] for name in FIGURES} for one in ran])
+            found.append({**own, "starts": ran[0]["starts"], "values": values})
+            for count in map(str, setting["counts"]):
+                seen = by_seed([one["occupancy"][count] for one in ran])
+                found.append({**own, "starts": "all", "replies": int(count), "values": seen})
+    return found
+
+
+STUDY = Study(
+    summary="VPR as released, its baselines and its older form, at equal sampled tokens",
+    page="docs/reproduction/vpr.md",
+    hours=2.5,
+    results="vpr-released",
+    setting={
+        "games": list(GAMES),
+        "arms": list(ARMS),
+        "seeds": 5,
+        "budget": {"sudoku": 400_000, "minesweeper": 400_000, "sokoban": 400_000},
+        "plays": 500,
+        "counts": [1, 2, 4, 8],
+        "changes": [],
+    },
+    quick={
+        "games": ["sudoku"],
+        "arms": ["released", "vine"],
+        "seeds": 1,
+        "budget": {"sudoku": 1000},
+        "plays": 20,
+        "counts": [1, 4],
+        "changes": ["warmup.updates=2", "environments.0.options.puzzles=200"],
+    },
+    cells=cells,
+    rows=rows,
+)

@@ -1,0 +1,206 @@
+"""A run of the study of VPR as released: trained until its tokens are spent, then measured.
+
+Arms sample differently much in a step, so a run ends with the step in which a number of sampled
+tokens is reached. All of them count: those of replies that were not played, and those of games that
+were only played on from a position.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparring import registry
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.base import Game
+from sparring.environments.sokoban.solver import solutions
+from sparring.errors import ConfigError
+from sparring.experiments.load import load_run
+from sparring.guard import Watch
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.matches import AGENT, match_spec, succeeded
+from sparring.measure.occupancy import Enumeration
+from sparring.measure.starts import Met, Starts, columns
+from sparring.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.refs import PUBLISHED
+from sparring.rng import Stream
+from sparring.rollout.replay import replayed
+from sparring.rollout.team import play_teams
+from sparring.run.events import METRICS, read_figures
+from sparring.run.folder import RunFolder
+from sparring.run.loop import train
+from sparring.run.signals import GracefulStop
+from sparring.system.files import write_bytes_atomic
+from sparring.types import Episode
+
+Line = Mapping[str, Any]
+SMALLEST: dict[str, dict[str, Any]] = {  # boards whose visited states are enumerated
+    "sudoku": {"blanks": 3, "puzzles": 4, "bank": 7},
+    "minesweeper": {"rows": 2, "columns": 3, "mines": 1, "layouts": 6, "bank": 7},
+    "sokoban": {
+        "rooms": 4,
+        "moves": 5,
+        "longest": 5,
+        "walls": 4,
+        "rows": 5,
+        "columns": 5,
+        "bank": 7,
+    },
+}
+STATES = 20_000  # information states of such a board at most
+
+
+class Spent(GracefulStop):
+    """Asks a run to stop once it has sampled so many tokens.
+
+    Args:
+        metrics: file of the run's metrics.
+        games: of a step.
+        budget: tokens.
+    """
+
+    def __init__(self, metrics: Path, games: int, budget: int) -> None:
+        self._metrics, self._games, self._budget = metrics, games, budget
+        self._asked = False
+        super().__init__()
+
+    @property
+    def requested(self) -> bool:
+        """Whether the tokens are spent, or a signal has come."""
+        return self._asked or self.tokens >= self._budget
+
+    @requested.setter
+    def requested(self, value: bool) -> None:
+        """Note that a signal has come."""
+        self._asked = value
+
+    @property
+    def tokens(self) -> float:
+        """What was sampled so far."""
+        lines = read_figures(self._metrics) if self._metrics.exists() else []
+        return sum(tokens(line, self._games) for line in lines)
+
+
+def tokens(line: Line, games: int) -> float:
+    """Return what a step of so many plays of one seat sampled, whatever it was for."""
+    if "turns_per_game" not in line:
+        return 0.0
+    replies = line["reply_tokens"] * line["turns_per_game"] * games
+    own: float = line.get("candidates/tokens", replies)
+    return own + float(line.get("playouts/tokens", 0.0))
+
+
+def run(
+    recipe: str,
+    changes: Sequence[str],
+    seed: int,
+    budget: int,
+    plays: int,
+    counts: Sequence[int],
+    folder: Path,
+) -> dict[str, Any]:
+    """Train a recipe until its tokens are spent, and return what it came to.
+
+    Args:
+        recipe: its name.
+        changes: to it.
+        seed: of the run.
+        budget: tokens that are sampled; the step in which they are spent is the last.
+        plays: by which the policy is measured, on starts that training never met.
+        counts: numbers of replies to a prompt for which visited states are enumerated.
+        folder: of the run.
+
+    Returns:
+        "starts", what the plays' starts are; "steps" and "tokens" of training; "success",
+        "completion", "illegal" and "decisions" of the plays; "occupancy" by number of replies.
+    """
+    own = [*changes, f"seed={seed}", "threads=1", "evaluation.opponents=[]"]
+    config = resolve(apply_overrides(load_recipe(recipe), own))
+    made = RunFolder.create(folder, to_yaml(config), overwrite=folder.exists())
+    stop = Spent(folder / METRICS, config.rollout.games_per_step, budget)
+    with made, stop, Watch(config.call_seconds):
+        train(config, LocalEngine(config), made, resume=False, stop=stop)
+    if stop.tokens < budget and len(read_figures(folder / METRICS)) < config.steps:
+        raise KeyboardInterrupt  # by a signal
+    config, engine, step = load_run(folder)
+    games = [game for game, _ in engine.environments]
+    starts = columns(games[0], Met(config, games))[0]
+    agent: Any = engine.agent(PUBLISHED)
+    return {
+        "starts": starts.label,
+        "steps": step,
+        "tokens": stop.tokens,
+        **_measured(starts, agent, plays),
+        "occupancy": _occupancy(str(config.environments[0].name), agent, counts),
+    }
+
+
+def _measured(starts: Starts, agent: Any, plays: int) -> dict[str, float]:
+    """Return what a policy solves, and how far it comes."""
+    stream = Stream.from_seed(0).child("state groups")
+    specs = [match_spec(starts, 0, number, plays, stream) for number in range(plays)]
+    episodes = play_teams(specs, {AGENT: agent})
+    game = starts.game
+    return {
+        "success": sum(succeeded(game, one.returns[0]) for one in episodes) / len(episodes),
+        "completion": sum(completion(game, one) for one in episodes) / len(episodes),
+        "illegal": sum(one.forfeited_by is not None for one in episodes) / len(episodes),
+        "decisions": sum(len(one.turns) for one in episodes) / len(episodes),
+    }
+
+
+def completion(game: Game, episode: Episode) -> float:
+    """Return how far a play came: 1 where it was solved, whatever ended it.
+
+    Mathematics:
+        sudoku:       right digits written / empty cells at the start
+        minesweeper:  open cells / cells without a mine
+        sokoban:      (d(start) - d(end)) / d(start) within [0, 1], d the moves of a shortest
+                      solution; 0 where the end has none
+
+    Raises:
+        ConfigError: the game is another one.
+    """
+    *_, end = replayed(game, episode)
+    table = end.table
+    name = game.made_by["name"] if game.made_by else game.name
+    if name == "sudoku":
+        return float((len(table.moves) - table.mistakes) / table.blanks)
+    if name == "minesweeper":
+        return float(len(table.opened) / (table.cells - table.mines))
+    if name != "sokoban":
+        raise ConfigError(f"{name} has no completion here; measure sudoku, minesweeper or sokoban.")
+    boxes, first = table.boxes.bit_count(), table.opened()
+    known = solutions(table.floor, boxes, boxes)
+    begin, left = (
+        None if known is None else known.of(one.agent, one.boxes) for one in (first, table)
+    )
+    return 0.0 if begin is None or left is None else min(max((begin - left) / begin, 0.0), 1.0)
+
+
+def _occupancy(name: str, agent: Any, counts: Sequence[int]) -> dict[str, dict[str, float]]:
+    """Return what a policy visits on the smallest board, by number of replies to a prompt."""
+    game = make_game(name, options=SMALLEST[name])
+    oracle = registry.bind("oracles", "graded")()
+    found = Enumeration(game, enumerate_info_states(game, limit=STATES), oracle, illegal=-2.0)
+    alone = found.visited(agent, 1)
+    seen = {count: found.visited(agent, count) for count in counts}
+    return {
+        str(count): {
+            "decisions": one.decisions,
+            "success": one.success,
+            "illegal": one.illegal,
+            "distance": one.distance(alone),
+        }
+        for count, one in seen.items()
+    }
+
+
+if __name__ == "__main__":
+    given, out = json.loads(sys.argv[1]), Path(sys.argv[2])
+    write_bytes_atomic(out, json.dumps(run(**given, folder=out.parent / "run")).encode())

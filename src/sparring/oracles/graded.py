@@ -1,0 +1,102 @@
+"""Oracle: the grades of a game's process reward, by the tiers that its solver tells apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from sparring.environments.openspiel.base import Game, State
+from sparring.errors import UnknownNameError
+from sparring.oracles.base import Oracle, verdict_of
+from sparring.oracles.cached import CachedOracle
+from sparring.oracles.solvers import solver_of
+from sparring.parts import offering
+from sparring.types import Judgement, Verdict
+
+TIERS, OFFER = "TIERS", "tiers"  # of a solver's module: what each tier pays, and the tiers
+
+
+class GradedOracle(CachedOracle):
+    """Pays each action what its tier is worth."""
+
+    def __init__(self, pay: Mapping[str, float]) -> None:
+        super().__init__("graded")
+        self.given = dict(pay)
+        self._pay: Mapping[str, float] = {}
+        self._tiers: Callable[[State], Sequence[str] | None] | None = None
+        self._key: Callable[..., str] | None = None
+
+    def covers(self, game: Game) -> str:
+        """Return why this game cannot be judged, or "".
+
+        Raises:
+            UnknownNameError: a tier that the game has not.
+        """
+        solver = solver_of(game)
+        known: Mapping[str, float] | None = getattr(solver and solver.module, TIERS, None)
+        if known is None:
+            names = offering("environments", "solver", f"def {OFFER}(")
+            return (
+                f"its solver tells no tiers of actions apart; play {', '.join(names)}, or use "
+                "oracle constraint, posterior or minimax."
+            )
+        for tier in self.given:
+            if tier not in known:
+                raise UnknownNameError(f"tier of {game.name!r} in oracle 'graded'", tier, known)
+        return ""
+
+    def enter(self, game: Game) -> None:
+        """Turn to a game and the tiers of its solver.
+
+        Raises:
+            OracleError: the game is not covered.
+        """
+        if game is self._game:
+            return
+        super().enter(game)
+        solver = solver_of(game)
+        assert solver is not None, "covered before"
+        self._tiers = getattr(solver.module, OFFER)
+        self._pay = {**getattr(solver.module, TIERS), **self.given}
+        self._key = getattr(solver.module, "key", None)
+
+    def key(self, state: State) -> str:
+        """Return what decides the verdict, as the ``key`` of the game's solver says."""
+        return super().key(state) if self._key is None else self._key(state, prior="uniform")
+
+    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+        """Return a verdict per state; None where the game's solver abstains."""
+        return [self._verdict(state) for state in states]
+
+    def _verdict(self, state: State) -> Verdict | None:
+        """Return the verdict on a state."""
+        assert self._tiers is not None, "entered before"
+        found = self._tiers(state)
+        if found is None:
+            return None
+        return verdict_of(
+            state.legal_actions(), Judgement(values=[self._pay[tier] for tier in found])
+        )
+
+
+def graded(*, pay: Mapping[str, float] | None = None) -> Oracle:
+    """The tier of each action, and what the tier pays: the process reward of VPR as released.
+
+    What: the game's solver puts every legal action into a tier, such as a right digit in a cell
+    that is forced. The verdict's values are what the tiers pay, and its best actions are those of
+    the best tier that there is. The tiers, and what they pay by default, are written in the game's
+    folder: its ``solver.py``, shown on the game's page.
+    When to use: with the reward ``graded_action``. Of several replies to one prompt the graded ones
+    are told apart more often than by right and wrong.
+    Mathematics:
+        value(a) = pay[tier(s, a)]
+    Pitfalls: values are grades and no returns: ``regret`` is in their unit, ``optimal_rate`` is the
+    share of actions of the best tier, and a best action need not be best play. To measure, take the
+    oracle that knows the truth.
+    Reference: code of thu-nics/VPR (arXiv 2605.10325): the games' oracles and rewards.
+    Verified by: tests/oracles/test_graded.py.
+
+    Args:
+        pay: what tiers pay in place of the game's own numbers, by their names, such as {shortest:
+            1.0, other: -1.0}; null (default): the game's own, which are the released ones.
+    """
+    return GradedOracle(pay or {})

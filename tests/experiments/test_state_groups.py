@@ -1,0 +1,93 @@
+"""What a run of the study of VPR as released is measured by: tokens, completion, an end when the tokens are spent."""
+
+import json
+
+import pytest
+
+from sparring.environments.catalogue import make_game
+from sparring.errors import ConfigError
+from sparring.experiments.reproduce.vpr_released import ARMS, GAMES, STUDY
+from sparring.experiments.state_groups import Spent, completion, run, tokens
+from sparring.recipe import load_recipe
+from sparring.rng import Stream
+from sparring.types import Episode, Turn
+
+
+def played(name, words, **options):
+    """An episode in which these actions were taken, and its game; None is a reply that is no action."""
+    game = make_game(name, options=options, illegal={"rule": "forfeit"})
+    state, turns = game.reset(Stream(5)), []
+    for index, word in enumerate(words):
+        legal = state.legal_actions()
+        turns.append(Turn(0, index, "agent", "k", legal, str(word), word, "ok" if word else "unparsable", {"game": 0.0}, moment=index))
+        if word:
+            state.apply(word)
+    episode = Episode(
+        episode_id=0, group_id=0, game=game.name, seed=5, roles=tuple(game.roles), agents=("agent",), trained=(True,), turns=tuple(turns), returns=(0.0,)
+    )
+    return game, episode
+
+
+def test_tokens_count_all_that_was_sampled():
+    line = {"reply_tokens": 2.0, "turns_per_game": 3.0}
+    assert tokens(line, 8) == 48
+    assert tokens({**line, "playouts/tokens": 100.0}, 8) == 148
+    assert tokens({**line, "candidates/tokens": 190.0}, 8) == 190
+    assert tokens({"loss": 1.0}, 8) == 0
+
+
+def test_the_end_of_a_run_is_asked_for_when_its_tokens_are_spent(tmp_path):
+    file = tmp_path / "metrics.jsonl"
+    stop = Spent(file, 8, 100)
+    assert not stop.requested
+    line = json.dumps({"step": 1, "reply_tokens": 2.0, "turns_per_game": 3.0})
+    file.write_text(f"{line}\n{line}\n")
+    assert stop.tokens == 96 and not stop.requested
+    file.write_text(f"{line}\n{line}\n{line}\n")
+    assert stop.requested
+    other = Spent(file, 1, 1000)
+    other.requested = True  # as a signal does
+    assert other.requested
+
+
+def test_completion_by_hand():
+    sudoku = {"puzzle": "12.4 3.1. .14. 4..1", "blanks": 6}
+    solution = {"r1c3=3", "r2c2=4"}
+    game, nothing = played("sudoku", [None], **sudoku)
+    assert completion(game, nothing) == 0.0
+    game, two = played("sudoku", [*sorted(solution), None], **sudoku)
+    blanks = two.turns[0].legal_actions
+    assert completion(game, two) == pytest.approx(2 / (len(blanks) // 4))
+    game, wrong = played("sudoku", ["r1c3=3", "r2c2=1"], **sudoku)
+    assert completion(game, wrong) == pytest.approx(1 / (len(blanks) // 4))
+    room = {"room": "@$-./----", "moves": 9}
+    game, none = played("sokoban", [], **room)
+    assert completion(game, none) == 0.0
+    game, half = played("sokoban", ["right"], **room)
+    assert completion(game, half) == 0.5
+    game, solved = played("sokoban", ["right", "right"], **room)
+    assert completion(game, solved) == 1.0
+    game, back = played("sokoban", ["down"], **room)
+    assert completion(game, back) == 0.0
+    game, field = played("minesweeper", [], rows=2, columns=2, mines=1)
+    assert completion(game, field) == 0.0
+    game, field = played("minesweeper", ["r1c1"], rows=2, columns=2, mines=1)
+    assert completion(game, field) == pytest.approx(1 / 3)
+    game, other = played("urn", [])
+    with pytest.raises(ConfigError, match="no completion"):
+        completion(game, other)
+
+
+def test_every_arm_of_the_study_has_a_recipe_of_the_same_board():
+    for game in GAMES:
+        boards = [load_recipe(f"vpr/{game}-tiny-released{ending}")["environments"][0]["options"] for ending in ARMS.values()]
+        assert all(board == boards[0] for board in boards)
+    assert len(STUDY.cells(STUDY.setting)) == 75
+
+
+def test_a_run_ends_when_its_tokens_are_spent_and_is_measured_on_unseen_starts(tmp_path):
+    changes = ["steps=1000", "warmup.updates=2", "rollout.games_per_step=8", "environments.0.options.puzzles=200"]
+    found = run("vpr/sudoku-tiny-released", changes, 0, 150, 10, [1, 4], tmp_path / "run")
+    assert found["starts"] == "unseen" and 150 <= found["tokens"] < 400 and 1 <= found["steps"] < 10
+    assert found["occupancy"]["1"]["distance"] == 0.0 and found["occupancy"]["4"]["decisions"] >= found["occupancy"]["1"]["decisions"]
+    assert 0 <= found["success"] <= found["completion"] <= 1

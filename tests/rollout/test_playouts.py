@@ -33,6 +33,7 @@ def continued(game, episode, index, agents, number=0):
         seats=episode.agents,
         trained=episode.trained,
         prefix=episode.turns[: index + 1],
+        redealt=True,
     )
     return play([spec], agents)[0]
 
@@ -158,3 +159,20 @@ def test_what_was_sampled_in_games_played_on_is_counted():
 
     _, figures = answered(with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9)), asked)
     assert figures["playouts/tokens"] == sum(len(part.ids) for part in sampled) > 0
+
+
+def test_before_the_first_turn_the_deal_stays_and_later_chance_is_drawn_anew():
+    game = make_game("leduc_poker")
+    [episode] = random_games(game, 1)
+    found = []
+
+    def watched(specs):
+        played = rollout(specs, RANDOM)
+        first = {spec.episode_id for spec in specs if not spec.prefix}
+        found.extend(one for one in played.some().episodes if one.episode_id in first)
+        return played
+
+    answered(with_playouts([episode], {game.name: game}, count=60, stream=Stream.from_seed(9), before=True), watched)
+    assert len(found) == 60 and {one.turns[0].state_key for one in found} == {episode.turns[0].state_key}
+    keys = [turn.state_key for one in found for turn in one.turns]
+    assert len({key.split("[Public: ")[1][:2] for key in keys if "[Round 2]" in key}) > 1

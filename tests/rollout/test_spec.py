@@ -87,7 +87,7 @@ def test_the_record_is_what_it_says():
         "max_turns": None,
         "arm": "kuhn_poker",
         "prefix": [],
-        "redealt": True,
+        "redealt": False,
     }
 
 
@@ -108,7 +108,7 @@ DIFFERENT = {
     "max_turns": 1,
     "arm": "x",
     "prefix": (Turn(0, 0, "a", "k", (), "x", "x", "ok", {}),),
-    "redealt": False,
+    "redealt": True,
 }
 
 
@@ -138,7 +138,7 @@ def test_environments_are_made_once_where_they_are_kept():
 def test_the_turns_of_a_prefix_go_along_and_are_taken_over():
     root = spec("tic_tac_toe", episode_id=0, group_id=0)
     (episode,) = play([root], {"a": random()})
-    one = replace(root, prefix=episode.turns[:3], redealt=False)
+    one = replace(root, prefix=episode.turns[:3], redealt=True)
     assert back(one) == one
     (left,), (right,) = (play([each], {"a": random()}) for each in (one, back(one)))
     assert left == right and left.turns[:3] == episode.turns[:3]

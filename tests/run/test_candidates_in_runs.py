@@ -148,6 +148,9 @@ def test_as_released_only_prompts_whose_replies_differ_are_trained(tmp_path):
     groups = rows.groupby(["step", "episode_id", "state_group"])
     equal = groups.score.transform("nunique") == 1
     assert (rows.advantage[equal] == 0).all() and (rows.selected == ~equal).all()
+    own = rows[~equal & (rows.step == last["step"])]
+    tokens = own.advantage.repeat(own.entropies.map(len))
+    assert last["advantage_std"] == pytest.approx(tokens.std(ddof=0), rel=1e-5)  # of what carries loss
     for _, own in rows[~equal].groupby("step"):
         assert own.advantage.mean() == pytest.approx(0, abs=1e-6) and own.advantage.std(ddof=0) == pytest.approx(1, abs=1e-5)
 

@@ -38,8 +38,10 @@ def vine_ppo(
     Pitfalls: it costs K games for every position of the batch, which is nearly all of what is
     sampled; count these tokens (``playouts/tokens``). With K games the noise of a difference is
     sqrt(2 / K) of the returns' deviation. Where seats move between the turns of one seat, V before
-    a turn knows their moves and V after the turn before does not; both are right. Whitening takes a
-    constant off that is no baseline: it shifts all turns alike. Equal differences give 0.
+    a turn knows their moves and V after the turn before does not; both are right. Chance that falls
+    between two turns with no move between them is in neither V, so its luck goes to the later turn.
+    That is noise and no bias. Whitening takes a constant off that is no baseline: it shifts all
+    turns alike. Equal differences give 0.
     Reference: Kazemnejad et al., 2024 (arXiv 2410.01679); code of thu-nics/VPR, core_gigpo.py.
     Verified by: tests/credit/test_vine_ppo.py.
 

@@ -81,6 +81,8 @@ class EpisodeInPlay:
         self.done: bool = self.play.done
         if spec.prefix:
             take_over(self, spec.prefix)
+        elif spec.redealt and hasattr(self.play, "redeal"):
+            self.play.redeal(spec.stream.child("chance"))
         self._candidates = candidates
 
     def ask(self) -> list[PendingTurn]:

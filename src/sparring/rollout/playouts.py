@@ -69,6 +69,7 @@ def with_playouts(
                         trained=episode.trained,
                         max_turns=max_turns,
                         prefix=episode.turns[:end],
+                        redealt=True,
                     )
                 )
     returns: dict[int, list[tuple[float, ...]]] = {}

@@ -40,8 +40,9 @@ class EpisodeSpec:
     max_turns: int | None = None
     arm: str = ""  # what the curriculum knows the start by
     prefix: tuple[Turn, ...] = ()  # turns of another play of this deal, taken over as they were
-    # whether chance is drawn anew after the last turn of the prefix; if not, it goes on as dealt
-    redealt: bool = True
+    # whether chance is drawn anew from the last turn of the prefix on, or from the first decision
+    # where there is none; if not, it goes on as dealt
+    redealt: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seats", refs(self.seats))

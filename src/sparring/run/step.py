@@ -25,7 +25,7 @@ Metrics:
     playouts/failed         share of the positions from which no game could be played on
     refills                 further batches played in place of games that selection dropped; where
                             rollout.refills allows any
-    advantage_std           standard deviation of the advantages over tokens
+    advantage_std           standard deviation of the advantages over the tokens that carry loss
     distinct_share          distinct sequences among all; the rest is computed once and shared
     retried_games           games that failed and began anew
     dropped_groups          groups given up because a game failed beyond its retries
@@ -222,7 +222,9 @@ def owner_of(policy: str) -> str:
 
 def _figures(batch: Batch, credit: Credit) -> dict[str, float]:
     """Return the figures of a policy's batch and credit."""
-    advantages = batch.advantages(credit)
+    advantages, trained = batch.advantages(credit), batch.trained(credit)
+    if trained is not None:
+        advantages = advantages[trained]
     return {
         **batch.metrics,
         **{f"credit/{name}": value for name, value in credit.metrics.items()},

@@ -146,7 +146,6 @@ class _Group:
         return replace(
             self.specs[number],
             prefix=turns[: moment_begin(turns, origin.turn)],  # what is taken at once is kept whole
-            redealt=False,
         )
 
     def take(self, finished: Mapping[int, Episode]) -> None:

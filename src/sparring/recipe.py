@@ -103,6 +103,7 @@ def _load(name: str, extending: tuple[str, ...], part: bool) -> dict[str, Any]:
                 name,
                 recipe_names(),
                 "See `sparring list recipes`, or give the path of a YAML file.",
+                every=False,  # there are more than a message holds
             )
         return laid_over(_built_in(built_in, what), what, (*extending, name))
     return laid_over(parse_yaml(read_text(path, what), what), what, (*extending, name))

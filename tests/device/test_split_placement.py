@@ -20,7 +20,7 @@ from sparring.learn.split import AlongTheTree
 from sparring.learn.split_adamw import SplitAdamW
 from sparring.learn.weights import fingerprint, load_optimizer
 
-TOLD = ("set_gradient_divide_factor", "set_force_sum_reduction_for_comms", "set_custom_reduce_scatter", "reshard")
+TOLD = ("set_gradient_divide_factor", "set_force_sum_reduction_for_comms", "set_custom_reduce_scatter", "set_requires_gradient_sync", "reshard")
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_rows_are_added_along_the_tree_on_the_gpu(gpu, monkeypatch):
 
 
 def test_learners_on_the_cpu_meet_by_gloo_alone(monkeypatch, chat_folder, tmp_path):
-    monkeypatch.setattr(room, "split_learner", lambda own, mesh, others: None)
+    monkeypatch.setattr(room, "split_learner", lambda own, mesh, others, each_pass: None)
     run = engine(chat_folder, model={"device": "cpu"})
     _, said = shard_of(run, monkeypatch, tmp_path)
     assert said["backend"] == "gloo" and run.model.device == CPU

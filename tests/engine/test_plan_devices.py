@@ -32,7 +32,7 @@ def planned(*words):
 
 
 def test_there_are_paper_recipes_and_both_layers():
-    assert len(PAPERS) == 6 and len(SMOL) == 10 and set(layers()) == {"scale/8-gpus", "scale/ray-gpus"}
+    assert len(PAPERS) == 9 and len(SMOL) == 10 and set(layers()) == {"scale/8-gpus", "scale/ray-gpus"}
 
 
 @pytest.mark.parametrize("layer", layers())
@@ -88,7 +88,7 @@ def test_the_longest_conversation_is_looked_at_by_itself():
     assert longest_tokens(stripped) < 2 * 4096, "thoughts of past turns are not shown"
     assert "longest_conversation" not in devices(kuhn, 80)["GPU 1"]
     said = devices(board, 80)["GPU 1"]["longest_conversation"]
-    assert said.startswith("NO") and "41.0 GiB more. Lower rollout.max_new_tokens or model.context, or take GPUs of 98 GB" in said
+    assert said.startswith("NO") and "41.0 GiB more. Lower rollout.max_new_tokens or model.context, or take GPUs of 106 GB" in said
     assert "longest_conversation" not in devices(board, 141)["GPU 1"]
 
 

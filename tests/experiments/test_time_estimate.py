@@ -3,6 +3,7 @@ import pytest
 from sparring.config import resolve
 from sparring.experiments import time_estimate
 from sparring.experiments.time_estimate import estimate, in_words, reckoned_minutes, timed_minutes
+from sparring.recipe import load_recipe
 
 TINY = {"environments": [{"name": "kuhn_poker"}], "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "threads": 1}
 
@@ -41,3 +42,7 @@ def test_nobody_is_asked_for_an_estimate():
 def test_arithmetic_goes_with_parameters_tokens_and_steps():
     once = max(reckoned_minutes(10**8, 1000, 10) for _ in range(3))
     assert reckoned_minutes(10**10, 1000, 10) > 10 * once > 0
+
+
+def test_a_run_whose_first_plays_nobody_can_judge_has_no_estimate_and_a_plan():
+    assert estimate(resolve(load_recipe("vpr/sudoku-tiny")), None).startswith("unknown: credit 'vpr': no reward component 'best_action'")

@@ -1,6 +1,7 @@
 """Whatever a run is made of, stopping and going on changes nothing: every estimator, loss, kind of opponent and selection."""
 
 import pytest
+from tests.estimators import asked_of
 
 from sparring import registry
 from sparring.config import resolve
@@ -136,6 +137,9 @@ def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
     changes = dict(CASES[name])
     if "critic" in registry.asks(registry.bind("credit", changes.get("credit", {}).get("name", "mars"))):
         changes.setdefault("losses", [{"name": "ppo_clip"}, {"name": "value_loss"}])
+    if "credit" in changes and name not in RUNS:
+        more = asked_of(changes["credit"]["name"], changes["credit"]["preset"])
+        changes["rollout"] = {**BASE.get("rollout", {}), **more}
     if (credit := changes.get("credit", {"name": ""}))["name"] in PROCESS:
         changes["credit"] = {**credit, PROCESS[credit["name"]]: "format_bonus"}
         changes["rewards"] = [{"name": "format_bonus"}]

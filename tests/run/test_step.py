@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.estimators import asked_of
 
 from sparring import registry
 from sparring.config import resolve
@@ -41,7 +42,8 @@ def test_a_step_of_which_selection_leaves_nothing_changes_no_weights(name):
     critic = "critic" in registry.asks(registry.bind("credit", name))
     parts = getattr(registry.load("credit", name).module, "REQUIRES", {}).get("components", ())
     credit = {"name": name, **dict.fromkeys(parts, "game")}
-    config = setting(credit=credit, losses=LOSSES if critic else LOSSES[:1])
+    rollout = {"games_per_step": 16, "group_size": 4, **asked_of(name)}
+    config = setting(credit=credit, losses=LOSSES if critic else LOSSES[:1], rollout=rollout)
     engine = LocalEngine(config)
     before = weights(engine)
     outcome = play_round(

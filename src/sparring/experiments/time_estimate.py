@@ -9,7 +9,7 @@ from sparring.config.scale import ScaleConfig
 from sparring.engine.local import LocalEngine
 from sparring.engine.machine import operations_per_second
 from sparring.engine.plan import TINY, TOLD, sampled_tokens
-from sparring.errors import ModelError
+from sparring.errors import CreditError, ModelError
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
@@ -39,7 +39,7 @@ def estimate(config: RunConfig, parameters: int | None) -> str:
             return "unknown: a step is too long to be tried for this"
         try:
             words = in_words(timed_minutes(config))
-        except ModelError as error:
+        except (CreditError, ModelError) as error:  # before a warm-up no reply may be judged
             return f"unknown: {error}"
         alone = " without workers" if config.scale.workers else ""
         return (

@@ -79,10 +79,7 @@ class EpisodeInPlay:
         self._final: tuple[tuple[float, ...], int] | None = None
         self._exact: bool = spec.game.brief  # a reply is an action, and nothing else
         self.done: bool = self.play.done
-        if spec.prefix:
-            take_over(self, spec.prefix)
-        elif spec.redealt and hasattr(self.play, "redeal"):
-            self.play.redeal(spec.stream.child("chance"))
+        take_over(self, spec.prefix)
         self._candidates = candidates
 
     def ask(self) -> list[PendingTurn]:

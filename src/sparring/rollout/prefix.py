@@ -22,6 +22,9 @@ def take_over(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
         GameError: the turns are of another play, or end between those of one moment.
     """
     spec, place = episode.spec, 0
+    anew = spec.redealt and hasattr(episode.play, "redeal")
+    if anew and not prefix:
+        episode.play.redeal(spec.stream.child("chance"))
     while place < len(prefix):
         asked = [] if episode.done else episode.ask()
         turns = prefix[place : place + len(asked)]
@@ -31,7 +34,7 @@ def take_over(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
                 f"{spec.game.name}: the turns taken over end between those of one moment, "
                 "or are of another play; take whole moments."
             )
-        if spec.redealt and place == len(prefix) and hasattr(episode.play, "redeal"):
+        if anew and place == len(prefix):
             episode.play.redeal(spec.stream.child("chance"))
         for draft, turn in zip(episode.asked, turns, strict=True):
             draft.verdict, draft.candidate, draft.score = turn.verdict, turn.candidate, turn.score

@@ -82,7 +82,8 @@ def play_step(
         (episodes, counts), figures = yield from _wanting(planned, judging)
         played.counts += counts
         if rollout.playouts:
-            before = any("playouts" in asks(credit) for credit in methods.credit.values())
+            bound = [own.credit.bind("credit") for own in config.by_policy.values()]
+            before = any("playouts" in asks(credit) for credit in bound)
             valued = _playouts(episodes, config, engine, step, refill, before)
             episodes, more = yield from _wanting(valued, None)
             figures = {**figures, **more}

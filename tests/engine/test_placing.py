@@ -17,6 +17,7 @@ from sparring.engine.shards import Shards
 from sparring.engine.workers import fleet_of
 from sparring.errors import ConfigError
 from sparring.recipe import apply_overrides, load_recipe
+from sparring.run import changes
 from sparring.run.changes import FREE_IF_THERE, _free, _may_change, saved
 from sparring.system.gpus import seeing
 
@@ -135,3 +136,25 @@ def test_a_run_goes_on_with_other_gpus():
     one, other = configured("model.device=cuda", "learner.gpus=[3]"), configured("model.device=cuda")
     assert saved(one) == saved(other) and _free(one.model_dump(mode="json"))["learner"]["gpus"] == [3]
     assert "gpus" not in _free(other.model_dump(mode="json"))["learner"]
+
+
+def test_gpus_that_are_left_out_again_are_one_change_however_often_a_run_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(changes, "edits", lambda *_: "")
+    folder = SimpleNamespace(path=tmp_path, config=dict)
+    plain, processes = configured("model.device=cuda"), ("scale.fleet=processes", "scale.workers=2")
+    placed = configured("model.device=cuda", "learner.gpus=[3]", *processes, "scale.gpus=[1]", "scale.share_gpus=true")
+    adopted = [placed, plain, plain, placed, placed, plain, plain]
+    noted = []
+    for step, config in enumerate(adopted):
+        changes.adopt(folder, config, SimpleNamespace(step=step) if step else None)
+        noted.append(len((tmp_path / "changes.jsonl").read_text().splitlines()))
+    assert [noted[1] - noted[0], noted[3] - noted[2], noted[5] - noted[4]] == [5, 5, 5]
+    assert (noted[2], noted[4], noted[6]) == (noted[1], noted[3], noted[5])
+
+
+def test_models_of_workers_are_left_to_vllm_wherever_there_is_a_gpu():
+    """A worker that sees a GPU would put a model there that is wherever there is room."""
+    vllm = "sampler={name: vllm, device: cuda, gpus: [0]}"
+    config = configured(vllm, "scale.fleet=processes", "scale.workers=2", "scale.gpus=[1,2]")
+    assert config.model.device == "auto" and for_worker(config.model_dump(mode="json"), 1)["model"]["device"] == "cpu"
+    assert for_worker(config.model_dump(mode="json"), 0)["model"]["device"] == "auto"

@@ -1,6 +1,7 @@
 """What several tests of samplers need."""
 
 import gc
+import signal
 import sys
 from pathlib import Path
 
@@ -9,6 +10,22 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from sparring.samplers.vllm import replica as replicas
+
+LIMIT = 180  # seconds of a test whose replies wait for an engine of these tests
+
+
+@pytest.fixture
+def limited():
+    """End a test that waits for what does not come; replies have no limit of their own."""
+
+    def late(*_):
+        raise TimeoutError(f"the test has not ended in {LIMIT} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(LIMIT)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +42,7 @@ def llama(chat_folder, tmp_path_factory):
 
 
 @pytest.fixture
-def faults(monkeypatch, tmp_path):
+def faults(monkeypatch, tmp_path, limited):
     """An engine of these tests in place of vLLM's; the folder of its faults is ``happen.folder``."""
     folder = tmp_path / "faults"
     folder.mkdir()

@@ -90,7 +90,8 @@ def _placed(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
         found["policies"] = {name: dict(own) for name, own in found["policies"].items()}
     for own in _sections(found):
         own["model"], own["sampler"] = dict(own["model"]), dict(own["sampler"])
-        if own["model"]["device"].startswith(CUDA):
+        wherever = device == "cpu" and own["model"]["device"] == "auto"  # would find a GPU it sees
+        if wherever or own["model"]["device"].startswith(CUDA):
             own["model"]["device"] = device
     found["learner"] = {key: one for key, one in found["learner"].items() if key != "gpus"}
     found["scale"] = {**found["scale"], "share_gpus": True}  # numbers there are not its own

@@ -127,6 +127,7 @@ def adopt(folder: RunFolder, config: RunConfig, latest: Checkpoint | None) -> No
         lines += [
             {"step": latest.step, "key": c.key, "old": _plain(c.old), "new": _plain(c.new)}
             for c in found
+            if _plain(c.old) != _plain(c.new)  # a key that is left out again stands as null
         ]
     data = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines).encode()
     for name, contents in (

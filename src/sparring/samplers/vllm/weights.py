@@ -35,7 +35,7 @@ def key_of(salt: str) -> Key:
     Raises:
         ValueError: this names none.
     """
-    number, version, changes = map(int, salt.split("."))
+    number, version, changes = map(int, str(salt).split("."))
     return number, version, changes
 
 

@@ -46,7 +46,7 @@ def widened(verdict: Verdict, margin: float) -> Verdict:
 class CachedOracle:
     """Base of oracles whose verdict is a function of the game and the position alone.
 
-    Subclasses give ``covers`` and ``opinions``, and may give another ``key``.
+    Subclasses give ``covers`` and ``opinions``, and may give ``entered`` and another ``key``.
     """
 
     def __init__(self, name: str) -> None:
@@ -146,6 +146,10 @@ class CachedOracle:
                 raise OracleError(f"Oracle {self.name!r} cannot judge {game.name!r}: {reason}")
             self._caches[rules] = {}
         self._game, self._cache, self._hidden = game, self._caches[rules], hides(game)
+        self.entered(game)
+
+    def entered(self, game: Game) -> None:
+        """Make ready for a game that is covered and was not the last one."""
 
     def _refuse(self, state: State) -> NoReturn:
         """Raise the error of a state in which no seat is to act."""

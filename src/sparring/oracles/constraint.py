@@ -30,15 +30,8 @@ class ConstraintOracle(CachedOracle):
             f"{', '.join(solved_by(self.name))}, or use oracle minimax, mcts or cfr."
         )
 
-    def enter(self, game: Game) -> None:
-        """Turn to a game and its solver.
-
-        Raises:
-            OracleError: the game is not covered.
-        """
-        if game is self._game:
-            return
-        super().enter(game)
+    def entered(self, game: Game) -> None:
+        """Take the game's solver."""
         solver = solver_of(game, self.name)
         self._solve = None if solver is None else solver.function
 

@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from sparring.environments.openspiel.base import Game, State
 from sparring.errors import UnknownNameError
 from sparring.oracles.base import Oracle, verdict_of
-from sparring.oracles.cached import CachedOracle
-from sparring.oracles.solvers import solver_of
+from sparring.oracles.solvers import KeyedOracle, solver_of
 from sparring.parts import offering
 from sparring.types import Judgement, Verdict
 
 TIERS, OFFER = "TIERS", "tiers"  # of a solver's module: what each tier pays, and the tiers
 
 
-class GradedOracle(CachedOracle):
+class GradedOracle(KeyedOracle):
     """Pays each action what its tier is worth."""
 
     def __init__(self, pay: Mapping[str, float]) -> None:
@@ -23,7 +22,6 @@ class GradedOracle(CachedOracle):
         self.given = dict(pay)
         self._pay: Mapping[str, float] = {}
         self._tiers: Callable[[State], Sequence[str] | None] | None = None
-        self._key: Callable[..., str] | None = None
 
     def covers(self, game: Game) -> str:
         """Return why this game cannot be judged, or "".
@@ -44,24 +42,13 @@ class GradedOracle(CachedOracle):
                 raise UnknownNameError(f"tier of {game.name!r} in oracle 'graded'", tier, known)
         return ""
 
-    def enter(self, game: Game) -> None:
-        """Turn to a game and the tiers of its solver.
-
-        Raises:
-            OracleError: the game is not covered.
-        """
-        if game is self._game:
-            return
-        super().enter(game)
+    def entered(self, game: Game) -> None:
+        """Take the tiers of the game's solver."""
+        super().entered(game)
         solver = solver_of(game)
         assert solver is not None, "covered before"
         self._tiers = getattr(solver.module, OFFER)
         self._pay = {**getattr(solver.module, TIERS), **self.given}
-        self._key = getattr(solver.module, "key", None)
-
-    def key(self, state: State) -> str:
-        """Return what decides the verdict, as the ``key`` of the game's solver says."""
-        return super().key(state) if self._key is None else self._key(state, prior="uniform")
 
     def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
         """Return a verdict per state; None where the game's solver abstains."""

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from sparring import registry
 from sparring.environments.openspiel.base import Game, State
 from sparring.errors import ConfigError
 from sparring.oracles.base import Oracle, verdict_of
-from sparring.oracles.cached import CachedOracle
-from sparring.oracles.solvers import solved_by, solver_of
+from sparring.oracles.solvers import KeyedOracle, Prior, solved_by, solver_of
 from sparring.registry import Bound
 from sparring.types import Verdict
 
 
-class PosteriorOracle(CachedOracle):
+class PosteriorOracle(KeyedOracle):
     """Judges by what the game's solver says."""
 
-    def __init__(self, prior: Literal["uniform", "bank"], options: Mapping[str, Any]) -> None:
-        super().__init__("posterior")
-        self.prior, self.options = prior, dict(options)
+    def __init__(self, prior: Prior, options: Mapping[str, Any]) -> None:
+        super().__init__("posterior", prior)
+        self.options = dict(options)
         self._believe: Bound | None = None
-        self._key: Callable[..., str] | None = None
 
     def covers(self, game: Game) -> str:
         """Return why this game cannot be judged, or "".
@@ -38,24 +36,10 @@ class PosteriorOracle(CachedOracle):
             "oracle cfr."
         )
 
-    def enter(self, game: Game) -> None:
-        """Turn to a game and its solver.
-
-        Raises:
-            OracleError: the game is not covered.
-        """
-        if game is self._game:
-            return
-        super().enter(game)
+    def entered(self, game: Game) -> None:
+        """Take the game's solver."""
+        super().entered(game)
         self._believe = self._bound(game)
-        self._key = self._believe and getattr(self._believe.plugin.module, "key", None)
-
-    def key(self, state: State) -> str:
-        """Return what decides the verdict, as the ``key`` of the game's solver says.
-
-        Without one it is all that the seat knows.
-        """
-        return super().key(state) if self._key is None else self._key(state, prior=self.prior)
 
     def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
         """Return a verdict per state."""

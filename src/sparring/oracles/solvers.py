@@ -8,12 +8,17 @@ ORACLE of that module says which oracle asks it: ``posterior`` where something i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Literal
+
 from sparring import registry
-from sparring.environments.openspiel.base import Game
+from sparring.environments.openspiel.base import Game, State
+from sparring.oracles.cached import CachedOracle
 from sparring.parts import load_part, offering
 from sparring.registry import Plugin
 
 PART = "solver"
+Prior = Literal["uniform", "bank"]
 
 
 def solved_by(oracle: str) -> tuple[str, ...]:
@@ -41,3 +46,28 @@ def solver_of(game: Game, oracle: str = "") -> Plugin | None:
         if found is not None and oracle in ("", getattr(found.module, "ORACLE", "")):
             return found
     return None
+
+
+class KeyedOracle(CachedOracle):
+    """Base of oracles whose verdict is decided by what the ``key`` of the game's solver says.
+
+    Where a solver has none it is all that the seat knows.
+
+    Args:
+        name: of the oracle.
+        prior: what is known beforehand, as the solver's ``key`` is told it.
+    """
+
+    def __init__(self, name: str, prior: Prior = "uniform") -> None:
+        super().__init__(name)
+        self.prior: Prior = prior
+        self._key: Callable[..., str] | None = None
+
+    def entered(self, game: Game) -> None:
+        """Take the ``key`` of the game's solver."""
+        solver = solver_of(game)
+        self._key = None if solver is None else getattr(solver.module, "key", None)
+
+    def key(self, state: State) -> str:
+        """Return what decides the verdict; see the top of this class."""
+        return super().key(state) if self._key is None else self._key(state, prior=self.prior)

@@ -186,14 +186,6 @@ def _penalised(episode: Episode) -> bool:
     )
 
 
-def sampled_tokens(turn: Turn) -> int:
-    """Return the number of tokens a reply was sampled with.
-
-    It is 0 for agents that do not speak in tokens.
-    """
-    return sum(len(segment.ids) for segment in turn.segments if segment.kind == "sampled")
-
-
 def _weighted(episode: Episode, weight: float) -> Episode:
     """Return an episode whose trained seats' payoffs are multiplied; the same one if by 1."""
     if weight == 1.0:

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sparring.errors import ConfigError
-from sparring.rewards.base import sampled_tokens
+from sparring.rollout.draft import sampled_tokens
 from sparring.types import Episode
 
 READS = "turn"

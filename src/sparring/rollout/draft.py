@@ -180,3 +180,11 @@ def said(turn: Turn) -> Reply:
         weights_version=turn.weights_version,
         runs=runs if len(runs) > 1 else (),
     )
+
+
+def sampled_tokens(turn: Turn) -> int:
+    """Return the number of tokens a reply was sampled with.
+
+    It is 0 for agents that do not speak in tokens.
+    """
+    return sum(len(segment.ids) for segment in turn.segments if segment.kind == "sampled")

@@ -11,10 +11,10 @@ from dataclasses import replace
 from sparring.environments.openspiel.base import Game
 from sparring.rng import Stream
 from sparring.rollout.asking import Asking
-from sparring.rollout.draft import moment_begin, moment_end
+from sparring.rollout.draft import moment_begin, moment_end, sampled_tokens
 from sparring.rollout.play import Rollout, RolloutCounts
 from sparring.rollout.spec import EpisodeSpec
-from sparring.types import Episode, Turn
+from sparring.types import Episode
 
 Place = tuple[int, int, bool]  # number of the episode, number of the turn, whether before it
 
@@ -78,7 +78,7 @@ def with_playouts(
     for played in rollout.some().episodes:
         returns.setdefault(played.group_id, []).append(played.returns)
         new = played.turns[groups[played.group_id][1] :]
-        tokens += sum(map(_sampled, (turn for turn in new if played.trained[turn.seat])))
+        tokens += sum(sampled_tokens(turn) for turn in new if played.trained[turn.seat])
     if before:
         _shared(of, episodes, groups)
     valued = [_valued(one, number, of, returns, before) for number, one in enumerate(episodes)]
@@ -144,8 +144,3 @@ def _valued(
                 playout=value, playout_before=mean(index, True) if before else None
             )
     return replace(episode, turns=tuple(turns))
-
-
-def _sampled(turn: Turn) -> int:
-    """Return the number of tokens of a turn that were sampled."""
-    return sum(len(part.ids) for part in turn.segments if part.kind == "sampled")

@@ -47,7 +47,7 @@ from sparring.credit.base import start_groups, trajectory_returns
 from sparring.environments.own import Asking
 from sparring.ops.groups import group_counts, group_std
 from sparring.oracles.judge import is_best, regret
-from sparring.rewards.base import sampled_tokens
+from sparring.rollout.draft import sampled_tokens
 from sparring.rollout.replay import replayed
 from sparring.types import Episode, Turn, TurnTable
 

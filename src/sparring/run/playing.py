@@ -82,9 +82,7 @@ def play_step(
         (episodes, counts), figures = yield from _wanting(planned, judging)
         played.counts += counts
         if rollout.playouts:
-            bound = [own.credit.bind("credit") for own in config.by_policy.values()]
-            before = any("playouts" in asks(credit) for credit in bound)
-            valued = _playouts(episodes, config, engine, step, refill, before)
+            valued = _playouts(episodes, config, engine, step, refill)
             episodes, more = yield from _wanting(valued, None)
             figures = {**figures, **more}
         episodes, shaping = _shape(episodes, config, engine, methods.rewards, progress)
@@ -184,12 +182,7 @@ def _wanting(asking: Asking[T], judging: Judging | None) -> Generator[Wanted, Ro
 
 
 def _playouts(
-    episodes: list[Episode],
-    config: RunConfig,
-    engine: Engine,
-    step: int,
-    refill: int,
-    before: bool,
+    episodes: list[Episode], config: RunConfig, engine: Engine, step: int, refill: int
 ) -> Asking[tuple[list[Episode], dict[str, float]]]:
     """Ask for games that go on after the turns of these; return them with values of their turns,
     and figures of it.
@@ -198,6 +191,8 @@ def _playouts(
     stream = engine.root.child("playouts").child(step).child(refill)
     limit = turn_limit(config.rollout, step / config.steps)
     count = config.rollout.playouts
+    credits = [own.credit.bind("credit") for own in config.by_policy.values()]
+    before = any("playouts" in asks(credit) for credit in credits)
     return with_playouts(
         episodes, games, count=count, stream=stream, max_turns=limit, before=before
     )

@@ -188,16 +188,15 @@ def _occupancy(name: str, agent: Any, counts: Sequence[int]) -> dict[str, dict[s
     game = make_game(name, options=SMALLEST[name])
     oracle = registry.bind("oracles", "graded")()
     found = Enumeration(game, enumerate_info_states(game, limit=STATES), oracle, illegal=-2.0)
-    alone = found.visited(agent, 1)
-    seen = {count: found.visited(agent, count) for count in counts}
+    seen = {count: found.visited(agent, count) for count in {1, *counts}}
     return {
         str(count): {
             "decisions": one.decisions,
             "success": one.success,
             "illegal": one.illegal,
-            "distance": one.distance(alone),
+            "distance": one.distance(seen[1]),
         }
-        for count, one in seen.items()
+        for count, one in ((count, seen[count]) for count in counts)
     }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -58,14 +60,14 @@ class BestOfN:
     def _verdicts(self, turns: Sequence[PendingTurn]) -> list[Verdict | None]:
         """Return what the oracles of the games say of the states of these turns."""
         found: list[Verdict | None] = []
-        for turn in turns:
-            if not hasattr(turn.state, "clone"):
+        for game, own in groupby([turn.state for turn in turns], attrgetter("game")):
+            states = list(own)
+            if not all(hasattr(state, "clone") for state in states):
                 raise GameError(
-                    f"{turn.state.game.name}: its plays cannot be copied, so no oracle can judge "
-                    "replies in them; play with one reply to each prompt, or give the plays a "
-                    "method clone."
+                    f"{game.name}: its plays cannot be copied, so no oracle can judge replies in "
+                    "them; play with one reply to each prompt, or give the plays a method clone."
                 )
-            found += self._judge(turn.state.game)([turn.state.clone()])
+            found += self._judge(game)([state.clone() for state in states])
         return found
 
     def _best(self, turn: PendingTurn, several: Sequence[Reply], said: Verdict | None) -> Reply:

@@ -63,3 +63,19 @@ def faults(monkeypatch, tmp_path, limited):
     torch.set_num_threads(before)
     gc.collect()
     assert not list(tmp_path.glob("sparring-vllm-*")), "the folder of the weights was left"
+
+
+@pytest.fixture
+def torn(monkeypatch):
+    """A list: for each of its entries a file of weights that is written is cut short, after its digest was taken."""
+    entries, real = [], replicas.file_digest
+
+    def digest(path):
+        found = real(path)
+        if entries:
+            entries.pop()
+            path.write_bytes(path.read_bytes()[:-8])
+        return found
+
+    monkeypatch.setattr(replicas, "file_digest", digest)
+    return entries

@@ -23,7 +23,6 @@ from sparring.models.language_model import LanguageModel
 from sparring.rng import Stream
 from sparring.samplers.base import Lot, finished_together, sample
 from sparring.samplers.vllm import answers, vllm
-from sparring.samplers.vllm import replica as replicas
 from sparring.samplers.vllm.asked import Call, replies_to
 from sparring.types import SampledRun, SamplingParams
 
@@ -108,17 +107,7 @@ def test_several_replicas_and_models_each_take_their_own():
 
 
 @pytest.mark.parametrize("kind", ["perish", "die", "pause", "stale", "skewed", "torn", "garbled"])
-def test_an_update_that_fails_costs_no_reply_and_every_run_names_its_weights(stops, faults, kind, monkeypatch):
-    torn, real = [], replicas.file_digest
-
-    def digest(path):
-        found = real(path)
-        if torn:
-            torn.pop()
-            path.write_bytes(path.read_bytes()[:-8])
-        return found
-
-    monkeypatch.setattr(replicas, "file_digest", digest)
+def test_an_update_that_fails_costs_no_reply_and_every_run_names_its_weights(stops, faults, kind, torn):
     sampler, when = vllm(model()), stops(3)
 
     def failing():

@@ -89,6 +89,27 @@ def test_two_learners_with_split_weights_have_the_bits_of_one(tmp_path, saved):
     assert not (tmp_path / "learners").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["none", "leaf", "pass"])
+def test_turns_that_carry_no_loss_are_left_out_by_several_learners_as_by_one(how, tmp_path, saved):
+    """Also where a learner's leaves are all masked, and where only one turn is left."""
+    alone = engine(1)
+    split = {} if how == "none" else {"gradient_sync": how}
+    two = engine(2, learner={"sharding": "none" if how == "none" else "fsdp2", **split})
+    batch, whole = batch_of(alone)
+    rows = len(batch.turns.reward)
+    masks = [np.arange(rows) % 3 > 0, np.arange(rows) < rows // 4, np.arange(rows) == 5]
+    with learning(two, tmp_path):
+        for step, mask in enumerate(masks, 1):
+            credit = Credit(advantages=whole.advantages, trained=mask)
+            assert two.learn(batch, credit, step=step, progress=0.1) == alone.learn(batch, credit, step=step, progress=0.1)
+        assert saved(two) == saved(alone)
+        unmasked = engine(1)
+        for step, _ in enumerate(masks, 1):
+            unmasked.learn(batch, whole, step=step, progress=0.1)
+        assert saved(unmasked) != saved(alone)
+
+
 def moments(run, folder):
     """Return the optimiser's moments."""
     folder.mkdir()

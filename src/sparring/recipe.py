@@ -1,7 +1,7 @@
 """Recipes: YAML by name or path, laid over one another, with ``a.b=c`` overrides.
 
 What stands in the folder ``scale`` is no recipe by itself: it says what machines a run has, and is
-laid over any recipe by ``with=scale/8-gpus``.
+laid over a recipe by ``with=scale/8-gpus``.
 
 ``config.resolve`` checks the result.
 """

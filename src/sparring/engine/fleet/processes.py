@@ -71,7 +71,7 @@ class Processes:
         workers: how many there are to be.
         carry: whether weights travel over the pipes. If not, workers read their files.
         gpus: of this machine, shared out among the workers in their order: each sees one of them
-            alone. None: all see what this process sees.
+            alone. Empty: all see what this process sees.
     """
 
     apart, elastic = True, False

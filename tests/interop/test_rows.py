@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sparring import registry
 from sparring.errors import ConfigError, CreditError
+from sparring.interop import hints
 from sparring.interop.rows import Rows, estimate, turn_table
 from sparring.interop.spans import spans
 from sparring.interop.terms import Terms
@@ -107,3 +108,25 @@ def test_terms_refuse_what_the_trainer_cannot_give():
         terms(batch)
     with pytest.raises(ConfigError, match="'values'"):
         Terms({"value_loss": {}}, trainer="T", given=frozenset()).check()
+
+
+CREDITS = [(name, preset) for name in registry.names("credit") for preset in (None, *registry.load("credit", name).presets)]
+
+
+@pytest.mark.parametrize(("name", "preset"), CREDITS)
+@pytest.mark.parametrize("said", [hints.VERL, hints.TRL], ids=["verl", "trl"])
+def test_what_an_estimator_asks_for_and_a_batch_lacks_is_explained(name, preset, said):
+    bound = registry.bind("credit", name, preset=preset)
+    assert bound.needs <= said.keys()
+    if bound.needs:
+        with pytest.raises(CreditError) as error:
+            estimate(bound, two_games(), {}, said)
+        assert any(said[column] in str(error.value) for column in bound.needs), error.value
+
+
+def test_turns_that_must_not_train_are_refused():
+    rows = two_games(component_best_action=[[0.5, 0.5], [-1.0], [-2.0], [2.0]])
+    bound = registry.bind("credit", "vpr", {"equal": "mask"})
+    with pytest.raises(CreditError, match="leaves turns out of the losses"):
+        estimate(bound, rows, {}, hints.VERL)
+    assert len(estimate(registry.bind("credit", "vpr"), rows, {}, hints.VERL).advantages) == 9

@@ -120,8 +120,8 @@ def _check_candidates(turns: TurnTable, value: str, team: str | None, local: str
     """Refuse what replies that were not played lack."""
     if turns.state_group is None:
         raise CreditError(
-            "credit 'at_grpo': candidates: true needs a table with a row for every reply to a "
-            "prompt; write turn_table(episodes, candidates=True)."
+            "credit 'at_grpo': candidates: true needs the column 'state_group' and a row for "
+            "every reply to a prompt; write turn_table(episodes, candidates=True)."
         )
     if value == "return":
         raise CreditError(

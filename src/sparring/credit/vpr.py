@@ -191,8 +191,8 @@ def _groups(turns: TurnTable, rows: IntArray, baseline: str) -> tuple[IntArray, 
     if baseline == "candidates":
         if turns.state_group is None:
             raise CreditError(
-                "credit 'vpr': baseline 'candidates' needs a table with a row for every reply to "
-                "a prompt; write turn_table(episodes, candidates=True)."
+                "credit 'vpr': baseline 'candidates' needs the column 'state_group' and a row for "
+                "every reply to a prompt; write turn_table(episodes, candidates=True)."
             )
         return group_ids(turns.state_group[rows])
     keys = {

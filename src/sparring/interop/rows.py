@@ -78,7 +78,8 @@ def estimate(
             them.
 
     Raises:
-        CreditError: the batch lacks what the estimator needs, or contradicts itself.
+        CreditError: the batch lacks what the estimator needs, or contradicts itself; or the
+            estimator leaves turns out of training, which no other trainer's mask follows.
     """
     turns, order = turn_table(rows)
     try:
@@ -90,6 +91,11 @@ def estimate(
             if repr(column) in str(error) and getattr(turns, column, None) is None
         ]
         raise CreditError(" ".join([str(error), *advice])) from None
+    if credit.trained is not None:
+        raise CreditError(
+            f"credit {bound.plugin.name!r} with these options leaves turns out of the losses and "
+            "their means, and the trainer's own mask keeps them; take options that keep all."
+        )
     index = _token_order(rows.n_tokens, order)
 
     def by_token(values: FloatArray, *, per_turn: bool) -> FloatArray:

@@ -24,12 +24,12 @@ import torch
 from torch import Tensor
 
 from sparring.errors import ConfigError
+from sparring.interop import hints
 from sparring.interop.completions import Record, as_rows, outcomes, records
 from sparring.interop.rows import PREFIX, estimate
 from sparring.interop.spans import spans
 from sparring.interop.terms import Terms
 from sparring.interop.trl_settings import (
-    HINTS_FOR_ESTIMATORS,
     HINTS_FOR_LOSSES,
     MULTIMODAL,
     check_losses,
@@ -170,7 +170,7 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         weighted = np.nan_to_num(scored * _numbers(self.reward_weights))[usable]
         chosen = [everyone[row] for row in usable.tolist()]
         rows = as_rows(chosen, weighted, (usable // size).tolist(), self.reward_func_names)
-        found = estimate(self._credit, rows, self.credit_state, HINTS_FOR_ESTIMATORS)
+        found = estimate(self._credit, rows, self.credit_state, hints.TRL)
         if training:
             self.credit_state = found.credit.state
         for name, value in found.credit.metrics.items():

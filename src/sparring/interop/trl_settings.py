@@ -5,23 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sparring.errors import ConfigError
-from sparring.interop.rows import PREFIX
 from sparring.interop.terms import Terms
 
-_FRESH = "Make TRL compute it: steps_per_generation above gradient_accumulation_steps, or use_vllm."
-HINTS_FOR_ESTIMATORS = {
-    "view": f"Give what each turn saw as the column {PREFIX + 'view'!r}.",
-    "action": f"Give what each turn played as the column {PREFIX + 'action'!r}.",
-    "logprob": _FRESH,
-    "old_logprob": _FRESH,
-    "reference_logprob": "Let TRL keep a reference: beta above 0.",
-    **dict.fromkeys(("value", "value_after", "token_value"), "GRPOTrainer has no critic."),
-    "process_logprob": "A reward model is trained in Sparring's own runs only.",
-    **dict.fromkeys(
-        ("action_value", "state_value", "default_value"),
-        "Exact values exist in Sparring's own small games only.",
-    ),
-}
 HINTS_FOR_LOSSES = {
     "reference_logprobs": (
         "set beta above 0, so that TRL keeps a reference (the weight is then that of our loss, "

@@ -33,6 +33,7 @@ import torch
 from torch import Tensor
 
 from sparring.errors import ConfigError, CreditError
+from sparring.interop import hints
 from sparring.interop.rows import PREFIX, estimate
 from sparring.interop.spans import spans
 from sparring.interop.terms import Terms
@@ -55,30 +56,6 @@ HINTS_FOR_LOSSES = {
     "reference_logprobs": "for a KL penalty set actor.use_kl_loss",
     "old_logprobs": "to correct for the sampler set algorithm.rollout_correction",
     "values": "verl's critic has a loss of its own, critic.enable",
-}
-HINTS_FOR_ESTIMATORS = {
-    "view": (
-        f"Put what each turn saw into non_tensor_batch[{PREFIX + 'view'!r}] and call "
-        "pass_columns()."
-    ),
-    "action": (
-        f"Put what each turn played into non_tensor_batch[{PREFIX + 'action'!r}] and call "
-        "pass_columns()."
-    ),
-    "value": "Set critic.enable and call pass_columns().",
-    "token_value": "Set critic.enable and call pass_columns().",
-    "value_after": "verl's critic is not asked after a turn.",
-    "logprob": "Call pass_columns().",
-    "old_logprob": "Call pass_columns().",
-    "reference_logprob": (
-        "Let verl keep a reference (actor.use_kl_loss or algorithm.use_kl_in_reward) and call "
-        "pass_columns()."
-    ),
-    "process_logprob": "A reward model is trained in Sparring's own runs only.",
-    **dict.fromkeys(
-        ("action_value", "state_value", "default_value"),
-        "Exact values exist in Sparring's own small games only.",
-    ),
 }
 _BATCH: ContextVar[Mapping[str, Any] | None] = ContextVar("sparring_verl_batch", default=None)
 
@@ -142,7 +119,7 @@ class Estimator:
         }
         mask = response_mask.detach().cpu().numpy().astype(bool)
         rows = rows_of(spans(mask), numbers_of(token_level_rewards), list(index), known)
-        found = estimate(bound, rows, self._state, HINTS_FOR_ESTIMATORS)
+        found = estimate(bound, rows, self._state, hints.VERL)
         self._state, self.metrics = found.credit.state, dict(found.credit.metrics)
 
         def placed(values: FloatArray) -> Tensor:

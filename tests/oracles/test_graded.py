@@ -141,14 +141,15 @@ def test_sokoban_by_a_search_forwards(boxes):
         children = {state.game.words[index]: state.table.after(index) for index in state.legal_indices()}
         ways = {word: solved_in(child) for word, child in children.items()}
         known = [way for way in ways.values() if way is not None]
-        grades = graded(state)
+        grades, released = graded(state, pay={"deadlock": -2.0}), graded(state)
         if not known:
-            assert grades is None
+            assert grades is None and released is None
             met.add(None)
             continue
         for word, way in ways.items():
             wanted = -2.0 if way is None else 2.0 if way == min(known) else 0.0
             assert grades[word] == wanted
+            assert released[word] == max(wanted, 0.0), "released: any move but a shortest one pays 0"
             met.add(wanted)
     assert met == {None, 2.0, 0.0, -2.0}
 

@@ -15,9 +15,9 @@ from sparring.errors import OracleError
 from sparring.types import Judgement
 
 ORACLE = "constraint"  # that asks this solver
-# what oracle ``graded`` pays: a move on a shortest solution, another one that leaves a solution,
-# and one after which there is none
-TIERS = {"shortest": 2.0, "other": 0.0, "deadlock": -2.0}
+# what oracle ``graded`` pays, as released: a move on a shortest solution, another one that leaves a
+# solution, and one after which there is none
+TIERS = {"shortest": 2.0, "other": 0.0, "deadlock": 0.0}
 
 MOST_POSITIONS = 1_000_000  # of a room; every room of up to 7 rows, 7 columns and 3 boxes has fewer
 KEPT_ROOMS = 128  # floors whose distances are remembered, at most 10 MB for each number of boxes
@@ -38,8 +38,9 @@ def sokoban(
     included.
     When to use: through oracle ``constraint``, on game ``sokoban`` of any size. Oracle ``graded``
     puts moves into tiers: on a shortest solution ("shortest", 2), any other that leaves a solution
-    ("other", 0), and one that leaves none ("deadlock", -2). The moves that are left do not count
-    there, and a room that is lost already gets no verdict.
+    ("other", 0), and one that leaves none ("deadlock", 0, as released; ``pay: {deadlock: -2}``
+    tells it apart). The moves that are left do not count there, and a room that is lost already
+    gets no verdict.
     Mathematics: d(s) is the least number of moves from s to a solved room. It is found by
     breadth-first search along moves taken back from all solved positions at once. The positions
     that it does not meet are exactly the deadlocks. With m moves left a move to s' is right if and

@@ -68,6 +68,27 @@ def _has_styles(name: str) -> bool:
     return not own or "style" in registry.load("environments", name).options
 
 
+def styled(name: str, options: Mapping[str, Any], style: str) -> dict[str, Any]:
+    """Return options of an environment with a wording, for itself or for what it is made of.
+
+    Args:
+        name: of the environment.
+        options: as written; a style that they name stays.
+        style: the wording, where the environment has several.
+    """
+    if _has_styles(name):
+        return {"style": style, **options}
+    if "environment" not in registry.load("environments", name).options:
+        return dict(options)
+    inner = options.get("environment")
+    if inner is None:
+        inner = getattr(getattr(make_game(name), "inner", None), "made_by", None)
+    if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
+        return dict(options)  # the environment says what is wrong
+    within = styled(inner["name"], inner.get("options", {}), style)
+    return {**options, "environment": {**inner, "options": within}}
+
+
 class Combined:
     """Base of environments made of another, ``inner``: its roles, style and bank of starts.
 

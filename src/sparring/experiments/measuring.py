@@ -13,6 +13,7 @@ from typing import Any
 
 from sparring.config_parts import parse_named
 from sparring.environments.catalogue import make_game
+from sparring.environments.combining import styled
 from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
 from sparring.measure.exact_figures import exact_figures_of
@@ -66,7 +67,7 @@ def named_games(texts: Sequence[str], *, style: str) -> list[Game]:
             everything.
     """
     specs = [AgentSpec(*parse_named(text, "Game", "sudoku size=6")) for text in texts]
-    games = [make_game(spec.name, options={"style": style, **spec.options}) for spec in specs]
+    games = [make_game(spec.name, options=styled(*spec, style)) for spec in specs]
     for game, name in zip(games, labels(specs, what="Game"), strict=True):
         game.name = name
     return games

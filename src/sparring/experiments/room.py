@@ -10,6 +10,7 @@ from sparring import registry
 from sparring.config import RunConfig, resolve
 from sparring.config.checks import AVERAGE, LAST, PLAIN, POLICY, check_answer
 from sparring.environments.catalogue import configured_game, game_names, make_game
+from sparring.environments.combining import styled
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.solve import unfit
 from sparring.environments.own import Asking, no_rules
@@ -256,11 +257,4 @@ def _worded(name: str, style: str) -> dict[str, Any]:
     """Return options that give an environment a style: itself, or what it is made of."""
     if not registry.known("environments", name):
         return {}
-    options = registry.load("environments", name).options
-    if "style" in options:
-        return {"style": style}
-    made = getattr(make_game(name), "inner", None) if "environment" in options else None
-    if made is None or made.made_by is None:
-        return {}
-    within = {**made.made_by["options"], "style": style}
-    return {"environment": {"name": made.made_by["name"], "options": within}}
+    return styled(name, {}, style)

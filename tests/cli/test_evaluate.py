@@ -65,6 +65,45 @@ def test_plays_against_itself_are_counted_beside_the_matches_and_not_by_a_suite(
     assert isinstance(refused.exception, SparringError) and "--self-plays" in str(refused.exception)
 
 
+KUHN_TRIAL = "trial 'environment={name: kuhn_poker}' attempts=2 reflect=false"
+
+
+def test_attempts_of_trials_are_measured_by_opponent_and_pool():
+    asked = ("--agent", "scripted preference=[bet]", "--environment", KUHN_TRIAL, "--games", 4, "--oracle", "none", "--no-exact")
+    folds = ("--opponent", "scripted preference=[pass]", "--opponent", "random")
+    rows = result(*asked, "--adaptation", *folds)["adaptation"]
+    assert [(row["role"], row["opponent"], row["trained"]) for row in rows] == [
+        ("first", "scripted", False),
+        ("first", "random", False),
+        ("first", None, False),
+    ]
+    assert [one["mean"] for one in rows[0]["attempts"]] == [1.0, 1.0], "who passes pays a chip for every bet"
+    assert rows[0]["gain"]["mean"] == 0.0 and rows[0]["attempts"][1]["trials"] == 4
+    assert rows[2]["attempts"][0]["mean"] == pytest.approx(sum(row["attempts"][0]["mean"] for row in rows[:2]) / 2)
+    assert "Adaptation in trial" in call("evaluate", *asked, "--adaptation", *folds).stdout
+    for wrong, why in (
+        (("--agent", "random", "--environment", NIM, "--adaptation", *folds), "nim has none"),
+        (("--agent", "random", "--environment", KUHN_TRIAL, "--adaptation", "--games", 2), "the run has no bots"),
+        (("--agent", "random", "--suite", "mars", "--adaptation"), "--adaptation"),
+    ):
+        refused = call("evaluate", *wrong)
+        assert isinstance(refused.exception, SparringError) and why in str(refused.exception)
+
+
+def test_bots_of_a_run_were_met_and_others_are_held_out(tmp_path):
+    changes = [
+        "environments=[{name: trial, options: {environment: {name: kuhn_poker}, attempts: 2, reflect: false}}]",
+        "bots={bets: {name: scripted, preference: [bet]}, unused: {name: random}}",
+        "matchmaker={name: mixed, past: 0, bots: {bets: 1.0}}",
+        "evaluation={exact: false, opponents: [{name: scripted, preference: [bet]}, {name: random, games_per_seat: 2}]}",
+        "model.context=64",
+    ]
+    outcome = call("train", "kuhn-tiny", *QUICK, *changes, "--run", tmp_path / "run", "--json")
+    assert outcome.exit_code == 0, outcome.output
+    rows = result(tmp_path / "run", "--games", 2, "--oracle", "none", "--adaptation")["adaptation"]
+    assert [(row["opponent"], row["trained"]) for row in rows] == [("bets", True), ("random", False), (None, True), (None, False)]
+
+
 def test_a_runs_own_oracle_judges_its_game_and_others_are_chosen(run):
     rows = result(run, "--games", 4, "--oracle-turns", 3)["matches"]
     assert {(row["game"], row["oracle"]["name"]) for row in rows} == {("tic_tac_toe", "mcts"), ("kuhn_poker", "cfr")}

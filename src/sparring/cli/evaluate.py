@@ -82,6 +82,12 @@ SelfPlays = Annotated[
         min=2, help="Also play so many games against itself, and count the different ones."
     ),
 ]
+Adaptation = Annotated[
+    bool,
+    typer.Option(
+        "--adaptation", help="Also measure each attempt of trials, by opponent, and what is gained."
+    ),
+]
 BestOf = Annotated[
     int,
     typer.Option(
@@ -112,6 +118,7 @@ def evaluate(
     answer: Answer = None,
     league: League = False,
     self_plays: SelfPlays = None,
+    adaptation: Adaptation = False,
     best_of: BestOf = 1,
     seed: Annotated[int, typer.Option(help="Seed of the games played.")] = 0,
     workers: Workers = None,
@@ -143,6 +150,7 @@ def evaluate(
             exact=exact,
             league=league,
             self_plays=self_plays or 0,
+            adaptation=adaptation,
             seed=seed,
             oracle=wanted,
             judged=oracle != NO_ORACLE,
@@ -157,10 +165,10 @@ def evaluate(
             "--environment and --oracle-turns do not go with --suite, which names its games and "
             "has all turns judged; leave them or --suite out."
         )
-    if league or self_plays or best_of > 1 or not exact:
+    if league or self_plays or adaptation or best_of > 1 or not exact:
         raise ConfigError(
-            "--league, --self-plays, --best-of and --no-exact do not go with --suite: the suite "
-            "says what is measured."
+            "--league, --self-plays, --adaptation, --best-of and --no-exact do not go with "
+            "--suite: the suite says what is measured."
         )
     evaluation = SuiteEvaluation(
         suite,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE
 from rich.table import Column, Table
 
+from sparring.report.adaptation_table import adaptation_table
 from sparring.report.figure_tables import figure_table, legend
 from sparring.report.match_tables import (
     interval_text,
@@ -42,6 +44,8 @@ def show_games(result: dict[str, Any]) -> None:
         console.print(judged)
     if "self_plays" in result:
         console.print(self_plays_table(result["self_plays"]))
+    for game, rows in groupby(result.get("adaptation", ()), lambda row: row["game"]):
+        console.print(adaptation_table(game, list(rows)))
     for entry in result.get("league", []):
         ratings = Table(
             "player",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sparring.config import RunConfig
 from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
+from sparring.experiments.adapting import adaptations_of
 from sparring.experiments.load import load_answer, load_run, published
 from sparring.experiments.measuring import (
     evaluate_policy,
@@ -28,6 +31,35 @@ from sparring.players.mixture import Mixture
 MAX_STATES = 20_000  # information states, for an agent that is no run's
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """Who is measured, and on what.
+
+    Args:
+        policy: who plays.
+        games: of different names.
+        met: the starts that training met.
+        about: what is said of it in the result.
+        notes: on what could not be as asked.
+        own: oracles of the run, by game.
+        limit: information states up to which enumeration is tried.
+        scores: whether the policy may know the probability of its replies.
+        config: of the run.
+        engine: of the run.
+    """
+
+    policy: Any
+    games: Sequence[Game]
+    met: Met
+    about: Mapping[str, Any]
+    notes: Sequence[str]
+    own: Mapping[str, Oracle] = field(default_factory=dict)
+    limit: int = MAX_STATES
+    scores: bool = True
+    config: RunConfig | None = None
+    engine: Any = None
+
+
 def measured(
     run: Path | None,
     agent: str | None,
@@ -40,6 +72,7 @@ def measured(
     exact: bool = True,
     league: bool = False,
     self_plays: int = 0,
+    adaptation: bool = False,
     seed: int = 0,
     oracle: OracleSpec | None = None,
     judged: bool = True,
@@ -60,6 +93,8 @@ def measured(
         exact: whether to compute exact figures where possible.
         league: whether to rate the run's snapshots.
         self_plays: of the policy in all seats, to tell how many differ; 0: none.
+        adaptation: whether to measure each attempt of trials, ``games_per_seat`` of them for each
+            role and opponent.
         seed: of the games.
         oracle: who judges turns; None: the run's own, or the first exact one.
         judged: whether turns are judged at all.
@@ -70,49 +105,25 @@ def measured(
     Raises:
         SparringError: the run, a bot or a game cannot be had, or does not fit the others.
     """
-    bots = list(bots) or [parse_agent("random")]
-    policy: Any
-    own: dict[str, Oracle] = {}
-    limit, notes, met = MAX_STATES, list[str](), Met(None)
-    if run is None:
-        if checkpoint is not None:
-            raise ConfigError("--checkpoint belongs to a run; name its folder in place of --agent.")
-        spec = parse_agent(str(agent))
-        policy, games = spec.make(), named_games(names, style=spec.style)
-        notes += _unknown(games, lambda known: unknown_to(spec.words, known))
-        about: dict[str, Any] = {"agent": spec.name, "options": dict(spec.options)}
-        exact = exact and hasattr(policy, "action_logprobs")
-    else:
-        config, engine, step = load_run(run, checkpoint)
-        policy, limit, games = (
-            load_answer(run, config, engine, step, answer)
-            if only is None
-            else engine.agent(published(config, run, only)),
-            config.evaluation.max_states,
-            [known for known, _ in engine.environments],
-        )
-        about, met = {"run": str(run), "step": step}, Met(config, games)
-        if isinstance(policy, Mixture):
-            about["answer"] = f"mixture of {policy}"
-            notes += getattr(policy, "notes", ())
-        if names:
-            games = named_games(
-                names, style=str(config.environments[0].options.get("style", "brief"))
-            )
-            player = run_player(run, step, None)
-            notes += _unknown(games, player.unknown_words)
-        else:
-            own = configured_oracles(config.environments, games)
-    oracles, more = oracles_for(games, oracle, own) if judged else ({}, [])
+    who = (
+        _agent(str(agent), names, checkpoint)
+        if run is None
+        else _run(run, checkpoint, only, names, answer)
+    )
+    policy, games, met = who.policy, who.games, who.met
+    exact = exact and who.scores
+    notes, about = list(who.notes), dict(who.about)
+    against = list(bots) or [parse_agent("random")]
+    oracles, more = oracles_for(games, oracle, who.own) if judged else ({}, [])
     judges = {name: Judge(oracle=judge, budget=oracle_turns) for name, judge in oracles.items()}
     if best_of > 1:
         policy, exact = _choosing(policy, best_of, games, oracles, more), False
         about["best_of"] = best_of
     measured: dict[str, Any] = {
-        "opponents": bots,
+        "opponents": against,
         "games_per_seat": games_per_seat,
         "exact": exact,
-        "max_states": limit,
+        "max_states": who.limit,
         "seed": seed,
     }
     result = evaluate_policy(policy, games, judges=judges, met=met, **measured)
@@ -121,11 +132,75 @@ def measured(
         result["answer"] = f"mixture of {policy}"
     if self_plays:
         result["self_plays"] = self_plays_of(policy, games, plays=self_plays, met=met, seed=seed)
+    if adaptation:
+        result["adaptation"] = adaptations_of(
+            policy, games, config=who.config, others=bots, trials=games_per_seat, met=met, seed=seed
+        )
     if league and run is not None:
         result["league"] = league_of_run(
-            engine, opponents=bots, games_per_seat=games_per_seat, seed=seed
+            who.engine, opponents=against, games_per_seat=games_per_seat, seed=seed
         )
     return result
+
+
+def _agent(text: str, names: Sequence[str], checkpoint: int | None) -> Measured:
+    """Return a bot and the games that it is measured on.
+
+    Raises:
+        SparringError: the bot or a game cannot be had.
+    """
+    if checkpoint is not None:
+        raise ConfigError("--checkpoint belongs to a run; name its folder in place of --agent.")
+    spec = parse_agent(text)
+    policy: Any = spec.make()
+    games = named_games(names, style=spec.style)
+    return Measured(
+        policy=policy,
+        games=games,
+        met=Met(None),
+        about={"agent": spec.name, "options": dict(spec.options)},
+        notes=_unknown(games, lambda known: unknown_to(spec.words, known)),
+        scores=hasattr(policy, "action_logprobs"),
+    )
+
+
+def _run(
+    run: Path, checkpoint: int | None, only: str | None, names: Sequence[str], answer: str | None
+) -> Measured:
+    """Return what is measured of a run, on its own games or on others.
+
+    Raises:
+        SparringError: the run or a game cannot be had.
+    """
+    config, engine, step = load_run(run, checkpoint)
+    policy: Any = (
+        load_answer(run, config, engine, step, answer)
+        if only is None
+        else engine.agent(published(config, run, only))
+    )
+    games: Sequence[Game] = [known for known, _ in engine.environments]
+    about, notes, own = {"run": str(run), "step": step}, list[str](), dict[str, Oracle]()
+    met = Met(config, games)
+    if isinstance(policy, Mixture):
+        about["answer"] = f"mixture of {policy}"
+        notes += getattr(policy, "notes", ())
+    if names:
+        style = str(config.environments[0].options.get("style", "brief"))
+        games = named_games(names, style=style)
+        notes += _unknown(games, run_player(run, step, None).unknown_words)
+    else:
+        own = configured_oracles(config.environments, games)
+    return Measured(
+        policy=policy,
+        games=games,
+        met=met,
+        about=about,
+        notes=notes,
+        own=own,
+        limit=config.evaluation.max_states,
+        config=config,
+        engine=engine,
+    )
 
 
 def _choosing(

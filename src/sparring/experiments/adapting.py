@@ -1,0 +1,104 @@
+"""What a run's policy, or a bot, gets in each attempt of a trial: rows as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sparring.config import RunConfig
+from sparring.environments.openspiel.base import Game
+from sparring.environments.trial import Trial
+from sparring.errors import ConfigError
+from sparring.measure.adaptation import Attempts, Opponent, adaptation
+from sparring.measure.opponents import AgentSpec, labels
+from sparring.measure.starts import Met, columns
+from sparring.measure.suite_figures import as_data
+from sparring.rng import Stream
+
+# an opponent that is held out: plug-in, preset, options, and what makes it
+_Held = tuple[str, str | None, Mapping[str, Any], Callable[[], Any]]
+SHARES = "bots"  # option of matchmakers: the share of the starts that a bot plays
+
+
+def adaptations_of(
+    policy: Any,
+    games: Sequence[Game],
+    *,
+    config: RunConfig | None,
+    others: Sequence[AgentSpec],
+    trials: int,
+    met: Met,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Return the rows of all trials among games, as plain data.
+
+    Args:
+        policy: who is measured.
+        games: of different names.
+        config: of the run; its bots are those that training met, and what it is evaluated against
+            besides are held out. None: there was no training.
+        others: further opponents, held out.
+        trials: of each role against each opponent.
+        met: the starts that the policy was trained on; others are played where there are any.
+        seed: of the trials.
+
+    Raises:
+        ConfigError: no game is a trial, or there is nobody to meet.
+    """
+    trained = [game for game in games if isinstance(game, Trial)]
+    if not trained:
+        named = ", ".join(game.name for game in games)
+        raise ConfigError(
+            f"--adaptation measures attempts, and {named} has none; measure an environment "
+            "'trial', e.g. --environment \"trial 'environment={name: kuhn_poker}'\"."
+        )
+    pool = opponents_of(config, others)
+    if not pool:
+        raise ConfigError(
+            "--adaptation needs opponents: the run has no bots, so name some, e.g. --opponent "
+            "'scripted preference=[rock]'."
+        )
+    rows, root = [], Stream.from_seed(seed).child("adaptation")
+    for game in trained:
+        starts, stream = columns(game, met)[0], root.child(game.name)
+        found = adaptation(starts, policy, pool, trials=trials, stream=stream)
+        rows += [{"game": game.name, "starts": starts.label, **_plain(row)} for row in found]
+    return rows
+
+
+def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[str, Opponent]:
+    """Return the bots that a run's training met, by their names there, and those held out."""
+    found, known = dict[str, Opponent](), list[Any]()
+    held: list[_Held] = [(spec.name, None, spec.options, spec.make) for spec in others]
+    if config is not None:
+        shares: Mapping[str, float] = config.matchmaker.options.get(SHARES) or {}
+        for name, bot in config.bots.items():
+            if shares.get(name, not shares):
+                known.append((bot.name, bot.preset, bot.options))
+                agent, weight = bot.bind("players")(), shares.get(name, 1.0)
+                found[name] = Opponent(agent=agent, weight=weight, trained=True)
+        held += [
+            (bot.name, bot.preset, bot.options, bot.bind("players"))
+            for bot in config.evaluation.opponents
+        ]
+    new = []
+    for name, preset, options, make in held:
+        if (name, preset, options) not in known:
+            known.append((name, preset, options))
+            new.append((AgentSpec(f"{name}:{preset}" if preset else name, options), make))
+    for label, (_, make) in zip(labels([spec for spec, _ in new]), new, strict=True):
+        name = f"{label} (held out)" if label in found else label
+        found[name] = Opponent(agent=make(), weight=1.0, trained=False)
+    return found
+
+
+def _plain(row: Attempts) -> dict[str, Any]:
+    """Return a row as JSON holds it."""
+    return {
+        "role": row.role,
+        "opponent": row.opponent or None,
+        "trained": row.trained,
+        "attempts": [{**as_data(one), "trials": one.count} for one in row.returns],
+        "gain": as_data(row.gain),
+        "forfeits": row.forfeits,
+    }

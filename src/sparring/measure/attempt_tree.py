@@ -175,10 +175,13 @@ class _Walk:
 
     def _decision(self, play: Any, branch: Branch) -> dict[str, Branch]:
         """Return the branches of a decision of the learner's, by action."""
-        key, legal = play.observe(self.seat).key, play.legal(self.seat)
-        if legal is None or not key:
-            what = "may reply with any text" if legal is None else "has no information state"
-            raise GameError(f"{self.environment.name}: the learner's seat {what} there.")
+        seen, legal = play.observe(self.seat), play.legal(self.seat)
+        if legal is None:
+            raise GameError(
+                f"{self.environment.name}: no exact ceiling, as the learner may reply with any "
+                "text."
+            )
+        key = seen.key or seen.text
         if key not in branch.decisions:
             branch.decisions[key] = {action: Branch() for action in legal}
         return branch.decisions[key]

@@ -6,7 +6,7 @@ import pytest
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
-from sparring.errors import GameError
+from sparring.errors import GameError, PluginError
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.table_policy import TableAgent, random_table
 from sparring.players.base import PendingTurn
@@ -93,3 +93,12 @@ def test_solvers_play_inside_a_trial():
     for name, options in (("minimax", {}), ("mcts", {"simulations": 5})):
         course = make_game("trial", options={"environment": {"name": "tic_tac_toe"}}).reset(ROOT)
         assert registry.bind("players", name, options)().choose(course, 0, ROOT) in course.legal(0)
+
+
+def test_an_agent_whose_code_fails_is_named():
+    class Broken:
+        def chances(self, state, seat):
+            return 1 / 0
+
+    with pytest.raises(PluginError, match=r"player 'broken' .* failed in test_described.py"):
+        chances_of("broken", Broken(), make_game("tic_tac_toe").reset(ROOT), 0)

@@ -156,7 +156,9 @@ def ceiling_or_reason(environment: Any, **options: Any) -> tuple[Ceiling | None,
         options: those of ``adaptation_ceiling``.
 
     Raises:
-        UnknownNameError: the environment has no such role.
+        UnknownNameError: the environment has no such role, or an opponent names an action that it
+            has not.
+        PluginError: the code of an opponent failed.
     """
     try:
         return adaptation_ceiling(environment, **options), ""

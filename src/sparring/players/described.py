@@ -13,7 +13,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from sparring.environments.base import random_reply
 from sparring.errors import GameError, quoted
+from sparring.guard import Call
 from sparring.players.base import TextAgent
+from sparring.registry import named
 from sparring.rng import Stream
 
 TOLERANCE = 1e-9  # by which probabilities may miss a sum of 1
@@ -85,6 +87,7 @@ def chances_of(name: str, agent: Any, state: Any, seat: int) -> dict[str, float]
 
     Raises:
         GameError: the agent cannot be described exactly, or gives no probabilities.
+        PluginError: its code failed.
     """
     if not isinstance(agent, Described):
         raise GameError(
@@ -92,7 +95,8 @@ def chances_of(name: str, agent: Any, state: Any, seat: int) -> dict[str, float]
             "gives the probabilities of the legal actions."
         )
     legal = listed(name, state, seat)
-    given = dict(agent.chances(state, seat))
+    with Call(named("players", name)):
+        given = dict(agent.chances(state, seat))
     wrong = [action for action in given if action not in legal]
     if wrong or not all(share >= 0 for share in given.values()) or _misses(sum(given.values())):
         raise GameError(

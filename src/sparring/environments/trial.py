@@ -166,9 +166,7 @@ class TrialPlay(CombinedPlay):
             self.ended = True
             return
         for seat in rules.carried:
-            self.news[seat] = result_text(
-                self.play, seat, results[seat], rules.brief, rules.reveal
-            )
+            self.news[seat] = result_text(self.play, seat, results[seat], rules.brief, rules.reveal)
         if rules.reflect and rules.carried:
             self.reflecting = True
         else:

@@ -25,7 +25,8 @@ def played(names, matchmaker="mixed"):
         bots["crowd"] = {"name": "mixture", "players": shares}
         seated["bots"] = {"crowd": 1.0}
     config = resolve({
-        "name": "m", "steps": 2, "environments": [{"name": "trial", "options": options}], "model": {"hidden_size": 16, "layers": 1, "context": 96},
+        "name": "m", "steps": 2, "environments": [{"name": "trial", "options": options, "illegal": {"rule": "random", "penalty": 0.5}}],
+        "model": {"hidden_size": 16, "layers": 1, "context": 96},
         "rollout": {"games_per_step": GROUPS * SIZE, "group_size": SIZE}, "matchmaker": seated, "bots": bots, "threads": 1, "warmup": {"updates": 0},
     })  # fmt: skip
     engine = LocalEngine(config)

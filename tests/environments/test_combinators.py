@@ -20,7 +20,7 @@ from sparring.testing import check_environment
 
 RPS, RPS_FULL = {"name": "rock_paper_scissors"}, {"name": "rock_paper_scissors", "options": {"style": "full"}}
 INNER = [RPS, RPS_FULL, {"name": "sealed_auction"}, {"name": "kuhn_poker"}, {"name": "tic_tac_toe", "options": {"style": "full"}}]
-MADE = [(repeated, {"rounds": 3}), (trial, {}), (trial, {"memory": "notes", "redeal": "same", "stop_on_win": True}), (talk, {})]
+MADE = [(repeated, {"rounds": 3}), (trial, {}), (trial, {"memory": "notes", "redeal": "same", "stop_on_win": True}), (trial, {"reveal": True}), (talk, {})]
 
 
 def said(course, *moments):
@@ -90,6 +90,67 @@ def test_a_trial_stops_at_a_win_if_asked():
             course.step({0: "rock", 1: "scissors"})
             count += 1
         assert count == moments and course.returns == (float(moments), -float(moments))
+
+
+def told_after(cards, *moves, seat=0, players=2, **options):
+    """Play one attempt of Kuhn poker with these cards; return what the seat is told before the next, and its key then."""
+    inner = {"name": "kuhn_poker", "options": {"players": players, "style": options.pop("style", "brief")}}
+    rules = trial(environment=inner, attempts=2, reflect=False, carry=("first", "second"), **options)
+    course = rules.reset(Stream.from_seed(0))
+    state = rules.inner.state_of(rules.inner.first_node())
+    for card in cards:
+        state.apply_index("JQKA".index(card))
+    course.play = course.first = state
+    for move in moves:
+        course.step({course.due()[0]: move})
+    found = course.news[seat]
+    assert {*found.split()} <= {*rules.vocabulary()} or not rules.brief
+    return found, course.observe(seat).key
+
+
+def test_a_trial_tells_the_cards_of_a_show_down_if_asked_and_none_after_a_fold():
+    assert told_after("QJ", "bet", "bet", reveal=True)[0] == "bet shows J plus"
+    assert told_after("QJ", "bet", "bet", seat=1, reveal=True)[0] == ". shows Q minus"
+    assert told_after("QK", "pass", "pass", reveal=True)[0] == "pass shows K minus"
+    assert told_after("QK", "pass", "bet", "bet", reveal=True)[0] == ". shows K minus"
+    for seat in (0, 1):
+        for moves in (("bet", "pass"), ("pass", "bet", "pass")):
+            assert "shows" not in told_after("QJ", *moves, seat=seat, reveal=True)[0]
+        assert "shows" not in told_after("QJ", "bet", "bet", seat=seat)[0]
+    full = told_after("QJ", "bet", "bet", reveal=True, style="full")[0]
+    assert "\n\nsecond held the Jack.\n\nThat play is over. You got 2." in full
+    assert "Jack" not in told_after("QJ", "bet", "bet", style="full")[0].replace("low to high: Jack", "")
+
+
+def test_what_was_shown_is_part_of_what_a_seat_knows():
+    keys = {(cards, reveal): told_after(cards, "bet", "bet", reveal=reveal)[1].split("0")[0] for cards in ("KJ", "KQ") for reveal in (False, True)}
+    assert keys["KJ", False] == keys["KQ", False] and keys["KJ", True] != keys["KQ", True]
+
+
+def test_of_three_seats_those_who_stayed_in_see_one_another():
+    moves = ("bet", "pass", "bet")  # the second folds
+    assert told_after("QJA", *moves, players=3, reveal=True)[0] == "second pass third bet shows third A minus"
+    assert "shows" not in told_after("QJA", *moves, players=3, seat=1, reveal=True)[0]
+    assert told_after("QJA", "pass", "pass", "pass", players=3, reveal=True)[0].endswith("shows second J third A minus")
+
+
+def test_the_words_of_a_trial_are_those_of_before_unless_it_reveals():
+    plain, shown = (trial(environment={"name": "kuhn_poker"}, reveal=reveal).vocabulary() for reveal in (False, True))
+    assert {*shown} - {*plain} == {"shows"} and "shows" not in plain
+
+
+def test_what_has_nothing_to_show_tells_the_same():
+    for inner in (RPS, RPS_FULL, {"name": "tic_tac_toe"}):
+        rules = [trial(environment=inner, reflect=False, reveal=reveal) for reveal in (False, True)]
+        courses = [one.reset(Stream.from_seed(0)) for one in rules]
+        number = 0
+        while not courses[0].done:
+            due = courses[0].due()
+            assert [courses[0].observe(seat) for seat in due] == [courses[1].observe(seat) for seat in due]
+            said = {seat: courses[0].sample(seat, Stream.from_seed(number)) for seat in due}
+            for course in courses:
+                course.step(said)
+            number += 1
 
 
 @pytest.mark.parametrize(("redeal", "same"), [("same", True), ("fresh", False)])

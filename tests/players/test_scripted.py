@@ -1,8 +1,13 @@
 """The scripted agent: moves as written, then preferences."""
 
+import pytest
+
 from sparring import registry
 from sparring.environments.catalogue import make_game
+from sparring.errors import GameError
 from sparring.rng import Stream
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
 
 
 def say(state, **options):
@@ -23,3 +28,38 @@ def test_after_the_moves_the_first_legal_preference_is_played():
     state.apply("b2")
     assert say(state, preference=["b2", "c3", "a1"]) == "c3"
     assert say(state, preference=["b2"]) == say(state) == "a1"
+
+
+PREFERENCE = ["b2", "a1", "c3", "c1", "a3", "a2", "b1", "c2", "b3"]
+
+
+def bot(**options):
+    return registry.bind("players", "scripted", options)()
+
+
+def test_a_preferred_cell_player_plays_every_attempt_of_a_trial_alike():
+    game = make_game("trial", options={"environment": {"name": "tic_tac_toe"}, "reflect": False, "redeal": "fresh"})
+    root, marks = Stream.from_seed(3), {}
+    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("x", "o"), trained=(True, False))
+    (episode,) = play([spec], {"x": bot(preference=PREFERENCE[::-1]), "o": bot(preference=PREFERENCE)})
+    for turn in episode.turns:
+        marks.setdefault((turn.attempt, turn.seat), []).append(turn.action)
+    assert len(marks) == 6
+    for seat in (0, 1):
+        assert marks[0, seat] == marks[1, seat] == marks[2, seat]
+    taken = []
+    for number, cell in enumerate(turn.action for turn in episode.turns if turn.attempt == 0):
+        order = PREFERENCE[::-1] if number % 2 == 0 else PREFERENCE
+        assert cell == next(one for one in order if one not in taken)
+        taken.append(cell)
+
+
+def test_it_says_exactly_how_it_plays_where_it_can():
+    state = make_game("tic_tac_toe").reset(Stream.from_seed(0))
+    assert bot(preference=["b2"]).chances(state, 0) == bot(moves=["b2", "a1"]).chances(state, 0) == {"b2": 1.0}
+    state.apply("b2")
+    assert bot(moves=["a1", "c3"]).chances(state, 1) == {"a1": 1.0}
+    with pytest.raises(GameError, match=r"says 'b2' at its turn 0, which is not legal there"):
+        bot(moves=["b2"]).chances(state, 1)
+    with pytest.raises(GameError, match=r"Choice, which does not count a seat's turns; write preference"):
+        bot(moves=["rock"]).chances(make_game("rock_paper_scissors").reset(Stream.from_seed(0)), 0)

@@ -23,6 +23,7 @@ from sparring.errors import ConfigError, GameError, quoted
 from sparring.rng import Stream
 from sparring.types import Observation
 
+SHOWS = "shows"  # what the rules show at the end, in brief style
 TAKEN = ("roles", "num_seats", "style", "brief", "zero_sum", "cooperative", "teams", "notes")
 
 
@@ -195,6 +196,11 @@ class CombinedPlay(Painted):
         """Return what a seat learns at the end."""
         return ending_of(self.play, seat)
 
+    def shown(self, seat: int) -> str:
+        """Return what the rules show a seat at the end."""
+        shown: str = self.play.shown(seat) if hasattr(self.play, "shown") else ""
+        return shown
+
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         """Draw the play that goes on now."""
         canvas.inset(draw_told(self.play, self.rules.roles, seat, canvas.theme))
@@ -222,6 +228,13 @@ class CombinedPlay(Painted):
         twin.__dict__.update(self.__dict__)
         twin.play, twin.news = self.copied(), dict(self.news)
         return twin
+
+
+def played(play: Any) -> Any:
+    """Return the play that goes on inside combinators; of any other play, itself."""
+    while isinstance(play, CombinedPlay):
+        play = play.play
+    return play
 
 
 def ended(
@@ -260,6 +273,12 @@ def ending_of(play: Any, seat: int) -> str:
         said: str = play.ending(seat)
         return said
     return ""
+
+
+def shown_of(play: Any, seat: int, brief: bool) -> str:
+    """Return what the rules show a seat of a play that is over, such as cards; "" where nothing."""
+    shown: str = play.shown(seat) if hasattr(play, "shown") else ""
+    return f"{SHOWS} {shown}" if brief and shown else shown
 
 
 def joined(parts: Sequence[str], brief: bool) -> str:

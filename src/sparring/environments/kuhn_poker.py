@@ -6,7 +6,7 @@ from typing import Literal
 
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.rows import Card, cards
-from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.base import CHANCE, Event, Game, State, Style
 from sparring.environments.openspiel.load import load
 
 CARDS = ("J", "Q", "K", "A")
@@ -59,6 +59,25 @@ class KuhnPoker(Game):
         shown = ", ".join(f"{role} {NAMES[self.cards[event.action]]}" for role, event in dealt)
         return f"The cards: {shown}."
 
+    def shown(self, state: State, seat: int) -> str:
+        """Return the cards of the others at a show-down: of all who have not folded.
+
+        Nothing where one seat alone is left, or where this seat has folded.
+        """
+        left = [one for one in range(self.num_seats) if not self._folded(state, one)]
+        if len(left) < 2 or seat not in left:
+            return ""
+        held = [(self.roles[one], self.cards[state.trail[one].action]) for one in left]
+        others = [(role, card) for role, card in held if role != self.roles[seat]]
+        if self.brief:  # of two seats the other one need not be named
+            return " ".join(card if self.num_seats == 2 else f"{r} {card}" for r, card in others)
+        return " ".join(f"{role} held the {NAMES[card]}." for role, card in others)
+
+    def _folded(self, state: State, seat: int) -> bool:
+        """Return whether a seat has passed after a bet."""
+        bettors = {event.player for event in state.trail if _is_bet(event)}
+        return bool(bettors) and seat not in bettors
+
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         """Draw the cards that are seen, the chips in the pot and the betting."""
         chips = {one: f"put in {self.stake(state, one):g}" for one in range(self.num_seats)}
@@ -82,6 +101,11 @@ class KuhnPoker(Game):
     def stake(self, state: State, seat: int) -> float:
         """Return the chips the seat has put into the pot."""
         return 1.0 + any(event.player == seat and event.action == 1 for event in state.trail)
+
+
+def _is_bet(event: Event) -> bool:
+    """Return whether an event is a bet or a call."""
+    return event.player != CHANCE and event.action == 1
 
 
 def kuhn_poker(*, players: Literal[2, 3] = 2, style: Style = "brief") -> Game:

@@ -14,6 +14,7 @@ from sparring.environments.combining import (
     ending_of,
     inner_of,
     joined,
+    shown_of,
 )
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, timeline
@@ -101,10 +102,19 @@ class RepeatedPlay(CombinedPlay):
         return f"{head} {super().described(seat)}{earlier}"
 
 
-def result_text(play: Any, seat: int, got: float, brief: bool) -> str:
-    """Return how a play ended for a seat: what it learns of it, and what it got."""
+def result_text(play: Any, seat: int, got: float, brief: bool, reveal: bool = False) -> str:
+    """Return how a play ended for a seat: what it learns of it, and what it got.
+
+    Args:
+        play: which is over.
+        seat: who is told.
+        got: its return.
+        brief: whether in words for a tiny model.
+        reveal: whether it is told what the rules show at the end, too (``shown`` of the play).
+    """
     result = RESULTS[1 + (got > 0) - (got < 0)] if brief else f"That play is over. You got {got:g}."
-    return joined([ending_of(play, seat), result], brief)
+    shown = shown_of(play, seat, brief) if reveal else ""
+    return joined([ending_of(play, seat), shown, result], brief)
 
 
 def repeated(

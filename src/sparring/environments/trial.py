@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from sparring.environments.combining import (
+    SHOWS,
     Combined,
     CombinedPlay,
     ended,
@@ -46,10 +47,11 @@ class Trial(Combined):
         redeal: str,
         stop_on_win: bool,
         note_limit: int,
+        reveal: bool = False,
     ) -> None:
         super().__init__("trial", inner)
         self.attempts, self.reflect, self.memory, self.redeal = attempts, reflect, memory, redeal
-        self.stop_on_win, self.note_limit = stop_on_win, note_limit
+        self.stop_on_win, self.note_limit, self.reveal = stop_on_win, note_limit, reveal
         self.carried = tuple(inner.roles.index(role) for role in carry)
         notes = (attempts - 1) * len(self.carried) if reflect else 0
         self.notes = notes > 0
@@ -63,7 +65,7 @@ class Trial(Combined):
 
     def words(self) -> tuple[str, ...]:
         """Return the words between attempts."""
-        return (*RESULTS, REFLECT, NOTE)
+        return (*RESULTS, REFLECT, NOTE, *([SHOWS] if self.reveal else []))
 
     def reset(self, stream: Stream) -> TrialPlay:
         """Return the first attempt at its start."""
@@ -164,7 +166,7 @@ class TrialPlay(CombinedPlay):
             self.ended = True
             return
         for seat in rules.carried:
-            self.news[seat] = result_text(self.play, seat, results[seat], rules.brief)
+            self.news[seat] = result_text(self.play, seat, results[seat], rules.brief, rules.reveal)
         if rules.reflect and rules.carried:
             self.reflecting = True
         else:
@@ -237,6 +239,7 @@ def trial(
     redeal: Literal["fresh", "same"] = "fresh",
     stop_on_win: bool = False,
     note_limit: Annotated[int, Field(ge=1, le=100_000)] = 2000,
+    reveal: bool = False,
 ) -> Trial:
     """Several attempts at an environment in one episode: meta-RL, learning within an episode.
 
@@ -266,6 +269,9 @@ def trial(
             the chance of the first, as far as the play goes the same way.
         stop_on_win: whether an attempt with a positive return of a carried seat is the last.
         note_limit: characters of a note that are kept, 1 to 100,000.
+        reveal: whether those who remember are told at the end of an attempt what the rules show
+            then, such as the cards of a show-down in kuhn_poker (no card after a fold). false by
+            default: the actions and the result alone.
 
     Raises:
         ConfigError: the option ``environment`` names none, or a role is carried twice.
@@ -286,4 +292,5 @@ def trial(
         redeal=redeal,
         stop_on_win=stop_on_win,
         note_limit=note_limit,
+        reveal=reveal,
     )

@@ -20,6 +20,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from sparring.environments.combining import played
 from sparring.environments.openspiel.base import State
 from sparring.measure.exact_values import ExactValues, exact_values
 from sparring.measure.info_states import InfoStates
@@ -99,5 +100,10 @@ class TableAgent(TextAgent):
 
     def choose(self, state: State, seat: int, stream: Stream) -> str:
         """Return a legal action with the table's probability, by one draw of the turn's stream."""
-        actions, sums = self._rows[seat, state.observe(seat).key]
+        actions, sums = self._rows[seat, played(state).observe(seat).key]
         return actions[min(bisect_right(sums, stream.uniform(0)), len(actions) - 1)]
+
+    def chances(self, state: State, seat: int) -> dict[str, float]:
+        """Return the table's probabilities of the legal actions."""
+        actions, sums = self._rows[seat, played(state).observe(seat).key]
+        return dict(zip(actions, np.diff([0.0, *sums]).tolist(), strict=True))

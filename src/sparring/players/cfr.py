@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparring.environments.combining import played
 from sparring.environments.enumerable import Enumerable
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.openspiel.events import pick
@@ -40,10 +41,21 @@ class CfrAgent(TextAgent):
 
     def choose(self, state: State, seat: int, stream: Stream) -> str:
         """Return an action drawn with the average policy's probabilities."""
+        state = played(state)
         probabilities = self.policy(state.game).action_probabilities(state.node)
         return state.game.word_of(
             state, seat, pick(sorted(probabilities.items()), stream.uniform(0))
         )
+
+    def chances(self, state: State, seat: int) -> dict[str, float]:
+        """Return the average policy's probabilities.
+
+        Raises:
+            GameError, TooLargeError: as for ``policy``.
+        """
+        state = played(state)
+        probabilities = self.policy(state.game).action_probabilities(state.node)
+        return {state.game.word_of(state, seat, a): p for a, p in probabilities.items()}
 
     def _check(self, game: Game) -> None:
         """Refuse games that cannot be solved here."""

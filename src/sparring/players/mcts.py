@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparring.environments.combining import played
 from sparring.environments.openspiel.base import State
 from sparring.environments.openspiel.solvers import SearchNode, tree_search
 from sparring.environments.options import check_range
@@ -31,6 +32,7 @@ class MctsAgent(TextAgent):
             GameError: the game hides something from the seats, so a search over its states would
                 peek.
         """
+        state = played(state)
         game = state.game
         if not game.perfect_information:
             raise GameError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparring.environments.combining import played
 from sparring.environments.enumerable import Node
 from sparring.environments.openspiel.base import State
 from sparring.environments.openspiel.solve import Search, unfit
@@ -30,6 +31,7 @@ class MinimaxAgent(TextAgent):
             GameError: the game has chance, hidden information or not two opposed seats.
             TooLargeError: more than ``max_states`` positions.
         """
+        state = played(state)
         if self.random_moves and stream.uniform(1) < self.random_moves:
             legal = state.legal_actions()
             return legal[stream.integer(0, len(legal))]
@@ -37,6 +39,21 @@ class MinimaxAgent(TextAgent):
         best = max(values.values())
         actions = [action for action, value in values.items() if value == best]
         return actions[stream.integer(0, len(actions))]
+
+    def chances(self, state: State, seat: int) -> dict[str, float]:
+        """Return the probabilities of the legal actions.
+
+        Raises:
+            GameError, TooLargeError: as for ``choose``.
+        """
+        values = self.action_values(played(state))
+        best = max(values.values())
+        count = sum(value == best for value in values.values())
+        return {
+            action: self.random_moves / len(values)
+            + (1.0 - self.random_moves) * (value == best) / count
+            for action, value in values.items()
+        }
 
     def action_values(self, state: State) -> dict[str, float]:
         """Return the exact value of each legal action for the seat to act, in the game's units."""

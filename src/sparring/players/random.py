@@ -6,6 +6,7 @@ from typing import Any
 
 from sparring.environments.base import random_reply
 from sparring.players.base import Agent, TextAgent
+from sparring.players.described import listed
 from sparring.rng import Stream
 
 
@@ -15,6 +16,11 @@ class RandomAgent(TextAgent):
     def choose(self, state: Any, seat: int, stream: Stream) -> str:
         """Return a legal action, each with equal probability, or a text that the play draws."""
         return random_reply(state, seat, state.legal(seat), stream)
+
+    def chances(self, state: Any, seat: int) -> dict[str, float]:
+        """Return the same probability for every legal action."""
+        legal = listed(self.name, state, seat)
+        return dict.fromkeys(legal, 1.0 / len(legal))
 
 
 def random() -> Agent:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparring.environments.combining import played
+from sparring.errors import GameError, quoted
 from sparring.players.base import Agent, PendingTurn, Reply, TextAgent
+from sparring.players.described import listed
 from sparring.rng import Stream
 
 
@@ -32,6 +35,30 @@ class ScriptedAgent(TextAgent):
         """Return the scripted reply for the seat's next own turn."""
         turn = sum(event.player == seat for event in state.trail)
         return self._reply(turn, state.legal(seat))
+
+    def chances(self, state: Any, seat: int) -> dict[str, float]:
+        """Return probability 1 for what it says.
+
+        Raises:
+            GameError: there are ``moves``, and the play counts no turns, or the next is illegal.
+        """
+        legal, turn = listed(self.name, state, seat), 0
+        if self.moves:
+            trail = getattr(played(state), "trail", None)
+            if trail is None:
+                raise GameError(
+                    f"Agent 'scripted': moves={quoted(self.moves)} has no exact description in "
+                    f"{type(played(state)).__name__}, which does not count a seat's turns; write "
+                    "preference=[...]."
+                )
+            turn = sum(event.player == seat for event in trail)
+        said = self._reply(turn, legal)
+        if said not in legal:
+            raise GameError(
+                f"Agent 'scripted' says {quoted(said)} at its turn {turn}, which is not legal "
+                f"there, so that it has no exact description; legal: {', '.join(legal)}."
+            )
+        return {said: 1.0}
 
     def _reply(self, turn: int, legal: tuple[str, ...] | None) -> str:
         """Return the reply of own turn ``turn``."""

@@ -206,6 +206,10 @@ class State(EnumerableState, Painted):
         """Return what a seat has not been told of a play that is over."""
         return self.game.told(self, seat, self._seen[seat])[0]
 
+    def shown(self, seat: int) -> str:
+        """Return what the rules show a seat of a play that is over, beside its ``ending``."""
+        return self.game.shown(self, seat) if self.done else ""
+
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         """Draw the position as a seat sees it; None: nothing is hidden."""
         self.game.paint(canvas, self, seat)

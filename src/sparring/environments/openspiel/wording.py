@@ -83,6 +83,13 @@ class Wording:
         """
         return ""
 
+    def shown(self, state: State, seat: int) -> str:
+        """Return what the rules show a seat at the end that it is not told else, in its style.
+
+        Such as the cards of a show-down; "" where they show nothing.
+        """
+        return ""
+
     def scene(self, state: State, seat: int, since: int) -> str:
         """Return what a person in the seat is shown.
 

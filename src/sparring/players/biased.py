@@ -1,0 +1,83 @@
+"""Draws among the legal actions by weights, so that it can be adapted to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sparring.environments.combining import played
+from sparring.environments.openspiel.base import State
+from sparring.errors import ConfigError, UnknownNameError, quoted
+from sparring.players.base import Agent
+from sparring.players.described import DescribedAgent, listed
+
+
+class BiasedAgent(DescribedAgent):
+    """Draws a legal action with a probability proportional to its weight."""
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        super().__init__("biased")
+        self.weights = dict(weights)
+
+    def chances(self, state: Any, seat: int) -> dict[str, float]:
+        """Return the probabilities of the legal actions.
+
+        Raises:
+            UnknownNameError: the environment has no action of a name in ``weights``.
+            GameError: any text is a reply.
+        """
+        legal = listed(self.name, state, seat)
+        self._check(played(state), legal)
+        weights = {action: self.weights.get(action, 1.0) for action in legal}
+        total = math.fsum(weights.values())
+        if not total:
+            return dict.fromkeys(legal, 1.0 / len(legal))
+        return {action: weight / total for action, weight in weights.items()}
+
+    def _check(self, play: Any, legal: tuple[str, ...]) -> None:
+        """Refuse a name that is no action, where the environment lists its words."""
+        for name in self.weights:
+            if name not in legal:
+                words = _words(play)
+                if words and name not in words:
+                    raise UnknownNameError("action", name, sorted({*legal, *words}))
+
+
+def _words(play: Any) -> tuple[str, ...]:
+    """Return the words that actions of an environment are among; none: they are not known."""
+    rules: Any = play.game if isinstance(play, State) else getattr(play, "rules", None)
+    if isinstance(play, State) and rules.words:
+        return rules.words
+    return tuple(rules.vocabulary()) if hasattr(rules, "vocabulary") else ()
+
+
+def biased(*, weights: dict[str, float] | None = None) -> Agent:
+    """Any legal action, with probabilities proportional to weights.
+
+    What: the same draw at every turn, whatever has happened. A name that the environment's actions
+    and words do not have is an error at the first turn.
+    When to use: as an opponent that can be adapted to, such as one that likes rock, and as random
+    play with a leaning.
+    Mathematics: with weights w and the legal actions A,
+
+        P(a) = w_a / sum over b in A of w_b
+
+    In rock, paper, scissors {rock: 3, paper: 1} plays .6 .2 .2, and paper earns .4 against it.
+    Pitfalls: where all legal actions have weight 0 they are equally likely.
+    Verified by: tests/players/test_biased.py.
+
+    Args:
+        weights: weight by action, at least 0; 1 for those that are not named. null (default): all
+            alike, as ``random``.
+
+    Raises:
+        ConfigError: a weight is negative or not finite.
+    """
+    wrong = [name for name, weight in (weights or {}).items() if not 0 <= weight < math.inf]
+    if wrong:
+        raise ConfigError(
+            f"biased: the weight of {quoted(wrong[0])} is {(weights or {})[wrong[0]]!r}; write a "
+            "number of at least 0."
+        )
+    return BiasedAgent(weights or {})

@@ -10,7 +10,7 @@ from typing import Any
 from rich.box import SIMPLE
 from rich.table import Column, Table
 
-from sparring.report.adaptation_table import adaptation_table
+from sparring.report.adaptation_table import adaptation_table, reasons
 from sparring.report.figure_tables import figure_table, legend
 from sparring.report.match_tables import (
     interval_text,
@@ -45,7 +45,10 @@ def show_games(result: dict[str, Any]) -> None:
     if "self_plays" in result:
         console.print(self_plays_table(result["self_plays"]))
     for game, rows in groupby(result.get("adaptation", ()), lambda row: row["game"]):
-        console.print(adaptation_table(game, list(rows)))
+        found = list(rows)
+        console.print(adaptation_table(game, found))
+        for reason in reasons(found):
+            console.print(reason, style="yellow")
     for entry in result.get("league", []):
         ratings = Table(
             "player",

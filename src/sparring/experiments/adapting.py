@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sparring.config import RunConfig
@@ -10,6 +11,7 @@ from sparring.environments.openspiel.base import Game
 from sparring.environments.trial import Trial
 from sparring.errors import ConfigError
 from sparring.measure.adaptation import Attempts, Opponent, adaptation
+from sparring.measure.adaptation_exact import TIE, Ceiling, ceiling_or_reason
 from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.starts import Met, columns
 from sparring.measure.suite_figures import as_data
@@ -31,6 +33,11 @@ def adaptations_of(
     seed: int,
 ) -> list[dict[str, Any]]:
     """Return the rows of all trials among games, as plain data.
+
+    Beside a row stand ``best``, what the best response earns that knows the opponent, and
+    ``fixed``, what the best single policy does against the pool; beside that of a pool ``closed``,
+    the share (return - fixed) / (best - fixed) of each attempt, and ``ceiling``, the most that any
+    policy can close in it. Or ``why`` there is none of this.
 
     Args:
         policy: who is measured.
@@ -62,7 +69,9 @@ def adaptations_of(
     for game in trained:
         starts, stream = columns(game, met)[0], root.child(game.name)
         found = adaptation(starts, policy, pool, trials=trials, stream=stream)
-        rows += [{"game": game.name, "starts": starts.label, **_plain(row)} for row in found]
+        known = {(row.role, row.trained): _ceiling(game, row, pool) for row in found}
+        about = {"game": game.name, "starts": starts.label}
+        rows += [{**about, **_plain(row), **_exact(row, known)} for row in found]
     return rows
 
 
@@ -89,6 +98,49 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
     for label, (_, make) in zip(labels([spec for spec, _ in new]), new, strict=True):
         name = f"{label} (held out)" if label in found else label
         found[name] = Opponent(agent=make(), weight=1.0, trained=False)
+    return found
+
+
+def _ceiling(
+    game: Trial, row: Attempts, pool: Mapping[str, Opponent]
+) -> tuple[Ceiling | None, str]:
+    """Return what there is to be had against the pool of a row, or None and why not."""
+    if game.redeal != "fresh" or game.stop_on_win:
+        return None, "no ceiling: it is that of fresh deals in every attempt, with no early stop"
+    some = {name: one for name, one in pool.items() if one.trained == row.trained}
+    return ceiling_or_reason(
+        game.inner,
+        role=row.role,
+        opponents={name: one.agent for name, one in some.items()},
+        shares={name: one.weight for name, one in some.items()},
+        attempts=game.attempts,
+        reveal=game.reveal,
+    )
+
+
+def _exact(
+    row: Attempts, known: Mapping[tuple[str, bool], tuple[Ceiling | None, str]]
+) -> dict[str, Any]:
+    """Return what stands beside a row: exact returns, and what share of the headroom is closed."""
+    ceiling, why = known[row.role, row.trained]
+    if ceiling is None:
+        return {"why": why}
+    if row.opponent:
+        return {"best": ceiling.best_by[row.opponent], "fixed": ceiling.fixed_by[row.opponent]}
+    found: dict[str, Any] = {"best": ceiling.best, "fixed": ceiling.fixed}
+    if ceiling.headroom > TIE:
+        found["ceiling"] = [ceiling.closed(value) for value in ceiling.most]
+        found["closed"] = [
+            as_data(
+                replace(
+                    one,
+                    mean=(one.mean - ceiling.fixed) / ceiling.headroom,
+                    low=(one.low - ceiling.fixed) / ceiling.headroom,
+                    high=(one.high - ceiling.fixed) / ceiling.headroom,
+                )
+            )
+            for one in row.returns
+        ]
     return found
 
 

@@ -157,3 +157,16 @@ def test_groups_of_one_and_an_empty_table_have_no_spread():
     assert group_metrics(turn_table([])) == {}
     with_single = turn_table([rewarded(0, 0, 1, 2), rewarded(1, 1, -1, 2), rewarded(2, 1, 1, 2)])
     assert group_metrics(with_single) == {"group_deviation": pytest.approx(0.5), "group_equal_share": 1 / 2}
+
+
+def test_what_attempts_paid_is_over_the_seats_that_had_them():
+    def paid(seat, attempt, **rewards):
+        return turn(seat, 0)._replace(attempt=attempt, rewards=rewards)
+
+    batch = [
+        episode(0, [paid(0, 0, game=1.0), paid(0, 0, game=2.0, illegal=-9.0), paid(1, 0, game=5.0), paid(0, 2, game=-1.0)], (2.0, 5.0)),
+        episode(1, [paid(0, 0, game=4.0), paid(1, 1, game=7.0)], (4.0, 7.0), trained=(True, False)),
+        episode(2, [paid(0, 0, game=8.0)], (8.0, 0.0), game="no trial"),
+    ]
+    found = {name: value for name, value in rollout_metrics(batch).items() if name.startswith("attempt/")}
+    assert found == {"attempt/g/1": (3.0 + 5.0 + 4.0) / 3, "attempt/g/3": -1.0}

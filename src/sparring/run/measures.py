@@ -20,6 +20,8 @@ of replies (legal_rate to sampled_entropy) count all, figures of games what was 
     cut_rate                share of games that rollout.max_turns cut; only where there are any
     return/GAME/ROLE        mean return of the role, in the game's units
     seat_asymmetry/GAME     largest minus smallest mean return over the roles of a game
+    attempt/GAME/NUMBER     of trials, mean payoff of the game in attempt 1, 2, ..., over the seats
+                            that had a turn in it, times environments.N.scale
     figure/GAME/NAME        what an environment counts itself, such as understood of code_words, a
                             mean over seats; plays that were forfeited or cut are left out
     candidates/decisions    decisions per game to which there were several replies; this and the
@@ -72,7 +74,23 @@ def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     for game in {game for game, _ in means}:
         of_game = [mean for (name, _), mean in means.items() if name == game]
         metrics[f"seat_asymmetry/{game}"] = max(of_game) - min(of_game)
-    return metrics
+    return metrics | _attempt_metrics(episodes)
+
+
+def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Return what the attempts of trials paid."""
+    paid: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(dict)
+    for number, episode in enumerate(episodes):
+        for turn in episode.turns:
+            if episode.trained[turn.seat]:
+                own, who = paid[episode.game, turn.attempt], (number, turn.seat)
+                own[who] = own.get(who, 0.0) + turn.rewards.get("game", 0.0)
+    trials = {game for game, attempt in paid if attempt}
+    return {
+        f"attempt/{game}/{attempt + 1}": sum(own.values()) / len(own)
+        for (game, attempt), own in sorted(paid.items())
+        if game in trials
+    }
 
 
 def environment_metrics(episodes: Sequence[Episode], games: Iterable[Any]) -> dict[str, float]:

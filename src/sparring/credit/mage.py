@@ -94,10 +94,11 @@ def mage(
     counts to the attempt after it, or without notes to the one before. What a seat earns in an
     attempt before its first turn there is on the note before it; without notes it is on the last
     turn of the attempt before, and counts there. A group of one attempt gives 0. Attempts of
-    equal returns do not: the first alone is paid, unless ``pay`` is "cumulative". MAGE's release compares both seats of a game in
-    one group; here roles are apart. Its anchor has the opponent's name, which changes nothing where
-    a group has one set of opponents. Its penalties for invalid or long replies reach A_E alone, as
-    the step returns that they are subtracted from are not the ones that A_S reads.
+    equal returns do not: the first alone is paid, unless ``pay`` is "cumulative". MAGE's release
+    compares both seats of a game in one group; here roles are apart. Its anchor has the opponent's
+    name, which changes nothing where a group has one set of opponents. Its penalties for invalid or
+    long replies reach A_E alone, as the step returns that they are subtracted from are not the ones
+    that A_S reads.
     Reference: MAGE (arXiv 2603.03680) and code of Lu-Yang666/MAGE; LaMer (arXiv 2512.16848) and
     code of mlbio-epfl/LaMer; Feng et al., 2025 (GiGPO, arXiv 2505.10978).
     Verified by: tests/credit/test_mage.py, tests/credit/test_attempts.py.

@@ -57,8 +57,7 @@ class TurnTable:
     memory: BoolArray | None = None
     # attempt of a trial, from 0; present if any turn is of a later one
     attempt: IntArray | None = None
-    # whether the turn is no decision but a note between two attempts, which belongs to the one before
-    # it; present if any is
+    # whether the turn is no decision but a note after an attempt, of which it is; present if any is
     note: BoolArray | None = None
     # equal exactly for the replies to one prompt, and whether the reply was played; both present in
     # tables of all candidates. What was not played is a trajectory of its own, after those of its

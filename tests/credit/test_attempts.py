@@ -110,14 +110,18 @@ def test_lamer_by_hand():
     paid = np.array([8, 8, 0, 4, 0, 8, 8]) - np.array([20, 20, 0, 20, 0, 20, 20]) / 3
     # seven views, so only the two notes could meet, and they have views of their own
     assert whole.advantages == pytest.approx(np.where(turns.note, 0.0, paid))
-    steps = lambda **options: mage(dataclasses.replace(turns, view=np.zeros(7, dtype=np.int64)), {}, gamma=0.5, gamma_episode=0.5, pay="cumulative", **options)
+    together = dataclasses.replace(turns, view=np.zeros(7, dtype=np.int64))
+
+    def steps(later):
+        return mage(together, {}, gamma=0.5, gamma_episode=0.5, pay="cumulative", later=later).advantages - np.where(turns.note, 0.0, paid)
+
     centred = np.array([4 + 3, 8 + 3, 6, 4 + 2, 4, 4, 8])
     expected = centred - np.where(turns.note, 5.0, (7 + 11 + 6 + 4 + 8) / 5)
-    assert steps(later="whole").advantages - np.where(turns.note, 0.0, paid) == pytest.approx(expected)
+    assert steps("whole") == pytest.approx(expected)
     # discounted: attempt 1: 4 + 2 = 6; attempt 0: 8 + 3 = 11 and half of it
     centred = np.array([5.5, 11, 6, 6, 4, 4, 8])
     expected = centred - np.where(turns.note, 5.0, (5.5 + 11 + 6 + 4 + 8) / 5)
-    assert steps(later="discounted").advantages - np.where(turns.note, 0.0, paid) == pytest.approx(expected)
+    assert steps("discounted") == pytest.approx(expected)
 
 
 def released(turns, gamma_step, gamma_traj, differential):

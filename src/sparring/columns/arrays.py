@@ -16,6 +16,7 @@ from sparring.types import FloatArray, IntArray, TurnTable
 NAMED = ("game", "role", "agent", "action", "view", "state_key")  # numbers, or names of any kind
 FLAGS = ("legal", "done", "cut", "judged", "memory", "note")
 PER_TOKEN = ("token_value",)
+WHOLE = ("state_group", "opponents")  # numbers that only tell rows apart
 
 
 def table_of_arrays(
@@ -106,7 +107,8 @@ def table_of_arrays(
     )
     for name in sorted(columns.keys() & computed):
         length = int(table.n_tokens.sum()) if name in PER_TOKEN else count
-        table = with_column(table, name, _floats(name, columns[name], length))
+        number = _integers if name in WHOLE else _floats
+        table = with_column(table, name, number(name, columns[name], length))
     return table
 
 

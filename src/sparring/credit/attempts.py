@@ -121,7 +121,7 @@ def _guessed(turns: TurnTable, length: int) -> Attempts:
 
 
 def earned(found: Attempts, reward: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return what was earned at the turns of attempts, [P], and what is left to notes, [M].
+    """Return what was earned at the turns of attempts, [P], and after notes, [M].
 
     What came between a note and the next turn counts to the first turn of the attempt that follows.
 
@@ -132,7 +132,7 @@ def earned(found: Attempts, reward: FloatArray) -> tuple[FloatArray, FloatArray]
     own, left = reward[found.rows], reward[found.notes]
     followed = found.after >= 0
     np.add.at(own, found.starts[found.after[followed]], left[followed])
-    return own, np.where(followed, 0.0, left)
+    return own, left
 
 
 def differences(found: Attempts, returns: FloatArray) -> FloatArray:

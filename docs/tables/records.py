@@ -23,6 +23,7 @@ EPISODES = KEYS | {
     "trained": "whether the seat's tokens may carry loss",
     "moment": "number of the decision in the play, from 0; equal for turns taken at once",
     "attempt": "attempt of a trial, from 0; a note between two attempts belongs to the one before it",
+    "note": "whether the turn is a note that the seat wrote between two attempts, and no decision",
     "state_group": "number of a prompt with several replies in its play: equal for these; null where there was one",
     "candidate": "number of the reply among those to its prompt, from 0",
     "committed": "whether the reply was played",

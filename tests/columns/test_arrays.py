@@ -100,5 +100,17 @@ def test_an_empty_table_has_no_rows():
 
 @pytest.mark.parametrize("name", [name for name in registry.names("columns") if name != "token_value"])
 def test_every_column_may_be_given(name):
-    turns = sparring.turn_table(reward=[1.0, 2.0], episode=[0, 1], **{name: [0.5, 0.25]})
-    assert turns.column(name).tolist() == [0.5, 0.25]
+    given = [3, 5] if name in ("state_group", "opponents") else [0.5, 0.25]  # those that only tell rows apart are whole
+    turns = sparring.turn_table(reward=[1.0, 2.0], episode=[0, 1], **{name: given})
+    assert turns.column(name).tolist() == given and (turns.column(name).dtype == np.int64) == (given == [3, 5])
+
+
+def test_arrays_may_be_of_trials():
+    turns = sparring.turn_table(
+        reward=[-1, 0, -1, 0, 1, 1], episode=[0] * 5 + [1], attempt=[0, 0, 1, 1, 2, 0], note=[0, 1, 0, 1, 0, 0], view=["x"] * 6, opponents=[4, 4, 4, 4, 4, 9]
+    )
+    assert turns.attempt.tolist() == [0, 0, 1, 1, 2, 0] and turns.note.tolist() == [False, True, False, True, False, False]
+    found = sparring.advantages("mage", turns, step_weight=0.0, per_opponent=True).advantages
+    assert found == pytest.approx(np.array([-1, 0, 0, 0, 2, 1]) - np.array([1 / 3, 0, 1 / 3, 0, 1 / 3, 1]))
+    with pytest.raises(ConfigError, match=r"attempt is 0\.5 in row 0; give whole numbers"):
+        sparring.turn_table(reward=[1.0], episode=[0], attempt=[0.5])

@@ -22,10 +22,10 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=25, deadline=None)
-@given(lengths=st.lists(st.integers(1, 4), max_size=12), seed=st.integers(0, 10**6))
-def test_shapes_finite_deterministic_and_nothing_changed(name, lengths, seed):
+@given(lengths=st.lists(st.integers(1, 6), max_size=12), seed=st.integers(0, 10**6), trials=st.booleans())
+def test_shapes_finite_deterministic_and_nothing_changed(name, lengths, seed, trials):
     for estimate in estimates(name):
-        check_estimator_on(estimate, random_table(lengths, seed), {})
+        check_estimator_on(estimate, random_table(lengths, seed, trials=trials), {})
 
 
 @pytest.mark.parametrize("name", NAMES)

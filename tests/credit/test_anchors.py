@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from tables import table
 
 from sparring.credit.anchors import anchor_groups, mean_over_trajectories, node_groups
+from sparring.credit.base import turn_places
 from sparring.errors import ConfigError, CreditError
+from sparring.ops.groups import group_ids
 
 
 def seen(views, *, names=(), actions=None, **others):
@@ -30,6 +32,22 @@ def test_a_view_meets_itself_within_its_group_and_role_only():
     assert (ids[0] == ids[1] == ids[2], count) == (True, 3)
     ids, count = anchor_groups(seen(views, groups=[0, 1, 0, 1], games=[0, 1, 0, 1]), "x", "view")
     assert (same(ids), count) == (same(np.array([0, 0, 1, 0, 1])), 2)
+
+
+@pytest.mark.parametrize("similarity", [None, 0.9])
+def test_notes_meet_notes_alone(similarity):
+    turns = seen([[0, 0, 0], [0, 0]], names=["same"], groups=[0, 0])
+    ids, count = anchor_groups(dataclasses.replace(turns, note=np.array([0, 1, 0, 0, 1], dtype=bool)), "x", "view", similarity)
+    assert count == 2 and same(ids) == same(np.array([0, 1, 0, 0, 1]))
+
+
+def test_turns_of_different_attempts_and_notes_stand_at_different_places():
+    turns = seen([[0, 0, 0], [0, 0, 0]], groups=[0, 0])
+    assert same(group_ids(*turn_places(turns))[0]) == same(np.array([0, 1, 2, 0, 1, 2]))
+    attempts = dataclasses.replace(turns, attempt=np.array([0, 0, 1, 0, 1, 1]))
+    assert same(group_ids(*turn_places(attempts))[0]) == same(np.array([0, 1, 2, 0, 3, 2]))
+    notes = dataclasses.replace(turns, note=np.array([0, 0, 1, 0, 1, 1], dtype=bool))
+    assert same(group_ids(*turn_places(notes))[0]) == same(np.array([0, 1, 2, 0, 3, 2]))
 
 
 def test_information_states_are_anchors_too():

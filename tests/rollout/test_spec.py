@@ -188,6 +188,8 @@ replies = st.builds(
     candidate=st.integers(0, 3),
     score=st.none() | floats,
     candidates=st.just(()),
+    playout_before=st.none() | floats,
+    note=st.booleans(),
 )
 turns = replies | st.tuples(replies, replies).map(lambda pair: pair[0]._replace(candidates=(pair[1],)))
 

@@ -63,6 +63,7 @@ def test_attempts_moments_and_any_text_come_back_as_they_were(tmp_path, name):
     store.append(1, played)
     assert list(store.episodes()) == [(1, episode) for episode in played]
     assert (max(turn.attempt for turn in played[0].turns) > 0) == (name == "trial")
+    assert any(turn.note for turn in played[0].turns) == (name == "trial")
     assert (len({turn.moment for turn in played[0].turns}) < len(played[0].turns)) == (name in ("trial", "talk", "sealed_auction"))
 
 
@@ -86,11 +87,11 @@ def test_files_of_before_a_column_was_added_read_as_before(tmp_path, column):
 def test_a_file_of_a_newer_version_is_refused_by_name(tmp_path):
     store, played = EpisodeStore(tmp_path / "episodes"), episodes(0)
     path = store.append(1, played)
-    newer = pq.read_table(path).replace_schema_metadata({COLUMNS.key: b"5"})
+    newer = pq.read_table(path).replace_schema_metadata({COLUMNS.key: b"6"})
     pq.write_table(newer, path, write_page_checksum=True)
-    with pytest.raises(RunError, match=r"part-000001.parquet has version 5 of the columns of episodes, and this Sparring reads up to 4"):
+    with pytest.raises(RunError, match=r"part-000001.parquet has version 6 of the columns of episodes, and this Sparring reads up to 5"):
         store.read()
-    with pytest.raises(ValueError, match="has version 5"):
+    with pytest.raises(ValueError, match="has version 6"):
         from_bytes(path.read_bytes())
 
 

@@ -14,8 +14,9 @@ from sparring.errors import ConfigError, UnknownNameError
 from sparring.types import FloatArray, IntArray, TurnTable
 
 NAMED = ("game", "role", "agent", "action", "view", "state_key")  # numbers, or names of any kind
-FLAGS = ("legal", "done", "cut", "judged", "memory")
+FLAGS = ("legal", "done", "cut", "judged", "memory", "note")
 PER_TOKEN = ("token_value",)
+WHOLE = ("state_group", "opponents")  # numbers that only tell rows apart
 
 
 def table_of_arrays(
@@ -43,7 +44,8 @@ def table_of_arrays(
         components: named parts of the reward, [N] each.
         columns: other columns of the turn table by name: ``role``, ``game``, ``agent``, ``action``,
             ``view`` and ``state_key`` as numbers or names; ``legal``, ``done``, ``cut`` and
-            ``judged``, ``memory`` as flags; ``logprob``, ``value`` and all else as numbers.
+            ``judged``, ``memory``, ``note`` as flags; ``attempt`` as whole numbers; ``logprob``,
+            ``value`` and all else as numbers.
 
     Raises:
         ConfigError: a column has another length, is no column of numbers, or rows of a trajectory
@@ -58,7 +60,7 @@ def table_of_arrays(
     starts = np.flatnonzero(np.diff(trajectory, prepend=-1))
     number = np.arange(count) - starts[trajectory] if count else np.zeros(0, dtype=np.int64)
     computed = set(registry.names("columns"))
-    known = set(NAMED) | set(FLAGS) | {"logprob"} | computed
+    known = set(NAMED) | set(FLAGS) | {"logprob", "attempt"} | computed
     for name in columns:
         if name not in known:
             raise UnknownNameError("column of the turn table", name, sorted(known))
@@ -91,6 +93,7 @@ def table_of_arrays(
         action=named["action"][0] if "action" in columns else None,
         view=named["view"][0] if "view" in columns else None,
         logprob=_floats("logprob", columns["logprob"], count) if "logprob" in columns else None,
+        attempt=_integers("attempt", columns["attempt"], count) if "attempt" in columns else None,
         components={
             name: _floats(f"components[{name!r}]", values, count)
             for name, values in (components or {}).items()
@@ -104,7 +107,8 @@ def table_of_arrays(
     )
     for name in sorted(columns.keys() & computed):
         length = int(table.n_tokens.sum()) if name in PER_TOKEN else count
-        table = with_column(table, name, _floats(name, columns[name], length))
+        number = _integers if name in WHOLE else _floats
+        table = with_column(table, name, number(name, columns[name], length))
     return table
 
 

@@ -24,7 +24,8 @@ def anchor_groups(
 ) -> tuple[IntArray, int]:
     """Return the id [N] of what each turn met, and the number of ids.
 
-    Ids are equal exactly where group, role, game and anchor are.
+    Ids are equal exactly where group, role, game and anchor are. A note between two attempts meets
+    other notes alone.
 
     Args:
         turns: the table.
@@ -40,13 +41,18 @@ def anchor_groups(
     check(turns, method, columns=(anchor,))
     column: IntArray = getattr(turns, anchor)
     if similarity is None:
-        return group_ids(turns.group, turns.role, turns.game, column)
+        return group_ids(turns.group, turns.role, turns.game, column, *_notes(turns))
     if anchor != "view":
         raise ConfigError(
             f"credit {method!r}: similarity={similarity} needs texts, which {anchor!r} lacks; "
             "write anchor: view."
         )
-    return group_ids(_clusters(turns, column, similarity))
+    return group_ids(_clusters(turns, column, similarity), *_notes(turns))
+
+
+def _notes(turns: TurnTable) -> tuple[IntArray, ...]:
+    """Return which turns are notes as a column of numbers, if any is."""
+    return () if turns.note is None else (turns.note.astype(np.int64),)
 
 
 def node_groups(turns: TurnTable, method: str, met: IntArray) -> tuple[IntArray, int]:

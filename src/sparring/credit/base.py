@@ -195,11 +195,12 @@ def start_groups(turns: TurnTable) -> tuple[IntArray, int]:
 def turn_places(turns: TurnTable) -> tuple[IntArray, ...]:
     """Return (group, role, turn index) of every row as columns, [N] each.
 
-    Rows that are alike in all of them stand at one place of plays that share a start. A memory does
-    not stand where a decision does.
+    Rows that are alike in all of them stand at one place of plays that share a start. A memory or a
+    note does not stand where a decision does, nor a turn of one attempt where one of another does.
     """
-    places = (turns.group, turns.role, turns.turn_index)
-    return places if turns.memory is None else (*places, turns.memory.astype(np.int64))
+    kinds = (turns.memory, turns.attempt, turns.note)
+    told = tuple(column.astype(np.int64) for column in kinds if column is not None)
+    return (turns.group, turns.role, turns.turn_index, *told)
 
 
 def trajectory_returns(turns: TurnTable) -> tuple[FloatArray, IntArray]:

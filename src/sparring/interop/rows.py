@@ -15,6 +15,9 @@ What a batch does not say by itself comes in named columns, one entry per row:
     state, view, action  what was known, seen and played, per turn: a list as long as the row has
                          turns, or one value for one turn
     legal                per turn; default: all
+    attempt, note        per turn, where rows are of trials: number of the attempt, from 0, and
+                         whether the turn is a note after it; default: no trials
+    opponents            who sat in the other seats, per row
     component_NAME       per turn, a named part of the reward; what is left is called "game"
 Without ``state``, the first turns of one group and role share a state (their prompt is the same)
 and no others do.
@@ -37,8 +40,8 @@ from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
 PREFIX = "sparring_"  # of column names in a trainer's batch
 COMPONENT = "component_"
-PER_ROW = ("game", "role", "agent", "episode", "seat", "turn", "cut")
-PER_TURN = ("state", "view", "action", "legal")
+PER_ROW = ("game", "role", "agent", "episode", "seat", "turn", "cut", "opponents")
+PER_TURN = ("state", "view", "action", "legal", "attempt", "note")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,9 +160,13 @@ def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
     ids = {
         name: _numbered([values[i] for i in order], missing=name == "action")
         for name, values in per_turn.items()
-        if name != "legal"
+        if name not in _AS_GIVEN
     }
-    legal = np.asarray(per_turn.get("legal", np.ones(size)), dtype=bool)[order]
+    given = {
+        name: np.asarray(per_turn[name], dtype=kind)[order]
+        for name, kind in _AS_GIVEN.items()
+        if name in per_turn
+    }
     state_key = (
         ids["state"][0]
         if "state" in ids
@@ -182,7 +189,12 @@ def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
         if "cut" in rows.columns
         else None,
         state_key=state_key,
-        legal=legal,
+        legal=given.get("legal", np.ones(size, dtype=bool)),
+        attempt=given.get("attempt"),
+        note=given.get("note"),
+        opponents=_numbered(rows.columns["opponents"])[0][row]
+        if "opponents" in rows.columns
+        else None,
         n_tokens=rows.n_tokens[order],
         action=ids["action"][0] if "action" in ids else None,
         view=ids["view"][0] if "view" in ids else None,
@@ -200,6 +212,7 @@ def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
 
 
 _DEFAULTS = {"game": "game", "role": "player", "agent": "learner"}
+_AS_GIVEN: dict[str, type] = {"legal": bool, "attempt": np.int64, "note": bool}
 
 
 def _numbered(values: Sequence[Any], *, missing: bool = False) -> tuple[IntArray, tuple[str, ...]]:

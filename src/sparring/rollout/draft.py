@@ -116,6 +116,9 @@ class Draft:
             observation.attempt,
             self.candidate,
             self.score,
+            (),
+            None,
+            observation.note,
         )
 
     @property

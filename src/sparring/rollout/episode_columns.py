@@ -21,6 +21,7 @@ SCHEMA = pa.schema(
         ("turn_index", pa.int32()),
         ("moment", pa.int32()),
         ("attempt", pa.int32()),
+        ("note", pa.bool_()),
         ("state_group", pa.int32()),
         ("candidate", pa.int16()),
         ("committed", pa.bool_()),
@@ -61,7 +62,7 @@ SCHEMA = pa.schema(
         ("environment", pa.dictionary(pa.int32(), pa.string())),  # one text for very many rows
     ]
 )
-VERSION = 4
+VERSION = 5
 COLUMNS = Columns(
     kind="episodes",
     version=VERSION,
@@ -71,6 +72,7 @@ COLUMNS = Columns(
         "cut": False,
         "moment": None,
         "attempt": 0,
+        "note": False,
         "state_group": None,
         "candidate": 0,
         "committed": True,

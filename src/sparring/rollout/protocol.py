@@ -74,6 +74,7 @@ class Checked:
             isinstance(found, Observation)
             and all(isinstance(part, str) for part in found[:4])
             and type(found.attempt) is int
+            and type(found.note) is bool
         ):
             raise self._wrong(
                 f"observe({seat}) gave {quoted(found)}; give an Observation, whose told, key, view "

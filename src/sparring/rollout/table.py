@@ -86,9 +86,12 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
                     views[turn.view],
                     turn.verdict is not None,
                     event == "memory",
+                    turn.attempt,
+                    turn.note,
                 )
             )
-    agent, turn_index, state_key, n_tokens, legal, action, view, judged, memory = _columns(rows, 9)
+    agent, turn_index, state_key, n_tokens, legal, action, view, *rest = _columns(rows, 11)
+    judged, memory, attempt, note = rest
     counts = _columns(trajectories, 8)
     lengths = counts[-1]
     episode_ids, group, game, role, seats, played_too, cut = counts[:-1].repeat(lengths, axis=1)
@@ -113,6 +116,8 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
         components=_components(rewards),
         judged=judged.astype(bool) if judged.any() else None,
         memory=memory.astype(bool) if memory.any() else None,
+        attempt=attempt if attempt.any() else None,
+        note=note.astype(bool) if note.any() else None,
         # of an episode's seat: its turns have numbers of their own
         state_group=group_ids(episode_ids, seats, turn_index)[0] if candidates else None,
         committed=played_too.astype(bool) if candidates else None,

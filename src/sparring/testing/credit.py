@@ -24,7 +24,8 @@ def check_estimator(
 ) -> None:
     """Check an advantage estimator on random turn tables.
 
-    They have the columns that its NEEDS name and no others on demand.
+    They have the columns that its NEEDS name and no others on demand. Every other one is of trials,
+    with attempts and notes.
 
     It returns a Credit with one finite advantage per turn (or per token, where it says so), the
     same for the same table; it changes neither the table nor its state, and its state goes to JSON
@@ -48,10 +49,11 @@ def check_estimator(
     for number in range(tables):
         draw = root.child(number)
         lengths = [1 + draw.integer(place, 4) for place in range(number % 13)]
-        check_estimator_on(made, _as_needed(random_table(lengths, seed=number), made), {})
-        state = check_state(
-            made, _as_needed(random_table(lengths or [1], seed=number), made), state
-        )
+        trials = number % 2 == 1
+        turns = random_table(lengths, seed=number, trials=trials)
+        check_estimator_on(made, _as_needed(turns, made), {})
+        turns = random_table(lengths or [1], seed=number, trials=trials)
+        state = check_state(made, _as_needed(turns, made), state)
 
 
 def _as_needed(turns: TurnTable, estimate: Bound) -> TurnTable:
@@ -131,7 +133,7 @@ def _equal(first: Any, second: Any, said: str) -> None:
         raise AssertionError(said) from None
 
 
-def random_table(lengths: Sequence[int], seed: int) -> TurnTable:
+def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> TurnTable:
     """Return a turn table with every column.
 
     Two seats an episode, two episodes a group, two games and roles.
@@ -139,6 +141,8 @@ def random_table(lengths: Sequence[int], seed: int) -> TurnTable:
     Args:
         lengths: turns of each trajectory.
         seed: of what is drawn.
+        trials: whether the plays are trials: their turns have attempts, and some are notes. All
+            else is as without.
     """
     root, drawn = Stream.from_seed(seed), itertools.count()
     size, count = sum(lengths), len(lengths)
@@ -162,7 +166,7 @@ def random_table(lengths: Sequence[int], seed: int) -> TurnTable:
     if size:
         ends[np.cumsum(lengths) - 1] = True
     reward, n_tokens = normal(size), integers(1, 4, size)
-    return TurnTable(
+    table = TurnTable(
         episode=column(np.arange(count) // 2),
         group=column(np.arange(count) // 4),
         trajectory=column(np.arange(count)),
@@ -197,6 +201,7 @@ def random_table(lengths: Sequence[int], seed: int) -> TurnTable:
         token_value=normal(int(n_tokens.sum())),
         playout=normal(size),
         playout_before=normal(size),
+        opponents=column(np.arange(count) // 2 % 2),
         cut=ends & (column(np.arange(count) % 3) == 1),
         action_names=("up", "down", "left"),
         view_names=("near", "far", "here", "there"),
@@ -204,3 +209,18 @@ def random_table(lengths: Sequence[int], seed: int) -> TurnTable:
         role_names=("x", "y"),
         agent_names=("learner",),
     )
+    return _as_trials(table, root.child("trials")) if trials else table
+
+
+def _as_trials(turns: TurnTable, stream: Stream) -> TurnTable:
+    """Return the table with attempts drawn, of any number of turns, and notes between some."""
+    size = len(turns.reward)
+    attempt, note = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=bool)
+    for row in range(1, size):
+        if turns.trajectory[row] != turns.trajectory[row - 1]:
+            continue
+        kind = stream.integer(row, 3)
+        note[row] = kind == 1  # of the attempt that goes on, or another note after one
+        begins = note[row - 1] if kind != 1 else False
+        attempt[row] = attempt[row - 1] + (begins or kind == 2)
+    return dataclasses.replace(turns, attempt=attempt, note=note)

@@ -133,6 +133,8 @@ class Turn(NamedTuple):
     candidates: tuple[Turn, ...] = ()
     # mean return to the seat of games played on from before the turn; None where none were
     playout_before: float | None = None
+    # Observation.note: no decision, but a note that the seat wrote between two attempts
+    note: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -55,6 +55,10 @@ class TurnTable:
     judged: BoolArray | None = None
     # whether the turn is no decision but a memory that the seat wrote; present if any is
     memory: BoolArray | None = None
+    # attempt of a trial, from 0; present if any turn is of a later one
+    attempt: IntArray | None = None
+    # whether the turn is no decision but a note after an attempt, of which it is; present if any is
+    note: BoolArray | None = None
     # equal exactly for the replies to one prompt, and whether the reply was played; both present in
     # tables of all candidates. What was not played is a trajectory of its own, after those of its
     # seat that were
@@ -72,6 +76,7 @@ class TurnTable:
     default_value: FloatArray | None = None
     playout: FloatArray | None = None  # nan where nothing was played on
     playout_before: FloatArray | None = None
+    opponents: IntArray | None = None  # equal exactly where the same players sat in the other seats
     # columns of plug-ins that have no field here
     extra: Mapping[str, FloatArray] = field(default_factory=dict)
     game_names: tuple[str, ...] = ()

@@ -21,6 +21,7 @@ from sparring.players.mcts import mcts
 from sparring.players.random import random
 from sparring.players.scripted import scripted
 from sparring.rng import Stream
+from sparring.types import Observation
 
 KUHN, RPS = make_game("kuhn_poker"), make_game("rock_paper_scissors")
 TRAINED = dict(zip(("conservative", "aggressive", "intermediate"), (0.3, 0.3, 0.4), strict=True))
@@ -190,6 +191,56 @@ def test_best_and_fixed_are_those_of_the_game_tree(game):
         tree = folded(states.tree, states.seats == seat, [(0.25, rows[0]), (0.75, rows[1])])
         answer = best_response(tree, states.seats, rows[0], seat)
         assert found.fixed == pytest.approx(policy_values(tree, states.seats, answer).returns[seat])
+
+
+class Coin:
+    """The left seat is told heads or tails, which come with 3/4 and 1/4; a right guess of what the other says pays."""
+
+    name, roles, num_seats, max_turns, brief = "coin", ("left", "right"), 2, 2, True
+
+    def openings(self):
+        return ((0.75, Toss("heads")), (0.25, Toss("tails")))
+
+
+class Toss:
+    def __init__(self, side, said=()):
+        self.side, self.said = side, said
+
+    @property
+    def done(self):
+        return bool(self.said)
+
+    @property
+    def returns(self):
+        won = float(bool(self.said) and self.said[0] == self.said[1]) * (2.0 if self.side == "heads" else 1.0)
+        return (won, -won)
+
+    def due(self):
+        return () if self.said else (0, 1)
+
+    def legal(self, seat):
+        return ("a", "b")
+
+    def observe(self, seat):
+        return Observation(told="toss", key=self.side if seat == 0 else "right")
+
+    def step(self, replies):
+        self.said = (replies[0], replies[1])
+
+    def clone(self):
+        return Toss(self.side, self.said)
+
+    def ending(self, seat):
+        return self.said[1 - seat]
+
+
+def test_an_environment_whose_chance_comes_first_by_hand():
+    pool = {"a": biased(weights={"a": 3}), "b": biased(weights={"b": 3})}
+    found = adaptation_ceiling(Coin(), role="left", opponents=pool, attempts=2)
+    # the mean prize is 3/4 * 2 + 1/4 = 7/4; a right guess has 3/4 where the other is known, else 1/2. After one
+    # reply the beliefs are 3/4 and 1/4, so that the next reply is the same with 9/16 + 1/16
+    assert found.best == pytest.approx(7 / 4 * 3 / 4) and found.fixed == pytest.approx(7 / 4 / 2)
+    assert found.most == found.total == pytest.approx((7 / 4 / 2, 7 / 4 * 5 / 8))
 
 
 @pytest.mark.parametrize("reveal", [False, True])

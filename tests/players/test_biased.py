@@ -47,6 +47,11 @@ def test_a_name_that_is_no_action_is_an_error_inside_combinators_too(combinator,
         assert made({right: 2}).choose(play, 0, ROOT) in play.legal(0)
 
 
+def test_a_word_of_the_combinator_is_no_action():
+    with pytest.raises(UnknownNameError, match="action 'note'"):
+        made({"note": 2}).chances(course("trial", environment={"name": "rock_paper_scissors"}), 0)
+
+
 @pytest.mark.parametrize("weight", [-1, float("inf"), float("nan")])
 def test_weights_that_are_none_are_refused(weight):
     with pytest.raises(ConfigError, match=r"biased: the weight of 'rock' is -1|'weights.rock': Input should be a finite number"):

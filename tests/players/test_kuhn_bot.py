@@ -5,6 +5,7 @@ import pytest
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, GameError
+from sparring.players.base import PendingTurn
 from sparring.players.described import chances_of
 from sparring.rng import Stream
 
@@ -90,3 +91,13 @@ def test_other_games_other_numbers_of_seats_and_other_styles_are_refused():
             made().choose(course, 0, Stream.from_seed(0))
     with pytest.raises(ConfigError, match="style"):
         made(style="wild")
+
+
+def test_replies_are_one_per_turn_depend_on_the_turn_alone_and_leave_the_state():
+    """What tests/contract/test_agents.py asks of players of any game."""
+    states = [state(cards, *moves) for cards in ("JK", "QJ", "KQ") for moves in ([], ["pass"], ["bet"], ["pass", "bet"])]
+    pending = [PendingTurn(one, one.seat, Stream.from_seed(7).child(number)) for number, one in enumerate(states)]
+    together = [reply.text for reply in made(style="loose").act(pending)]
+    agent = made(style="loose")
+    assert together == [agent.act([turn])[0].text for turn in reversed(pending)][::-1] and agent.act([]) == []
+    assert [len(one.trail) for one in states] == [2, 3, 3, 4] * 3 and {*together} == {"pass", "bet"}

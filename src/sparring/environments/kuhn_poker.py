@@ -60,12 +60,12 @@ class KuhnPoker(Game):
         return f"The cards: {shown}."
 
     def shown(self, state: State, seat: int) -> str:
-        """Return the cards of the others at a show-down: of all who have not folded.
+        """Return the other cards at a show-down, of all who have not folded.
 
-        Nothing where one seat alone is left, or where this seat has folded.
+        Nothing to a seat that has folded.
         """
         left = [one for one in range(self.num_seats) if not self._folded(state, one)]
-        if len(left) < 2 or seat not in left:
+        if seat not in left:
             return ""
         held = [(self.roles[one], self.cards[state.trail[one].action]) for one in left]
         others = [(role, card) for role, card in held if role != self.roles[seat]]

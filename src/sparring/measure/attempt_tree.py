@@ -125,6 +125,7 @@ class _Walk:
     ) -> None:
         self.environment, self.seat, self.opponents = environment, seat, opponents
         self.reveal, self.count = reveal, 0
+        self._silent = {"": np.ones(len(opponents))}  # where the opponent is not due
 
     def visit(self, play: Any, reach: FloatArray, branch: Branch) -> None:
         """Add a play and all that can follow it.
@@ -164,7 +165,7 @@ class _Walk:
         """Add what follows all replies that are due."""
         due = play.due()
         own = self._decision(play, branch) if self.seat in due else {"": branch}
-        theirs = self._replies(play, 1 - self.seat) if 1 - self.seat in due else {"": 1.0}
+        theirs = self._replies(play, 1 - self.seat) if 1 - self.seat in due else self._silent
         for (action, after), (reply, shares) in product(own.items(), theirs.items()):
             weight = reach * shares
             if weight.any():

@@ -48,7 +48,7 @@ def _words(play: Any) -> tuple[str, ...]:
     """Return the words that actions of an environment are among; none: they are not known."""
     rules: Any = play.game if isinstance(play, State) else getattr(play, "rules", None)
     if isinstance(play, State) and rules.words:
-        return rules.words
+        return tuple(rules.words)
     return tuple(rules.vocabulary()) if hasattr(rules, "vocabulary") else ()
 
 

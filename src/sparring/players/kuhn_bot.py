@@ -38,11 +38,11 @@ class KuhnBot(DescribedAgent):
         """
         play = played(state)
         legal = listed(self.name, state, seat)
-        rules = getattr(play, "game", None)
+        rules: Any = getattr(play, "game", getattr(play, "rules", play))
         if not isinstance(play, State) or rules.rules_name != "kuhn_poker" or rules.num_seats != 2:
             raise GameError(
                 "Agent 'kuhn_bot' plays kuhn_poker of two seats alone, not "
-                f"{getattr(rules or getattr(play, 'rules', play), 'name', type(play).__name__)}; "
+                f"{getattr(rules, 'name', type(play).__name__)}; "
                 "write biased or scripted there."
             )
         known = play.observe(seat).key  # the card, then p and b for all that was done

@@ -10,7 +10,7 @@ from sparring.config import RunConfig
 from sparring.environments.openspiel.base import Game
 from sparring.environments.trial import Trial
 from sparring.errors import ConfigError
-from sparring.measure.adaptation import Attempts, Opponent, adaptation
+from sparring.measure.adaptation import Attempts, Opponent, adaptation, rules_of
 from sparring.measure.adaptation_exact import TIE, Ceiling, ceiling_or_reason
 from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.starts import Met, columns
@@ -65,11 +65,11 @@ def adaptations_of(
             "--adaptation needs opponents: the run has no bots, so name some, e.g. --opponent "
             "'scripted preference=[rock]'."
         )
-    rows, root = [], Stream.from_seed(seed).child("adaptation")
+    rows, root = list[dict[str, Any]](), Stream.from_seed(seed).child("adaptation")
     for game in trained:
         starts, stream = columns(game, met)[0], root.child(game.name)
         found = adaptation(starts, policy, pool, trials=trials, stream=stream)
-        known = {(row.role, row.trained): _ceiling(game, row, pool) for row in found}
+        known = {(row.role, row.trained): _ceiling(rules_of(game), row, pool) for row in found}
         about = {"game": game.name, "starts": starts.label}
         rows += [{**about, **_plain(row), **_exact(row, known)} for row in found]
     return rows

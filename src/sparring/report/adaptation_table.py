@@ -21,7 +21,7 @@ def adaptation_table(game: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     starts = "" if rows[0]["starts"] == "all" else f", {rows[0]['starts']} starts"
     attempts = (f"attempt {number + 1}" for number in range(count))
     who = Column("opponent", overflow="fold")
-    heads = ("role", who, *attempts, "gain", "forfeits", "best", "fixed")
+    heads: tuple[str | Column, ...] = ("role", who, *attempts, "gain", "forfeits", "best", "fixed")
     title = f"Adaptation in {game}{starts}: mean return, 95 % intervals"
     table = Table(*heads, title=title, caption=LEGEND)
     for row in rows:

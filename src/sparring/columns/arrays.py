@@ -107,7 +107,7 @@ def table_of_arrays(
     )
     for name in sorted(columns.keys() & computed):
         length = int(table.n_tokens.sum()) if name in PER_TOKEN else count
-        values = _floats(name, columns[name], length)
+        values: npt.NDArray[Any] = _floats(name, columns[name], length)
         if name in WHOLE:
             values = _integers(name, values, length)
         table = with_column(table, name, values)

@@ -133,15 +133,14 @@ def test_turns_that_must_not_train_are_refused():
 
 
 def test_rows_may_be_of_trials():
-    rows = two_games(attempt=[[0, 1], 0, 0, 0], note=[[True, False], False, False, False], opponents=["p", "q", "p", "q"], view=[["x", "x"], "x", "x", "x"])
+    rows = two_games(attempt=[[0, 1], 0, 0, 0], note=[[True, False], False, False, False], view=[["x", "x"], "x", "x", "x"])
     turns, order = turn_table(rows)
     assert order.tolist() == [4, 3, 2, 0, 1]
     assert turns.attempt.tolist() == [0, 0, 0, 0, 1] and turns.attempt.dtype == np.int64
-    assert turns.note.tolist() == [False, False, False, True, False] and turns.opponents.tolist() == [1, 0, 1, 0, 0]
+    assert turns.note.tolist() == [False, False, False, True, False]
     plain, _ = turn_table(two_games())
-    assert plain.attempt is None and plain.note is None and plain.opponents is None
-    by_opponent = registry.bind("credit", "mage", {"per_opponent": True})
-    assert len(estimate(by_opponent, rows, {}, {}).advantages) == 9
+    assert plain.attempt is None and plain.note is None
+    assert len(estimate(registry.bind("credit", "mage"), rows, {}, {}).advantages) == 9
     for said in (hints.VERL, hints.TRL):
-        with pytest.raises(CreditError, match="sparring_opponents"):
-            estimate(by_opponent, two_games(view=[["x", "x"], "x", "x", "x"]), {}, said)
+        with pytest.raises(CreditError, match="other seats is known in Sparring's own runs only"):
+            estimate(registry.bind("credit", "mage", {"per_opponent": True}), rows, {}, said)

@@ -107,8 +107,10 @@ def table_of_arrays(
     )
     for name in sorted(columns.keys() & computed):
         length = int(table.n_tokens.sum()) if name in PER_TOKEN else count
-        number = _integers if name in WHOLE else _floats
-        table = with_column(table, name, number(name, columns[name], length))
+        values: npt.NDArray[Any] = _floats(name, columns[name], length)
+        if name in WHOLE:
+            values = _integers(name, values, length)
+        table = with_column(table, name, values)
     return table
 
 

@@ -14,15 +14,12 @@ _OURS_ALONE = {
         ("state_group", "committed"),
         "Replies that are judged and not played exist in Sparring's own runs only.",
     ),
+    "opponents": "Who sat in the other seats is known in Sparring's own runs only.",
     **dict.fromkeys(
         ("playout", "playout_before"), "Games are played on in Sparring's own runs only."
     ),
 }
 VERL = {
-    "opponents": (
-        f"Put who sat in the other seats into non_tensor_batch[{PREFIX + 'opponents'!r}] and call "
-        "pass_columns()."
-    ),
     "view": (
         f"Put what each turn saw into non_tensor_batch[{PREFIX + 'view'!r}] and call "
         "pass_columns()."
@@ -44,7 +41,6 @@ VERL = {
 }
 _FRESH = "Make TRL compute it: steps_per_generation above gradient_accumulation_steps, or use_vllm."
 TRL = {
-    "opponents": f"Give who sat in the other seats as the column {PREFIX + 'opponents'!r}.",
     "view": f"Give what each turn saw as the column {PREFIX + 'view'!r}.",
     "action": f"Give what each turn played as the column {PREFIX + 'action'!r}.",
     "logprob": _FRESH,

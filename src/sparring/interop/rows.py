@@ -17,7 +17,6 @@ What a batch does not say by itself comes in named columns, one entry per row:
     legal                per turn; default: all
     attempt, note        per turn, where rows are of trials: number of the attempt, from 0, and
                          whether the turn is a note after it; default: no trials
-    opponents            who sat in the other seats, per row
     component_NAME       per turn, a named part of the reward; what is left is called "game"
 Without ``state``, the first turns of one group and role share a state (their prompt is the same)
 and no others do.
@@ -40,7 +39,7 @@ from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
 PREFIX = "sparring_"  # of column names in a trainer's batch
 COMPONENT = "component_"
-PER_ROW = ("game", "role", "agent", "episode", "seat", "turn", "cut", "opponents")
+PER_ROW = ("game", "role", "agent", "episode", "seat", "turn", "cut")
 PER_TURN = ("state", "view", "action", "legal", "attempt", "note")
 
 
@@ -162,17 +161,13 @@ def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
         for name, values in per_turn.items()
         if name not in _AS_GIVEN
     }
-    given = {
-        name: np.asarray(per_turn[name], dtype=kind)[order]
-        for name, kind in _AS_GIVEN.items()
-        if name in per_turn
-    }
     state_key = (
         ids["state"][0]
         if "state" in ids
         else _start_states(turn_index, group[row], named["role"][0][row])
     )
     numbers: dict[str, Any] = {name: values[order] for name, values in rows.numbers.items()}
+    numbers |= _as_given(per_turn, order)
     done = np.append(np.diff(trajectory) != 0, np.ones(min(size, 1), dtype=bool))
     return TurnTable(
         episode=episode[row],
@@ -189,12 +184,6 @@ def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
         if "cut" in rows.columns
         else None,
         state_key=state_key,
-        legal=given.get("legal", np.ones(size, dtype=bool)),
-        attempt=given.get("attempt"),
-        note=given.get("note"),
-        opponents=_numbered(rows.columns["opponents"])[0][row]
-        if "opponents" in rows.columns
-        else None,
         n_tokens=rows.n_tokens[order],
         action=ids["action"][0] if "action" in ids else None,
         view=ids["view"][0] if "view" in ids else None,
@@ -224,6 +213,16 @@ def _numbered(values: Sequence[Any], *, missing: bool = False) -> tuple[IntArray
     out = np.full(len(values), -1, dtype=np.int64)
     out[~absent] = ids.reshape(-1)
     return out, tuple(texts.tolist())
+
+
+def _as_given(per_turn: Mapping[str, Sequence[Any]], order: IntArray) -> dict[str, Any]:
+    """Return the columns of turns that are what they say, in the table's order."""
+    found = {"legal": [True] * len(order), **per_turn}
+    return {
+        name: np.asarray(found[name], dtype=kind)[order]
+        for name, kind in _AS_GIVEN.items()
+        if name in found
+    }
 
 
 def _turns(values: Any) -> list[Any]:

@@ -23,7 +23,7 @@ MORE = {
     "simple_negotiation": [{"turns": 5, "largest": 3, "values": "drawn", "outcome": "gain"}],
     "needle_chain": [{"length": 4, "actions": 3, "needle": 2, "stop": True}],
     "signalling": [{"types": 3, "signals": 2, "rounds": 2}],
-    "repeated_dilemma": [{"rounds": 3}],
+    "repeated_dilemma": [{"rounds": 3}, {"rounds": 20, "told": False}],
     "tic_tac_toe": [{"start": "a1 b2 c3"}],
     "sudoku": [{"blanks": 10, "wrong": "continues", "pay": "share", "puzzles": 16}],
     "zebra": [{"attributes": 2, "wrong": "continues", "pay": "share", "puzzles": 16, "level": "search"}],

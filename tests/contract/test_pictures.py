@@ -24,7 +24,7 @@ OPTIONS = {
     "mastermind": [{}, {"pegs": 4, "colours": 6, "guesses": 12}],
     "minesweeper": [{}, {"rows": 8, "columns": 8, "mines": 9, "flags": True}],
     "repeated": [{"environment": {"name": "sealed_auction", "options": {"largest": 2}}}, {}, {"rounds": 30}],
-    "repeated_dilemma": [{"rounds": 3}, {"rounds": 6}],
+    "repeated_dilemma": [{"rounds": 3}, {"rounds": 6}, {"rounds": 60, "told": False}],
     "sealed_auction": [{"seats": 3, "largest": 2}],
     "signalling": [{"types": 3, "rounds": 2}],
     "simple_negotiation": [{"values": "drawn", "turns": 6}, {"values": "drawn", "turns": 100}],

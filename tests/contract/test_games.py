@@ -24,6 +24,7 @@ MORE = {
     "needle_chain": [{"length": 4, "actions": 3, "needle": 2, "stop": True}],
     "signalling": [{"types": 3, "signals": 2, "rounds": 2}],
     "repeated_dilemma": [{"rounds": 3}, {"rounds": 20, "told": False}],
+    "ordinal_2x2": [{"game": "dilemma", "drawn": False}, {"pay": "joint"}],
     "tic_tac_toe": [{"start": "a1 b2 c3"}],
     "sudoku": [{"blanks": 10, "wrong": "continues", "pay": "share", "puzzles": 16}],
     "zebra": [{"attributes": 2, "wrong": "continues", "pay": "share", "puzzles": 16, "level": "search"}],

@@ -23,6 +23,7 @@ OPTIONS = {
     "kuhn_rounds": [{"rounds": 3}, {"rounds": 40}],
     "mastermind": [{}, {"pegs": 4, "colours": 6, "guesses": 12}],
     "minesweeper": [{}, {"rows": 8, "columns": 8, "mines": 9, "flags": True}],
+    "ordinal_2x2": [{"game": "prisoners_dilemma"}],
     "repeated": [{"environment": {"name": "sealed_auction", "options": {"largest": 2}}}, {}, {"rounds": 30}],
     "repeated_dilemma": [{"rounds": 3}, {"rounds": 6}, {"rounds": 60, "told": False}],
     "sealed_auction": [{"seats": 3, "largest": 2}],

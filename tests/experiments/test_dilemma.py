@@ -102,7 +102,7 @@ def row(arm, **figures):
     """Return a row of two seeds; the figures given are those of seed 1, and seed 0 always reaches what is asked for."""
     good = {rounds.BOTH: 0.9, rounds.NEITHER: 0.9, rounds.LOST: 0.0, rounds.LEGAL: 1.0, rounds.WITH_ITSELF: 2.0, rounds.AGAINST: 1.0}
     names = (rounds.OPENS, *(f"{rounds.AFTER}{one}, {two}" for one, two in rounds.PAIRS))
-    good |= {name: None for name in names} | {"seconds": 60.0, f"{study.ALONG}10": 1.0, f"{study.ALONG}20": 3.0}
+    good |= dict.fromkeys(names) | {"seconds": 60.0, f"{study.ALONG}10": 1.0, f"{study.ALONG}20": 3.0}
     named = {getattr(rounds, name.upper()): value for name, value in figures.items()}
     return {"arm": arm, "starts": "all", "plays": 9, "values": {name: {"0": value, "1": named.get(name, value)} for name, value in good.items()}}
 

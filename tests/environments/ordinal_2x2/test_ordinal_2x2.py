@@ -101,7 +101,7 @@ def test_random_play_of_all_games_is_known(pay, share):
 
 
 def test_what_is_no_game_is_refused_with_what_there_is():
-    with pytest.raises(ConfigError, match="game='dilema' is none of all, win_win, .* numbers from 1 to 144; write game=prisoners_dilemma"):
+    with pytest.raises(ConfigError, match=r"game='dilema' is none of all, win_win, .* numbers from 1 to 144; write game=prisoners_dilemma"):
         game(game="dilema")
     assert game(game=7).spiel.max_chance_outcomes() == 4
 

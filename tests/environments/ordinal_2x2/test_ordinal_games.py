@@ -6,7 +6,17 @@ from collections import Counter
 import pytest
 
 from sparring.environments.ordinal_2x2 import games as made
-from sparring.environments.ordinal_2x2.games import CELLS, FAMILIES, NAMED, all_games, canonical, exchanged, family, number_of, swapped
+from sparring.environments.ordinal_2x2.games import (
+    CELLS,
+    FAMILIES,
+    NAMED,
+    all_games,
+    canonical,
+    exchanged,
+    family,
+    number_of,
+    swapped,
+)
 
 PATTERNS = list(itertools.permutations((1, 2, 3, 4)))
 
@@ -87,7 +97,7 @@ def test_families_are_those_of_the_literature():
         stable, best = equilibria(cells), (4, 4) in cells.values()
         found = family(game)
         assert (found == "win_win") == best
-        assert best or (found == "cyclic") == (not stable) and (found == "coordination") == (len(stable) == 2)
+        assert best or ((found == "cyclic") == (not stable) and (found == "coordination") == (len(stable) == 2))
         if found in ("dilemma", "one_dominant", "both_dominant"):
             (at,) = stable
             better = [value for value in cells.values() if value[0] > cells[at][0] and value[1] > cells[at][1]]

@@ -18,7 +18,7 @@ Ordinal = tuple[Pattern, Pattern]
 """The patterns of seats 0 and 1."""
 
 RANKS = (1, 2, 3, 4)
-CELLS = tuple(itertools.product((0, 1), repeat=2))  # choices of seats 0 and 1
+CELLS = ((0, 0), (0, 1), (1, 0), (1, 1))  # choices of seats 0 and 1
 FAMILIES = (
     *("win_win", "cyclic", "dilemma", "coordination"),
     *("one_dominant", "both_dominant"),
@@ -73,7 +73,7 @@ def all_games() -> tuple[Ordinal, ...]:
     They are sorted: by seat 0's pattern, then by seat 1's.
     """
     patterns = list(itertools.permutations(RANKS))
-    return tuple(sorted({canonical(game) for game in itertools.product(patterns, repeat=2)}))
+    return tuple(sorted({canonical((one, two)) for one in patterns for two in patterns}))
 
 
 def number_of(game: Ordinal) -> int:

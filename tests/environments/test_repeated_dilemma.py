@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparring import make_environment, play, turn_table
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
 from sparring.measure.exploitability import nash_conv
@@ -166,3 +167,50 @@ def test_wording():
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ConfigError, match="repeated_dilemma"):
         game(**options)
+
+
+def test_a_turn_of_a_trained_seat_is_paid_its_own_round():
+    """Both seats' turns t have what round t paid them, though seat 1 replies after seat 0."""
+    made = make_environment("repeated_dilemma", rounds=3, told=False)
+    (episode,) = play(made, [f"scripted moves=[{','.join(words)}]" for words in ((D, C, C), (C, D, C))])
+    turns = turn_table([episode])
+    assert turns.seat.tolist() == [0, 0, 0, 1, 1, 1] and turns.turn_index.tolist() == [0, 1, 2, 0, 1, 2]
+    assert turns.reward.tolist() == [5.0, 0.0, 3.0, 0.0, 5.0, 3.0]
+
+
+@pytest.mark.parametrize("style", ["brief", "full"])
+def test_nothing_says_how_many_rounds_there_are_if_that_is_not_told(style):
+    """Plays of 20 and of 60 rounds are told, shown and drawn alike, as long as both go on."""
+    short, long = (game(rounds=rounds, told=False, style=style) for rounds in (20, 60))
+    assert short.rules == long.rules and short.vocabulary() == long.vocabulary()
+    for words in ((), (C, D), (C, D) * 7, (C, D) * 7 + (D,)):
+        one, two = played(short, *words), played(long, *words)
+        for seat, since in itertools.product((0, 1), (0, len(words))):
+            assert one.observe(seat, since) == two.observe(seat, since)
+            assert one.described(seat) == two.described(seat)
+            assert one.draw(seat) == two.draw(seat)
+    assert "20" not in short.rules and "many rounds" in short.rules
+    told = [game(rounds=rounds, style="full") for rounds in (5, 6)]
+    assert told[0].rules != told[1].rules and "round 1 of 5" in played(told[0]).observe(0).text
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_the_view_is_the_last_round_alone_if_rounds_are_not_told(seat):
+    """In words of the vocabulary, own choice first, and alike in every round."""
+    made, other = game(rounds=20, told=False), 1 - seat
+    last = [(C, D)[seat], (C, D)[other]]
+    assert played(made).observe(seat).view == f"dilemma {made.roles[seat]}"
+    for before in ((), (D, D), (C, C, D, C)):
+        view = played(made, *before, C, D).observe(seat).view
+        assert view.split() == ["dilemma", made.roles[seat], *last] and set(view.split()) <= set(made.vocabulary())
+        assert played(made, *before, C, D, C).observe(1).view == played(made, *before, C, D, D).observe(1).view
+    full = game(rounds=20, told=False, style="full")
+    view = played(full, D, D, C, D).observe(seat).view
+    assert view.startswith(full.rules) and view.endswith(f"In the last round you chose {last[0]} and the other player chose {last[1]}.")
+    assert played(full).observe(seat).view.endswith("No round has ended.")
+
+
+def test_many_rounds_may_be_played_if_they_are_not_told():
+    assert game(rounds=100, told=False).max_turns == 200
+    with pytest.raises(ConfigError, match="rounds=101 must be at least 1 and at most 100"):
+        game(rounds=101, told=False)

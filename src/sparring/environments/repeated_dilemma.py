@@ -124,12 +124,14 @@ class RepeatedDilemma(Game):
 
     title = "dilemma"
 
-    def __init__(self, rounds: int, payoffs: dict[str, float], style: Style) -> None:
+    def __init__(self, rounds: int, payoffs: dict[str, float], style: Style, told: bool) -> None:
         spiel = load(NAME, {"rounds": rounds, **payoffs})
         super().__init__(spiel, name=NAME, roles=("row", "column"), words=ACTIONS, style=style)
         self.rounds = rounds
+        self.told_rounds = told  # whether seats know how many rounds there are
+        many = f"{rounds} round(s)" if told else "many rounds"
         self.rules = (
-            f"We play {rounds} round(s) of a game for 2 players. In every round each player "
+            f"We play {many} of a game for 2 players. In every round each player "
             "chooses 'cooperate' or 'defect' without seeing the other's choice of that round; at "
             "the end of the round both choices are told. If both cooperate, each gets {reward:g} "
             "point(s); if both defect, each gets {punishment:g}. If one defects and the other "
@@ -167,10 +169,26 @@ class RepeatedDilemma(Game):
         chose = f"Round {number + 1}: you chose {own} and the other player chose {other}."
         return [f"{chose} You get {pay[seat]:g} point(s), the other player {pay[1 - seat]:g}."]
 
+    def view(self, state: State, seat: int) -> str:
+        """Return what the seat sees of the position; the last round alone if rounds are not told.
+
+        No number of a round is in it then: it would give away how many are left.
+        """
+        if self.told_rounds:
+            return super().view(state, seat)
+        role, ended = self.roles[seat], state.table.ended()
+        last = [ACTIONS[ended[-1][who]] for who in (seat, 1 - seat)] if ended else []
+        if self.brief:
+            return " ".join([self.title, role, *last])
+        chose = "In the last round you chose {} and the other player chose {}."
+        said = chose.format(*last) if last else "No round has ended."
+        return f"{self.rules}\n\nYou play as {role!r}.\n\n{said}"
+
     def position(self, state: State, seat: int) -> str:
         """Return the number of the round and the points so far."""
         own, other = state.returns[seat], state.returns[1 - seat]
-        now = "" if state.done else f"This is round {state.plies // 2 + 1} of {self.rounds}. "
+        of = f" of {self.rounds}" if self.told_rounds else ""
+        now = "" if state.done else f"This is round {state.plies // 2 + 1}{of}. "
         return f"{now}Points so far: {own:g} for you, {other:g} for the other player."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
@@ -185,7 +203,8 @@ class RepeatedDilemma(Game):
         heading(canvas, "Payoffs", "row (rows), column (columns)")
         last = [(rounds[-1][0] + 1, rounds[-1][1] + 1)] if rounds else []
         table(canvas, rows, marked=last)
-        heading(canvas, "Rounds", f"{len(rounds)} of {self.rounds} ended")
+        of = f" of {self.rounds}" if self.told_rounds or seat is None else ""
+        heading(canvas, "Rounds", f"{len(rounds)}{of} ended")
         past = [("", *self.roles, "points")]
         for number, choices in enumerate(rounds, start=1):
             pay = " and ".join(f"{value:g}" for value in state.table.pay(choices))
@@ -227,23 +246,30 @@ def repeated_dilemma(
     reward: float = 3.0,
     punishment: float = 1.0,
     sucker: float = 0.0,
+    told: bool = True,
     style: Style = "brief",
 ) -> Game:
-    """Repeated dilemma for 2 seats: the prisoner's dilemma over a known number of rounds.
+    """Repeated dilemma for 2 seats: the prisoner's dilemma over several rounds.
 
     Payoffs are summed; the game is general-sum.
 
     Choices of a round are simultaneous: seat 1 acts after seat 0 but sees its choice only when the
-    round has ended. Payoffs are paid as rounds end. In every equilibrium both seats always defect
-    on the path of play.
+    round has ended. Payoffs are paid as rounds end, so that a turn's reward is its own round's. In
+    every equilibrium of a known number of rounds both seats always defect on the path of play.
+
+    With ``told: false`` no wording says how many rounds there are, and the view (what the context
+    strategy ``markov`` shows) is the last round alone, without its number. A policy that reads the
+    whole conversation (context ``full``) can still count rounds, and learn when plays end.
 
     Args:
-        rounds: number of rounds, 1 to 6; there are 2 * (4^rounds - 1) / 3 information states.
+        rounds: number of rounds, 1 to 6, or 1 to 100 with ``told: false``; there are
+            2 * (4^rounds - 1) / 3 information states, so that nothing exact is said of many.
         temptation: pay for defecting while the other cooperates.
         reward: pay to each when both cooperate.
         punishment: pay to each when both defect.
         sucker: pay for cooperating while the other defects; temptation > reward > punishment >
             sucker.
+        told: true (default): seats are told how many rounds there are. false: they are not.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -251,7 +277,7 @@ def repeated_dilemma(
 
     Reference: Axelrod, "The evolution of cooperation", 1984 (payoffs 5, 3, 1, 0).
     """
-    check_range("repeated_dilemma: rounds", rounds, 1, 6)
+    check_range("repeated_dilemma: rounds", rounds, 1, 6 if told else 100)
     payoffs = {
         "temptation": temptation,
         "reward": reward,
@@ -266,4 +292,5 @@ def repeated_dilemma(
                 f"repeated_dilemma: {higher}={high:g} must exceed {lower}={low:g}; "
                 f"write {higher}={low + 1:g}."
             )
-    return RepeatedDilemma(rounds, {name: float(value) for name, value in payoffs.items()}, style)
+    paid = {name: float(value) for name, value in payoffs.items()}
+    return RepeatedDilemma(rounds, paid, style, told)

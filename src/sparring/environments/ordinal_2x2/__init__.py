@@ -1,0 +1,169 @@
+"""Ordinal 2x2 games: two seats, two choices each, and a strict ranking of the four outcomes."""
+
+from __future__ import annotations
+
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.pieces import heading, seats, table
+from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.load import load
+from sparring.environments.ordinal_2x2.games import FAMILIES, NAMED, all_games, chosen
+from sparring.environments.ordinal_2x2.rules import ACTIONS, NAME, Cells, Pay
+from sparring.errors import ConfigError
+
+RULES = (
+    "You and another player each choose 'one' or 'two', without seeing the other's choice. Each "
+    "of you ranks the four outcomes from 1, the worst, to 4, the best. Your result is your rank "
+    "of the outcome, whatever the other player's is."
+)
+
+
+class Ordinal2x2(Game):
+    """Two seats choose once; a seat learns of the other's choice at the end."""
+
+    title, rules = "ordinal", RULES
+
+    def __init__(self, game: str, drawn: bool, pay: Pay, style: Style) -> None:
+        spiel = load(NAME, {"game": game, "drawn": drawn, "pay": pay})
+        super().__init__(spiel, name=NAME, roles=("row", "column"), words=ACTIONS, style=style)
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the ranks."""
+        return ("1", "2", "3", "4")
+
+    def private(self, state: State, seat: int) -> str:
+        """Return both seats' ranks of the four outcomes, as the seat sees them.
+
+        In brief style its own four, then the other's: by (own, other's) choice, one before two.
+        """
+        ranks = state.table.seen(seat)
+        if self.brief:
+            return " ".join(ranks)
+        lines = [
+            f"If you choose {ACTIONS[place // 2]} and the other player chooses "
+            f"{ACTIONS[place % 2]}: {ranks[place]} for you, {ranks[4 + place]} for the other "
+            "player."
+            for place in range(4)
+        ]
+        return "\n".join(lines)
+
+    def events(self, state: State, seat: int, since: int) -> list[str]:
+        """Return the seat's own choice in the opening alone; at the end the other's."""
+        moves, said = state.table.moves, []
+        if not since and len(moves) > seat:
+            word = ACTIONS[moves[seat]]
+            said.append(word if self.brief else f"You chose {word}.")
+        if len(moves) == 2:
+            other = ACTIONS[moves[1 - seat]]
+            ranks = [self.rank_of(state.table, who) for who in (seat, 1 - seat)]
+            full = (
+                f"The other player chose {other}. You rank this outcome {ranks[0]}, the other "
+                f"player {ranks[1]}."
+            )
+            said.append(other if self.brief else full)
+        return said
+
+    def rank_of(self, cells: Cells, seat: int) -> int:
+        """Return how a seat ranks the outcome of a play that is over."""
+        return cells.game[seat][2 * cells.moves[seat] + cells.moves[1 - seat]]
+
+    def example(self, state: State) -> int:
+        """Return a number of what the seat to act knows: the game."""
+        return int(state.table.drawn)
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the ranks as the reader sees them; the outcome is marked once both have chosen."""
+        cells, own = state.table, seat or 0
+        seats(canvas, self.roles, state.due())
+        ranks = cells.seen(own)
+        rows: list[tuple[str, ...]] = [("", *ACTIONS)]
+        for choice, word in enumerate(ACTIONS):
+            places = (2 * choice, 2 * choice + 1)
+            rows.append((word, *(f"{ranks[place]}, {ranks[4 + place]}" for place in places)))
+        heading(canvas, "Ranks", f"{self.roles[own]} (rows), {self.roles[1 - own]} (columns)")
+        marked = [(cells.moves[own] + 1, cells.moves[1 - own] + 1)] if state.done else []
+        table(canvas, rows, marked=marked)
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return who acts, the ranks, and the choices that the reader knows."""
+        cells, own = state.table, seat or 0
+        known = [
+            f"{self.roles[one]} chose {ACTIONS[choice]}"
+            for one, choice in enumerate(cells.moves)
+            if state.done or seat in (None, one)
+        ]
+        ranks = cells.seen(own)
+        outcomes = "; ".join(
+            f"{ACTIONS[place // 2]} and {ACTIONS[place % 2]}: {ranks[place]}, {ranks[4 + place]}"
+            for place in range(4)
+        )
+        parts = (
+            self.whose(state),
+            f"Ranks of {self.roles[own]} and {self.roles[1 - own]}: {outcomes}.",
+            f"{', '.join(known)}." if known else "",
+        )
+        return " ".join(part for part in parts if part)
+
+
+def ordinal_2x2(
+    *,
+    game: int | str = "all",
+    drawn: bool = True,
+    pay: Pay = "own",
+    style: Style = "brief",
+) -> Game:
+    """Ordinal 2x2 games for 2 seats: one choice of two each, at once, and ranks 1 to 4.
+
+    There are 144 games in which each seat ranks the four outcomes strictly, counting games as one
+    that differ in the order of the choices; 78 if seats may be exchanged too. A play draws one of
+    those that ``game`` names. The choices are simultaneous: seat 1 replies after seat 0 but does
+    not see its choice.
+
+    Numbers: of the four orders of a game the one is taken in which each seat's 4 lies at the
+    other's second choice. A seat then has one of 12 patterns of ranks, (own one, other's one),
+    (one, two), (two, one), (two, two), sorted: with i that of seat 0 and j that of seat 1, from 0,
+
+        number = 12 i + j + 1
+
+    so that exchanged seats are (j, i), and symmetric games are 1, 14, 27, ..., 144. These are not
+    the numbers of Rapoport and Guyer, nor those of Robinson and Goforth.
+
+    Families, each game in the first that it fits:
+
+        win_win (36)         one outcome is the best for both, as in the stag hunt
+        cyclic (18)          no equilibrium in pure strategies, as in matching pennies
+        dilemma (7)          both prefer another outcome to the only equilibrium
+        coordination (9)     two equilibria, as in chicken and the battle of the sexes
+        one_dominant (48)    one equilibrium; one seat has a dominant choice
+        both_dominant (26)   one equilibrium; both have
+
+    Pitfalls: with ``pay`` other than "own" seats are told the same; what a play returns is then a
+    measure, not what they were told they play for. A cyclic game has no equilibrium in pure
+    strategies, so ``pay: equilibrium`` is 0 there whatever is played.
+
+    Args:
+        game: "all" (default); a family, as above; "prisoners_dilemma", "chicken", "stag_hunt",
+            "battle_of_the_sexes", "leader" or "deadlock"; a number, 1 to 144; or several, "1 17".
+        drawn: true (default): each play draws the order of both seats' choices anew, so that no
+            choice is the good one by its name. false: the order of the numbers above.
+        pay: what a play returns. "own" (default): the seat's rank of the outcome, 1 to 4. Measures,
+            1 or 0: "response", whether the seat's choice is the best one against the other's;
+            "equilibrium", whether the outcome is a pure equilibrium; "joint", whether it has the
+            largest sum of ranks (these two are shared by both seats).
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: no such game.
+
+    Reference: Rapoport and Guyer, "A taxonomy of 2x2 games", 1966; Robinson and Goforth, "The
+    topology of the 2x2 games", 2005.
+    """
+    which = str(game)
+    try:
+        chosen(which)
+    except ValueError:
+        known = ", ".join(("all", *FAMILIES, *NAMED))
+        raise ConfigError(
+            f"ordinal_2x2: game={which!r} is none of {known}, nor numbers from 1 to "
+            f"{len(all_games())}; write game=prisoners_dilemma."
+        ) from None
+    return Ordinal2x2(which, drawn, pay, style)

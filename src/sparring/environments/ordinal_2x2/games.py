@@ -1,0 +1,163 @@
+"""The 144 ordinal 2x2 games: made by a rule, numbered, named and sorted into families.
+
+A seat's pattern is its ranks of the four outcomes, 1 the worst and 4 the best, as it sees them:
+(own one, other's one), (one, two), (two, one), (two, two). All ranks of a seat differ.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+
+Pattern = tuple[int, ...]
+"""Four ranks, at 2 * own choice + the other's choice."""
+
+Ordinal = tuple[Pattern, Pattern]
+"""The patterns of seats 0 and 1."""
+
+RANKS = (1, 2, 3, 4)
+CELLS = ((0, 0), (0, 1), (1, 0), (1, 1))  # choices of seats 0 and 1
+FAMILIES = (
+    *("win_win", "cyclic", "dilemma", "coordination"),
+    *("one_dominant", "both_dominant"),
+)
+# what both seats rank: each one's choice and the other's, 0 to cooperate, yield or hunt
+NAMED: Mapping[str, Pattern] = MappingProxyType(
+    {
+        "prisoners_dilemma": (3, 1, 4, 2),
+        "chicken": (3, 2, 4, 1),
+        "battle_of_the_sexes": (1, 3, 4, 2),  # two yields are worse than two that insist
+        "leader": (2, 3, 4, 1),  # the other way round
+        "stag_hunt": (4, 1, 3, 2),
+        "deadlock": (2, 1, 4, 3),
+    }
+)
+
+
+def swapped(game: Ordinal, own: tuple[int, int]) -> Ordinal:
+    """Return a game in which the choices of some seats have changed places.
+
+    Args:
+        game: the patterns.
+        own: 1 for each seat whose choices change places, else 0.
+    """
+    return (_swapped(game[0], *own), _swapped(game[1], *own[::-1]))
+
+
+def _swapped(pattern: Pattern, own: int, other: int) -> Pattern:
+    """Return a pattern with own choices swapped, the other's, both or neither."""
+    return tuple(pattern[2 * (one ^ own) + (two ^ other)] for one, two in CELLS)
+
+
+def exchanged(game: Ordinal) -> Ordinal:
+    """Return a game with its seats exchanged."""
+    return game[::-1]
+
+
+def canonical(game: Ordinal) -> Ordinal:
+    """Return the one order of the choices in which each seat's 4 lies at the other's second choice.
+
+    Of the four orders of a game exactly one is so: the column of a seat's 4 is moved by swapping
+    the other seat's choices alone.
+    """
+    first, second = (pattern.index(4) % 2 == 0 for pattern in game)
+    return swapped(game, (int(second), int(first)))
+
+
+@cache
+def all_games() -> tuple[Ordinal, ...]:
+    """Return all games in their canonical order of choices, [144], number 1 first.
+
+    They are sorted: by seat 0's pattern, then by seat 1's.
+    """
+    patterns = list(itertools.permutations(RANKS))
+    return tuple(sorted({canonical((one, two)) for one in patterns for two in patterns}))
+
+
+def number_of(game: Ordinal) -> int:
+    """Return the number of a game, in whatever order its choices are, 1 to 144."""
+    return all_games().index(canonical(game)) + 1
+
+
+def rank(game: Ordinal, seat: int, choices: Sequence[int]) -> int:
+    """Return how a seat ranks an outcome; ``choices`` are those of seats 0 and 1."""
+    return game[seat][2 * choices[seat] + choices[1 - seat]]
+
+
+def is_response(game: Ordinal, seat: int, choices: Sequence[int]) -> bool:
+    """Return whether a seat's choice is the best one against the other's."""
+    other = tuple(choice ^ (one == seat) for one, choice in enumerate(choices))
+    return rank(game, seat, choices) > rank(game, seat, other)
+
+
+def is_equilibrium(game: Ordinal, choices: Sequence[int]) -> bool:
+    """Return whether both choices are best responses: a Nash equilibrium in pure strategies."""
+    return all(is_response(game, seat, choices) for seat in (0, 1))
+
+
+def joint(game: Ordinal, choices: Sequence[int]) -> int:
+    """Return the sum of both seats' ranks of an outcome."""
+    return sum(rank(game, seat, choices) for seat in (0, 1))
+
+
+def is_joint_maximum(game: Ordinal, choices: Sequence[int]) -> bool:
+    """Return whether no outcome has a larger sum of ranks."""
+    return joint(game, choices) == max(joint(game, cell) for cell in CELLS)
+
+
+def dominant(game: Ordinal, seat: int) -> bool:
+    """Return whether a seat has a choice that is best whatever the other does."""
+    best = {
+        own
+        for own, other in CELLS
+        if is_response(game, seat, (own, other) if seat == 0 else (other, own))
+    }
+    return len(best) == 1
+
+
+def family(game: Ordinal) -> str:
+    """Return the family of a game: the first of ``FAMILIES`` that it fits.
+
+    win_win: one outcome is the best for both. cyclic: no pure equilibrium. dilemma: both seats
+    prefer another outcome to the only pure equilibrium. coordination: two pure equilibria. Of what
+    is left one seat has a dominant choice, or both have.
+    """
+    if any(joint(game, cell) == 8 for cell in CELLS):
+        return "win_win"
+    stable = [cell for cell in CELLS if is_equilibrium(game, cell)]
+    if not stable:
+        return "cyclic"
+    if len(stable) > 1:
+        return "coordination"
+    if any(_prefer(game, cell, stable[0]) for cell in CELLS):
+        return "dilemma"
+    return "both_dominant" if dominant(game, 0) and dominant(game, 1) else "one_dominant"
+
+
+def _prefer(game: Ordinal, one: Sequence[int], other: Sequence[int]) -> bool:
+    """Return whether both seats prefer one outcome to another."""
+    return all(rank(game, seat, one) > rank(game, seat, other) for seat in (0, 1))
+
+
+def chosen(which: str) -> tuple[int, ...]:
+    """Return the numbers of games: "all", a family's, a named one's, or those of a list.
+
+    Args:
+        which: "all", a family, a name, or numbers with spaces between, such as "1 17".
+
+    Raises:
+        ValueError: none of these.
+    """
+    numbers = range(1, len(all_games()) + 1)
+    if which == "all":
+        return tuple(numbers)
+    if which in FAMILIES:
+        return tuple(one for one in numbers if family(all_games()[one - 1]) == which)
+    if which in NAMED:
+        return (number_of((NAMED[which],) * 2),)
+    listed = tuple(int(part) for part in which.split())
+    if not listed or not set(listed) <= set(numbers) or len(set(listed)) < len(listed):
+        raise ValueError(which)
+    return listed

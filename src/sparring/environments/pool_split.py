@@ -1,0 +1,241 @@
+"""Splitting a pool: two seats with private values each name what they take, at once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sparring.environments.bank import BANKS, Bank
+from sparring.environments.bargain.rules import KINDS, Counts, Scenario, Scenarios
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.pieces import heading, paragraph, seats, table
+from sparring.environments.drawing.told import due_sentence
+from sparring.rng import Stream
+from sparring.types import Observation
+
+NAME, ROLES = "pool_split", ("first", "second")
+Over = Literal["share", "nothing"]
+
+
+def taken(counts: Counts, claims: tuple[Counts, Counts], over: Over) -> tuple[list[float], ...]:
+    """Return what seats 0 and 1 get of each kind.
+
+    A kind of n items with claims a and b gives a and b where a + b <= n. Beyond that a seat gets
+    n a / (a + b) with "share", and nobody anything with "nothing".
+    """
+    got: tuple[list[float], ...] = ([], [])
+    for held, one, two in zip(counts, *claims, strict=True):
+        both = one + two
+        factor = 1.0 if both <= held else held / both if over == "share" else 0.0
+        got[0].append(one * factor)
+        got[1].append(two * factor)
+    return got
+
+
+class PoolSplit(Bank):
+    """Rules and wording."""
+
+    name, roles, num_seats, max_turns = NAME, ROLES, 2, 2
+    counted = "scenarios"
+    min_utility, max_utility, utility_sum, zero_sum = 0.0, 1.0, None, False
+
+    def __init__(self, source: Scenarios, over: Over, style: str) -> None:
+        self.source, self.over, self.style, self.brief = source, over, style, style == "brief"
+        self.bank, self.scenarios = source.bank, source.scenarios
+        self.kinds = KINDS[: source.kinds]
+
+    def start(self, number: int) -> Scenario:
+        """Return a scenario of the bank: pool and values."""
+        return self.source.scenario(number)
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word of the brief wording."""
+        numbers = map(str, range(max(self.source.most, self.source.total) + 1))
+        return tuple(sorted({*numbers, *self.roles, "pool", "worth", "take", "took", "other"}))
+
+    def reset(self, stream: Stream) -> SplitPlay:
+        """Return a play of a scenario of the bank."""
+        scenario = self.drawn(stream)
+        assert isinstance(scenario, Scenario)
+        return SplitPlay(self, scenario)
+
+
+class SplitPlay(Painted):
+    """One play.
+
+    Attributes:
+        start: pool and values.
+        claims: what seats 0 and 1 took, a number per kind; empty before.
+    """
+
+    def __init__(
+        self, rules: PoolSplit, scenario: Scenario, claims: tuple[Counts, ...] = ()
+    ) -> None:
+        self.rules, self.start, self.claims = rules, scenario, claims
+
+    @property
+    def done(self) -> bool:
+        """Whether both have named what they take."""
+        return bool(self.claims)
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """What each seat's items are worth to it, as a share of the pool's worth."""
+        if not self.claims:
+            return (0.0, 0.0)
+        got = taken(self.start.counts, (self.claims[0], self.claims[1]), self.rules.over)
+        total = self.rules.source.total
+        return tuple(
+            sum(units * value for units, value in zip(own, values, strict=True)) / total
+            for own, values in zip(got, self.start.values, strict=True)
+        )
+
+    def due(self) -> tuple[int, ...]:
+        """Return both seats: they name it at once."""
+        return () if self.done else (0, 1)
+
+    def legal(self, seat: int) -> tuple[str, ...]:
+        """Return all that can be taken, a number per kind: "2 0 1"."""
+        counts = (range(held + 1) for held in self.start.counts)
+        return tuple(" ".join(map(str, claim)) for claim in itertools.product(*counts))
+
+    def observe(self, seat: int) -> Observation:
+        """Return the pool and the seat's own values, which the other seat is not told."""
+        rules, start = self.rules, self.start
+        pool = " ".join(map(str, start.counts))
+        worth = " ".join(map(str, start.values[seat]))
+        key = f"{seat} {pool} worth {worth}"
+        if rules.brief:
+            told = f"{rules.roles[seat]} pool {pool} worth {worth} take"
+            return Observation(told=told, key=key, view=told)
+        beyond = (
+            "is shared out in proportion to what you two named"
+            if rules.over == "share"
+            else "goes to nobody"
+        )
+        own = start.values[seat]
+        listed = ", ".join(
+            f"{held} {kind} worth {value} each to you"
+            for held, kind, value in zip(start.counts, rules.kinds, own, strict=True)
+        )
+        told = (
+            "You and another player split a pool of items. Each of you names at once how many of "
+            "every kind to take, without seeing what the other names. You get what you named; a "
+            f"kind of which you two name more than there is {beyond}. Each player has values of "
+            f"its own, at which the whole pool is worth {rules.source.total}. Your result is what "
+            "your items are worth to you, as a share of that.\n\n"
+            f"You are {rules.roles[seat]!r}. The pool: {listed}."
+        )
+        order = ", ".join(rules.kinds)
+        example = " ".join(str(held // 2) for held in start.counts)
+        ask = f"Reply with one number per kind ({order}), for example: {example}"
+        return Observation(told=told, ask=ask, key=key, view=told)
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Take what both named."""
+        self.claims = tuple(tuple(map(int, replies[seat].split())) for seat in (0, 1))
+
+    def ending(self, seat: int) -> str:
+        """Return what a seat learns at the end: what both took."""
+        other = " ".join(map(str, self.claims[1 - seat]))
+        if self.rules.brief:
+            return f"other took {other}"
+        listed = zip(self.claims[1 - seat], self.rules.kinds, strict=True)
+        named = ", ".join(f"{count} {kind}" for count, kind in listed)
+        return f"The other player named {named}. You got {self.returns[seat]:g}."
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the pool, the values that are seen, and once they are in what both named."""
+        rules, start = self.rules, self.start
+        paid = {one: f"{value:g}" for one, value in enumerate(self.returns)} if self.done else {}
+        shown = {one: said for one, said in paid.items() if seat in (None, one)}
+        seats(canvas, rules.roles, self.due(), shown)
+        heading(canvas, "Pool")
+        rows = [("", "items", *(f"worth to {role}" for role in rules.roles), *self._named())]
+        for place, kind in enumerate(rules.kinds):
+            worth = (
+                str(start.values[one][place]) if seat in (None, one) else "?" for one in (0, 1)
+            )
+            named = (str(claim[place]) for claim in self.claims)
+            rows.append((kind, str(start.counts[place]), *worth, *named))
+        table(canvas, rows)
+        what = "in proportion" if rules.over == "share" else "to nobody"
+        paragraph(canvas, f"What both name too much of goes {what}.", colour="dim")
+
+    def _named(self) -> list[str]:
+        """Return the heads of what was named."""
+        return [f"{role} took" for role in self.rules.roles] if self.claims else []
+
+    def described(self, seat: int | None) -> str:
+        """Return the pool, the values that are seen, and what was named."""
+        rules, start = self.rules, self.start
+        pool = ", ".join(f"{n} {kind}" for n, kind in zip(start.counts, rules.kinds, strict=True))
+        parts = [f"The pool: {pool}."]
+        parts += [
+            f"One of each is worth {', '.join(map(str, start.values[one]))} to {role}."
+            for one, role in enumerate(rules.roles)
+            if seat in (None, one)
+        ]
+        if not self.done:
+            return " ".join([due_sentence(rules.roles), *parts])
+        for role, claim in zip(rules.roles, self.claims, strict=True):
+            parts.append(f"{role} took {', '.join(map(str, claim))}.")
+        return " ".join(parts)
+
+    def clone(self) -> SplitPlay:
+        """Return a copy that goes on the same."""
+        return SplitPlay(self.rules, self.start, self.claims)
+
+
+def pool_split(
+    *,
+    kinds: Annotated[int, Field(ge=2, le=4)] = 3,
+    most: Annotated[int, Field(ge=1, le=5)] = 3,
+    total: Annotated[int, Field(ge=2, le=20)] = 10,
+    over: Over = "share",
+    scenarios: Annotated[int, Field(ge=1, le=100_000)] = 1000,
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0,
+    style: Literal["brief", "full"] = "brief",
+) -> PoolSplit:
+    """Splitting a pool for 2 seats: private values, and each names at once what it takes.
+
+    What: pools and values are those of ``bargain``: books, hats and balls, worth ``total`` in all
+    to each seat. Each is told its own values and names a number per kind, such as "2 0 1". Nobody
+    accepts: what was named is taken, and a kind of which both name more than there is is shared in
+    proportion.
+    When to use: mixed motives by text. Who leaves to the other what is worth little to itself makes
+    the pool worth more to both, and who takes everything is never worse off in one play. Within
+    ``repeated`` the seats meet again, so that leaving something can be returned; within ``talk``
+    they say something first, for example what they want.
+    Mathematics: of a kind of n items seat i, who names a, gets with the other's b
+
+        a                 if a + b <= n
+        n a / (a + b)     else, with over=share;   0 with over=nothing
+
+    return of a seat = what it got, at its own values, / total.
+    Pitfalls: with ``over: share`` naming everything is dominant in one play, and both who do so get
+    half of the pool's worth. Private values are never told to the other seat, also not at the end.
+    Reference: the negotiation games of Advantage Alignment (Duque et al., 2024, arXiv 2406.14662);
+    pools of Lewis et al., 2017. Not the released code's wording or values.
+    Verified by: tests/environments/test_pool_split.py.
+
+    Args:
+        kinds: kinds of items, 2 to 4: books, hats, balls, pens.
+        most: items of one kind, drawn from 1 to this, 1 to 5.
+        total: what the whole pool is worth to each seat, 2 to 20.
+        over: what becomes of a kind of which both name more than there is: "share" (default), in
+            proportion to what was named; "nothing", it goes to nobody.
+        scenarios: pools with values in the bank, 1 to 100,000.
+        bank: number of the bank, below 2^31; another one has other scenarios.
+        style: "brief" (default): words for a tiny model. "full": sentences for a language model.
+
+    Raises:
+        ConfigError: no pool can be worth ``total`` to both seats.
+    """
+    made = Scenarios(kinds=kinds, most=most, total=total, scenarios=scenarios, bank=bank)
+    made.check()
+    return PoolSplit(made, over, style)

@@ -1,0 +1,118 @@
+"""Plays of ordinal 2x2 games: what is told, what is hidden, what a play returns, the suite."""
+
+import itertools
+from collections import Counter
+
+import pytest
+
+from sparring.environments.catalogue import make_game
+from sparring.environments.ordinal_2x2.games import CELLS, FAMILIES, chosen
+from sparring.errors import ConfigError
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.policies import UniformScorer
+from sparring.measure.suite import load_suite
+from sparring.rng import Stream
+
+DILEMMA = {"game": "prisoners_dilemma", "drawn": False}  # cooperation is the second choice there
+
+
+def game(**options):
+    return make_game("ordinal_2x2", options=options)
+
+
+def played(made, *words, seed=0):
+    state = made.reset(Stream.from_seed(seed))
+    for word in words:
+        state.apply(word)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("pay", "returns"),
+    [
+        ("own", [(2, 2), (4, 1), (1, 4), (3, 3)]),
+        ("response", [(1, 1), (1, 0), (0, 1), (0, 0)]),
+        ("equilibrium", [(1, 1), (0, 0), (0, 0), (0, 0)]),
+        ("joint", [(0, 0), (0, 0), (0, 0), (1, 1)]),
+    ],
+)
+def test_what_a_play_returns(pay, returns):
+    made = game(**DILEMMA, pay=pay)
+    assert [played(made, *words).returns for words in itertools.product(("one", "two"), repeat=2)] == returns
+    assert made.cooperative == (pay in ("equilibrium", "joint"))
+    assert (made.min_utility, made.max_utility) == ((1.0, 4.0) if pay == "own" else (0.0, 1.0))
+    assert played(made, "one").returns == (0.0, 0.0)
+
+
+def test_both_are_told_the_ranks_as_they_see_them_and_alike_whatever_a_play_returns():
+    made = game(game="2", drawn=False)  # seat 0: 1 2 3 4; seat 1: 1 3 2 4
+    assert played(made).observe(0).text == "ordinal row 1 2 3 4 1 2 3 4"
+    assert played(made, "one").observe(1).text == "ordinal column 1 3 2 4 1 3 2 4"
+    assert played(made, "one", "two").observe(0, 1).text == "two" and played(made, "one", "two").observe(1, 2).text == "one"
+    for pay in ("response", "equilibrium", "joint"):
+        for style in ("brief", "full"):
+            other, own = (game(game="2", drawn=False, style=style, pay=one) for one in (pay, "own"))
+            assert played(other).observe(0) == played(own).observe(0)
+    full = played(game(**DILEMMA, style="full"), "one")
+    assert "If you choose one and the other player chooses two: 4 for you, 1 for the other player." in full.observe(1).text
+
+
+@pytest.mark.parametrize("style", ["brief", "full"])
+def test_a_choice_is_hidden_until_both_have_chosen(style):
+    made = game(style=style)
+    for seed in range(20):
+        one, two = (played(made, word, seed=seed) for word in ("one", "two"))
+        assert one.observe(1) == two.observe(1) and one.described(1) == two.described(1) and one.draw(1) == two.draw(1)
+        assert one.observe(0).key != two.observe(0).key
+        ends = [played(made, word, "one", seed=seed).observe(1).key for word in ("one", "two")]
+        assert ends[0] != ends[1]
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_a_seat_remembers_its_own_choice_first_then_the_others(seat):
+    words = ("one", "two")
+    keys = [played(game(**DILEMMA), *words[:count]).observe(seat).key for count in (0, seat + 1, 2)]
+    assert keys[1] == f"{keys[0]} {words[seat]}" if seat == 0 else keys[1] == keys[2]
+    assert keys[2] == f"{keys[0]} {words[seat]} {words[1 - seat]}"
+
+
+def test_all_games_are_drawn_in_all_orders():
+    assert game().spiel.max_chance_outcomes() == 4 * 144 and game(drawn=False).spiel.max_chance_outcomes() == 144
+    made = game(game="prisoners_dilemma")
+    seen = Counter(played(made, seed=seed).observe(0).key for seed in range(200))
+    assert len(seen) == 4 and min(seen.values()) > 30
+    assert made.illegal.forfeit_returns(made, played(made), 0)[0] == 1.0
+
+
+def test_exact_figures_of_the_dilemma_and_of_a_cyclic_game_by_hand():
+    made = game(**DILEMMA)
+    report = nash_conv(made, enumerate_info_states(made), UniformScorer())
+    assert report.values == pytest.approx((2.5, 2.5)) and report.gains == pytest.approx((0.5, 0.5))  # defecting earns (4 + 2) / 2
+    states = enumerate_info_states(game(game="cyclic"))
+    assert len(states) == 2 * 4 * 18
+
+
+@pytest.mark.parametrize(("pay", "share"), [("own", 2.5), ("response", 0.5)])
+def test_random_play_of_all_games_is_known(pay, share):
+    made = game(pay=pay)
+    report = nash_conv(made, enumerate_info_states(made), UniformScorer())
+    assert report.values == pytest.approx((share, share))
+
+
+def test_what_is_no_game_is_refused_with_what_there_is():
+    with pytest.raises(ConfigError, match=r"game='dilema' is none of all, win_win, .* numbers from 1 to 144; write game=prisoners_dilemma"):
+        game(game="dilema")
+    assert game(game=7).spiel.max_chance_outcomes() == 4
+
+
+def test_the_suite_measures_every_family_by_every_measure():
+    _, suite = load_suite("ordinal-2x2")
+    rows = {(row.options["game"], row.options.get("pay", "own")): row for row in suite.rows}
+    pays = ("own", "response", "equilibrium", "joint")
+    assert set(rows) == set(itertools.product(FAMILIES, pays)) - {("cyclic", "equilibrium")} and len(rows) == len(suite.rows)
+    assert sum(len(chosen(name)) for name in FAMILIES) == 144
+    for (_, pay), row in rows.items():
+        assert (row.kind, row.in_totals) == ("match" if pay in ("own", "response") else "coplay", pay == "own")
+        assert row.normalise == ((1, 4) if pay == "own" else (0, 1))
+    assert len(CELLS) == 4

@@ -1,0 +1,128 @@
+"""The 144 ordinal 2x2 games: how many there are, which, and to what family each belongs. All is counted here by other means."""
+
+import itertools
+from collections import Counter
+
+import pytest
+
+from sparring.environments.ordinal_2x2 import games as made
+from sparring.environments.ordinal_2x2.games import (
+    CELLS,
+    FAMILIES,
+    NAMED,
+    all_games,
+    canonical,
+    exchanged,
+    family,
+    number_of,
+    swapped,
+)
+
+PATTERNS = list(itertools.permutations((1, 2, 3, 4)))
+
+
+def tables(game):
+    """Return {(row, column): (rank of the row seat, rank of the column seat)}."""
+    return {(one, two): (game[0][2 * one + two], game[1][2 * two + one]) for one, two in CELLS}
+
+
+def orders(cells):
+    """Return the four tables in which rows and columns are swapped or not."""
+    return [{(one ^ a, two ^ b): value for (one, two), value in cells.items()} for a, b in CELLS]
+
+
+def frozen(cells):
+    return frozenset(cells.items())
+
+
+def equilibria(cells):
+    return [at for at in CELLS if cells[at][0] > cells[1 - at[0], at[1]][0] and cells[at][1] > cells[at[0], 1 - at[1]][1]]
+
+
+def of(name):
+    return NAMED[name], NAMED[name]
+
+
+def test_there_are_144_no_two_alike_up_to_swaps_and_every_pair_of_rankings_is_one_of_them():
+    classes = [frozenset(map(frozen, orders(tables(game)))) for game in all_games()]
+    assert len(all_games()) == len(set(classes)) == 144
+    assert all(len(one) == 4 for one in classes)
+    every = {frozenset(map(frozen, orders(tables(pair)))) for pair in itertools.product(PATTERNS, repeat=2)}
+    assert every == set(classes) and 24 * 24 // 4 == 144
+
+
+def test_78_remain_if_the_seats_may_be_exchanged_and_12_are_symmetric():
+    assert len({frozenset((game, canonical(exchanged(game)))) for game in all_games()}) == 78
+    symmetric = [number for number, game in enumerate(all_games(), start=1) if canonical(exchanged(game)) == game]
+    assert symmetric == list(range(1, 145, 13))
+    for number, game in enumerate(all_games(), start=1):
+        row, column = divmod(number - 1, 12)
+        assert number_of(exchanged(game)) == 12 * column + row + 1
+
+
+@pytest.mark.parametrize("own", CELLS)
+def test_the_order_of_choices_does_not_change_the_number(own):
+    for number, game in enumerate(all_games(), start=1):
+        other = swapped(game, own)
+        assert number_of(other) == number and frozen(tables(other)) in map(frozen, orders(tables(game)))
+        assert tables(other) == {(one ^ own[0], two ^ own[1]): value for (one, two), value in tables(game).items()}
+    assert all(pattern.index(4) % 2 for game in all_games() for pattern in game)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "stable"),
+    [
+        ("prisoners_dilemma", {(0, 0): (3, 3), (0, 1): (1, 4), (1, 0): (4, 1), (1, 1): (2, 2)}, [(1, 1)]),
+        ("chicken", {(0, 0): (3, 3), (0, 1): (2, 4), (1, 0): (4, 2), (1, 1): (1, 1)}, [(0, 1), (1, 0)]),
+        ("stag_hunt", {(0, 0): (4, 4), (0, 1): (1, 3), (1, 0): (3, 1), (1, 1): (2, 2)}, [(0, 0), (1, 1)]),
+        ("battle_of_the_sexes", {(0, 0): (1, 1), (0, 1): (3, 4), (1, 0): (4, 3), (1, 1): (2, 2)}, [(0, 1), (1, 0)]),
+        ("leader", {(0, 0): (2, 2), (0, 1): (3, 4), (1, 0): (4, 3), (1, 1): (1, 1)}, [(0, 1), (1, 0)]),
+        ("deadlock", {(0, 0): (2, 2), (0, 1): (1, 4), (1, 0): (4, 1), (1, 1): (3, 3)}, [(1, 1)]),
+    ],
+)
+def test_the_well_known_ones_are_there(name, cells, stable):
+    assert tables(of(name)) == cells and equilibria(cells) == stable
+    (number,) = made.chosen(name)
+    assert number == number_of(of(name)) and frozen(tables(all_games()[number - 1])) in map(frozen, orders(cells))
+    assert len({number_of(of(other)) for other in NAMED}) == len(NAMED) == 6
+
+
+def test_families_are_those_of_the_literature():
+    """36 win-win games, 18 without a pure equilibrium, 7 whose only one both would leave together: the dilemma and six alibi games."""
+    counts = Counter(map(family, all_games()))
+    assert counts == {"win_win": 36, "cyclic": 18, "dilemma": 7, "coordination": 9, "one_dominant": 48, "both_dominant": 26}
+    assert set(counts) == set(FAMILIES)
+    for game in all_games():
+        cells = tables(game)
+        stable, best = equilibria(cells), (4, 4) in cells.values()
+        found = family(game)
+        assert (found == "win_win") == best
+        assert best or ((found == "cyclic") == (not stable) and (found == "coordination") == (len(stable) == 2))
+        if found in ("dilemma", "one_dominant", "both_dominant"):
+            (at,) = stable
+            better = [value for value in cells.values() if value[0] > cells[at][0] and value[1] > cells[at][1]]
+            assert (found == "dilemma") == bool(better)
+            rows = len({one for one, two in CELLS if cells[one, two][0] > cells[1 - one, two][0]}) == 1
+            columns = len({two for one, two in CELLS if cells[one, two][1] > cells[one, 1 - two][1]}) == 1
+            assert found == "dilemma" or (found == "both_dominant") == (rows and columns)
+        assert found == family(canonical(exchanged(game)))
+
+
+def test_measures_of_an_outcome():
+    dilemma = of("prisoners_dilemma")
+    assert [made.is_equilibrium(dilemma, at) for at in CELLS] == [False, False, False, True]
+    assert [made.is_joint_maximum(dilemma, at) for at in CELLS] == [True, False, False, False]
+    assert [made.is_response(dilemma, 0, at) for at in CELLS] == [False, False, True, True]
+    assert [made.is_response(dilemma, 1, at) for at in CELLS] == [False, True, False, True]
+    assert made.dominant(dilemma, 0) and not made.dominant(of("chicken"), 0)
+
+
+@pytest.mark.parametrize("which", ["none", "0", "145", "", "1 1", "1 x"])
+def test_what_names_no_game_is_refused(which):
+    with pytest.raises(ValueError):
+        made.chosen(which)
+
+
+def test_games_are_chosen_by_family_name_or_number():
+    assert made.chosen("all") == tuple(range(1, 145)) and made.chosen("17 3") == (17, 3)
+    assert sorted(number for name in FAMILIES for number in made.chosen(name)) == list(range(1, 145))

@@ -1,0 +1,118 @@
+"""Splitting a pool: private values, what both name at once, and what becomes of what is named twice."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring import make_environment, play, turn_table
+from sparring.config import resolve
+from sparring.environments.bargain.rules import Scenario
+from sparring.environments.catalogue import make_game
+from sparring.environments.pool_split import SplitPlay, pool_split, taken
+from sparring.errors import ConfigError
+from sparring.measure.starts import Met, columns
+from sparring.recipe import load_recipe
+from sparring.rng import Stream
+from sparring.testing import check_environment
+
+# 2 books and 3 hats: to seat 0 worth 2 and 2 each, to seat 1 worth 5 and 0
+SCENARIO = Scenario((2, 3), ((2, 2), (5, 0)))
+
+
+def started(scenario=SCENARIO, **options):
+    return SplitPlay(pool_split(kinds=2, **options), scenario)
+
+
+@pytest.mark.parametrize("options", [{}, {"style": "full", "over": "nothing", "kinds": 4}, {"kinds": 2, "most": 1, "scenarios": 1}])
+def test_it_keeps_the_contract(options):
+    check_environment(pool_split, plays=10, **options)
+
+
+@pytest.mark.parametrize(
+    ("over", "claims", "returns"),
+    [
+        ("share", ("0 3", "2 0"), (0.6, 1.0)),  # each what it is for
+        ("nothing", ("0 3", "2 0"), (0.6, 1.0)),
+        ("share", ("2 3", "2 3"), (0.5, 0.5)),
+        ("nothing", ("2 3", "2 3"), (0.0, 0.0)),
+        ("share", ("2 3", "1 0"), ((2 * 4 / 3 + 6) / 10, 2 / 3 * 5 / 10)),
+        ("nothing", ("2 3", "1 0"), (0.6, 0.0)),
+        ("share", ("0 0", "0 0"), (0.0, 0.0)),
+    ],
+)
+def test_what_is_named_is_got_and_what_is_named_twice_is_shared_or_lost(over, claims, returns):
+    course = started(over=over)
+    assert course.due() == (0, 1) and course.returns == (0.0, 0.0)
+    course.step(dict(enumerate(claims)))
+    assert course.returns == pytest.approx(returns) and course.done and course.due() == ()
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=4), st.sampled_from(["share", "nothing"]))
+def test_no_more_is_got_than_there_is_and_naming_more_is_never_worse_if_shared(kinds, over):
+    counts = tuple(held for held, _, _ in kinds)
+    one, two = (tuple(min(kind[place], kind[0]) for kind in kinds) for place in (1, 2))
+    got = taken(counts, (one, two), over)
+    assert all(a + b <= held + 1e-9 for held, a, b in zip(counts, *got, strict=True))
+    if over == "share":
+        assert all(a <= b + 1e-9 for a, b in zip(got[0], taken(counts, (counts, two), over)[0], strict=True))
+    assert taken(counts, (two, one), over) == got[::-1]
+
+
+@pytest.mark.parametrize("style", ["brief", "full"])
+def test_a_seat_is_told_its_own_values_and_never_the_other_s(style):
+    other = Scenario(SCENARIO.counts, (SCENARIO.values[0], (2, 2)))
+    courses = [started(scenario, style=style) for scenario in (SCENARIO, other)]
+    assert courses[0].observe(0) == courses[1].observe(0) and courses[0].observe(1) != courses[1].observe(1)
+    assert courses[0].draw(0) == courses[1].draw(0) and courses[0].described(0) == courses[1].described(0)
+    for course in courses:
+        course.step({0: "0 3", 1: "2 0"})
+    assert courses[0].ending(0) == courses[1].ending(0)
+    assert courses[0].draw(0) == courses[1].draw(0) and courses[0].described(0) == courses[1].described(0)
+
+
+def test_wording():
+    course = started()
+    assert course.observe(0).text == "first pool 2 3 worth 2 2 take" and course.observe(1).text == "second pool 2 3 worth 5 0 take"
+    assert course.legal(0) == tuple(f"{one} {two}" for one, two in itertools.product(range(3), range(4)))
+    full = started(style="full")
+    for part in ("2 books worth 5 each to you, 3 hats worth 0 each to you", "shared out in proportion", "(books, hats), for example: 1 1"):
+        assert part in full.observe(1).text
+    assert "goes to nobody" in started(style="full", over="nothing").observe(0).text
+    for one in (course, full):
+        one.step({0: "1 3", 1: "2 0"})
+    assert course.ending(1) == "other took 1 3" and full.ending(0) == "The other player named 2 books, 0 hats. You got 0.733333."
+
+
+def test_within_repeated_a_turn_is_paid_its_own_play_and_the_seats_learn_what_was_named():
+    inner = {"name": "pool_split", "options": {"kinds": 2}}
+    made = make_environment("repeated", environment=inner, rounds=3)
+    episodes = play(made, ["random", "random"], plays=4)
+    turns = turn_table(episodes)
+    assert turns.turn_index.tolist() == [0, 1, 2] * 8
+    for episode in episodes:
+        rewards = [[turn.rewards["game"] for turn in episode.turns if turn.seat == seat] for seat in (0, 1)]
+        assert [sum(own) for own in rewards] == pytest.approx(list(episode.returns))
+        assert all(0 <= value <= 1 for own in rewards for value in own)
+    course = made.reset(Stream.from_seed(0))
+    course.step({0: course.legal(0)[-1], 1: course.legal(1)[0]})
+    assert course.observe(1).text.startswith(f"other took {' '.join(map(str, course.before[0].start.counts))} zero second pool")
+
+
+def test_a_policy_is_measured_on_pools_that_training_never_met():
+    config = resolve({"environments": [{"name": "pool_split", "options": {"scenarios": 20}}], "warmup": {"updates": 0}})
+    unseen, seen = columns(make_game("pool_split", options={"scenarios": 20}), Met(config, [make_game("pool_split", options={"scenarios": 20})]))
+    assert (unseen.label, seen.label) == ("unseen", "seen")
+
+
+def test_the_recipe_aligns_and_compares_plays_of_the_same_pools():
+    config = resolve(load_recipe("pool_split-tiny"))
+    assert config.credit.name == "advantage_alignment" and 1 < config.rollout.group_size < config.rollout.games_per_step
+    (environment,) = config.environments
+    assert environment.name == "repeated" and environment.options["environment"]["name"] == "pool_split"
+
+
+def test_pools_that_cannot_be_are_refused():
+    with pytest.raises(ConfigError, match="no pool of 4 kinds"):
+        pool_split(kinds=4, most=1, total=2)

@@ -15,6 +15,7 @@ from sparring.measure.adaptation_exact import TIE, Ceiling, ceiling_or_reason
 from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.starts import Met, columns
 from sparring.measure.suite_figures import as_data
+from sparring.players.mixture import Mixture
 from sparring.rng import Stream
 
 # an opponent that is held out: plug-in, preset, options, and what makes it
@@ -84,8 +85,7 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
         for name, bot in config.bots.items():
             if shares.get(name, not shares):
                 known.append((bot.name, bot.preset, bot.options))
-                agent, weight = bot.bind("players")(), shares.get(name, 1.0)
-                found[name] = Opponent(agent=agent, weight=weight, trained=True)
+                found |= _members(name, bot.bind("players")(), shares.get(name, 1.0))
         held += [
             (bot.name, bot.preset, bot.options, bot.bind("players"))
             for bot in config.evaluation.opponents
@@ -142,6 +142,20 @@ def _exact(
             for one in row.returns
         ]
     return found
+
+
+def _members(name: str, agent: Any, weight: float) -> dict[str, Opponent]:
+    """Return a bot that training met; in place of a mixture of bots those that it draws."""
+    if not isinstance(agent, Mixture) or agent.own:
+        return {name: Opponent(agent=agent, weight=weight, trained=True)}
+    shares = agent.shares()
+    total = sum(shares.values())
+    return {
+        f"{name}: {player.name}": Opponent(
+            agent=agent.agent(player), weight=weight * share / total, trained=True
+        )
+        for player, share in shares.items()
+    }
 
 
 def _plain(row: Attempts) -> dict[str, Any]:

@@ -1,0 +1,134 @@
+"""Does an agent learn about its opponent within an episode? Trials of three attempts, from scratch.
+
+Two games with exact ceilings: rock, paper, scissors against players who like one move best, and
+Kuhn poker against MAGE's three bots. Every arm has as many plays. Kept per seed, role and attempt:
+the mean return against the opponents that training met and against those that it never met, as the
+share of the headroom between the best single policy and the best response that it closes.
+
+Deals are drawn anew in every attempt, and starts are "all": nothing can be learnt by heart.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, by_seed, training
+
+GAMES = {"rock": "mage/rock-tiny", "kuhn": "mage/kuhn-tiny"}
+CUMULATIVE, DIFFERENTIAL, RELEASED = "cumulative", "differential", "released"
+SHARED, MIXED, SINGLE = "shared", "mixed", "single"
+ARMS = (CUMULATIVE, DIFFERENTIAL, RELEASED, SHARED, MIXED, SINGLE)
+PLAYERS = {  # the bots of the recipes, by their shares
+    "rock": [
+        "\"biased 'weights={rock: 8}'\": 0.34",
+        "\"biased 'weights={paper: 8}'\": 0.33",
+        "\"biased 'weights={scissors: 8}'\": 0.33",
+    ],
+    "kuhn": [
+        "'kuhn_bot style=conservative': 0.3",
+        "'kuhn_bot style=aggressive': 0.3",
+        "'kuhn_bot style=intermediate': 0.4",
+    ],
+}
+
+
+def changes(game: str, arm: str) -> list[str]:
+    """Return what an arm changes in the recipe of a game."""
+    if arm == DIFFERENTIAL:
+        return ["credit.pay=differential"]
+    if arm == RELEASED:
+        return ["credit={name: mage, preset: as_released}"]
+    if arm == SHARED:
+        return ["credit.by_attempt=false"]
+    if arm == MIXED:  # an opponent for each play of a group in place of one for the group
+        drawn = ", ".join(PLAYERS[game])
+        return [
+            f"bots={{anyone: {{name: mixture, players: {{{drawn}}}}}}}",
+            "matchmaker={name: mixed, past: 0.0, bots: {anyone: 1.0}}",
+        ]
+    if arm == SINGLE:  # as many plays, each an episode of its own
+        return [
+            "environments.0.options.attempts=1",
+            "rollout.group_size=24",
+            "rollout.games_per_step=1536",
+        ]
+    return []
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost."""
+    measure = partial(measured, games=setting["games_per_role"])
+    return [
+        training(
+            (game, arm, seed),
+            f"{game}-{arm}-{seed}",
+            GAMES[game],
+            [
+                f"seed={seed}",
+                "threads=1",
+                "evaluation.every=100000",
+                *changes(game, arm),
+                *setting["changes"],
+            ],
+            measure,
+        )
+        for seed in range(setting["seeds"])
+        for game in setting["games"]
+        for arm in setting["arms"]
+    ]
+
+
+def measured(run: Path, said: str, ask: Ask, *, games: int) -> list[dict[str, Any]]:
+    """Return the rows of pools of a run: what `sparring evaluate --adaptation` says of them."""
+    words = ["sparring", "evaluate", str(run), "--adaptation", "--games", str(games)]
+    found = json.loads(ask([*words, "--oracle", "none", "--no-exact", "--json"]))
+    return [row for row in found["adaptation"] if row["opponent"] is None]
+
+
+def rows(setting: Setting, kept: Found) -> list[Row]:
+    """Return one row per game, arm, role and pool, with the values of each seed."""
+    found = []
+    for game in setting["games"]:
+        for arm in setting["arms"]:
+            ran = [kept[game, arm, seed]["found"] for seed in range(setting["seeds"])]
+            for place, one in enumerate(ran[0]):
+                own = [_figures(rows[place]) for rows in ran]
+                labels = {"game": game, "arm": arm, "role": one["role"], "starts": "all"}
+                labels |= {"met": one["trained"], "plays": setting["games_per_role"]}
+                exact = {"best": one["best"], "fixed": one["fixed"], "ceiling": one["ceiling"]}
+                found.append({**labels, **exact, "values": by_seed(own)})
+    return found
+
+
+def _figures(row: dict[str, Any]) -> dict[str, float]:
+    """Return the figures of a pool: shares of the headroom, and returns, by attempt."""
+    shares = {f"closed {number}": one["mean"] for number, one in enumerate(row["closed"], 1)}
+    earned = {f"return {number}": one["mean"] for number, one in enumerate(row["attempts"], 1)}
+    return {**shares, **earned}
+
+
+STUDY = Study(
+    summary="MAGE: do agents of the tiny model learn about their opponent within three attempts",
+    page="docs/reproduction/mage.md",
+    hours=2.5,
+    results="mage",
+    setting={
+        "games": list(GAMES),
+        "arms": list(ARMS),
+        "seeds": 5,
+        "games_per_role": 2000,
+        "changes": [],
+    },
+    quick={
+        "games": ["rock"],
+        "arms": [CUMULATIVE, MIXED, SINGLE],
+        "seeds": 1,
+        "games_per_role": 20,
+        "changes": ["steps=1", "warmup.updates=2", "rollout.games_per_step=24"],
+    },
+    cells=cells,
+    rows=rows,
+)

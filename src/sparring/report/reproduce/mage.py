@@ -1,0 +1,87 @@
+"""The tables of docs/reproduction/mage.md."""
+
+from __future__ import annotations
+
+from sparring.experiments.reproduce.mage import ARMS, CUMULATIVE, SINGLE
+from sparring.report.result_figures import (
+    Maker,
+    Results,
+    Row,
+    interval,
+    less,
+    markdown,
+    shown,
+    spread,
+)
+from sparring.types import Interval
+
+NAMES = {
+    "cumulative": "cumulative returns, by attempt",
+    "differential": "differential returns, by attempt",
+    "released": "MAGE as released",
+    "shared": "cumulative, attempts compared with each other",
+    "mixed": "cumulative, groups that mix opponents",
+    "single": "single plays, as many",
+}
+LAST = 3
+
+
+def learnt(results: Results) -> str:
+    """Return the share of the headroom that every attempt closes, by arm, role and pool."""
+    attempts = (f"attempt {number}" for number in range(1, LAST + 1))
+    head = ("game", "learns by", "role", "opponents", *attempts, "at most, attempts 2 and 3")
+    lines = []
+    for one in results.rows():
+        count = len(one["ceiling"])
+        shares = [spread(one, f"closed {number}") for number in range(1, count + 1)]
+        most = " ".join(f"{share:.2f}" for share in one["ceiling"][1:]) or "-"
+        cells = (*shares, *["-"] * (LAST - count), most)
+        lines.append((one["game"], NAMES[one["arm"]], one["role"], _met(one), *cells))
+    return markdown(head, lines)
+
+
+def adapts(results: Results) -> str:
+    """Return for the recipes whether the last attempt closes more than the first, and than none."""
+    head = ("game", "role", "opponents", "attempt 3 less attempt 1", "attempt 3", "verdict")
+    lines = []
+    for one in results.rows(arm=CUMULATIVE):
+        first, last = one["values"]["closed 1"], one["values"][f"closed {LAST}"]
+        gain = less({"values": {"x": last}}, {"values": {"x": first}}, "x")
+        every = all(last[seed] > first[seed] for seed in last)
+        held = every and gain.low > 0.0 and interval(one, f"closed {LAST}").low > 0.0
+        said = "held" if held else "not held"
+        cells = (shown(gain), spread(one, f"closed {LAST}"), said)
+        lines.append((one["game"], one["role"], _met(one), *cells))
+    return markdown(head, lines)
+
+
+def claims(results: Results) -> str:
+    """Return how far the recipes are ahead of each other arm in the last attempt, by seed."""
+    head = ("game", "role", "opponents", "cumulative, by attempt, less", "attempt 3", "verdict")
+    lines = []
+    for one in results.rows(arm=CUMULATIVE):
+        for arm in ARMS[1:]:
+            place = {name: one[name] for name in ("game", "role", "met")}
+            for other in results.rows(arm=arm, **place):
+                last = 1 if arm == SINGLE else LAST  # of single plays all are first attempts
+                theirs = {"values": {"x": other["values"][f"closed {last}"]}}
+                ahead = less({"values": {"x": one["values"][f"closed {LAST}"]}}, theirs, "x")
+                cells = (NAMES[arm], shown(ahead), _verdict(ahead))
+                lines.append((one["game"], one["role"], _met(one), *cells))
+    return markdown(head, lines)
+
+
+def _met(one: Row) -> str:
+    """Return whether training met the opponents of a row."""
+    return "met in training" if one["met"] else "held out"
+
+
+def _verdict(ahead: Interval) -> str:
+    """Return what an interval of a difference says of being ahead."""
+    if ahead.low > 0.0:
+        return "ahead"
+    return "behind" if ahead.high < 0.0 else "not decided"
+
+
+MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures
+SHOWN = {"Share of the headroom": learnt, "Adapting": adapts, "Arm by arm": claims}

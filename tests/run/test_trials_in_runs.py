@@ -1,10 +1,13 @@
 """A run that learns over the attempts of a trial: the turn table says what is an attempt and a note, and who else played."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import sparring
+from sparring.players.biased import BiasedAgent
 
 TINY = ["threads=1", "model.hidden_size=8", "model.layers=1", "model.heads=2", "rollout.games_per_step=12", "rollout.group_size=4"]
 TINY += ["evaluation.every=9", "warmup.updates=0", "store.every=1", "steps=1"]
@@ -38,3 +41,42 @@ def test_what_is_stored_gives_the_same_credit_again(tmp_path):
     found = sparring.advantages("mage:as_released", turns, per_opponent=True).advantages
     assert found == pytest.approx(rows["advantage"].to_numpy(), abs=1e-9)
     assert np.abs(found).max() > 0.1
+
+
+ROCK = [*(change for change in TINY if not change.startswith(("steps", "evaluation"))), "steps=4", "checkpoint.every=2", "evaluation.every=4"]
+
+
+class Pulled(BaseException):
+    """The plug was pulled."""
+
+
+def test_a_run_that_dies_in_the_middle_of_a_trial_goes_on_with_the_same_bytes(tmp_path, monkeypatch):
+    whole = sparring.train("mage/rock-tiny", *ROCK, "evaluation.opponents=[]", run=tmp_path / "whole")
+    choose, met = BiasedAgent.choose, []
+
+    def dies(agent, state, seat, stream):
+        met.append(state.attempt)
+        if len(met) > 90 and state.attempt == 1:  # a step has 12 trials of 3 attempts
+            raise Pulled
+        return choose(agent, state, seat, stream)
+
+    monkeypatch.setattr(BiasedAgent, "choose", dies)
+    with pytest.raises(Pulled):
+        sparring.train("mage/rock-tiny", *ROCK, "evaluation.opponents=[]", run=tmp_path / "halves")
+    monkeypatch.undo()
+    lines = (tmp_path / "halves" / "metrics.jsonl").read_text().splitlines()
+    assert 0 < len(lines) < 4
+    again = sparring.train("mage/rock-tiny", *ROCK, "evaluation.opponents=[]", run=tmp_path / "halves", resume=True)
+    for name in ("metrics.jsonl", "checkpoints/step_000004/model.safetensors"):
+        assert (tmp_path / "halves" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert again.table("episodes").equals(whole.table("episodes"))
+
+
+def test_a_trial_that_outgrows_the_context_is_counted_and_ends(tmp_path):
+    changes = [*TINY, "model.context=20", "evaluation.opponents=[]"]
+    run = sparring.train("mage/rock-tiny", *changes, run=tmp_path / "run")
+    (figures,) = (json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
+    assert 0 < figures["overlong_rate"] < 1 and figures["overlong_rate"] <= figures["truncated_rate"]
+    assert np.isfinite(figures["loss"]) and figures["attempt/trial/1"] is not None
+    rows = run.table("episodes").to_pandas()
+    assert rows["attempt"].max() == 2, "a reply at random is played in its place, as the rule for illegal replies says"

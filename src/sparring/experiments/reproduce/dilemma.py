@@ -76,7 +76,7 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
 STUDY = Study(
     summary="advantage alignment and naive learners in a dilemma of 20 rounds, 5 seeds",
     page="docs/mixed-motive.md",
-    hours=0.5,
+    hours=0.3,
     results="dilemma",
     setting={"seeds": 5, "arms": list(ARMS), "plays": 256, "changes": []},
     quick={

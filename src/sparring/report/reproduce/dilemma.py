@@ -94,5 +94,10 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures
+MADE: dict[str, Maker] = {
+    "dilemma": ends,
+    "dilemma strategies": strategies,
+    "dilemma verdict": verdict,
+    "dilemma source": Results.source,
+}
 SHOWN = {"At the end": ends, "By the last round": strategies, "In short": verdict}

@@ -60,7 +60,7 @@ def changes(game: str, arm: str) -> list[str]:
 
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
-    measure = partial(measured, games=setting["games_per_role"])
+    games = setting["games_per_role"]
     return [
         training(
             (game, arm, seed),
@@ -73,7 +73,7 @@ def cells(setting: Setting) -> list[Cell]:
                 *changes(game, arm),
                 *setting["changes"],
             ],
-            measure,
+            partial(measured, games=games, seed=seed),
         )
         for seed in range(setting["seeds"])
         for game in setting["games"]
@@ -81,10 +81,13 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask, *, games: int) -> list[dict[str, Any]]:
-    """Return the rows of pools of a run: what `sparring evaluate --adaptation` says of them."""
+def measured(run: Path, said: str, ask: Ask, *, games: int, seed: int) -> list[dict[str, Any]]:
+    """Return the rows of pools of a run: what `sparring evaluate --adaptation` says of them.
+
+    Runs of different seeds are measured on different trials, so that they do not share their luck.
+    """
     words = ["sparring", "evaluate", str(run), "--adaptation", "--games", str(games)]
-    found = json.loads(ask([*words, "--oracle", "none", "--no-exact", "--json"]))
+    found = json.loads(ask([*words, f"--seed={seed}", "--oracle=none", "--no-exact", "--json"]))
     return [row for row in found["adaptation"] if row["opponent"] is None]
 
 
@@ -113,13 +116,13 @@ def _figures(row: dict[str, Any]) -> dict[str, float]:
 STUDY = Study(
     summary="MAGE: do agents of the tiny model learn about their opponent within three attempts",
     page="docs/reproduction/mage.md",
-    hours=2.5,
+    hours=3.5,
     results="mage",
     setting={
         "games": list(GAMES),
         "arms": list(ARMS),
         "seeds": 5,
-        "games_per_role": 2000,
+        "games_per_role": 10_000,
         "changes": [],
     },
     quick={

@@ -1,0 +1,111 @@
+"""A learner's passes with kernels of attention and with torch.compile, side by side on a CPU.
+
+One pass is forward and backward over a packed minibatch of right-padded rows; its loss is the mean
+log-probability of the tokens. ``sdpa`` is what runs use, ``eager`` writes attention as products,
+``compiled`` is sdpa under torch.compile with free shapes. Rows come in several lengths, as plays
+do. Arms take turns in every round, and the figure is the median round: tokens a second, and how
+many times those of sdpa. ``seconds`` are those of the first pass over every length, compilation
+included; ``error`` is the largest difference of a log-probability from those of sdpa.
+"""
+
+import argparse
+import statistics
+import time
+
+import torch
+from published import record, settings
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+
+from sparring.models.packaged import converted
+
+ARMS = ("sdpa", "eager", "compiled")
+LENGTHS = {"tiny": (24, 40, 56, 72), "SmolLM2-135M": (48, 96)}
+ROWS = {"tiny": 128, "SmolLM2-135M": 1}
+
+
+def made(name, arm):
+    """Return a model; those of all arms have the same weights."""
+    attention = "eager" if arm == "eager" else "sdpa"
+    if name == "tiny":
+        torch.manual_seed(0)
+        config = LlamaConfig(
+            vocab_size=256,
+            hidden_size=64,
+            intermediate_size=256,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            attn_implementation=attention,
+        )
+        model = LlamaForCausalLM(config)
+    else:
+        model = AutoModelForCausalLM.from_pretrained(
+            converted("smollm2-135m"), attn_implementation=attention, dtype=torch.float32
+        )
+    return torch.compile(model, dynamic=True) if arm == "compiled" else model
+
+
+def batches(name, vocabulary):
+    """Return ids and mask of every length; a quarter of the rows is shorter by a third."""
+    draw = torch.Generator().manual_seed(0)
+    for length in LENGTHS[name]:
+        ids = torch.randint(3, vocabulary, (ROWS[name], length), generator=draw)
+        mask = torch.ones_like(ids)
+        mask[: ROWS[name] // 4, length - length // 3 :] = 0
+        yield ids, mask
+
+
+def step(model, ids, mask):
+    """Do one pass; return the log-probabilities."""
+    logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1]
+    told = torch.log_softmax(logits, -1).gather(-1, ids[:, 1:, None])[..., 0] * mask[:, 1:]
+    (-told.sum() / mask.sum()).backward()
+    for weight in model.parameters():
+        weight.grad = None
+    return told.detach()
+
+
+def measured(name, rounds):
+    """Return the rows of a model."""
+    models = {arm: made(name, arm) for arm in ARMS}
+    given = list(batches(name, models["sdpa"].config.vocab_size))
+    tokens = sum(int(mask.sum()) for _, mask in given)
+    first, told, seconds = {}, {}, {arm: [] for arm in ARMS}
+    for arm, model in models.items():
+        began = time.perf_counter()
+        told[arm] = [step(model, *one) for one in given]
+        first[arm] = time.perf_counter() - began
+    for number in range(rounds):
+        for arm in ARMS[number % len(ARMS) :] + ARMS[: number % len(ARMS)]:
+            began = time.perf_counter()
+            for one in given:
+                step(models[arm], *one)
+            seconds[arm].append(time.perf_counter() - began)
+    ratios = {
+        arm: [own / other for own, other in zip(seconds["sdpa"], seconds[arm], strict=True)]
+        for arm in ARMS
+    }
+    return [
+        {
+            "model": name,
+            "arm": arm,
+            "tokens/s": tokens / statistics.median(seconds[arm]),
+            "ratio": statistics.median(ratios[arm]),
+            "seconds": first[arm],
+            "error": max(
+                float((own - other).abs().max())
+                for own, other in zip(told["sdpa"], told[arm], strict=True)
+            ),
+        }
+        for arm in ARMS
+    ]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--models", nargs="+", default=list(LENGTHS))
+    given = settings(parser)
+    torch.set_num_threads(given.threads)
+    rows = [row for name in given.models for row in measured(name, given.rounds)]
+    record("compiled", rows, given)

@@ -67,10 +67,14 @@ Maker = Callable[[Results], str]
 """A function that makes a table, or a figure in a sentence, from a results file."""
 
 
+def seeds_of(of: Row, figure: str = "seconds") -> list[str]:
+    """Return the seeds that a figure of a row was kept of, in order."""
+    return sorted(of["values"][figure], key=int)
+
+
 def values(of: Row, figure: str) -> list[float]:
     """Return a figure by seed, in the order of the seeds."""
-    kept = of["values"][figure]
-    return [kept[seed] for seed in sorted(kept, key=int)]
+    return [of["values"][figure][seed] for seed in seeds_of(of, figure)]
 
 
 def mean(of: Row, figure: str) -> float:
@@ -144,6 +148,11 @@ def less(one: Row, other: Row, figure: str) -> Interval:
     if not shared:
         raise ValueError(f"The rows share no seed for {figure}, so nothing can be paired.")
     return mean_interval([ours[seed] - theirs[seed] for seed in shared])
+
+
+def side(difference: Interval, above: str, below: str, neither: str = "not decided") -> str:
+    """Return one of three words: on which side of 0 an interval lies, or that it holds 0."""
+    return above if difference.low > 0.0 else below if difference.high < 0.0 else neither
 
 
 def markdown(head: Iterable[str], body: Iterable[Iterable[str]]) -> str:

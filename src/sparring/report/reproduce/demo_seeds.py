@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from sparring.report.result_figures import Maker, Results, markdown, values
+from sparring.report.result_figures import Maker, Results, markdown, seeds_of, values
 
 RECIPES = ("demo", "leduc-tiny")
 FIGURES = (
@@ -19,7 +19,7 @@ def seeds(results: Results, recipe: str) -> str:
     figures, level = one["values"], f"{one['level']:g}"
     head = ("seed", "last NashConv", f"<= {level} from step", "to the end at most", "legal", "s")
     lines = []
-    for seed in sorted(figures["nash_conv"], key=int):
+    for seed in seeds_of(one, "nash_conv"):
         last, first, worst, legal, seconds = (figures[name].get(seed) for name in FIGURES)
         cells = (f"{last:.3f}", text(first, "d"), text(worst, ".3f"), text(legal, ".2%"))
         lines.append((seed, *cells, text(seconds, ".0f")))

@@ -14,7 +14,7 @@ from sparring.experiments.dilemma_rounds import (
     WITH_ITSELF,
 )
 from sparring.experiments.reproduce.dilemma import ALIGNED, ALONG, NAIVE
-from sparring.report.result_figures import Maker, Results, Row, curve, markdown, values
+from sparring.report.result_figures import Maker, Results, Row, curve, markdown, seeds_of, values
 from sparring.report.svg import Series, line_chart
 
 MOST_LOST, LEAST_BOTH = 0.1, 0.8  # points a round lost to always-defect; rounds of cooperation
@@ -27,7 +27,7 @@ def ends(results: Results) -> str:
     lines = [
         (row["arm"], seed, *(f"{values(row, name)[place]:.3f}" for name in names), minutes)
         for row in results.rows()
-        for place, seed in enumerate(_seeds(row))
+        for place, seed in enumerate(seeds_of(row))
         for minutes in [f"{values(row, 'seconds')[place] / 60:.1f}"]
     ]
     return markdown(head, lines)
@@ -41,7 +41,7 @@ def strategies(results: Results) -> str:
     lines = [
         (row["arm"], seed, *(_share(row["values"][name].get(seed)) for name in names))
         for row in results.rows()
-        for seed in _seeds(row)
+        for seed in seeds_of(row)
     ]
     return markdown(head, lines)
 
@@ -78,14 +78,9 @@ def charts(results: Results) -> dict[str, str]:
     }
 
 
-def _seeds(row: Row) -> list[str]:
-    """Return the seeds of a row in order."""
-    return sorted(row["values"]["seconds"], key=int)
-
-
 def _of(row: Row) -> str:
     """Return how many seeds a row has, in words."""
-    count = len(_seeds(row))
+    count = len(seeds_of(row))
     return "1 seed" if count == 1 else f"{count} seeds"
 
 

@@ -10,6 +10,7 @@ from sparring.report.result_figures import (
     less,
     markdown,
     mean,
+    seeds_of,
     shown,
     values,
 )
@@ -24,7 +25,7 @@ def lags(results: Results) -> str:
     """Return what each lag ends at, by seed, and by how much it is behind lag 0."""
     rows = results.rows()
     first = next(row for row in rows if row["lag"] == 0)
-    seeds = sorted(first["values"]["NashConv, end"], key=int)
+    seeds = seeds_of(first, "NashConv, end")
     head = ("lag", *(f"seed {seed}" for seed in seeds), "mean", "less lag 0's", "over the run")
     head = (*head, "less lag 0's", "legal", "ratio, 99 %")
     lines = [cells(row, first, seeds) for row in rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparring.experiments.reproduce.league_tictactoe import AFTER, OPPONENTS, figure
-from sparring.report.result_figures import Maker, Results, Row, curve, markdown, values
+from sparring.report.result_figures import Maker, Results, Row, curve, markdown, seeds_of, values
 from sparring.report.svg import Series, line_chart
 
 ROLES = ("X", "O")
@@ -17,7 +17,7 @@ def ends(results: Results) -> str:
     head = ("trained in", "seed", *(f"{role} against {NAMES[to]}" for to, role in columns))
     lines = []
     for row in results.rows():
-        for place, seed in enumerate(sorted(row["values"]["seconds"], key=int)):
+        for place, seed in enumerate(seeds_of(row)):
             found = [values(row, figure(role, to, "win_or_draw"))[place] for to, role in columns]
             minutes = values(row, "seconds")[place] / 60
             distinct = values(row, "distinct plays")[place]

@@ -14,7 +14,7 @@ from sparring.experiments.reproduce.league_tictactoe_smol import (
     START,
 )
 from sparring.ops.statistics import wilson_interval
-from sparring.report.result_figures import Maker, Results, Row, curve, markdown, values
+from sparring.report.result_figures import Maker, Results, Row, curve, markdown, seeds_of, values
 from sparring.report.svg import Series, line_chart
 from sparring.types import Interval
 
@@ -41,7 +41,7 @@ def _lines(row: Row) -> list[tuple[str, ...]]:
             *(_shown(*_ends(won(row, place, role))) for role in ROLES),
             f"{values(row, 'seconds')[place] / 60:.0f}",
         )
-        for place, seed in enumerate(_seeds(row))
+        for place, seed in enumerate(seeds_of(row))
     ]
 
 
@@ -59,7 +59,7 @@ def verdict(results: Results) -> str:
 
 def _reached(row: Row, start: Row) -> str:
     """Return in how many seeds an arm reaches each part of what was asked for, and all."""
-    seeds = _seeds(row)
+    seeds = seeds_of(row)
     found = [reached(row, start, place) for place in range(len(seeds))]
     parts = [sum(one[part] for one in found) for part in range(3)]
     of = "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
@@ -91,11 +91,6 @@ def won(row: Row, place: int, role: str) -> Interval:
     return wilson_interval(round(share * games), games)
 
 
-def _seeds(row: Row) -> list[str]:
-    """Return the seeds of a row in order."""
-    return sorted(row["values"]["seconds"], key=int)
-
-
 def _label(results: Results, name: str) -> int:
     """Return a label that all rows have in common."""
     (found,) = {int(row[name]) for row in results.rows()}
@@ -116,7 +111,7 @@ def charts(results: Results) -> dict[str, str]:
     """Return the chart of plays that differ in training: means over seeds."""
     rows = [row for row in results.rows() if row["arm"] != START]
     series = [Series(name=row["arm"], points=curve(row, ALONG)) for row in rows]
-    note = "means over seeds: " + ", ".join(f"{row['arm']} {len(_seeds(row))}" for row in rows)
+    note = "means over seeds: " + ", ".join(f"{row['arm']} {len(seeds_of(row))}" for row in rows)
     title = "Share of a step's plays that differ"
     chart = line_chart(series, title=title, note=note, x_label="plays", standalone=True)
     return {"league-tictactoe-smol.svg": chart}

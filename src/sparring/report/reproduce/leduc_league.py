@@ -12,7 +12,9 @@ from sparring.report.result_figures import (
     less,
     markdown,
     mean,
+    seeds_of,
     shown,
+    side,
     spread,
     values,
 )
@@ -35,7 +37,7 @@ UNITS = {"CFR": "50 passes"}  # of the others: answers of each side
 def ends(results: Results) -> str:
     """Return the NashConv of each arm and answer by seed, and beside the mirror, paired."""
     found = results.rows(policy="model")
-    seeds = sorted(found[0]["values"][GAP], key=int)
+    seeds = seeds_of(found[0], GAP)
     head = ("arm", "answer", *(f"seed {seed}" for seed in seeds), "mean")
     pairs = ("less the mirror's same answer", "less the mirror's average of weights")
     lines = []
@@ -78,7 +80,7 @@ def _populations(results: Results) -> list[Row]:
 
 def _side(found: Interval) -> str:
     """Return on which side of 0 a difference is, by its interval."""
-    return "less" if found.high < 0 else "more" if found.low > 0 else "not told apart"
+    return side(found, "more", "less", "not told apart")
 
 
 def _named(row: Row) -> str:

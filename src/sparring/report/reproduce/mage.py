@@ -11,9 +11,9 @@ from sparring.report.result_figures import (
     less,
     markdown,
     shown,
+    side,
     spread,
 )
-from sparring.types import Interval
 
 NAMES = {
     "cumulative": "cumulative returns, by attempt",
@@ -66,7 +66,7 @@ def claims(results: Results) -> str:
                 last = 1 if arm == SINGLE else LAST  # of single plays all are first attempts
                 theirs = {"values": {"x": other["values"][f"closed {last}"]}}
                 ahead = less({"values": {"x": one["values"][f"closed {LAST}"]}}, theirs, "x")
-                cells = (NAMES[arm], shown(ahead), _verdict(ahead))
+                cells = (NAMES[arm], shown(ahead), side(ahead, "ahead", "behind"))
                 lines.append((one["game"], one["role"], _met(one), *cells))
     return markdown(head, lines)
 
@@ -74,13 +74,6 @@ def claims(results: Results) -> str:
 def _met(one: Row) -> str:
     """Return whether training met the opponents of a row."""
     return "met in training" if one["met"] else "held out"
-
-
-def _verdict(ahead: Interval) -> str:
-    """Return what an interval of a difference says of being ahead."""
-    if ahead.low > 0.0:
-        return "ahead"
-    return "behind" if ahead.high < 0.0 else "not decided"
 
 
 MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures

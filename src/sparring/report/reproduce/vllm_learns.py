@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparring.experiments.reproduce.vllm_learns import ERROR, LEGAL, RETURN
-from sparring.report.result_figures import Maker, Results, markdown, values
+from sparring.report.result_figures import Maker, Results, markdown, seeds_of, values
 
 LEAST, APART, NEAR = 0.95, 0.2, 1e-4  # what was asked of legal replies, returns, log-probabilities
 HERE, THERE = "in_process", "vllm"
@@ -15,7 +15,7 @@ def learnt(results: Results) -> str:
     forms = {LEGAL: ".3f", RETURN: "+.3f", ERROR: ".1e"}
     lines = []
     for row in results.rows():
-        for place, seed in enumerate(sorted(row["values"][LEGAL], key=int)):
+        for place, seed in enumerate(seeds_of(row)):
             cells = (f"{values(row, name)[place]:{form}}" for name, form in forms.items())
             minutes = f"{values(row, 'seconds')[place] / 60:.0f}"
             lines.append((row["sampler"], seed, *cells, minutes))

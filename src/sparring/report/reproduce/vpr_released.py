@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from sparring.report.result_figures import Maker, Results, Row, less, markdown, shown, spread
+from sparring.report.result_figures import Maker, Results, Row, less, markdown, shown, side, spread
 from sparring.report.vpr_figures import part
-from sparring.types import Interval
 
 ARMS = {
     "released": "VPR as released",
@@ -39,7 +38,7 @@ def claims(results: Results) -> str:
             if (row["game"], row["arm"]) == (one["game"], "released")
         )
         found = [less(best, one, name) for name in ("success", "completion")]
-        said = verdict(found[0])
+        said = side(found[0], "held", "refuted")
         lines.append((one["game"], ARMS[one["arm"]], *map(shown, found), said))
     return markdown(head, lines)
 
@@ -53,13 +52,6 @@ def visited(results: Results) -> str:
             parts = (spread(one, "decisions", 2), part(one, "success"), part(one, "distance", 3))
             lines.append((one["game"], ARMS[one["arm"]], str(one["replies"]), *parts))
     return markdown(head, lines)
-
-
-def verdict(difference: Interval) -> str:
-    """Return what an interval of a difference says of the claim that it is above 0."""
-    if difference.low > 0.0:
-        return "held"
-    return "refuted" if difference.high < 0.0 else "not decided"
 
 
 def _learnt(results: Results) -> list[Row]:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from sparring.config import RunConfig
+from sparring.config_parts import PluginConfig
 from sparring.environments.openspiel.base import Game
 from sparring.environments.trial import Trial
 from sparring.errors import ConfigError
 from sparring.measure.adaptation import Attempts, Opponent, adaptation, rules_of
-from sparring.measure.adaptation_exact import TIE, Ceiling, ceiling_or_reason
+from sparring.measure.adaptation_exact import Ceiling, ceiling_or_reason
 from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.starts import Met, columns
 from sparring.measure.suite_figures import as_data
 from sparring.players.mixture import Mixture
 from sparring.rng import Stream
+from sparring.types import Interval
 
-# an opponent that is held out: plug-in, preset, options, and what makes it
-_Held = tuple[str, str | None, Mapping[str, Any], Callable[[], Any]]
 SHARES = "bots"  # option of matchmakers: the share of the starts that a bot plays
 
 
@@ -78,27 +77,29 @@ def adaptations_of(
 
 def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[str, Opponent]:
     """Return the bots that a run's training met, by their names there, and those held out."""
-    found, known = dict[str, Opponent](), list[Any]()
-    held: list[_Held] = [(spec.name, None, spec.options, spec.make) for spec in others]
+    found, known = dict[str, Opponent](), list[AgentSpec]()
+    held: list[tuple[AgentSpec, Callable[[], Any]]] = [(spec, spec.make) for spec in others]
     if config is not None:
         shares: Mapping[str, float] = config.matchmaker.options.get(SHARES) or {}
         for name, bot in config.bots.items():
             if shares.get(name, not shares):
-                known.append((bot.name, bot.preset, bot.options))
+                known.append(_spec(bot))
                 found |= _members(name, bot.bind("players")(), shares.get(name, 1.0))
-        held += [
-            (bot.name, bot.preset, bot.options, bot.bind("players"))
-            for bot in config.evaluation.opponents
-        ]
-    new = []
-    for name, preset, options, make in held:
-        if (name, preset, options) not in known:
-            known.append((name, preset, options))
-            new.append((AgentSpec(f"{name}:{preset}" if preset else name, options), make))
-    for label, (_, make) in zip(labels([spec for spec, _ in new]), new, strict=True):
+        held += [(_spec(bot), bot.bind("players")) for bot in config.evaluation.opponents]
+    new, made = list[AgentSpec](), list[Callable[[], Any]]()
+    for spec, make in held:
+        if spec not in (*known, *new):
+            new.append(spec)
+            made.append(make)
+    for label, make in zip(labels(new), made, strict=True):
         name = f"{label} (held out)" if label in found else label
         found[name] = Opponent(agent=make(), weight=1.0, trained=False)
     return found
+
+
+def _spec(bot: PluginConfig) -> AgentSpec:
+    """Return a bot of a configuration as it is written on a command line."""
+    return AgentSpec(f"{bot.name}:{bot.preset}" if bot.preset else bot.name, bot.options)
 
 
 def _ceiling(
@@ -128,20 +129,16 @@ def _exact(
     if row.opponent:
         return {"best": ceiling.best_by[row.opponent], "fixed": ceiling.fixed_by[row.opponent]}
     found: dict[str, Any] = {"best": ceiling.best, "fixed": ceiling.fixed}
-    if ceiling.headroom > TIE:
-        found["ceiling"] = [ceiling.closed(value) for value in ceiling.most]
-        found["closed"] = [
-            as_data(
-                replace(
-                    one,
-                    mean=(one.mean - ceiling.fixed) / ceiling.headroom,
-                    low=(one.low - ceiling.fixed) / ceiling.headroom,
-                    high=(one.high - ceiling.fixed) / ceiling.headroom,
-                )
-            )
-            for one in row.returns
-        ]
+    most = [ceiling.closed(value) for value in ceiling.most]
+    if None not in most:  # there is something to adapt for
+        found |= {"ceiling": most, "closed": [_closed(ceiling, one) for one in row.returns]}
     return found
+
+
+def _closed(ceiling: Ceiling, earned: Interval) -> dict[str, Any]:
+    """Return the share of the headroom that a mean return closes, with its interval."""
+    ends = as_data(earned)
+    return {end: None if value is None else ceiling.closed(value) for end, value in ends.items()}
 
 
 def _members(name: str, agent: Any, weight: float) -> dict[str, Opponent]:

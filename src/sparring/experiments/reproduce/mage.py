@@ -11,28 +11,33 @@ Deals are drawn anew in every attempt, and starts are "all": nothing can be lear
 from __future__ import annotations
 
 import json
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, by_seed, training
+from sparring.recipe import load_recipe
 
 GAMES = {"rock": "mage/rock-tiny", "kuhn": "mage/kuhn-tiny"}
 CUMULATIVE, DIFFERENTIAL, RELEASED = "cumulative", "differential", "released"
 SHARED, MIXED, SINGLE = "shared", "mixed", "single"
+ANYONE = "matchmaker={name: mixed, past: 0.0, bots: {anyone: 1.0}}"
 ARMS = (CUMULATIVE, DIFFERENTIAL, RELEASED, SHARED, MIXED, SINGLE)
-PLAYERS = {  # the bots of the recipes, by their shares
-    "rock": [
-        "\"biased 'weights={rock: 8}'\": 0.34",
-        "\"biased 'weights={paper: 8}'\": 0.33",
-        "\"biased 'weights={scissors: 8}'\": 0.33",
-    ],
-    "kuhn": [
-        "'kuhn_bot style=conservative': 0.3",
-        "'kuhn_bot style=aggressive': 0.3",
-        "'kuhn_bot style=intermediate': 0.4",
-    ],
-}
+
+
+def drawn(recipe: str) -> dict[str, Any]:
+    """Return a recipe's bots as one player, which draws one of them by their shares."""
+    data = load_recipe(recipe)
+    shares = data["matchmaker"]["bots"]
+    players = {_written(bot): shares[name] for name, bot in data["bots"].items()}
+    return {"name": "mixture", "players": players}
+
+
+def _written(bot: dict[str, Any]) -> str:
+    """Return a bot as it is written on a command line."""
+    options = (f"{key}={json.dumps(value)}" for key, value in bot.items() if key != "name")
+    return " ".join([bot["name"], *map(shlex.quote, options)])
 
 
 def changes(game: str, arm: str) -> list[str]:
@@ -44,11 +49,7 @@ def changes(game: str, arm: str) -> list[str]:
     if arm == SHARED:
         return ["credit.by_attempt=false"]
     if arm == MIXED:  # an opponent for each play of a group in place of one for the group
-        drawn = ", ".join(PLAYERS[game])
-        return [
-            f"bots={{anyone: {{name: mixture, players: {{{drawn}}}}}}}",
-            "matchmaker={name: mixed, past: 0.0, bots: {anyone: 1.0}}",
-        ]
+        return [f"bots={{anyone: {json.dumps(drawn(GAMES[game]))}}}", ANYONE]
     if arm == SINGLE:  # as many plays, each an episode of its own
         return [
             "environments.0.options.attempts=1",

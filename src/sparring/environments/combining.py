@@ -198,8 +198,7 @@ class CombinedPlay(Painted):
 
     def shown(self, seat: int) -> str:
         """Return what the rules show a seat at the end."""
-        shown: str = self.play.shown(seat) if hasattr(self.play, "shown") else ""
-        return shown
+        return shown_of(self.play, seat, brief=False)
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         """Draw the play that goes on now."""

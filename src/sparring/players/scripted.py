@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sparring.environments.combining import played
+from sparring.environments.openspiel.events import Event
 from sparring.errors import GameError, quoted
 from sparring.players.base import Agent, PendingTurn, Reply, TextAgent
 from sparring.players.described import listed
@@ -33,8 +34,7 @@ class ScriptedAgent(TextAgent):
 
     def choose(self, state: Any, seat: int, stream: Stream) -> str:
         """Return the scripted reply for the seat's next own turn."""
-        turn = sum(event.player == seat for event in state.trail)
-        return self._reply(turn, state.legal(seat))
+        return self._reply(_turn(state.trail, seat), state.legal(seat))
 
     def chances(self, state: Any, seat: int) -> dict[str, float]:
         """Return probability 1 for what it says.
@@ -51,7 +51,7 @@ class ScriptedAgent(TextAgent):
                     f"{type(played(state)).__name__}, which does not count a seat's turns; write "
                     "preference=[...]."
                 )
-            turn = sum(event.player == seat for event in trail)
+            turn = _turn(trail, seat)
         said = self._reply(turn, legal)
         if said not in legal:
             raise GameError(
@@ -67,6 +67,11 @@ class ScriptedAgent(TextAgent):
         if legal is None:  # any text: the favourite one
             return next(iter(self.preference), "")
         return next((action for action in self.preference if action in legal), legal[0])
+
+
+def _turn(trail: Iterable[Event], seat: int) -> int:
+    """Return how many turns a seat has had."""
+    return sum(event.player == seat for event in trail)
 
 
 def scripted(*, moves: tuple[str, ...] = (), preference: tuple[str, ...] = ()) -> Agent:

@@ -79,17 +79,20 @@ def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 
 def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return what the attempts of trials paid."""
+    trials = {
+        one.game
+        for one in episodes
+        if any(turn.attempt and one.trained[turn.seat] for turn in one.turns)
+    }
     paid: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(dict)
     for number, episode in enumerate(episodes):
-        for turn in episode.turns:
+        for turn in episode.turns if episode.game in trials else ():
             if episode.trained[turn.seat]:
                 own, who = paid[episode.game, turn.attempt], (number, turn.seat)
                 own[who] = own.get(who, 0.0) + turn.rewards.get("game", 0.0)
-    trials = {game for game, attempt in paid if attempt}
     return {
         f"attempt/{game}/{attempt + 1}": sum(own.values()) / len(own)
         for (game, attempt), own in sorted(paid.items())
-        if game in trials
     }
 
 

@@ -18,7 +18,7 @@ from sparring.measure.opponents import AgentSpec
 from sparring.players.base import Agent
 from sparring.refs import PUBLISHED
 from sparring.rng import Stream
-from sparring.rollout.spec import EpisodeSpec
+from sparring.rollout.spec import alone
 from sparring.rollout.team import play_teams
 from sparring.system.files import write_bytes_atomic
 from sparring.types import Episode
@@ -109,18 +109,7 @@ def _played(
 ) -> list[Episode]:
     """Return plays with these agents in the seats."""
     root = Stream.from_seed(0).child("dilemma").child("".join(seats))
-    specs = [
-        EpisodeSpec(
-            game=game,
-            episode_id=number,
-            group_id=number,
-            deal=root.child(number),
-            stream=root.child(number).child("play"),
-            seats=seats,
-            trained=(False, False),
-        )
-        for number in range(plays)
-    ]
+    specs = [alone(game, number, seats, root.child(number)) for number in range(plays)]
     return play_teams(specs, agents)
 
 

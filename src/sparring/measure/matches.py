@@ -17,7 +17,7 @@ from sparring.measure.starts import Starts, every
 from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
 from sparring.players.base import Agent
 from sparring.rng import Stream
-from sparring.rollout.spec import EpisodeSpec
+from sparring.rollout.spec import EpisodeSpec, alone
 from sparring.rollout.team import play_teams
 from sparring.types import Episode, Interval, Turn
 
@@ -162,15 +162,9 @@ def match_spec(
     The deal and all draws depend on these two and the stream alone.
     """
     own = stream.child(seat).child(number)
-    return EpisodeSpec(
-        game=starts.game,
-        episode_id=seat * games_per_seat + number,
-        group_id=seat * games_per_seat + number,
-        deal=starts.deal(own, number),
-        stream=own.child("play"),
-        seats=tuple(AGENT if other == seat else OPPONENT for other in range(starts.game.num_seats)),
-        trained=(False,) * starts.game.num_seats,
-    )
+    seats = [AGENT if other == seat else OPPONENT for other in range(starts.game.num_seats)]
+    place = seat * games_per_seat + number
+    return alone(starts.game, place, seats, own, starts.deal(own, number))
 
 
 def record(episodes: Sequence[Episode], agent: str, *, level: float = 0.95) -> Record:

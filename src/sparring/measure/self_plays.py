@@ -14,7 +14,7 @@ from sparring.measure.matches import AGENT, illegal_replies, illegal_share
 from sparring.measure.starts import Starts
 from sparring.players.base import Agent
 from sparring.rng import Stream
-from sparring.rollout.spec import EpisodeSpec
+from sparring.rollout.spec import alone
 from sparring.rollout.team import play_teams
 from sparring.types import Episode, Interval
 
@@ -65,17 +65,11 @@ def self_plays(
             f"Whether plays differ needs 2 or more of them, got {plays}; write 64, say."
         )
     game = starts.game
+    everyone = (AGENT,) * game.num_seats
     specs = [
-        EpisodeSpec(
-            game=game,
-            episode_id=number,
-            group_id=number,
-            deal=starts.deal(stream.child(number), number),
-            stream=stream.child(number).child("play"),
-            seats=(AGENT,) * game.num_seats,
-            trained=(False,) * game.num_seats,
-        )
+        alone(game, number, everyone, own, starts.deal(own, number))
         for number in range(plays)
+        for own in [stream.child(number)]
     ]
     played = play_teams(specs, {AGENT: agent})
     courses = Counter(course(episode) for episode in played)

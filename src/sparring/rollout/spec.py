@@ -126,6 +126,33 @@ class EpisodeSpec:
         )
 
 
+def alone(
+    game: Game,
+    number: int,
+    seats: Sequence[PlayerRef | str],
+    stream: Stream,
+    deal: Stream | None = None,
+) -> EpisodeSpec:
+    """Return a play that nobody learns from, in a group of its own.
+
+    Args:
+        game: what is played.
+        number: of the play, and of its group.
+        seats: who sits where.
+        stream: of this play; its children "deal" and "play" are what all draws derive from.
+        deal: in place of the child "deal".
+    """
+    return EpisodeSpec(
+        game=game,
+        episode_id=number,
+        group_id=number,
+        deal=stream.child("deal") if deal is None else deal,
+        stream=stream.child("play"),
+        seats=seats,
+        trained=(False,) * game.num_seats,
+    )
+
+
 def _made(record: Mapping[str, Any], games: dict[str, Game]) -> Game:
     """Return the environment of a record, made at most once."""
     key = json.dumps(record, sort_keys=True)

@@ -16,7 +16,7 @@ from sparring.league.named import apart_by, solvers_of
 from sparring.league.payoffs import Payoffs
 from sparring.refs import PlayerRef
 from sparring.rng import Stream
-from sparring.rollout.spec import EpisodeSpec
+from sparring.rollout.spec import EpisodeSpec, alone
 from sparring.rollout.team import play_teams
 from sparring.run.exact_payoffs import with_exact
 
@@ -120,13 +120,5 @@ def _spec(
     game: Game, sides: Sequence[Sequence[int]], pair: Pair, number: int, root: Stream
 ) -> EpisodeSpec:
     """Return a play of a pair: the first one sits in the first side, the second in all others."""
-    stream = root.child(number)
-    return EpisodeSpec(
-        game=game,
-        episode_id=number,
-        group_id=number,
-        deal=stream.child("deal"),
-        stream=stream.child("play"),
-        seats=tuple(pair[seat not in sides[0]] for seat in range(game.num_seats)),
-        trained=(False,) * game.num_seats,
-    )
+    seats = [pair[seat not in sides[0]] for seat in range(game.num_seats)]
+    return alone(game, number, seats, root.child(number))

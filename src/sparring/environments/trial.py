@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from sparring.environments.combining import (
-    SHOWS,
-    Combined,
-    CombinedPlay,
-    ended,
-    inner_of,
-    joined,
-    with_news,
-)
-from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.pieces import Said, heading, paragraph, timeline
-from sparring.environments.drawing.words import wrapped
-from sparring.environments.repeated import RESULTS, SHOWN, result_text
+from sparring.environments.combining import SHOWS, Combined, inner_of
+from sparring.environments.repeated import RESULTS
+from sparring.environments.trial_play import NOTE, REFLECT, TrialPlay
 from sparring.errors import ConfigError, UnknownNameError, quoted
 from sparring.rng import Stream
-from sparring.types import Observation
-
-REFLECT = "reflect"  # the question between attempts, in brief style
-OVER = "The attempt is over."
-NOTE = "note"  # begins a reflection, in brief style
-ASK = (
-    "Before the next attempt, write a short note to yourself: what you have learned, and what you "
-    "will do differently."
-)
 
 
 class Trial(Combined):
@@ -70,163 +50,6 @@ class Trial(Combined):
     def reset(self, stream: Stream) -> TrialPlay:
         """Return the first attempt at its start."""
         return TrialPlay(self, stream)
-
-
-class TrialPlay(CombinedPlay):
-    """Attempts, one after the other.
-
-    Attributes:
-        attempt: number of the one that goes on now, from 0.
-        paid: returns of those before, [num_seats].
-        reflecting: whether the carried seats are to write their notes.
-        notes: what each seat has written, by seat.
-        before: the attempts that are over.
-    """
-
-    def __init__(self, rules: Trial, stream: Stream) -> None:
-        super().__init__(rules, rules.inner.reset(stream.child(0)))
-        self.stream, self.attempt, self.reflecting, self.ended = stream, 0, False, False
-        self.paid = (0.0,) * rules.num_seats
-        self.notes: dict[int, tuple[str, ...]] = {}
-        self.before: tuple[Any, ...] = ()
-        self.opened: frozenset[int] = frozenset()  # seats that have replied in this attempt
-        self.keys = ("",) * rules.num_seats  # what each seat knows of the attempts before
-
-    @property
-    def done(self) -> bool:
-        """Whether the last attempt is over."""
-        return self.ended
-
-    @property
-    def returns(self) -> tuple[float, ...]:
-        """Payoffs of all attempts so far."""
-        return tuple(a + b for a, b in zip(self.paid, self.play.returns, strict=True))
-
-    def due(self) -> tuple[int, ...]:
-        """Return the seats of the attempt that are due, or those that reflect."""
-        if self.ended:
-            return ()
-        return tuple(sorted(self.rules.carried)) if self.reflecting else super().due()
-
-    def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the actions of the attempt; a note is any text."""
-        return None if self.reflecting else super().legal(seat)
-
-    def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the action in a reply; a note is what it is."""
-        return reply if self.reflecting else super().read(seat, reply, exact)
-
-    def sample(self, seat: int, stream: Stream) -> str:
-        """Return a reply drawn at random, or a note that says nothing."""
-        return NOTE if self.reflecting else super().sample(seat, stream)
-
-    def observe(self, seat: int) -> Observation:
-        """Return what the attempt tells a seat, or the question for a note."""
-        rules, news = self.rules, self.news.get(seat, "")
-        if self.reflecting:
-            ask = "" if rules.brief else ASK
-            told = joined([news, REFLECT], True) if rules.brief else news
-            key = f"{self.keys[seat]}{news}|{REFLECT}"
-            return Observation(told=told, ask=ask, key=key, attempt=self.attempt, note=True)
-        begins = self.attempt > 0 and seat not in self.opened
-        keeps = seat in rules.carried and rules.memory == "all"
-        if begins and not keeps:
-            news = self._notes(seat)
-        seen = with_news(self.play.observe(seat), news, rules.brief)
-        key = f"{self.keys[seat]}{seen.key}" if seat in rules.carried else seen.key
-        return seen._replace(key=key, attempt=self.attempt, fresh=begins and not keeps)
-
-    def _notes(self, seat: int) -> str:
-        """Return what a seat has written so far, for a conversation that begins anew."""
-        own = self.notes.get(seat, ())
-        if self.rules.brief or not own:
-            return joined(own, True)
-        listed = (f"{number}. {text}" for number, text in enumerate(own, start=1))
-        return joined(["Your notes from earlier attempts:", *listed], False)
-
-    def step(self, replies: Mapping[int, str]) -> None:
-        """Go on with the attempt, the notes, or the next attempt."""
-        if self.reflecting:
-            for seat, text in replies.items():
-                note = text[: self.rules.note_limit]
-                self.notes[seat] = (*self.notes.get(seat, ()), note)
-                self.keys = _added(self.keys, seat, f"{self.news.pop(seat, '')}|{note}|")
-            self._next()
-            return
-        super().step(replies)
-        self.opened |= set(replies)
-        while self.play.done and not self.ended and not self.reflecting:
-            self._over()
-
-    def _over(self) -> None:
-        """End the attempt that is over."""
-        rules, results = self.rules, tuple(self.play.returns)
-        won = any(results[seat] > 0 for seat in rules.carried)
-        if self.attempt + 1 == rules.attempts or (rules.stop_on_win and won):
-            self.ended = True
-            return
-        for seat in rules.carried:
-            self.news[seat] = result_text(self.play, seat, results[seat], rules.brief, rules.reveal)
-        if rules.reflect and rules.carried:
-            self.reflecting = True
-        else:
-            for seat in rules.carried:
-                self.keys = _added(self.keys, seat, f"{self.news[seat]}|")
-            self._next()
-
-    def _next(self) -> None:
-        """Begin the next attempt."""
-        self.before = (*self.before, self.play)
-        self.paid, self.attempt = self.returns, self.attempt + 1
-        self.reflecting, self.opened = False, frozenset()
-        number = 0 if self.rules.redeal == "same" else self.attempt
-        self.play = self.rules.inner.reset(self.stream.child(number))
-
-    def clone(self) -> TrialPlay:
-        """Return an independent copy."""
-        twin: TrialPlay = super().clone()
-        twin.notes = dict(self.notes)
-        return twin
-
-    def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the attempt that goes on; for who remembers, those before and the notes."""
-        rules, knows = self.rules, seat is None or seat in self.rules.carried
-        if knows:
-            note = "notes are due" if self.reflecting else ""
-            heading(canvas, f"Attempt {self.attempt + 1} of {rules.attempts}", note)
-        if not knows and self.reflecting:
-            paragraph(canvas, OVER)  # how it ended is told to those who remember
-            return
-        super().paint(canvas, seat)
-        if not knows:
-            return
-        if self.before:
-            heading(canvas, "Attempts before")
-            said = ended(self.before, rules.roles, seat, "attempt", SHOWN)
-            timeline(canvas, said, most=SHOWN, lines=2)
-        for one, notes in sorted(self.notes.items()):
-            if seat in (None, one):
-                who = f"note of {rules.roles[one]}"
-                said = [Said(who, text or "(nothing)", seat_colour(one)) for text in notes]
-                timeline(canvas, said, most=3)
-
-    def described(self, seat: int | None) -> str:
-        """Return the position of the attempt; for who remembers, its number and the last note."""
-        rules, said = self.rules, super().described(seat)
-        if seat is not None and seat not in rules.carried:
-            return OVER if self.reflecting else said
-        parts = [f"Attempt {self.attempt + 1} of {rules.attempts}.", said]
-        if self.reflecting:
-            parts.append("Notes are due.")
-        for one, notes in sorted(self.notes.items()):
-            if seat in (None, one):
-                parts.append(f"{rules.roles[one]} noted: {wrapped(notes[-1], 1, 60, 1)[0]}")
-        return " ".join(parts)
-
-
-def _added(keys: tuple[str, ...], seat: int, text: str) -> tuple[str, ...]:
-    """Return what seats know, with something more for one of them."""
-    return (*keys[:seat], keys[seat] + text, *keys[seat + 1 :])
 
 
 def trial(

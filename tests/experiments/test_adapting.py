@@ -1,5 +1,6 @@
 """Rows of attempts beside what there is to be had, exactly."""
 
+import numpy as np
 import pytest
 
 from sparring.environments.catalogue import make_game
@@ -11,11 +12,11 @@ from sparring.players.kuhn_bot import kuhn_bot
 STYLES = ("passive", "station", "loose")
 
 
-def rows(*others, policy=None, trials=2, **options):
+def rows(*others, policy=None, trials=2, limit=0, **options):
     game = make_game("trial", options={"environment": {"name": "kuhn_poker"}, "reflect": False, **options})
     found = [parse_agent(text) for text in others]
     agent = policy or parse_agent("scripted preference=[bet]").make()
-    return adaptations_of(agent, [game], config=None, others=found, trials=trials, met=Met(None), seed=0)
+    return adaptations_of(agent, [game], config=None, others=found, trials=trials, met=Met(None), seed=0, limit=limit)
 
 
 def test_a_pool_stands_beside_its_ceiling_and_an_opponent_beside_its_best_response():
@@ -26,6 +27,41 @@ def test_a_pool_stands_beside_its_ceiling_and_an_opponent_beside_its_best_respon
     for closed, earned in zip(pool["closed"], pool["attempts"], strict=True):
         for end in ("mean", "low", "high"):
             assert closed[end] == pytest.approx((earned[end] - pool["fixed"]) / (pool["best"] - pool["fixed"]))
+
+
+class Bets(type(kuhn_bot())):
+    """Bets with three quarters, and with one quarter says nothing legal."""
+
+    def __init__(self):
+        super().__init__("loose")
+        self.asked = 0
+
+    def chances(self, state, seat):
+        return {"bet": 1.0, "pass": 0.0}
+
+    def action_logprobs(self, queries):
+        self.asked += len(queries)
+        return [np.log(np.where(np.array(query.legal_actions) == "bet", 0.75, 1e-300)) for query in queries]
+
+
+def test_a_policy_that_says_its_probabilities_has_exact_returns_beside_the_sampled_ones():
+    *each, pool = rows(*(f"kuhn_bot style={style}" for style in STYLES), policy=Bets(), trials=400, limit=3000)
+    for row in (*each, pool):
+        for sampled, exact in zip(row["attempts"], row["exact"]["returns"], strict=True):
+            assert sampled["low"] - 0.1 < exact < sampled["high"] + 0.1 and exact == pytest.approx(row["exact"]["returns"][0])
+        assert row["exact"]["illegal"] == pytest.approx([0.25] * 3) and ("closed" in row["exact"]) == (row is pool)
+    means = np.array([row["exact"]["returns"] for row in each])
+    assert pool["exact"]["returns"] == pytest.approx(means.mean(axis=0).tolist())
+    for closed, earned in zip(pool["exact"]["closed"], pool["exact"]["returns"], strict=True):
+        assert closed == pytest.approx((earned - pool["fixed"]) / (pool["best"] - pool["fixed"]))
+
+
+def test_nobody_is_asked_without_exact_figures_and_what_cannot_be_exact_says_why():
+    agent = Bets()
+    assert not any({"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", policy=agent)) and not agent.asked
+    assert all("exact" not in row and "over 5 conversations" in row["why_sampled"] for row in rows("kuhn_bot", policy=agent, limit=5))
+    assert all("without notes" in row["why_sampled"] for row in rows("kuhn_bot", policy=agent, limit=5, reflect=True))
+    assert not any({"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", limit=5))  # a bot says no probabilities
 
 
 def test_one_opponent_leaves_nothing_to_find_out():

@@ -254,7 +254,7 @@ def test_what_is_told_at_an_end_is_what_a_trial_tells(name, style, reveal):
     while branches:
         branch = branches.pop()
         ends |= set(branch.told)
-        branches += [after for decision in branch.decisions.values() for after in decision.values()]
+        branches += [after for decision in branch.decisions.values() for after in decision.after.values()]
     course, met, count, root = rules.reset(Stream.from_seed(2)), set(), 0, Stream.from_seed(3)
     while not course.done:
         course.step({seat: agent.choose(course, seat, root.child(count).child(seat)) for seat in course.due()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sparring.environments.combining import CombinedPlay, ended, joined, with_news
@@ -104,7 +104,27 @@ class TrialPlay(CombinedPlay):
             self._next()
             return
         super().step(replies)
-        self.opened |= set(replies)
+        self._replied(replies)
+
+    def after(self, seats: Collection[int], play: Any) -> TrialPlay:
+        """Return a copy after replies of some seats to the attempt, which then stands as a play.
+
+        For a walk over all that chance can do: ``step`` draws what chance does.
+
+        Args:
+            seats: who replied; empty: only the play is another.
+            play: of the inner environment; the copy keeps it, and ends the attempt if it is over.
+        """
+        twin = self.clone()
+        twin.play = play
+        for seat in seats:
+            twin.news.pop(seat, None)
+        twin._replied(seats)
+        return twin
+
+    def _replied(self, seats: Collection[int]) -> None:
+        """Note who has replied in the attempt, and go on where it is over."""
+        self.opened |= set(seats)
         while self.play.done and not self.ended and not self.reflecting:
             self._over()
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
+
+import numpy as np
 
 from sparring.config import RunConfig
 from sparring.config_parts import PluginConfig
 from sparring.environments.openspiel.base import Game
 from sparring.environments.trial import Trial
-from sparring.errors import ConfigError
+from sparring.errors import ConfigError, GameError
 from sparring.measure.adaptation import Attempts, Opponent, adaptation, rules_of
 from sparring.measure.adaptation_exact import Ceiling, ceiling_or_reason
+from sparring.measure.attempt_returns import AttemptReturns, attempt_returns
 from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.starts import Met, columns
 from sparring.measure.suite_figures import as_data
@@ -31,13 +36,16 @@ def adaptations_of(
     trials: int,
     met: Met,
     seed: int,
+    limit: int = 0,
 ) -> list[dict[str, Any]]:
     """Return the rows of all trials among games, as plain data.
 
     Beside a row stand ``best``, what the best response earns that knows the opponent, and
     ``fixed``, what the best single policy does against the pool; beside that of a pool ``closed``,
     the share (return - fixed) / (best - fixed) of each attempt, and ``ceiling``, the most that any
-    policy can close in it. Or ``why`` there is none of this.
+    policy can close in it. Or ``why`` there is none of this. ``exact`` has what the policy gets by
+    its probabilities, without plays: ``returns``, ``illegal`` and of a pool ``closed``, by attempt;
+    or ``why_sampled`` says why there is none.
 
     Args:
         policy: who is measured.
@@ -48,6 +56,7 @@ def adaptations_of(
         trials: of each role against each opponent.
         met: the starts that the policy was trained on; others are played where there are any.
         seed: of the trials.
+        limit: conversations up to which the policy is asked for exact returns; 0: not at all.
 
     Raises:
         ConfigError: no game is a trial, or there is nobody to meet.
@@ -69,9 +78,14 @@ def adaptations_of(
     for game in trained:
         starts, stream = columns(game, met)[0], root.child(game.name)
         found = adaptation(starts, policy, pool, trials=trials, stream=stream)
-        known = {(row.role, row.trained): _ceiling(rules_of(game), row, pool) for row in found}
         about = {"game": game.name, "starts": starts.label}
-        rows += [{**about, **_plain(row), **_exact(row, known)} for row in found]
+        for (role, of), own in groupby(found, lambda row: (row.role, row.trained)):
+            some = {name: one for name, one in pool.items() if one.trained == of}
+            ceiling, why = _ceiling(rules_of(game), role, some)
+            exact = _without_plays(rules_of(game), policy, role, some, limit)
+            for row in own:
+                beside = _exact(row, ceiling, why) | _asked(row, some, exact, ceiling)
+                rows.append({**about, **_plain(row), **beside})
     return rows
 
 
@@ -102,28 +116,35 @@ def _spec(bot: PluginConfig) -> AgentSpec:
     return AgentSpec(f"{bot.name}:{bot.preset}" if bot.preset else bot.name, bot.options)
 
 
-def _ceiling(
-    game: Trial, row: Attempts, pool: Mapping[str, Opponent]
-) -> tuple[Ceiling | None, str]:
-    """Return what there is to be had against the pool of a row, or None and why not."""
+def _ceiling(game: Trial, role: str, pool: Mapping[str, Opponent]) -> tuple[Ceiling | None, str]:
+    """Return what there is to be had against a pool, or None and why not."""
     if game.redeal != "fresh" or game.stop_on_win:
         return None, "no ceiling: it is that of fresh deals in every attempt, with no early stop"
-    some = {name: one for name, one in pool.items() if one.trained == row.trained}
     return ceiling_or_reason(
         game.inner,
-        role=row.role,
-        opponents={name: one.agent for name, one in some.items()},
-        shares={name: one.weight for name, one in some.items()},
+        role=role,
+        opponents={name: one.agent for name, one in pool.items()},
+        shares={name: one.weight for name, one in pool.items()},
         attempts=game.attempts,
         reveal=game.reveal,
     )
 
 
-def _exact(
-    row: Attempts, known: Mapping[tuple[str, bool], tuple[Ceiling | None, str]]
-) -> dict[str, Any]:
+def _without_plays(
+    game: Trial, policy: Any, role: str, pool: Mapping[str, Opponent], limit: int
+) -> AttemptReturns | str:
+    """Return what a policy gets by its probabilities, or why there is none; "": nobody asks."""
+    if not limit or not hasattr(policy, "action_logprobs"):
+        return ""
+    opponents = {name: one.agent for name, one in pool.items()}
+    try:
+        return attempt_returns(game, policy, role=role, opponents=opponents, limit=limit)
+    except GameError as error:
+        return f"sampled alone: {error}"
+
+
+def _exact(row: Attempts, ceiling: Ceiling | None, why: str) -> dict[str, Any]:
     """Return what stands beside a row: exact returns, and what share of the headroom is closed."""
-    ceiling, why = known[row.role, row.trained]
     if ceiling is None:
         return {"why": why}
     if row.opponent:
@@ -133,6 +154,32 @@ def _exact(
     if None not in most:  # there is something to adapt for
         found |= {"ceiling": most, "closed": [_closed(ceiling, one) for one in row.returns]}
     return found
+
+
+def _asked(
+    row: Attempts,
+    pool: Mapping[str, Opponent],
+    exact: AttemptReturns | str,
+    ceiling: Ceiling | None,
+) -> dict[str, Any]:
+    """Return what the policy gets exactly against the opponent of a row, or against the pool."""
+    if isinstance(exact, str):
+        return {"why_sampled": exact} if exact else {}
+    weights = np.array(
+        [one.weight if row.opponent in ("", name) else 0.0 for name, one in pool.items()]
+    )
+    weights /= weights.sum()
+    returns, illegal = ((values @ weights).tolist() for values in (exact.returns, exact.illegal))
+    found: dict[str, Any] = {"returns": [_number(value) for value in returns]}
+    found["illegal"] = [_number(value) for value in illegal]
+    if not row.opponent and ceiling is not None and ceiling.closed(0.0) is not None:
+        found["closed"] = [ceiling.closed(value) for value in returns]
+    return {"exact": found}
+
+
+def _number(value: float) -> float | None:
+    """Return a number as JSON holds it."""
+    return None if math.isnan(value) else value
 
 
 def _closed(ceiling: Ceiling, earned: Interval) -> dict[str, Any]:

@@ -134,7 +134,14 @@ def measured(
         result["self_plays"] = self_plays_of(policy, games, plays=self_plays, met=met, seed=seed)
     if adaptation:
         result["adaptation"] = adaptations_of(
-            policy, games, config=who.config, others=bots, trials=games_per_seat, met=met, seed=seed
+            policy,
+            games,
+            config=who.config,
+            others=bots,
+            trials=games_per_seat,
+            met=met,
+            seed=seed,
+            limit=who.limit if exact else 0,
         )
     if league and run is not None:
         result["league"] = league_of_run(

@@ -223,7 +223,7 @@ class _Solver:
             found[0] += belief * end.earned
             found[1:] += self.returns(belief * end.reach, left - 1)
         for decision in branch.decisions.values():
-            options = [self._best(after, belief, left) for after in decision.values()]
+            options = [self._best(after, belief, left) for after in decision.after.values()]
             found += self._first(options)
         return found
 

@@ -29,12 +29,29 @@ class End:
     """Ends of an attempt that are told alike.
 
     Args:
+        play: one of them.
         reach: probability that chance and opponent lead here, [K].
         earned: the same times the learner's return, [K].
     """
 
+    play: Any
     reach: FloatArray
     earned: FloatArray
+
+
+@dataclass(kw_only=True, slots=True)
+class Decision:
+    """An information state of the learner's.
+
+    Args:
+        play: one that stands there.
+        reach: probability that chance and opponent lead here, [K].
+        after: the branch of each legal action.
+    """
+
+    play: Any
+    reach: FloatArray
+    after: dict[str, Branch]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -43,11 +60,11 @@ class Branch:
 
     Args:
         told: ends by what the learner is told there.
-        decisions: by information state: the branch after each legal action.
+        decisions: the learner's next, by information state.
     """
 
     told: dict[str, End] = field(default_factory=dict)
-    decisions: dict[str, dict[str, Branch]] = field(default_factory=dict)
+    decisions: dict[str, Decision] = field(default_factory=dict)
 
     @property
     def ends(self) -> Iterator[End]:
@@ -156,7 +173,7 @@ class _Walk:
         got = play.returns[self.seat]
         told = result_text(play, self.seat, got, self.environment.brief, self.reveal)
         end = branch.told.setdefault(
-            told, End(reach=np.zeros(len(reach)), earned=np.zeros(len(reach)))
+            told, End(play=play, reach=np.zeros(len(reach)), earned=np.zeros(len(reach)))
         )
         end.reach += reach
         end.earned += got * reach
@@ -164,7 +181,7 @@ class _Walk:
     def _moves(self, play: Any, reach: FloatArray, branch: Branch) -> None:
         """Add what follows all replies that are due."""
         due = play.due()
-        own = self._decision(play, branch) if self.seat in due else {"": branch}
+        own = self._decision(play, reach, branch) if self.seat in due else {"": branch}
         theirs = self._replies(play, 1 - self.seat) if 1 - self.seat in due else self._silent
         for (action, after), (reply, shares) in product(own.items(), theirs.items()):
             weight = reach * shares
@@ -174,7 +191,7 @@ class _Walk:
                 then.step({one: said[one] for one in due})
                 self.visit(then, weight, after)
 
-    def _decision(self, play: Any, branch: Branch) -> dict[str, Branch]:
+    def _decision(self, play: Any, reach: FloatArray, branch: Branch) -> dict[str, Branch]:
         """Return the branches of a decision of the learner's, by action."""
         seen, legal = play.observe(self.seat), play.legal(self.seat)
         if legal is None:
@@ -184,8 +201,14 @@ class _Walk:
             )
         key = seen.key or seen.text
         if key not in branch.decisions:
-            branch.decisions[key] = {action: Branch() for action in legal}
-        return branch.decisions[key]
+            branch.decisions[key] = Decision(
+                play=play,
+                reach=np.zeros(len(reach)),
+                after={action: Branch() for action in legal},
+            )
+        found = branch.decisions[key]
+        found.reach += reach
+        return found.after
 
     def _replies(self, play: Any, seat: int) -> dict[str, FloatArray]:
         """Return the probabilities [K] of each reply of the opponents'."""

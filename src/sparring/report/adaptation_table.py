@@ -11,7 +11,8 @@ from sparring.report.match_tables import interval_text
 
 LEGEND = (
     "gain: the last attempt less the first; * training never met them; all: by their shares; best: "
-    "who knows the opponent; fixed: the best single policy; headroom: best less fixed"
+    "who knows the opponent; fixed: the best single policy; headroom: best less fixed; exactly: by "
+    "the policy's probabilities over legal actions, without plays"
 )
 
 
@@ -33,15 +34,31 @@ def adaptation_table(game: str, rows: Sequence[Mapping[str, Any]]) -> Table:
             interval_text(row["gain"], 3),
             f"{row['forfeits']:.1%}",
             *(f"{row[name]:.3f}" if name in row else "-" for name in ("best", "fixed")),
-            end_section=row["opponent"] is None and not closed,
         )
+        exact = row.get("exact", {})
+        if exact:
+            table.add_row("", "exactly", *_numbers(exact["returns"], 3))
         if closed:
             table.add_row("", "share of the headroom", *(interval_text(one, 2) for one in closed))
-            most = (f"{share:.2f}" for share in row["ceiling"])
-            table.add_row("", "at most, exactly", *most, end_section=True)
+            if "closed" in exact:
+                table.add_row("", "share, exactly", *_numbers(exact["closed"], 2))
+            table.add_row("", "at most, exactly", *_numbers(row["ceiling"], 2))
+        if row["opponent"] is None:
+            table.add_section()
     return table
+
+
+def _numbers(values: Sequence[float | None], digits: int) -> list[str]:
+    """Return numbers as text; "-" where there is none."""
+    return ["-" if value is None else f"{value:.{digits}f}" for value in values]
 
 
 def reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return why rows have nothing exact beside them, each reason once."""
-    return list(dict.fromkeys(f"{row['role']}: {row['why']}" for row in rows if "why" in row))
+    said = (
+        f"{row['role']}: {row[reason]}"
+        for row in rows
+        for reason in ("why", "why_sampled")
+        if reason in row
+    )
+    return list(dict.fromkeys(said))

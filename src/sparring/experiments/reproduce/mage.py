@@ -2,8 +2,10 @@
 
 Two games with exact ceilings: rock, paper, scissors against players who like one move best, and
 Kuhn poker against MAGE's three bots. Every arm has as many plays. Kept per seed, role and attempt:
-the mean return against the opponents that training met and against those that it never met, as the
-share of the headroom between the best single policy and the best response that it closes.
+the expected return against the opponents that training met and against those that it never met, as
+the share of the headroom between the best single policy and the best response that it closes. It is
+computed from the policy's probabilities in every conversation, so that it has no noise of plays;
+sampled trials stand beside.
 
 Deals are drawn anew in every attempt, and starts are "all": nothing can be learnt by heart.
 """
@@ -83,12 +85,9 @@ def cells(setting: Setting) -> list[Cell]:
 
 
 def measured(run: Path, said: str, ask: Ask, *, games: int, seed: int) -> list[dict[str, Any]]:
-    """Return the rows of pools of a run: what `sparring evaluate --adaptation` says of them.
-
-    Runs of different seeds are measured on different trials, so that they do not share their luck.
-    """
+    """Return the rows of pools of a run: what `sparring evaluate --adaptation` says of them."""
     words = ["sparring", "evaluate", str(run), "--adaptation", "--games", str(games)]
-    found = json.loads(ask([*words, f"--seed={seed}", "--oracle=none", "--no-exact", "--json"]))
+    found = json.loads(ask([*words, f"--seed={seed}", "--oracle=none", "--json"]))
     return [row for row in found["adaptation"] if row["opponent"] is None]
 
 
@@ -101,17 +100,30 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
             for place, one in enumerate(ran[0]):
                 own = [_figures(rows[place]) for rows in ran]
                 labels = {"game": game, "arm": arm, "role": one["role"], "starts": "all"}
-                labels |= {"met": one["trained"], "plays": setting["games_per_role"]}
+                labels |= {"met": one["trained"]}
                 exact = {"best": one["best"], "fixed": one["fixed"], "ceiling": one["ceiling"]}
                 found.append({**labels, **exact, "values": by_seed(own)})
     return found
 
 
 def _figures(row: dict[str, Any]) -> dict[str, float]:
-    """Return the figures of a pool: shares of the headroom, and returns, by attempt."""
-    shares = {f"closed {number}": one["mean"] for number, one in enumerate(row["closed"], 1)}
-    earned = {f"return {number}": one["mean"] for number, one in enumerate(row["attempts"], 1)}
-    return {**shares, **earned}
+    """Return the figures of a pool by attempt.
+
+    The share of the headroom that is closed, the return and the mass on no legal action, exactly;
+    and the mean return of sampled trials.
+    """
+    exact = row["exact"]
+    by_attempt = {
+        "closed": exact["closed"],
+        "return": exact["returns"],
+        "illegal": exact["illegal"],
+        "sampled": [one["mean"] for one in row["attempts"]],
+    }
+    return {
+        f"{name} {number}": value
+        for name, values in by_attempt.items()
+        for number, value in enumerate(values, 1)
+    }
 
 
 STUDY = Study(
@@ -123,7 +135,7 @@ STUDY = Study(
         "games": list(GAMES),
         "arms": list(ARMS),
         "seeds": 5,
-        "games_per_role": 10_000,
+        "games_per_role": 1_000,
         "changes": [],
     },
     quick={

@@ -14,6 +14,7 @@ from sparring.credit.rloo import rloo
 from sparring.credit.vpr import vpr
 from sparring.errors import CreditError
 from sparring.registry import bind
+from sparring.rollout.table import with_components
 
 EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 REWARDS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8)
@@ -269,10 +270,12 @@ def test_what_nothing_judged_does_not_train():
     assert found.trained.tolist() == [True, True, False, False] and found.advantages[2:].tolist() == [0, 0]
     assert found.metrics["equal_share"] == 0.0 and found.metrics["judged_share"] == 0.5
     nothing = replace(turns, judged=None, components={"game": turns.reward})
-    found = vpr(nothing, {}, **RELEASED)
-    assert not found.trained.any() and found.metrics == {"judged_share": 0.0, "equal_share": 0.0, "skipped_update": 1.0}
-    with pytest.raises(CreditError, match="abstained on every turn"):
-        vpr(nothing, {}, baseline="candidates")
+    for options in (RELEASED, {"baseline": "candidates"}):
+        with pytest.raises(CreditError, match="abstained on every turn"):
+            vpr(nothing, {}, **options)
+        found = vpr(with_components(nothing, ["best_action"]), {}, **options)
+        assert found.metrics["judged_share"] == 0.0 and not found.advantages.any()
+    assert not vpr(with_components(nothing, ["best_action"]), {}, **RELEASED).trained.any()
 
 
 def test_the_older_form_has_a_name_and_is_the_default():

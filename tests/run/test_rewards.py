@@ -177,3 +177,26 @@ def test_the_resolved_configuration_reads_back():
     config = resolve(BASE)
     assert resolve(yaml.safe_load(to_yaml(config))) == config
     assert {reward.weight for reward in config.rewards} == {0.5, 1e-6} and not config.reorder_outcomes
+
+
+@pytest.mark.parametrize(
+    "credit",
+    [{"name": "vpr"}, {"name": "vpr", "baseline": "state", "whiten": True}, {"name": "vpr", "outcome": 1.0}, {"name": "ppr", "process": "best_action"}, {"name": "at_grpo", "local": "best_action"}],
+    ids=str,
+)
+def test_a_step_in_which_the_oracle_judged_nothing_goes_on(credit):
+    config = resolve(
+        {
+            "steps": 2,
+            "threads": 1,
+            "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}, "oracle": {"name": "noisy", "oracle": "cfr", "abstain": 1.0}}],
+            "rollout": {"games_per_step": 8, "group_size": 4},
+            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+            "rewards": [{"name": "best_action"}],
+            "credit": credit,
+        }
+    )
+    found = play_round(config, LocalEngine(config), Methods.of(config), RunState()).metrics
+    assert found["abstained/best_action"] == 1.0 and "advantage_std" in found
+    if credit == {"name": "vpr"}:
+        assert found["credit/judged_share"] == 0.0 and found["advantage_std"] == 0.0

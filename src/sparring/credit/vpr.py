@@ -122,11 +122,8 @@ def vpr(
     """
     check(turns, "vpr")
     _check_options(baseline, gamma, outcome, equal)
-    if equal == "mask" and turns.judged is None and process not in turns.components:
-        scored, rows = np.zeros(len(turns.reward)), np.zeros(0, dtype=np.int64)  # nothing judged
-    else:
-        scored = component(turns, "vpr", process)
-        rows = np.arange(len(scored)) if turns.judged is None else np.flatnonzero(turns.judged)
+    scored = component(turns, "vpr", process)
+    rows = np.arange(len(scored)) if turns.judged is None else np.flatnonzero(turns.judged)
     values = scored if gamma == 0 else discounted_returns(scored, turns.trajectory, gamma=gamma)
     advantages = np.zeros(len(scored))
     ids, count = _groups(turns, rows, baseline)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import RunConfig
+from sparring.config_parts import named_components
 from sparring.engine.base import Batch, Moments
 from sparring.engine.source import EngineSource
 from sparring.engine.speaker import Speaker
@@ -24,7 +25,7 @@ from sparring.models.language_model import LanguageModel
 from sparring.refs import MAIN, ref, snapshot
 from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
-from sparring.rollout.table import turn_table
+from sparring.rollout.table import turn_table, with_components
 from sparring.schedule import parse
 from sparring.types import Credit, Episode, FloatArray, TurnTable
 
@@ -53,6 +54,8 @@ class Policy(Speaker):
             return
         credit = config.credit.bind("credit")
         self.columns = ordered(credit.needs)
+        named = named_components(credit).values()
+        self._components = [name for name in named if isinstance(name, str)]
         self._all_replies = "candidates" in asks(credit)
         self._after_process = [
             name for name in self.columns if "process" in asks(bind("columns", name))
@@ -133,7 +136,9 @@ class Policy(Speaker):
         """Return the training arrays of plays, and their turn table, where it is not given."""
         every = self._all_replies
         data = pack(episodes, self.replies, candidates=every)
-        return data, turn_table(episodes, candidates=every) if turns is None or every else turns
+        if turns is None or every:
+            turns = turn_table(episodes, candidates=every)
+        return data, with_components(turns, self._components)
 
     def learn(
         self, batch: Batch, credit: Credit, *, step: int, progress: float

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -128,6 +129,26 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
         agent_names=agents.names,
         action_names=actions.names,
         view_names=views.names,
+    )
+
+
+def with_components(turns: TurnTable, names: Iterable[str]) -> TurnTable:
+    """Return a table that has these parts of the reward; 0 on every turn where none was given one.
+
+    A reward that abstained on all turns of a batch leaves no column. Then no turn was judged.
+
+    Args:
+        turns: the table.
+        names: of components.
+    """
+    missing = [name for name in names if name not in turns.components]
+    if not missing:
+        return turns
+    count = len(turns.reward)
+    return replace(
+        turns,
+        components={**turns.components, **{name: np.zeros(count) for name in missing}},
+        judged=np.zeros(count, dtype=bool) if turns.judged is None else turns.judged,
     )
 
 

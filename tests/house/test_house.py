@@ -1,6 +1,7 @@
 """The laws of the house hold in every file, and each law notices a breach."""
 
 import importlib.util
+import queue
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sparring import registry
+from sparring.system.child import Mailbox
 
 SPEC = importlib.util.spec_from_file_location("rules", Path(__file__).parent / "rules.py")
 rules = importlib.util.module_from_spec(SPEC)
@@ -50,6 +52,12 @@ def test_the_readme_draws_every_room_in_order():
     data = [name for name in ("recipes", "suites") if (SOURCE / name).is_dir() and name in drawn]
     assert sorted(drawn) == sorted(there | set(data))
     assert drawn == [name for name in rules.ORDER if name in drawn]
+
+
+def test_nobody_waits_with_a_timeout_on_a_simple_queue():
+    """Its get of CPython 3.11 may never return then; see ``Mailbox`` of system/child.py."""
+    assert Mailbox is not queue.SimpleQueue
+    assert [path.name for path in FILES if "SimpleQueue" in path.read_text() and "get(timeout" in path.read_text()] == []
 
 
 def test_few_functions_exceed_thirty_lines():

@@ -38,6 +38,7 @@ from sparring.engine.units import error_of
 from sparring.errors import RunError, SparringError
 from sparring.learn.means import Means
 from sparring.learn.weights import fingerprint
+from sparring.system.child import Mailbox
 from sparring.system.files import disk_errors
 from sparring.system.gpus import seeing
 from sparring.types import Credit
@@ -61,7 +62,7 @@ class Ranks:
     def __init__(self, config: RunConfig, folder: Path) -> None:
         self.ranks, self._config, self._folder = config.learner.ranks, config, folder
         self._children: list[Child] = []
-        self._heard: queue.SimpleQueue[tuple[Child, bytes | None]] = queue.SimpleQueue()
+        self._heard: Mailbox[tuple[Child, bytes | None]] = Mailbox()
         self._waiting: dict[int, list[bytes | None]] = {}  # messages by learner; None: it has ended
         self._learns: Policy | None = None  # now
         self._held: dict[str, int] = {}  # version of each policy's weights that all hold
@@ -219,7 +220,7 @@ class Ranks:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._children, self._sums = [], None
         self._waiting.clear()
-        self._heard = queue.SimpleQueue()
+        self._heard = Mailbox()
         self.forget()
 
     def _tell(self, message: bytes) -> None:

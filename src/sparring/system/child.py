@@ -19,6 +19,10 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE = 10.0  # seconds for a process that was killed to be gone
+# What processes say, heard with a timeout. No SimpleQueue: where the kernel holds a thread up for
+# longer than the timeout just before it waits, its get of CPython 3.11 never returns: what is
+# left of the timeout is negative by then, which it takes for no timeout.
+Mailbox = queue.Queue
 
 
 class ChildProcess:
@@ -37,7 +41,7 @@ class ChildProcess:
         self,
         number: int,
         settings: bytes,
-        heard: queue.SimpleQueue[Any],
+        heard: Mailbox[Any],
         *,
         command: Callable[[int, int], Sequence[str]],
         environment: Mapping[str, str],

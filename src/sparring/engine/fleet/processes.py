@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.engine.fleet.base import Heard
-from sparring.system.child import ChildProcess
+from sparring.system.child import ChildProcess, Mailbox
 from sparring.system.gpus import seeing
 
 CODE = "import sys; sys.path[:] = {path!r}; from {module} import main; main({hear}, {say})"
@@ -45,7 +45,7 @@ class Child(ChildProcess):
         self,
         number: int,
         settings: bytes,
-        heard: queue.SimpleQueue[Any],
+        heard: Mailbox[Any],
         *,
         module: str = __name__,
         environment: Mapping[str, str] | None = None,
@@ -86,7 +86,7 @@ class Processes:
     ) -> None:
         self.workers, self._gpus = workers, gpus
         self._settings, self._carry = json.dumps(config).encode(), carry
-        self._heard: queue.SimpleQueue[tuple[Child, bytes | None]] = queue.SimpleQueue()
+        self._heard: Mailbox[tuple[Child, bytes | None]] = Mailbox()
         self._children: dict[int, Child] = {}
         self._held = threading.Lock()  # while ``_children`` changes
 

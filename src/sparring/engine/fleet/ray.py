@@ -26,6 +26,7 @@ from sparring.engine.fleet.processes import Child
 from sparring.engine.placing import for_worker
 from sparring.engine.worker import failed
 from sparring.errors import DEBUG, ConfigError, RunError
+from sparring.system.child import Mailbox
 from sparring.system.gpus import seeing
 from sparring.system.trust import RAY
 
@@ -108,7 +109,7 @@ class RayFleet:
             check_address(address)
             _check_there(address)
         self._where = "on this machine" if address is None else f"at {address}"
-        self._heard: queue.SimpleQueue[tuple[Child, bytes | None]] = queue.SimpleQueue()
+        self._heard: Mailbox[tuple[Child, bytes | None]] = Mailbox()
         self._turns: dict[int, int] = {}  # how often each worker that is there was started
         self._starts = 0
         self._held = threading.Lock()  # while these change

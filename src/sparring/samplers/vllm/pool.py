@@ -36,6 +36,7 @@ from sparring.samplers.vllm.limits import Limits
 from sparring.samplers.vllm.line import Line
 from sparring.samplers.vllm.replica import Heard, Replica, Settings
 from sparring.samplers.vllm.weights import Served
+from sparring.system.child import Mailbox
 from sparring.types import FloatArray, SampleResult, SamplingParams
 
 Ids = tuple[int, ...]
@@ -54,7 +55,7 @@ class Pool:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._lock = threading.RLock()
-        self._heard: Heard = queue.SimpleQueue()
+        self._heard: Heard = Mailbox()
         self._line = Line()
         self._count = itertools.count(1)
         self._numbers: weakref.WeakKeyDictionary[LanguageModel, int] = weakref.WeakKeyDictionary()

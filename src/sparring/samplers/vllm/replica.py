@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import queue
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ from sparring.errors import ConfigError
 from sparring.samplers.of_model import strays
 from sparring.samplers.vllm.asked import Ask
 from sparring.samplers.vllm.weights import Key, Served, State, salt_of
-from sparring.system.child import ChildProcess
+from sparring.system.child import ChildProcess, Mailbox
 from sparring.system.files import cache_folder, disk_errors, file_digest
 from sparring.system.gpus import seeing
 
@@ -34,7 +33,7 @@ GRACE = 1.0  # seconds in which one that has ended may still be heard
 SAID = 600  # characters of what a replica printed last, in an error
 
 Stage = Literal["off", "starting", "loading", "checking", "ready"]
-Heard = queue.SimpleQueue[tuple[ChildProcess, bytes | None]]
+Heard = Mailbox[tuple[ChildProcess, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)

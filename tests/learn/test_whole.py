@@ -21,7 +21,7 @@ from sparring.learn.order import LOG_RATIO_LIMIT, ReverseTurns, minibatches
 from sparring.learn.pack import pack
 from sparring.learn.targets import WeightedLoss
 from sparring.losses.base import LossTerm
-from sparring.losses.reduction import reduce
+from sparring.losses.reduction import agent_weights, reduce
 from sparring.registry import Bound, Plugin
 from sparring.rng import Stream
 from sparring.rollout.table import turn_table
@@ -103,6 +103,39 @@ def test_a_sum_does_not_depend_on_how_the_minibatch_is_cut(played):
     assert whole.norm() > 1.0
 
 
+@pytest.mark.parametrize("config", [{}, {"micro_tokens": 40}, {"leaves": 4}, {"leaves": 2, "micro_tokens": 60}, {"minibatches": 3}])
+def test_the_agent_mean_of_each_minibatch_does_not_depend_on_how_it_is_cut(played, config):
+    """A third seat that speaks in some plays alone: here conversations of some plays are left out."""
+    run, data, _ = played
+    data = data.only(~((data.episode[np.repeat(np.arange(len(data.tokens)), data.tokens)] % 3 == 0) & (data.turn_of % 2 == 0)))
+    advantages = np.linspace(-1, 1, len(data.turn_of))
+
+    def gradients(probe, **options):
+        learner, found = learner_with(run, probe, gradient_norm=1e9, **config, **options), []
+        learner._apply = lambda: found.append(torch.cat([p.grad.flatten() for p in learner.model.parameters()])) or 0.0
+        learner.update(data, advantages, None, turns=played[2], progress=0.0, stream=Stream.from_seed(0))
+        return found
+
+    of_token = np.repeat(np.arange(len(data.tokens)), data.tokens)
+
+    def by_hand(batch):
+        sequences = np.unique(of_token[tokens_of(batch)])
+        plays = data.episode[sequences]
+        weight = {s: 1 / (len(set(plays)) * (plays == data.episode[s]).sum() * data.tokens[s]) for s in sequences}
+        mine = of_token[tokens_of(batch)][batch.index.numpy()]
+        return LossTerm(values=batch.logprobs * batch.advantages * torch.tensor([weight[s] for s in mine]), level="sum")
+
+    def tokens_of(batch):
+        return np.searchsorted(advantages.astype(np.float32), batch.whole.advantages.numpy() - 1e-7)
+
+    plain = gradients(lambda batch: LossTerm(values=batch.logprobs * batch.advantages), reduction="agent_mean")
+    expected = gradients(by_hand)
+    assert len(plain) == config.get("minibatches", 1)
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(plain, expected, strict=True)) and plain[0].norm() > 0.01
+    other = gradients(lambda batch: LossTerm(values=batch.logprobs * batch.advantages), reduction="sequence_mean")
+    assert not torch.allclose(plain[0], other[0], atol=1e-4)
+
+
 @pytest.mark.parametrize("name", [name for name in registry.names("losses") if "values" not in registry.load("losses", name).needs])
 def test_every_loss_gets_what_it_needs_and_trains(played, name):
     run = played[0]
@@ -163,9 +196,11 @@ def test_the_weights_of_the_reverse_order_by_hand():
 WEIGHTS = [
     ("token_mean", 0, 1 / 4, 1 / 4),
     ("sequence_mean", 0, 1 / 4, 1 / 4),
+    ("agent_mean", 0, 1 / 4, 1 / 4),
     ("constant", 0, 1 / 2, 1 / 2),
     ("token_mean", 2, 0, 1 / 2),
     ("sequence_mean", 2, 0, 1 / 2),
+    ("agent_mean", 2, 0, 1 / 2),
     ("constant", 2, 0, 1 / 2),
 ]
 
@@ -173,33 +208,36 @@ WEIGHTS = [
 @pytest.mark.parametrize(("reduction", "index", "short", "long"), WEIGHTS)
 def test_tokens_of_a_turn_weigh_by_hand_what_the_reduction_over_the_turn_gives(reduction, index, short, long):
     turn_of, sequence = np.repeat(np.arange(4), 2), np.array([0] * 2 + [1] * 6)
-    table = types.SimpleNamespace(turn_index=np.array([0, 0, 1, 2]), trajectory=np.array([0, 1, 1, 1]))
+    table = types.SimpleNamespace(turn_index=np.array([0, 0, 1, 2]), trajectory=np.array([0, 1, 1, 1]), episode=np.array([0, 1, 1, 1]))
     order = ReverseTurns(table, turn_of, sequence, reduction)
-    weights = weights_of(order.advantages(np.ones(8), index), sequence, reduction)
+    weights = weights_of(order.advantages(np.ones(8), index), sequence, reduction, np.array([0, 1]))
     own = table.turn_index[turn_of] == index
     assert weights == pytest.approx(np.where(own, np.where(sequence == 0, short, long), 0.0))
 
 
-def weights_of(advantages, sequence, reduction):
+def weights_of(advantages, sequence, reduction, episode):
     """Return what each token's loss counts for in the loss of a step."""
     losses = torch.ones(len(sequence), dtype=torch.float64, requires_grad=True)
     weighted = losses * torch.from_numpy(advantages)
-    reduce(weighted, torch.from_numpy(sequence), int(sequence.max()) + 1, reduction, 1.0).backward()
+    weight = torch.from_numpy(agent_weights(episode))
+    reduce(weighted, torch.from_numpy(sequence), int(sequence.max()) + 1, reduction, 1.0, weight).backward()
     return losses.grad.numpy()
 
 
-@given(seed=st.integers(0, 500), reduction=st.sampled_from(["token_mean", "sequence_mean", "constant"]))
+@given(seed=st.integers(0, 500), reduction=st.sampled_from(["token_mean", "sequence_mean", "agent_mean", "constant"]))
 def test_an_update_is_the_reduction_over_the_turns_own_tokens(seed, reduction):
     generator = np.random.Generator(np.random.Philox(seed))
     sizes = [generator.integers(1, 4, generator.integers(1, 5)) for _ in range(4)]  # tokens of each turn of each sequence
     sequence = np.repeat(np.arange(4), [own.sum() for own in sizes])
     index = np.concatenate([np.repeat(np.arange(len(own)), own) for own in sizes])
-    order = ReverseTurns(types.SimpleNamespace(turn_index=index, trajectory=sequence), np.arange(len(index)), sequence, reduction)
+    episode = np.array([5, 2, 2, 2])
+    table = types.SimpleNamespace(turn_index=index, trajectory=sequence, episode=episode[sequence])
+    order = ReverseTurns(table, np.arange(len(index)), sequence, reduction)
     for turn in order.indices:
         own = index == turn
-        found = weights_of(order.advantages(np.ones(len(index)), turn), sequence, reduction)
-        _, alone = np.unique(sequence[own], return_inverse=True)
-        expected = weights_of(np.ones(own.sum()), alone, reduction)
+        found = weights_of(order.advantages(np.ones(len(index)), turn), sequence, reduction, episode)
+        there, alone = np.unique(sequence[own], return_inverse=True)
+        expected = weights_of(np.ones(own.sum()), alone, reduction, episode[there])
         if reduction == "constant":  # the constant stands for tokens per sequence, of all sequences
             expected = expected * (alone.max() + 1) / 4
         assert found[own] == pytest.approx(expected)

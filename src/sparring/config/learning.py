@@ -33,6 +33,7 @@ class RewardConfig(PluginConfig):
 
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
+Reduction = Literal["token_mean", "sequence_mean", "agent_mean", "constant"]
 
 
 class UpdateConfig(Strict):
@@ -67,8 +68,12 @@ class UpdateConfig(Strict):
             "bits depend on it, and not on who computes a part"
         ),
     )
-    reduction: Literal["token_mean", "sequence_mean", "constant"] = Field(
-        "token_mean", description="how token losses become one number"
+    reduction: Reduction = Field(
+        "token_mean",
+        description=(
+            "how token losses become one number; agent_mean: every play weighs the same, in it "
+            "every conversation of a seat, and in it every token"
+        ),
     )
     reduction_constant: float = Field(
         1.0, gt=0, description="divisor per sequence of the constant reduction"

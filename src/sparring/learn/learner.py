@@ -242,6 +242,7 @@ class Learner(LossReader):
         """One optimiser update over the chosen sequences, in as many forward passes as memory asks
         for.
         """
+        targets = self._weighed(data, chosen, targets)
         view = self._whole(data, chosen, targets) if "whole" in self.needs else None
         total_tokens, total_sequences = int(data.tokens[chosen].sum()), len(chosen)
         trained = np.flatnonzero(

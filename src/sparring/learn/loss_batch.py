@@ -6,6 +6,7 @@ Legend: as in ``pack.py`` and ``slices.py``; C width, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from sparring.learn.slices import Slice
 from sparring.learn.targets import Targets, WeightedLoss, whole
 from sparring.learn.total_loss import total_loss
 from sparring.losses.base import LossBatch, Whole
+from sparring.losses.reduction import agent_weights
 from sparring.types import IntArray
 
 
@@ -109,9 +111,25 @@ class LossReader(Reader):
             sequence=part.sequence,
             turn=torch.from_numpy(turns).to(logprobs.device),
             num_sequences=part.num_sequences,
+            sequence_weight=self._weight(part, targets),
             reference_logprobs=reference,
             **fields,
         )
+
+    def _weighed(self, data: Pack, chosen: IntArray, targets: Targets) -> Targets:
+        """Return the targets with what each sequence of a minibatch weighs, where they differ."""
+        if self.config.reduction != "agent_mean":
+            return targets
+        weight = np.zeros(len(data.tokens))
+        weight[chosen] = agent_weights(data.episode[chosen])
+        return replace(targets, sequence_weight=weight)
+
+    def _weight(self, part: Slice, targets: Targets) -> Tensor | None:
+        """Return the weights of a slice's sequences, if they have any."""
+        if targets.sequence_weight is None:
+            return None
+        found: Tensor = torch.from_numpy(targets.sequence_weight[part.sequences])
+        return found.to(part.sequence.device)
 
     def _loss(
         self,

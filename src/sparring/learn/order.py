@@ -18,6 +18,7 @@ t, n tokens of a sequence and n_t of turn t in it, advantages are scaled by
 
     token_mean:     M / M_t                 every token of the turn weighs 1 / M_t
     sequence_mean:  (S / S_t) (n / n_t)     every token of the turn weighs 1 / (S_t n_t)
+    agent_mean:     the same with E N in place of S, of E plays and N sequences of one
     constant:       1                       every token of the turn weighs 1 / (S constant)
 
 Losses that read no advantages, such as ``kl_penalty``, act on all tokens in each of these updates.
@@ -32,7 +33,9 @@ from typing import Literal
 
 import numpy as np
 
+from sparring.config.learning import Reduction
 from sparring.learn.pack import Pack
+from sparring.losses.reduction import agent_weights
 from sparring.rng import Stream
 from sparring.types import BoolArray, FloatArray, IntArray, TurnTable
 
@@ -88,10 +91,11 @@ class ReverseTurns:
         turns: TurnTable,
         turn_of: IntArray,
         sequence: IntArray,
-        reduction: Literal["token_mean", "sequence_mean", "constant"] = "token_mean",
+        reduction: Reduction = "token_mean",
     ) -> None:
         self._sequence, self._lengths, self._reduction = sequence, np.bincount(sequence), reduction
         self._index, self._trajectory = turns.turn_index[turn_of], turns.trajectory[turn_of]
+        self._episode = turns.episode[turn_of] if reduction == "agent_mean" else turn_of
         self._carried = np.zeros(
             int(self._trajectory.max(initial=-1)) + 1
         )  # log of the product of later turns' ratios
@@ -118,9 +122,19 @@ class ReverseTurns:
             scaled: FloatArray = values * len(own) / own.sum()
             return scaled
         of_turn = np.bincount(self._sequence[own], minlength=len(self._lengths))
-        share = (self._lengths > 0).sum() / (of_turn > 0).sum()
-        factor: FloatArray = share * (self._lengths / np.maximum(of_turn, 1))[self._sequence]
+        share = self._weights(of_turn) / self._weights(self._lengths)
+        factor: FloatArray = (share * self._lengths / np.maximum(of_turn, 1))[self._sequence]
         return values * factor
+
+    def _weights(self, lengths: IntArray) -> FloatArray:
+        """Return what each sequence weighs among those that have tokens, of so many each, [S]."""
+        there = lengths > 0
+        weights = np.full(len(lengths), 1.0 / there.sum())
+        if self._reduction == "agent_mean":
+            episode = np.zeros(len(lengths), dtype=np.int64)
+            episode[self._sequence] = self._episode
+            weights[there] *= agent_weights(episode[there])
+        return weights
 
     def moved(self, index: int, log_ratios: FloatArray) -> None:
         """Take note of how far an update has moved the turns with this index: log pi_new - log

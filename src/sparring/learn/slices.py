@@ -36,7 +36,12 @@ class Slice:
     spread: Tensor  # [M] distinct sampled token of each sampled token
     tokens: IntArray  # [M] index of each sampled token in the pack
     sequence: Tensor  # [M] number of each token's sequence within this slice
-    num_sequences: int
+    sequences: IntArray  # [num_sequences] which of the pack's they are
+
+    @property
+    def num_sequences(self) -> int:
+        """How many sequences it has; equal ones count each."""
+        return len(self.sequences)
 
     def to(self, device: torch.device) -> Slice:
         """Return this slice with its tensors on a device."""
@@ -115,7 +120,7 @@ def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> 
         spread=torch.from_numpy(_ranges(offset[which], lengths)),
         tokens=_ranges(begin[sequences], lengths),
         sequence=torch.from_numpy(np.repeat(np.arange(len(sequences)), lengths)),
-        num_sequences=len(sequences),
+        sequences=sequences,
     )
 
 

@@ -35,6 +35,8 @@ class Targets:
         TurnTable | None
     )  # rows of the turns; for losses that NEED "whole" and for the reverse order
     uniform: FloatArray  # [M] or empty: numbers in [0, 1) for losses that NEED "whole"
+    # [S] of a minibatch's sequences, with the reduction "agent_mean"; 0 for all others
+    sequence_weight: FloatArray | None = None
 
 
 def whole(

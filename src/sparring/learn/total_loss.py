@@ -57,6 +57,7 @@ def total_loss(
                 batch.num_sequences,
                 config.reduction,
                 config.reduction_constant,
+                batch.sequence_weight,
             )
         )
         total = total + loss.weight(progress) * reduced

@@ -63,6 +63,7 @@ class LossBatch:
     sequence: Tensor  # [M] int64, number of the token's training sequence
     turn: Tensor  # [M] int64, row of the turn table
     num_sequences: int
+    sequence_weight: Tensor | None = None  # [S], with the reduction "agent_mean"
     entropy: Tensor | None = None  # [M] of the distribution at each token, nats
     reference_logprobs: Tensor | None = None  # [M]
     # [M] each, of the slot ``features``, by name

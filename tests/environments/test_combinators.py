@@ -74,6 +74,17 @@ def test_the_opponent_of_a_trial_cannot_tell_one_attempt_from_another():
     assert first[0].key != second[0].key
 
 
+TAKE_ALL = {"name": "nim", "options": {"pile_sizes": "3", "is_misere": False}}  # who begins can end it at once
+
+
+@pytest.mark.parametrize(("combinator", "options"), [(trial, {"attempts": 4, "carry": ("first", "second"), "reflect": False}), (repeated, {"rounds": 4})])
+def test_a_seat_is_told_of_every_attempt_in_which_it_had_no_turn(combinator, options):
+    course = combinator(environment=TAKE_ALL, **options).reset(Stream.from_seed(0))
+    for take in ("a3", "a3", "a1"):
+        course.step({0: take})
+    assert course.observe(1).text == "nim second 3 a3 minus nim second 3 a3 minus nim second 3 a1"
+
+
 def test_with_notes_alone_a_conversation_begins_anew_with_them():
     course = trial(environment=RPS_FULL, attempts=3, memory="notes", note_limit=5).reset(Stream.from_seed(0))
     *_, last = said(

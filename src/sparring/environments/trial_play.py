@@ -136,7 +136,8 @@ class TrialPlay(CombinedPlay):
             self.ended = True
             return
         for seat in rules.carried:
-            self.news[seat] = result_text(self.play, seat, results[seat], rules.brief, rules.reveal)
+            said = result_text(self.play, seat, results[seat], rules.brief, rules.reveal)
+            self.news[seat] = joined([self.news.get(seat, ""), said], rules.brief)
         if rules.reflect and rules.carried:
             self.reflecting = True
         else:

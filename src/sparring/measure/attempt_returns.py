@@ -160,9 +160,9 @@ class _Walk:
 
     def _visit(self, place: _Place) -> Iterator[_Place]:
         """Note what a place has, and yield the places after it."""
-        replied: tuple[int, ...] = (self.seat,)
+        replied = {self.seat: action for action in place.actions[-1:]}
         if place.branch is self.root:
-            replied = ()
+            replied = {}
             self.begun.add(place.edge, place.play.attempt, place.belief)
         for end in place.branch.ends:
             self.ends.add(place.edge, place.play.attempt, place.belief * end.earned)

@@ -85,6 +85,12 @@ def test_a_seat_is_told_of_every_attempt_in_which_it_had_no_turn(combinator, opt
     assert course.observe(1).text == "nim second 3 a3 minus nim second 3 a3 minus nim second 3 a1"
 
 
+def test_a_trial_that_may_stop_at_once_pays_no_less_than_one_attempt_may():
+    rules = trial(environment={"name": "ordinal_2x2"}, stop_on_win=True)
+    assert (rules.min_utility, rules.max_utility) == (1.0, 12.0)
+    check_environment(trial, environment={"name": "ordinal_2x2"}, stop_on_win=True, reflect=False, plays=8)
+
+
 def known_later(combinator, card, *moves, **options):
     """Return key and words of Kuhn poker's first seat at its first turn in a second attempt, with the Queen."""
     rules = combinator(environment={"name": "kuhn_poker"}, **options)

@@ -40,6 +40,7 @@ class Trial(Combined):
         self.min_utility, self.max_utility = (attempts * end for end in ends)
         if stop_on_win:  # a win may be the first attempt's, and nothing follows it
             self.max_utility = max(self.max_utility, inner.max_utility)
+            self.min_utility = min(self.min_utility, inner.min_utility)
         total = inner.utility_sum
         self.utility_sum = None if total is None or (stop_on_win and total) else attempts * total
 

@@ -160,9 +160,10 @@ class _Walk:
 
     def _visit(self, place: _Place) -> Iterator[_Place]:
         """Note what a place has, and yield the places after it."""
-        replied = {self.seat: action for action in place.actions[-1:]}
-        if place.branch is self.root:
-            replied = {}
+        replied: dict[int, str] = {}
+        if place.branch is not self.root:
+            replied[self.seat] = place.actions[-1]
+        else:
             self.begun.add(place.edge, place.play.attempt, place.belief)
         for end in place.branch.ends:
             self.ends.add(place.edge, place.play.attempt, place.belief * end.earned)

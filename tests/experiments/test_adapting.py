@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+from sparring.config import resolve
 from sparring.environments.catalogue import make_game
-from sparring.experiments.adapting import adaptations_of
+from sparring.experiments.adapting import adaptations_of, opponents_of
 from sparring.measure.opponents import parse_agent
 from sparring.measure.starts import Met
 from sparring.players.kuhn_bot import kuhn_bot
+from sparring.recipe import apply_overrides, load_recipe
 
 STYLES = ("passive", "station", "loose")
 
@@ -86,3 +88,26 @@ def test_where_there_is_no_ceiling_the_row_says_why(monkeypatch):
     monkeypatch.setattr("sparring.measure.opponents.AgentSpec.make", lambda spec: Silent())
     for row in rows("random", policy=kuhn_bot()):
         assert "cannot be described exactly" in row["why"] and "best" not in row
+
+
+def met(bots, held_out, *others):
+    """Return the weights of who is met in a run with these bots, and whether training did."""
+    changes = [f"bots={bots}", "matchmaker={name: mixed, past: 0.0, bots: {several: 1.0}}", f"evaluation.opponents={held_out}"]
+    config = resolve(apply_overrides(load_recipe("mage/rock-tiny"), changes))
+    found = opponents_of(config, [parse_agent(text) for text in others])
+    return {name: (one.weight, one.trained) for name, one in found.items()}
+
+
+def test_what_training_met_within_a_mixture_is_not_held_out():
+    bots = "{several: {name: mixture, players: {\"biased 'weights={rock: 8}'\": 3, random: 1}}}"
+    found = met(bots, "[{name: random}, {name: biased, weights: {rock: 8}}]", "random", "biased 'weights={rock: 2}'")
+    assert found == {"several: biased 'weights={rock: 8}'": (0.75, True), "several: random": (0.25, True), "biased": (1.0, False)}
+
+
+def test_a_mixture_draws_bots_by_their_names_in_the_run_and_its_own_players_are_left_out():
+    bots = "{rock: {name: biased, weights: {rock: 8}}, several: {name: mixture, players: {rock: 1, random: 1, learner: 1, past: 1}}}"
+    assert met(bots, "[]", "biased 'weights={rock: 8}'") == {"several: rock": (0.25, True), "several: random": (0.25, True)}
+
+
+def test_an_option_that_is_left_out_is_its_default():
+    assert met("{several: {name: biased}}", "[]", "biased weights=null", "random", "random") == {"several": (1.0, True), "random": (1.0, False)}

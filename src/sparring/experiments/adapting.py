@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparring.config import RunConfig
-from sparring.config_parts import PluginConfig
+from sparring.config_parts import PluginConfig, bound_agent
 from sparring.environments.openspiel.base import Game
 from sparring.environments.trial import Trial
 from sparring.errors import ConfigError, GameError
@@ -21,6 +21,7 @@ from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.starts import Met, columns
 from sparring.measure.suite_figures import as_data
 from sparring.players.mixture import Mixture
+from sparring.registry import Bound, bind
 from sparring.rng import Stream
 from sparring.types import Interval
 
@@ -90,25 +91,43 @@ def adaptations_of(
 
 
 def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[str, Opponent]:
-    """Return the bots that a run's training met, by their names there, and those held out."""
-    found, known = dict[str, Opponent](), list[AgentSpec]()
-    held: list[tuple[AgentSpec, Callable[[], Any]]] = [(spec, spec.make) for spec in others]
+    """Return the bots that a run's training met, by their names there, and those held out.
+
+    Who is held out twice stands there once, and who was met is not held out: options that are left
+    out count as their defaults.
+    """
+    found, known = dict[str, Opponent](), list[Any]()
+    held: list[tuple[AgentSpec, Bound, Callable[[], Any]]] = [
+        (spec, bind("players", spec.name, spec.options), spec.make) for spec in others
+    ]
     if config is not None:
         shares: Mapping[str, float] = config.matchmaker.options.get(SHARES) or {}
         for name, bot in config.bots.items():
             if shares.get(name, not shares):
-                known.append(_spec(bot))
-                found |= _members(name, bot.bind("players")(), shares.get(name, 1.0))
-        held += [(_spec(bot), bot.bind("players")) for bot in config.evaluation.opponents]
+                for member, bound, weight in _members(name, bot, config.bots):
+                    known.append(_played(bound))
+                    found[member] = Opponent(
+                        agent=bound(), weight=shares.get(name, 1.0) * weight, trained=True
+                    )
+        for bot in config.evaluation.opponents:
+            bound = bot.bind("players")
+            held.append((_spec(bot), bound, bound))
     new, made = list[AgentSpec](), list[Callable[[], Any]]()
-    for spec, make in held:
-        if spec not in (*known, *new):
+    for spec, bound, make in held:
+        if _played(bound) not in known:
+            known.append(_played(bound))
             new.append(spec)
             made.append(make)
     for label, make in zip(labels(new), made, strict=True):
         name = f"{label} (held out)" if label in found else label
         found[name] = Opponent(agent=make(), weight=1.0, trained=False)
     return found
+
+
+def _played(bot: Bound) -> tuple[str, dict[str, Any]]:
+    """Return what a bot plays by: its plug-in and every option."""
+    given = {key: bot.options.get(key, one.default) for key, one in bot.plugin.options.items()}
+    return bot.plugin.name, given
 
 
 def _spec(bot: PluginConfig) -> AgentSpec:
@@ -188,18 +207,27 @@ def _closed(ceiling: Ceiling, earned: Interval) -> dict[str, Any]:
     return {end: None if value is None else ceiling.closed(value) for end, value in ends.items()}
 
 
-def _members(name: str, agent: Any, weight: float) -> dict[str, Opponent]:
-    """Return a bot that training met; in place of a mixture of bots those that it draws."""
-    if not isinstance(agent, Mixture) or agent.own:
-        return {name: Opponent(agent=agent, weight=weight, trained=True)}
-    shares = agent.shares()
-    total = sum(shares.values())
-    return {
-        f"{name}: {player.name}": Opponent(
-            agent=agent.agent(player), weight=weight * share / total, trained=True
+def _members(
+    name: str, bot: PluginConfig, bots: Mapping[str, PluginConfig]
+) -> list[tuple[str, Bound, float]]:
+    """Return a bot that training met, with weight 1; in place of a mixture the bots that it draws.
+
+    What a mixture draws of the run itself, such as its past, is left out.
+    """
+    bound = bot.bind("players")
+    agent = bound()
+    if type(agent) is not Mixture:
+        return [(name, bound, 1.0)]
+    total = math.fsum(agent.weights.values())
+    return [
+        (
+            f"{name}: {player.name}",
+            bots[player.name].bind("players") if player.name in bots else bound_agent(player.name),
+            share / total,
         )
-        for player, share in shares.items()
-    }
+        for player, share in agent.shares().items()
+        if player.kind == "bot"
+    ]
 
 
 def _plain(row: Attempts) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from sparring.rng import Stream
 from sparring.types import Interval
 
 SHARES = "bots"  # option of matchmakers: the share of the starts that a bot plays
+_Exact = tuple[Ceiling | None, str, AttemptReturns | str]  # of a role and pool
 
 
 def adaptations_of(
@@ -80,13 +80,17 @@ def adaptations_of(
         starts, stream = columns(game, met)[0], root.child(game.name)
         found = adaptation(starts, policy, pool, trials=trials, stream=stream)
         about = {"game": game.name, "starts": starts.label}
-        for (role, of), own in groupby(found, lambda row: (row.role, row.trained)):
-            some = {name: one for name, one in pool.items() if one.trained == of}
-            ceiling, why = _ceiling(rules_of(game), role, some)
-            exact = _without_plays(rules_of(game), policy, role, some, limit)
-            for row in own:
-                beside = _exact(row, ceiling, why) | _asked(row, some, exact, ceiling)
-                rows.append({**about, **_plain(row), **beside})
+        beside: dict[tuple[str, bool], _Exact] = {}
+        for row in found:
+            some = {name: one for name, one in pool.items() if one.trained == row.trained}
+            if (row.role, row.trained) not in beside:
+                beside[row.role, row.trained] = (
+                    *_ceiling(rules_of(game), row.role, some),
+                    _without_plays(rules_of(game), policy, row.role, some, limit),
+                )
+            ceiling, why, exact = beside[row.role, row.trained]
+            more = _exact(row, ceiling, why) | _asked(row, some, exact, ceiling)
+            rows.append({**about, **_plain(row), **more})
     return rows
 
 
@@ -184,11 +188,13 @@ def _asked(
     """Return what the policy gets exactly against the opponent of a row, or against the pool."""
     if isinstance(exact, str):
         return {"why_sampled": exact} if exact else {}
-    weights = np.array(
-        [one.weight if row.opponent in ("", name) else 0.0 for name, one in pool.items()]
+    shares = {n: one.weight for n, one in enumerate(pool.values())}
+    if row.opponent:  # the others may have no returns, where a win ends their trials
+        shares = {[*pool].index(row.opponent): 1.0}
+    weights = np.array([*shares.values()]) / math.fsum(shares.values())
+    returns, illegal = (
+        (values[:, [*shares]] @ weights).tolist() for values in (exact.returns, exact.illegal)
     )
-    weights /= weights.sum()
-    returns, illegal = ((values @ weights).tolist() for values in (exact.returns, exact.illegal))
     found: dict[str, Any] = {"returns": [_number(value) for value in returns]}
     found["illegal"] = [_number(value) for value in illegal]
     if not row.opponent and ceiling is not None and ceiling.closed(0.0) is not None:

@@ -60,21 +60,10 @@ def adaptations_of(
         limit: conversations up to which the policy is asked for exact returns; 0: not at all.
 
     Raises:
-        ConfigError: no game is a trial, or there is nobody to meet.
+        ConfigError: as for ``check_adaptation``.
     """
+    pool = check_adaptation(games, config, others)
     trained = [game for game in games if isinstance(game, Trial)]
-    if not trained:
-        named = ", ".join(game.name for game in games)
-        raise ConfigError(
-            f"--adaptation measures attempts, and {named} has none; measure an environment "
-            "'trial', e.g. --environment \"trial 'environment={name: kuhn_poker}'\"."
-        )
-    pool = opponents_of(config, others)
-    if not pool:
-        raise ConfigError(
-            "--adaptation needs opponents: the run has no bots, so name some, e.g. --opponent "
-            "'scripted preference=[rock]'."
-        )
     rows, root = list[dict[str, Any]](), Stream.from_seed(seed).child("adaptation")
     for game in trained:
         starts, stream = columns(game, met)[0], root.child(game.name)
@@ -92,6 +81,38 @@ def adaptations_of(
             more = _exact(row, ceiling, why) | _asked(row, some, exact, ceiling)
             rows.append({**about, **_plain(row), **more})
     return rows
+
+
+def check_adaptation(
+    games: Sequence[Game], config: RunConfig | None, others: Sequence[AgentSpec]
+) -> dict[str, Opponent]:
+    """Return who is met in attempts, before anything is played.
+
+    Args:
+        games: as for ``adaptations_of``.
+        config: as for ``adaptations_of``.
+        others: as for ``adaptations_of``.
+
+    Raises:
+        ConfigError: no game is a trial, one has one seat, or there is nobody to meet.
+    """
+    trained = [game for game in games if isinstance(game, Trial)]
+    if not trained:
+        named = ", ".join(game.name for game in games)
+        raise ConfigError(
+            f"--adaptation measures attempts, and {named} has none; measure an environment "
+            "'trial', e.g. --environment \"trial 'environment={name: kuhn_poker}'\"."
+        )
+    for game in trained:
+        if game.num_seats < 2:
+            raise ConfigError(f"{game.name} has one seat, and nobody to adapt to.")
+    pool = opponents_of(config, others)
+    if not pool:
+        raise ConfigError(
+            "--adaptation needs opponents: the run has no bots, so name some, e.g. --opponent "
+            "'scripted preference=[rock]'."
+        )
+    return pool
 
 
 def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[str, Opponent]:

@@ -74,7 +74,8 @@ def attempt_returns(
     if rules.notes:
         raise GameError("exact returns are of attempts without notes, which may be any text.")
     seat = rules.roles.index(role)
-    tree = attempt_tree(rules.inner, seat, opponents, reveal=rules.reveal)
+    winners = rules.carried if rules.stop_on_win else ()
+    tree = attempt_tree(rules.inner, seat, opponents, reveal=rules.reveal, winners=winners)
     walk = _Walk(rules, seat, tree.root, limit)
     with Asking(rules.inner):
         walk.run(len(opponents))

@@ -34,7 +34,7 @@ class Trial(Combined):
         self.stop_on_win, self.note_limit, self.reveal = stop_on_win, note_limit, reveal
         self.carried = tuple(inner.roles.index(role) for role in carry)
         notes = (attempts - 1) * len(self.carried) if reflect else 0
-        self.notes = notes > 0
+        self.notes = notes > 0 or getattr(inner, "notes", False)
         self.max_turns = attempts * inner.max_turns + notes
         ends = (inner.min_utility, inner.max_utility)
         self.min_utility, self.max_utility = (attempts * end for end in ends)

@@ -90,6 +90,20 @@ def test_attempts_of_trials_are_measured_by_opponent_and_pool():
         assert isinstance(refused.exception, SparringError) and why in str(refused.exception)
 
 
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (("--environment", NIM, "--opponent", "random"), "nim has none"),
+        (("--environment", "trial 'environment={name: mastermind}'", "--opponent", "random"), "one seat"),
+        (("--environment", KUHN_TRIAL), "the run has no bots"),
+    ],
+)
+def test_attempts_that_cannot_be_measured_are_refused_before_a_game_is_played(asked, why, monkeypatch):
+    monkeypatch.setattr("sparring.experiments.measured.evaluate_policy", lambda *args, **named: pytest.fail("it plays"))
+    refused = call("evaluate", "--agent", "random", *asked, "--adaptation")
+    assert isinstance(refused.exception, SparringError) and why in str(refused.exception)
+
+
 def test_bots_of_a_run_were_met_and_others_are_held_out(tmp_path):
     changes = [
         "environments=[{name: trial, options: {environment: {name: kuhn_poker}, attempts: 2, reflect: false}}]",

@@ -9,6 +9,7 @@ from sparring.context.full import full
 from sparring.context.ledger import Ledger
 from sparring.context.reflections import reflections
 from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
 from sparring.errors import ContextError
 from sparring.players.base import Reply
 from sparring.registry import bind
@@ -110,3 +111,9 @@ def test_a_trial_within_another_environment_has_notes_too(outer):
     inside = {"name": outer, "options": {"environment": {"name": "trial", "options": ROUNDS}}}
     config = {"environments": [inside], "context": {"name": "reflections"}, "model": {"hidden_size": 8, "heads": 1}}
     assert LocalEngine(resolve(config)).policies["main"].context.plugin.name == "reflections"
+
+
+@pytest.mark.parametrize(("game", "has"), [("coin_game", False), ("kuhn_poker", False), ("trial", True)])
+def test_notes_are_those_of_a_trial_and_not_how_a_game_of_openspiel_tells_its_events(game, has):
+    for name, options in ((game, {}), ("repeated", {"environment": {"name": game}}), ("trial", {"environment": {"name": game}, "reflect": False})):
+        assert getattr(make_game(name, options=options), "notes", False) is has, name

@@ -74,6 +74,56 @@ def test_the_opponent_of_a_trial_cannot_tell_one_attempt_from_another():
     assert first[0].key != second[0].key
 
 
+TAKE_ALL = {"name": "nim", "options": {"pile_sizes": "3", "is_misere": False}}  # who begins can end it at once
+
+
+@pytest.mark.parametrize(("combinator", "options"), [(trial, {"attempts": 4, "carry": ("first", "second"), "reflect": False}), (repeated, {"rounds": 4})])
+def test_a_seat_is_told_of_every_attempt_in_which_it_had_no_turn(combinator, options):
+    course = combinator(environment=TAKE_ALL, **options).reset(Stream.from_seed(0))
+    for take in ("a3", "a3", "a1"):
+        course.step({0: take})
+    assert course.observe(1).text == "nim second 3 a3 minus nim second 3 a3 minus nim second 3 a1"
+
+
+def test_a_trial_that_may_stop_at_once_pays_no_less_than_one_attempt_may():
+    rules = trial(environment={"name": "ordinal_2x2"}, stop_on_win=True)
+    assert (rules.min_utility, rules.max_utility) == (1.0, 12.0)
+    check_environment(trial, environment={"name": "ordinal_2x2"}, stop_on_win=True, reflect=False, plays=8)
+
+
+def known_later(combinator, card, *moves, **options):
+    """Return key and words of Kuhn poker's first seat at its first turn in a second attempt, with the Queen."""
+    rules = combinator(environment={"name": "kuhn_poker"}, **options)
+    course = rules.reset(Stream.from_seed(0))
+    for cards in (card + "K", "QJ"):
+        state = rules.inner.state_of(rules.inner.first_node())
+        for one in cards:
+            state.apply_index("JQK".index(one))
+        course.play = state
+        if cards != "QJ":
+            for move in moves:
+                course.step({course.due()[0]: move})
+            while course.legal(0) is None:
+                course.step({0: "a note"})
+    return course.observe(0).key, course.observe(0).text
+
+
+@pytest.mark.parametrize(
+    ("combinator", "options"), [(repeated, {"rounds": 2}), (trial, {"attempts": 2, "reflect": False}), (trial, {"attempts": 2}), (trial, {"attempts": 2, "reveal": True})]
+)
+def test_the_own_cards_and_actions_of_plays_before_are_part_of_what_a_seat_knows(combinator, options):
+    lines = [("J", "pass", "bet", "pass"), ("Q", "pass", "bet", "pass"), ("Q", "pass", "bet", "bet")]
+    keys = [known_later(combinator, *line, **options)[0] for line in lines]
+    assert len({*keys}) == 3 and len({known_later(combinator, *lines[0], **options)[1], known_later(combinator, *lines[1], **options)[1]}) == 1
+    assert keys[0] == known_later(combinator, *lines[0], **options)[0]
+
+
+@pytest.mark.parametrize("reflect", [False, True])
+def test_of_attempts_before_a_seat_that_keeps_its_notes_alone_knows_these(reflect):
+    told = {known_later(trial, card, "pass", "bet", move, attempts=2, memory="notes", reflect=reflect) for card in "JQ" for move in ("bet", "pass")}
+    assert len(told) == 1
+
+
 def test_with_notes_alone_a_conversation_begins_anew_with_them():
     course = trial(environment=RPS_FULL, attempts=3, memory="notes", note_limit=5).reset(Stream.from_seed(0))
     *_, last = said(

@@ -114,5 +114,5 @@ def test_the_recipe_aligns_and_compares_plays_of_the_same_pools():
 
 
 def test_pools_that_cannot_be_are_refused():
-    with pytest.raises(ConfigError, match="no pool of 4 kinds"):
+    with pytest.raises(ConfigError, match="pool_split: no pool of 4 kinds"):
         pool_split(kinds=4, most=1, total=2)

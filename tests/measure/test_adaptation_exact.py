@@ -253,7 +253,7 @@ def test_what_is_told_at_an_end_is_what_a_trial_tells(name, style, reveal):
     ends, branches = set(), [tree.root]
     while branches:
         branch = branches.pop()
-        ends |= set(branch.told)
+        ends |= {told for told, _ in branch.told}
         branches += [after for decision in branch.decisions.values() for after in decision.after.values()]
     course, met, count, root = rules.reset(Stream.from_seed(2)), set(), 0, Stream.from_seed(3)
     while not course.done:

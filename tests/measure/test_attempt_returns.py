@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.environments.catalogue import make_game
+from sparring.environments.trial import Trial
 from sparring.errors import GameError, TooLargeError
 from sparring.measure.adaptation_exact import adaptation_ceiling
 from sparring.measure.attempt_returns import attempt_returns
@@ -27,7 +28,7 @@ from sparring.players.policy import policy
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.team import play_teams
-from sparring.types import SamplingParams
+from sparring.types import Observation, SamplingParams
 
 MOVES = ("rock", "paper", "scissors")
 BEATS = {"rock": "paper", "paper": "scissors", "scissors": "rock"}
@@ -181,6 +182,59 @@ def test_it_is_what_every_play_of_the_trial_gives_on_average(seed, weights, seat
     found = attempt_returns(game, drawn(seed), role=game.roles[seat], opponents=bots)
     for column, bot in enumerate(bots.values()):
         assert found.returns[:, column] == pytest.approx(by_plays(game, drawn(seed), seat, bot), abs=1e-9)
+
+
+class Gift:
+    """One seat stays, which costs it 1, or goes, and then chance says whether the other wins; it is told its own result alone."""
+
+    def __init__(self, lucky, said=""):
+        self.lucky, self.said = lucky, said
+
+    @property
+    def done(self):
+        return bool(self.said)
+
+    @property
+    def returns(self):
+        return (-float(self.said == "stay"), float(self.lucky and self.said == "go"))
+
+    def due(self):
+        return () if self.said else (0,)
+
+    def legal(self, seat):
+        return ("go", "stay")
+
+    def observe(self, seat):
+        return Observation(told="choose", key=f"{seat} choose")
+
+    def step(self, replies):
+        self.said = replies[0]
+
+    def clone(self):
+        return Gift(self.lucky, self.said)
+
+
+class Gifts:
+    name, roles, num_seats, max_turns, style, brief = "gifts", ("left", "right"), 2, 1, "brief", True
+    min_utility, max_utility, utility_sum, zero_sum = -1.0, 1.0, None, False
+
+    def reset(self, stream):
+        return Gift(bool(stream.integer(0, 2)))
+
+    def openings(self):
+        return ((0.5, Gift(True)), (0.5, Gift(False)))
+
+
+@pytest.mark.parametrize(("stop", "later"), [(True, -2 / 3), (False, -0.5)])
+def test_a_win_of_the_other_seat_that_remembers_ends_a_trial_though_it_is_told_alike(stop, later):
+    """Half go, and of these half have a second attempt; the others all have. What was done first is done again."""
+
+    def again(query):
+        return {"go": 0.5, "stay": 0.5} if len(query.observations) == 1 else {move: float(move == query.actions[0]) for move in ("go", "stay")}
+
+    rules = Trial(Gifts(), attempts=2, carry=("left", "right"), reflect=False, memory="all", redeal="fresh", stop_on_win=stop, note_limit=9)
+    found = attempt_returns(rules, Policy(again), role="left", opponents={"any": biased()})
+    assert found.returns[:, 0] == pytest.approx([-0.5, later])
 
 
 def test_an_attempt_that_never_begins_has_no_return():

@@ -56,3 +56,8 @@ def test_a_word_of_the_combinator_is_no_action():
 def test_weights_that_are_none_are_refused(weight):
     with pytest.raises(ConfigError, match=r"biased: the weight of 'rock' is -1|'weights.rock': Input should be a finite number"):
         made({"rock": weight})
+
+
+def test_weights_whose_sum_is_no_number_are_refused():
+    with pytest.raises(ConfigError, match="biased: .* sum to more than a number holds"):
+        registry.bind("players", "biased", {"weights": {"rock": 1e308, "paper": 1e308}})()

@@ -102,3 +102,12 @@ def test_an_agent_whose_code_fails_is_named():
 
     with pytest.raises(PluginError, match=r"player 'broken' .* failed in test_described.py"):
         chances_of("broken", Broken(), make_game("tic_tac_toe").reset(ROOT), 0)
+
+
+def test_chances_that_are_no_numbers_are_a_failure_of_the_agent():
+    class Worded:
+        def chances(self, state, seat):
+            return {"pass": "half", "bet": "half"}
+
+    with pytest.raises(PluginError, match="player 'worded' .* failed"):
+        chances_of("worded", Worded(), make_game("kuhn_poker").reset(Stream.from_seed(0)), 0)

@@ -196,3 +196,8 @@ def test_players_of_a_run_are_refused_in_a_match_and_a_mixture_does_not_act():
         resolve({**TINY, "evaluation": {"opponents": [{"name": "mixture", "players": {"past": 1}}]}})
     with pytest.raises(GameError, match="play_teams"):
         Mixture({"random": 1}).act([])
+
+
+def test_weights_whose_sum_is_no_number_are_refused():
+    with pytest.raises(ConfigError, match="mixture: .* sum to more than a number holds"):
+        mixture(players={"random": 1e308, "biased": 1e308})

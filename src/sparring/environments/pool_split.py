@@ -208,9 +208,9 @@ def pool_split(
     accepts: what was named is taken, and a kind of which both name more than there is is shared in
     proportion.
     When to use: mixed motives by text. Who leaves to the other what is worth little to itself makes
-    the pool worth more to both, and who takes everything is never worse off in one play. Within
-    ``repeated`` the seats meet again, so that leaving something can be returned; within ``talk``
-    they say something first, for example what they want.
+    the pool worth more to both; with ``over: share`` who takes everything is never worse off in one
+    play. Within ``repeated`` the seats meet again, so that leaving something can be returned;
+    within ``talk`` they say something first, for example what they want.
     Mathematics: of a kind of n items seat i, who names a, gets with the other's b
 
         a                 if a + b <= n
@@ -237,5 +237,5 @@ def pool_split(
         ConfigError: no pool can be worth ``total`` to both seats.
     """
     made = Scenarios(kinds=kinds, most=most, total=total, scenarios=scenarios, bank=bank)
-    made.check()
+    made.check(NAME)
     return PoolSplit(made, over, style)

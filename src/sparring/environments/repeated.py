@@ -59,6 +59,7 @@ class RepeatedPlay(CombinedPlay):
         self.before: tuple[Any, ...] = ()
         self.paid = (0.0,) * rules.num_seats
         self.keys = ("",) * rules.num_seats  # what each seat knows of the plays before
+        self.last: dict[int, str] = {}  # what it knew and did at its last turn in this one
 
     @property
     def returns(self) -> tuple[float, ...]:
@@ -67,13 +68,17 @@ class RepeatedPlay(CombinedPlay):
 
     def step(self, replies: Mapping[int, str]) -> None:
         """Go on, with the next play where one is over."""
+        known = {seat: f"{self.play.observe(seat).key} {said}|" for seat, said in replies.items()}
         super().step(replies)
+        self.last = {**self.last, **known}
         while self.play.done and self.number + 1 < self.rules.rounds:
             results = tuple(self.play.returns)
             for seat, got in enumerate(results):
                 said = result_text(self.play, seat, got, self.rules.brief)
                 self.news[seat] = joined([self.news.get(seat, ""), said], self.rules.brief)
-            self.keys = tuple(f"{key}{self.news[seat]}|" for seat, key in enumerate(self.keys))
+                self.last[seat] = f"{self.last.get(seat, '')}{said}|"
+            self.keys = tuple(f"{key}{self.last[seat]}" for seat, key in enumerate(self.keys))
+            self.last = {}
             self.paid, self.number = self.returns, self.number + 1
             self.before = (*self.before, self.play)
             self.play = self.rules.inner.reset(self.stream.child(self.number))

@@ -34,12 +34,13 @@ class Trial(Combined):
         self.stop_on_win, self.note_limit, self.reveal = stop_on_win, note_limit, reveal
         self.carried = tuple(inner.roles.index(role) for role in carry)
         notes = (attempts - 1) * len(self.carried) if reflect else 0
-        self.notes = notes > 0
+        self.notes = notes > 0 or getattr(inner, "notes", False)
         self.max_turns = attempts * inner.max_turns + notes
         ends = (inner.min_utility, inner.max_utility)
         self.min_utility, self.max_utility = (attempts * end for end in ends)
         if stop_on_win:  # a win may be the first attempt's, and nothing follows it
             self.max_utility = max(self.max_utility, inner.max_utility)
+            self.min_utility = min(self.min_utility, inner.min_utility)
         total = inner.utility_sum
         self.utility_sum = None if total is None or (stop_on_win and total) else attempts * total
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sparring.environments.combining import CombinedPlay, ended, joined, with_news
@@ -41,6 +41,7 @@ class TrialPlay(CombinedPlay):
         self.before: tuple[Any, ...] = ()
         self.opened: frozenset[int] = frozenset()  # seats that have replied in this attempt
         self.keys = ("",) * rules.num_seats  # what each seat knows of the attempts before
+        self.last: dict[int, str] = {}  # what it knew and did at its last turn in this one
 
     @property
     def done(self) -> bool:
@@ -76,7 +77,7 @@ class TrialPlay(CombinedPlay):
         if self.reflecting:
             ask = "" if rules.brief else ASK
             told = joined([news, REFLECT], True) if rules.brief else news
-            key = f"{self.keys[seat]}{news}|{REFLECT}"
+            key = f"{self.keys[seat]}{self.last.get(seat, '')}{news}|{REFLECT}"
             return Observation(told=told, ask=ask, key=key, attempt=self.attempt, note=True)
         begins = self.attempt > 0 and seat not in self.opened
         keeps = seat in rules.carried and rules.memory == "all"
@@ -100,31 +101,43 @@ class TrialPlay(CombinedPlay):
             for seat, text in replies.items():
                 note = text[: self.rules.note_limit]
                 self.notes[seat] = (*self.notes.get(seat, ()), note)
-                self.keys = _added(self.keys, seat, f"{self.news.pop(seat, '')}|{note}|")
+                self._learnt(seat, self.news.pop(seat, ""))
+                self.keys = _added(self.keys, seat, f"{note}|")
             self._next()
             return
+        known = self._known(replies)
         super().step(replies)
-        self._replied(replies)
+        self._replied(known)
 
-    def after(self, seats: Collection[int], play: Any) -> TrialPlay:
+    def after(self, replies: Mapping[int, str], play: Any) -> TrialPlay:
         """Return a copy after replies of some seats to the attempt, which then stands as a play.
 
         For a walk over all that chance can do: ``step`` draws what chance does.
 
         Args:
-            seats: who replied; empty: only the play is another.
+            replies: to the attempt as it stands in this one; empty: only the play is another.
             play: of the inner environment; the copy keeps it, and ends the attempt if it is over.
         """
-        twin = self.clone()
+        twin, known = self.clone(), self._known(replies)
         twin.play = play
-        for seat in seats:
+        for seat in replies:
             twin.news.pop(seat, None)
-        twin._replied(seats)
+        twin._replied(known)
         return twin
 
-    def _replied(self, seats: Collection[int]) -> None:
-        """Note who has replied in the attempt, and go on where it is over."""
-        self.opened |= set(seats)
+    def _known(self, replies: Mapping[int, str]) -> dict[int, str]:
+        """Return what seats knew of the attempt when they replied, and the reply; by seat."""
+        return {seat: f"{self.play.observe(seat).key} {said}|" for seat, said in replies.items()}
+
+    def _learnt(self, seat: int, said: str) -> None:
+        """Add an attempt that is over to what a seat knows, unless its notes alone are kept."""
+        if self.rules.memory == "all":
+            self.keys = _added(self.keys, seat, f"{self.last.get(seat, '')}{said}|")
+
+    def _replied(self, known: Mapping[int, str]) -> None:
+        """Note who has replied in the attempt, with what was known, and go on where it is over."""
+        self.opened |= set(known)
+        self.last = {**self.last, **known}
         while self.play.done and not self.ended and not self.reflecting:
             self._over()
 
@@ -136,19 +149,20 @@ class TrialPlay(CombinedPlay):
             self.ended = True
             return
         for seat in rules.carried:
-            self.news[seat] = result_text(self.play, seat, results[seat], rules.brief, rules.reveal)
-        if rules.reflect and rules.carried:
+            said = result_text(self.play, seat, results[seat], rules.brief, rules.reveal)
+            self.news[seat] = joined([self.news.get(seat, ""), said], rules.brief)
+            if not rules.reflect:
+                self._learnt(seat, said)
+        if rules.reflect:
             self.reflecting = True
         else:
-            for seat in rules.carried:
-                self.keys = _added(self.keys, seat, f"{self.news[seat]}|")
             self._next()
 
     def _next(self) -> None:
         """Begin the next attempt."""
         self.before = (*self.before, self.play)
         self.paid, self.attempt = self.returns, self.attempt + 1
-        self.reflecting, self.opened = False, frozenset()
+        self.reflecting, self.opened, self.last = False, frozenset(), {}
         number = 0 if self.rules.redeal == "same" else self.attempt
         self.play = self.rules.inner.reset(self.stream.child(number))
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from sparring.config import RunConfig
-from sparring.config_parts import PluginConfig
+from sparring.config_parts import PluginConfig, bound_agent
 from sparring.environments.openspiel.base import Game
 from sparring.environments.trial import Trial
 from sparring.errors import ConfigError, GameError
@@ -21,10 +20,12 @@ from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.starts import Met, columns
 from sparring.measure.suite_figures import as_data
 from sparring.players.mixture import Mixture
+from sparring.registry import Bound, bind
 from sparring.rng import Stream
 from sparring.types import Interval
 
 SHARES = "bots"  # option of matchmakers: the share of the starts that a bot plays
+_Exact = tuple[Ceiling | None, str, AttemptReturns | str]  # of a role and pool
 
 
 def adaptations_of(
@@ -59,7 +60,41 @@ def adaptations_of(
         limit: conversations up to which the policy is asked for exact returns; 0: not at all.
 
     Raises:
-        ConfigError: no game is a trial, or there is nobody to meet.
+        ConfigError: as for ``check_adaptation``.
+    """
+    pool = check_adaptation(games, config, others)
+    trained = [game for game in games if isinstance(game, Trial)]
+    rows, root = list[dict[str, Any]](), Stream.from_seed(seed).child("adaptation")
+    for game in trained:
+        starts, stream = columns(game, met)[0], root.child(game.name)
+        found = adaptation(starts, policy, pool, trials=trials, stream=stream)
+        about = {"game": game.name, "starts": starts.label}
+        beside: dict[tuple[str, bool], _Exact] = {}
+        for row in found:
+            some = {name: one for name, one in pool.items() if one.trained == row.trained}
+            if (row.role, row.trained) not in beside:
+                beside[row.role, row.trained] = (
+                    *_ceiling(rules_of(game), row.role, some),
+                    _without_plays(rules_of(game), policy, row.role, some, limit),
+                )
+            ceiling, why, exact = beside[row.role, row.trained]
+            more = _exact(row, ceiling, why) | _asked(row, some, exact, ceiling)
+            rows.append({**about, **_plain(row), **more})
+    return rows
+
+
+def check_adaptation(
+    games: Sequence[Game], config: RunConfig | None, others: Sequence[AgentSpec]
+) -> dict[str, Opponent]:
+    """Return who is met in attempts, before anything is played.
+
+    Args:
+        games: as for ``adaptations_of``.
+        config: as for ``adaptations_of``.
+        others: as for ``adaptations_of``.
+
+    Raises:
+        ConfigError: no game is a trial, one has one seat, or there is nobody to meet.
     """
     trained = [game for game in games if isinstance(game, Trial)]
     if not trained:
@@ -68,47 +103,56 @@ def adaptations_of(
             f"--adaptation measures attempts, and {named} has none; measure an environment "
             "'trial', e.g. --environment \"trial 'environment={name: kuhn_poker}'\"."
         )
+    for game in trained:
+        if game.num_seats < 2:
+            raise ConfigError(f"{game.name} has one seat, and nobody to adapt to.")
     pool = opponents_of(config, others)
     if not pool:
         raise ConfigError(
             "--adaptation needs opponents: the run has no bots, so name some, e.g. --opponent "
             "'scripted preference=[rock]'."
         )
-    rows, root = list[dict[str, Any]](), Stream.from_seed(seed).child("adaptation")
-    for game in trained:
-        starts, stream = columns(game, met)[0], root.child(game.name)
-        found = adaptation(starts, policy, pool, trials=trials, stream=stream)
-        about = {"game": game.name, "starts": starts.label}
-        for (role, of), own in groupby(found, lambda row: (row.role, row.trained)):
-            some = {name: one for name, one in pool.items() if one.trained == of}
-            ceiling, why = _ceiling(rules_of(game), role, some)
-            exact = _without_plays(rules_of(game), policy, role, some, limit)
-            for row in own:
-                beside = _exact(row, ceiling, why) | _asked(row, some, exact, ceiling)
-                rows.append({**about, **_plain(row), **beside})
-    return rows
+    return pool
 
 
 def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[str, Opponent]:
-    """Return the bots that a run's training met, by their names there, and those held out."""
-    found, known = dict[str, Opponent](), list[AgentSpec]()
-    held: list[tuple[AgentSpec, Callable[[], Any]]] = [(spec, spec.make) for spec in others]
+    """Return the bots that a run's training met, by their names there, and those held out.
+
+    Who is held out twice stands there once, and who was met is not held out: options that are left
+    out count as their defaults.
+    """
+    found, known = dict[str, Opponent](), list[Any]()
+    held: list[tuple[AgentSpec, Bound, Callable[[], Any]]] = [
+        (spec, bind("players", spec.name, spec.options), spec.make) for spec in others
+    ]
     if config is not None:
         shares: Mapping[str, float] = config.matchmaker.options.get(SHARES) or {}
         for name, bot in config.bots.items():
             if shares.get(name, not shares):
-                known.append(_spec(bot))
-                found |= _members(name, bot.bind("players")(), shares.get(name, 1.0))
-        held += [(_spec(bot), bot.bind("players")) for bot in config.evaluation.opponents]
+                for member, bound, weight in _members(name, bot, config.bots):
+                    known.append(_played(bound))
+                    found[member] = Opponent(
+                        agent=bound(), weight=shares.get(name, 1.0) * weight, trained=True
+                    )
+        for bot in config.evaluation.opponents:
+            bound = bot.bind("players")
+            held.append((_spec(bot), bound, bound))
     new, made = list[AgentSpec](), list[Callable[[], Any]]()
-    for spec, make in held:
-        if spec not in (*known, *new):
+    for spec, bound, make in held:
+        if _played(bound) not in known:
+            known.append(_played(bound))
             new.append(spec)
             made.append(make)
     for label, make in zip(labels(new), made, strict=True):
         name = f"{label} (held out)" if label in found else label
         found[name] = Opponent(agent=make(), weight=1.0, trained=False)
     return found
+
+
+def _played(bot: Bound) -> tuple[str, dict[str, Any]]:
+    """Return what a bot plays by: its plug-in and every option."""
+    given = {key: bot.options.get(key, one.default) for key, one in bot.plugin.options.items()}
+    return bot.plugin.name, given
 
 
 def _spec(bot: PluginConfig) -> AgentSpec:
@@ -165,11 +209,13 @@ def _asked(
     """Return what the policy gets exactly against the opponent of a row, or against the pool."""
     if isinstance(exact, str):
         return {"why_sampled": exact} if exact else {}
-    weights = np.array(
-        [one.weight if row.opponent in ("", name) else 0.0 for name, one in pool.items()]
+    shares = {n: one.weight for n, one in enumerate(pool.values())}
+    if row.opponent:  # the others may have no returns, where a win ends their trials
+        shares = {[*pool].index(row.opponent): 1.0}
+    weights = np.array([*shares.values()]) / math.fsum(shares.values())
+    returns, illegal = (
+        (values[:, [*shares]] @ weights).tolist() for values in (exact.returns, exact.illegal)
     )
-    weights /= weights.sum()
-    returns, illegal = ((values @ weights).tolist() for values in (exact.returns, exact.illegal))
     found: dict[str, Any] = {"returns": [_number(value) for value in returns]}
     found["illegal"] = [_number(value) for value in illegal]
     if not row.opponent and ceiling is not None and ceiling.closed(0.0) is not None:
@@ -188,18 +234,27 @@ def _closed(ceiling: Ceiling, earned: Interval) -> dict[str, Any]:
     return {end: None if value is None else ceiling.closed(value) for end, value in ends.items()}
 
 
-def _members(name: str, agent: Any, weight: float) -> dict[str, Opponent]:
-    """Return a bot that training met; in place of a mixture of bots those that it draws."""
-    if not isinstance(agent, Mixture) or agent.own:
-        return {name: Opponent(agent=agent, weight=weight, trained=True)}
-    shares = agent.shares()
-    total = sum(shares.values())
-    return {
-        f"{name}: {player.name}": Opponent(
-            agent=agent.agent(player), weight=weight * share / total, trained=True
+def _members(
+    name: str, bot: PluginConfig, bots: Mapping[str, PluginConfig]
+) -> list[tuple[str, Bound, float]]:
+    """Return a bot that training met, with weight 1; in place of a mixture the bots that it draws.
+
+    What a mixture draws of the run itself, such as its past, is left out.
+    """
+    bound = bot.bind("players")
+    agent = bound()
+    if type(agent) is not Mixture:
+        return [(name, bound, 1.0)]
+    total = math.fsum(agent.weights.values())
+    return [
+        (
+            f"{name}: {player.name}",
+            bots[player.name].bind("players") if player.name in bots else bound_agent(player.name),
+            share / total,
         )
-        for player, share in shares.items()
-    }
+        for player, share in agent.shares().items()
+        if player.kind == "bot"
+    ]
 
 
 def _plain(row: Attempts) -> dict[str, Any]:

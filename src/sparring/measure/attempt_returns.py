@@ -74,7 +74,8 @@ def attempt_returns(
     if rules.notes:
         raise GameError("exact returns are of attempts without notes, which may be any text.")
     seat = rules.roles.index(role)
-    tree = attempt_tree(rules.inner, seat, opponents, reveal=rules.reveal)
+    winners = rules.carried if rules.stop_on_win else ()
+    tree = attempt_tree(rules.inner, seat, opponents, reveal=rules.reveal, winners=winners)
     walk = _Walk(rules, seat, tree.root, limit)
     with Asking(rules.inner):
         walk.run(len(opponents))
@@ -160,9 +161,10 @@ class _Walk:
 
     def _visit(self, place: _Place) -> Iterator[_Place]:
         """Note what a place has, and yield the places after it."""
-        replied: tuple[int, ...] = (self.seat,)
-        if place.branch is self.root:
-            replied = ()
+        replied: dict[int, str] = {}
+        if place.branch is not self.root:
+            replied[self.seat] = place.actions[-1]
+        else:
             self.begun.add(place.edge, place.play.attempt, place.belief)
         for end in place.branch.ends:
             self.ends.add(place.edge, place.play.attempt, place.belief * end.earned)

@@ -7,7 +7,7 @@ the probability [K] that they lead there, so that the tree has the learner's own
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -59,11 +59,11 @@ class Branch:
     """What follows an action of the learner's.
 
     Args:
-        told: ends by what the learner is told there.
+        told: ends by what the learner is told there, and whether a win ends the trial.
         decisions: the learner's next, by information state.
     """
 
-    told: dict[str, End] = field(default_factory=dict)
+    told: dict[tuple[str, bool], End] = field(default_factory=dict)
     decisions: dict[str, Decision] = field(default_factory=dict)
 
     @property
@@ -86,7 +86,12 @@ class Attempt:
 
 
 def attempt_tree(
-    environment: Any, seat: int, opponents: Mapping[str, Any], *, reveal: bool
+    environment: Any,
+    seat: int,
+    opponents: Mapping[str, Any],
+    *,
+    reveal: bool,
+    winners: Collection[int] = (),
 ) -> Attempt:
     """Return the tree of a seat's decisions against a pool of opponents.
 
@@ -95,6 +100,7 @@ def attempt_tree(
         seat: the learner's.
         opponents: agents by name, K of them.
         reveal: whether a seat is told at the end what the environment reveals.
+        winners: seats whose win ends the trial, which parts ends that are told alike.
 
     Raises:
         GameError: an opponent cannot be described exactly, or the environment cannot be enumerated.
@@ -105,7 +111,7 @@ def attempt_tree(
             f"{environment.name}: the exact ceiling is of two seats, and it has "
             f"{environment.num_seats}."
         )
-    walk = _Walk(environment, seat, opponents, reveal)
+    walk = _Walk(environment, seat, opponents, reveal, winners)
     root = Branch()
     with Asking(environment):
         for share, play in _beginnings(environment):
@@ -138,10 +144,15 @@ class _Walk:
     """Visits every history that some opponent allows."""
 
     def __init__(
-        self, environment: Any, seat: int, opponents: Mapping[str, Any], reveal: bool
+        self,
+        environment: Any,
+        seat: int,
+        opponents: Mapping[str, Any],
+        reveal: bool,
+        winners: Collection[int],
     ) -> None:
         self.environment, self.seat, self.opponents = environment, seat, opponents
-        self.reveal, self.count = reveal, 0
+        self.reveal, self.winners, self.count = reveal, winners, 0
         self._silent = {"": np.ones(len(opponents))}  # where the opponent is not due
 
     def visit(self, play: Any, reach: FloatArray, branch: Branch) -> None:
@@ -172,8 +183,9 @@ class _Walk:
         """Add an end, to those that are told alike."""
         got = play.returns[self.seat]
         told = result_text(play, self.seat, got, self.environment.brief, self.reveal)
+        won = any(play.returns[one] > 0 for one in self.winners)
         end = branch.told.setdefault(
-            told, End(play=play, reach=np.zeros(len(reach)), earned=np.zeros(len(reach)))
+            (told, won), End(play=play, reach=np.zeros(len(reach)), earned=np.zeros(len(reach)))
         )
         end.reach += reach
         end.earned += got * reach

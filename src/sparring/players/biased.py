@@ -72,12 +72,16 @@ def biased(*, weights: dict[str, float] | None = None) -> Agent:
             alike, as ``random``.
 
     Raises:
-        ConfigError: a weight is negative or not finite.
+        ConfigError: a weight is negative or not finite, or their sum is not.
     """
     wrong = [name for name, weight in (weights or {}).items() if not 0 <= weight < math.inf]
     if wrong:
         raise ConfigError(
             f"biased: the weight of {quoted(wrong[0])} is {(weights or {})[wrong[0]]!r}; write a "
             "number of at least 0."
+        )
+    if not math.isfinite(sum((weights or {}).values())):
+        raise ConfigError(
+            f"biased: weights={quoted(weights)} sum to more than a number holds; write less."
         )
     return BiasedAgent(weights or {})

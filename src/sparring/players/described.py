@@ -96,14 +96,14 @@ def chances_of(name: str, agent: Any, state: Any, seat: int) -> dict[str, float]
         )
     legal = listed(name, state, seat)
     with Call(named("players", name)):
-        given = dict(agent.chances(state, seat))
+        given = {action: float(share) for action, share in agent.chances(state, seat).items()}
     wrong = [action for action in given if action not in legal]
     if wrong or not all(share >= 0 for share in given.values()) or _misses(sum(given.values())):
         raise GameError(
             f"{name!r}: chances gave {quoted(given)}; give probabilities of the legal actions "
             f"{', '.join(legal)} that sum to 1."
         )
-    return {action: float(given.get(action, 0.0)) for action in legal}
+    return {action: given.get(action, 0.0) for action in legal}
 
 
 def _misses(total: float) -> bool:

@@ -168,7 +168,7 @@ def mixture(*, players: dict[str, float]) -> Agent:
             of them, ``past-000100``.
 
     Raises:
-        ConfigError: no players, or weights that are negative, not finite or all 0.
+        ConfigError: no players, or weights that are negative, not finite, in sum too, or all 0.
 
     Reference: Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement
     learning", 2017 (the mixed strategies of policy-space response oracles).
@@ -183,5 +183,10 @@ def mixture(*, players: dict[str, float]) -> Agent:
         raise ConfigError(
             f"mixture: players={quoted(players)} leaves nobody to draw; give one a weight above "
             "0, such as players: {random: 1}."
+        )
+    if not math.isfinite(sum(players.values())):
+        raise ConfigError(
+            f"mixture: players={quoted(players)} have weights that sum to more than a number "
+            "holds; write smaller ones."
         )
     return Mixture(players)

@@ -63,8 +63,10 @@ def _opposed(one: Counts, other: Counts) -> bool:
 
 
 @lru_cache(maxsize=64)
-def pools(kinds: int, most: int, total: int) -> tuple[Counts, ...]:
+def pools(kinds: int, most: int, total: int, name: str = NAME) -> tuple[Counts, ...]:
     """Return all pools of 1 to ``most`` items of each kind that two seats can value so.
+
+    ``name`` is that of the environment, for errors.
 
     Raises:
         ConfigError: there is none.
@@ -79,7 +81,7 @@ def pools(kinds: int, most: int, total: int) -> tuple[Counts, ...]:
     )
     if not found:
         raise ConfigError(
-            f"{NAME}: no pool of {kinds} kinds with at most {most} of each can be worth {total} "
+            f"{name}: no pool of {kinds} kinds with at most {most} of each can be worth {total} "
             f"to both seats; write total={kinds * most}."
         )
     return found
@@ -95,8 +97,11 @@ class Scenarios:
     scenarios: int
     bank: int
 
-    def check(self) -> None:
+    def check(self, name: str = NAME) -> None:
         """Refuse numbers that make no scenario.
+
+        Args:
+            name: of the environment whose options they are.
 
         Raises:
             ConfigError: one is out of range, or no scenario has these.
@@ -108,8 +113,8 @@ class Scenarios:
             ("scenarios", 1, 100_000),
             ("bank", 0, 2**31 - 1),
         ):
-            check_range(f"{NAME}: {option}", getattr(self, option), low, high)
-        pools(self.kinds, self.most, self.total)
+            check_range(f"{name}: {option}", getattr(self, option), low, high)
+        pools(self.kinds, self.most, self.total, name)
 
     def scenario(self, number: int) -> Scenario:
         """Return a scenario of the bank: a pool, then values of both seats, drawn uniformly."""

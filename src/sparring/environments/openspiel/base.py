@@ -40,7 +40,7 @@ class Game(EnumerableGame, Pictured, Wording):
         style: "brief" or "full".
     """
 
-    notes: bool = False  # whether ``note`` is to be called at every event
+    notes_events: bool = False  # whether ``note`` is to be called at every event
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Game(EnumerableGame, Pictured, Wording):
         It has no stream: at a chance node its ``seat`` is -1 and chance outcomes are given to
         ``apply_index``.
         """
-        if not self.notes:
+        if not self.notes_events:
             return State(self, Position(spiel.clone(), trail_of(spiel)), None)
         state = State(self, self.opening, None)
         for item in spiel.full_history():

@@ -54,7 +54,7 @@ class GenericGame(Game):
         self._has_key: bool = kind.provides_information_state_string
         self._has_view: bool = kind.provides_observation_string
         self._perfect = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
-        self.notes = not self._has_key and not self._perfect and self._has_view
+        self.notes_events = not self._has_key and not self._perfect and self._has_view
         if not (self._has_key or self._has_view):
             raise GameError(
                 f"OpenSpiel game {name!r} gives seats no text (neither information states nor "

@@ -65,7 +65,7 @@ class Position:
         """Return the position after an action id, or a chance outcome, that is legal here."""
         child = self._children.get(index)
         if child is None:
-            note = game.note(self.spiel, self.seat, index) if game.notes else None
+            note = game.note(self.spiel, self.seat, index) if game.notes_events else None
             child = Position(
                 self.spiel.child(index), (*self.trail, Event(self.plies, self.seat, index, note))
             )

@@ -1,0 +1,75 @@
+"""The picture of a search: the table as far as it is known, and who is at work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.pieces import heading, paragraph, seats, table
+
+if TYPE_CHECKING:
+    from sparring.environments.wide_search.rules import Search
+
+ROWS = 12  # of the table that are drawn
+
+
+def paint(canvas: Canvas, play: Search, seat: int | None) -> None:
+    """Draw a search.
+
+    Args:
+        canvas: to draw on.
+        play: the search.
+        seat: who looks; None: the truth stands beside what was noted.
+    """
+    rules, start = play.rules, play.start
+    seats(canvas, rules.roles, play.due())
+    if seat is not None and (seat or not rules.workers):
+        _own(canvas, play, seat)
+        return
+    if seat is None:
+        rows: list[tuple[str, ...]] = [("", *start.columns)]
+        for item in range(min(rules.items, ROWS)):
+            cells = (_cell(play, item, column) for column in range(rules.columns))
+            rows.append((start.names[item], *cells))
+        heading(canvas, "Table", "noted / right")
+        table(canvas, rows)
+    paragraph(canvas, describe(play, seat), colour="dim")
+
+
+def _own(canvas: Canvas, play: Search, seat: int) -> None:
+    """Draw what a worker sees: its items, and the page that is open."""
+    call = play.calls.get(seat)
+    if call is not None:
+        heading(canvas, "Items")
+        paragraph(canvas, ", ".join(play.start.names[item] for item in call.items))
+        if call.open >= 0:
+            page = play.start.row(call.open)
+            heading(canvas, play.start.names[call.open])
+            table(canvas, [tuple(page), tuple(page.values())])
+    paragraph(canvas, describe(play, seat), colour="dim")
+
+
+def _cell(play: Search, item: int, column: int) -> str:
+    """Return what was noted of a cell, and what is right where that is something else."""
+    noted, right = play.notes.get((item, column)), play.start.values[item][column]
+    if noted is None:
+        return f"- / {right}"
+    return noted if noted == right else f"{noted} / {right}"
+
+
+def describe(play: Search, seat: int | None) -> str:
+    """Return how far a search is, as a seat knows it."""
+    rules = play.rules
+    if seat is not None and (seat or not rules.workers):
+        call = play.calls.get(seat)
+        if call is None:
+            return f"{rules.roles[seat]} is not at work."
+        names = ", ".join(play.start.names[item] for item in call.items)
+        return f"{rules.roles[seat]} searches for {names}; {call.left} turns left."
+    cells = sum(map(len, play.answer.values())) if seat is None else None
+    told = play.said[-1] if play.said else "No worker was called yet."
+    if cells is None:
+        return f"{told} Waves so far: {len(play.waves)}."
+    over = f" Item F1: {play.returns[0]:.3f}." if play.done else ""
+    total = rules.items * rules.columns
+    return f"Cells noted: {cells} of {total}. Waves so far: {len(play.waves)}.{over}"

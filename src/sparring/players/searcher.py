@@ -1,0 +1,82 @@
+"""Searches for a table as well as it is told to: a scripted lead and scripted workers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from sparring.environments.combining import played
+from sparring.environments.wide_search.rules import CALL, DONE, FINISH, NOTE, OPEN, Search
+from sparring.environments.wide_search.world import VALUES
+from sparring.errors import GameError
+from sparring.players.base import Agent, TextAgent
+from sparring.rng import Stream
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Searcher(TextAgent):
+    """Calls so many workers while rows are open; as a worker reads each page and notes it."""
+
+    def __init__(self, width: int, slips: float, quits: float) -> None:
+        super().__init__("searcher")
+        self.width, self.slips, self.quits = width, slips, quits
+
+    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+        """Return the next action of the lead or of a worker.
+
+        Raises:
+            GameError: it is no ``wide_search``.
+        """
+        play = played(state)
+        if not isinstance(play, Search):
+            raise GameError(
+                f"Agent 'searcher' plays wide_search alone, not {type(play).__name__}; write "
+                "random or scripted there."
+            )
+        if seat not in play.calls:
+            most = min(play.rules.workers, len(play.open_items()))
+            return f"{CALL} {min(self.width or most, most)}" if most else FINISH
+        return self._work(play, seat, stream)
+
+    def _work(self, play: Search, seat: int, stream: Stream) -> str:
+        """Return a worker's next action."""
+        if stream.uniform(0) < self.quits:
+            return DONE
+        call, columns = play.calls[seat], range(play.rules.columns)
+        for column in columns if call.open >= 0 else ():
+            if (call.open, column) not in play.notes:
+                name, right = play.start.columns[column], play.start.values[call.open][column]
+                wrong = [value for value in VALUES[name] if value != right]
+                slip = stream.uniform(1) < self.slips
+                value = wrong[stream.integer(2, len(wrong))] if slip else right
+                return f"{NOTE} {name} {value}"
+        for item in call.items:
+            if any((item, column) not in play.notes for column in columns):
+                return f"{OPEN} {play.start.names[item]}"
+        return DONE
+
+
+def searcher(
+    *, width: Annotated[int, Field(ge=0, le=16)] = 0, slips: Share = 0.0, quits: Share = 0.0
+) -> Agent:
+    """A scripted lead and scripted workers of ``wide_search``, as good as they are told to be.
+
+    What: as the lead it calls ``width`` workers as long as a row lacks a cell and it may call, then
+    finishes. As a worker it opens the pages of its rows in order and notes every cell.
+    When to use: to seat workers whose faults are known beside a lead that learns, a lead beside
+    workers that learn, and to know what a width is worth before anybody has learnt.
+    Mathematics: without faults a worker of T turns, with A columns, finds floor(T / (1 + A)) rows
+    and begins another; with ``slips`` s a noted cell is right with probability 1 - s.
+    Pitfalls: it plays ``wide_search`` alone. It never finishes before all is found.
+    Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
+    Verified by: tests/players/test_searcher.py.
+
+    Args:
+        width: workers that the lead calls, 0 to 16; 0 (default): as many as there are, one for each
+            open row at most.
+        slips: probability of noting another value than the page's, in [0, 1]. 0 by default.
+        quits: probability of being done at each turn of a worker, in [0, 1]. 0 by default.
+    """
+    return Searcher(width, slips, quits)

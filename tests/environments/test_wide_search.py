@@ -1,0 +1,212 @@
+"""A lead and its workers: the score by hand, plays by hand, what nobody may know, and what ends a play."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.environments.catalogue import make_game
+from sparring.environments.wide_search import wide_search
+from sparring.environments.wide_search.rules import Search
+from sparring.environments.wide_search.scoring import score
+from sparring.environments.wide_search.world import COLUMNS, NAMES, VALUES, World
+from sparring.errors import ConfigError, GameError
+from sparring.measure.starts import Met, columns
+from sparring.rng import Stream
+from sparring.testing import check_environment
+
+WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
+TRUTH = WORLD.rows()
+
+
+def begun(**options):
+    return Search(wide_search(items=3, **{"workers": 2, "turns": 4, "waves": 2, **options}), WORLD)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"workers": 0, "turns": 12}, {"style": "full", "items": 3, "columns": 4}, {"workers": 16, "items": 1, "waves": 1}, {"critical": 5}, {"worlds": 1}],
+)
+def test_it_keeps_the_contract(options):
+    check_environment(wide_search, plays=8, **options)
+
+
+# -- the score -----------------------------------------------------------------------------------
+
+
+def test_item_f1_by_hand():
+    """Three rows of two cells; two are in the answer, one cell of them wrong and one missing, and a row that is none."""
+    found = score(TRUTH, {"ardan": {"colour": "red", "size": "huge"}, "bemir": {"size": "huge"}, "dutek": {"colour": "red"}}, 2)
+    assert found.precision == pytest.approx(4 / 9) and found.recall == pytest.approx(4 / 9)
+    assert found.item_f1 == pytest.approx(4 / 9)
+    assert found.non_key_f1 == pytest.approx(2 * (2 / 4) * (2 / 6) / (2 / 4 + 2 / 6))
+    assert found.row_f1 == found.success == 0.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"), [(TRUTH, 1.0), ({}, 0.0), ({"dutek": {"colour": "red"}}, 0.0), ({name: {} for name in TRUTH}, 1 / 3)]
+)
+def test_whole_empty_and_foreign_answers(answer, expected):
+    found = score(TRUTH, answer, 2)
+    assert found.item_f1 == pytest.approx(expected) and found.success == float(expected == 1.0)
+
+
+cells = st.dictionaries(st.sampled_from(["colour", "size"]), st.sampled_from(["red", "tiny", "none"]), max_size=2)
+
+
+@given(st.dictionaries(st.sampled_from([*TRUTH, "dutek", "elvor"]), cells))
+def test_every_figure_is_a_share_and_f1_is_dices_coefficient_of_cells(answer):
+    found = score(TRUTH, answer, 2)
+    assert all(0.0 <= getattr(found, name) <= 1.0 for name in ("item_f1", "precision", "recall", "non_key_f1", "row_f1", "success"))
+    right = sum(1 + sum(TRUTH[key][name] == value for name, value in row.items()) for key, row in answer.items() if key in TRUTH)
+    assert found.item_f1 == pytest.approx(2 * right / (3 * len(answer) + 9))
+    more = {**answer, "ardan": dict(TRUTH["ardan"])}
+    assert score(TRUTH, more, 2).recall >= found.recall
+
+
+# -- plays by hand -------------------------------------------------------------------------------
+
+
+def test_a_play_by_hand():
+    play = begun()
+    assert play.due() == (0,) and play.legal(0) == ("call 1", "call 2", "finish")
+    assert play.observe(0).told == "lead items 3 find colour size workers 2 waves 2"
+    play.step({0: "call 2"})
+    assert play.due() == (1, 2)
+    assert play.observe(1) == play.observe(1) and play.observe(1).fresh
+    assert play.observe(1).told == "worker 1 find colour size of ardan left 4"
+    assert play.observe(2).told == "worker 2 find colour size of bemir cosol left 4"
+    assert play.legal(1) == ("open ardan", "done")
+    play.step({1: "open ardan", 2: "open cosol"})
+    assert play.observe(1).told == "page ardan colour red size tiny left 3" and not play.observe(1).fresh
+    assert play.legal(2) == ("open bemir", *(f"note {one} {value}" for one in ("colour", "size") for value in VALUES[one]), "done")
+    play.step({1: "note colour red", 2: "note size tall"})
+    assert "note colour red" not in play.legal(1) and play.observe(1).told == "noted left 2"
+    play.step({1: "done", 2: "note colour blue"})
+    assert play.due() == (2,) and play.returns == (0.0,) * 3
+    play.step({2: "done"})
+    assert play.due() == (0,) and play.observe(0).told == "back noted 3 left 2"
+    assert play.open_items() == [0, 1] and play.critical_steps == 1 + 4 and play.total_steps == 1 + 3 + 4
+    play.step({0: "call 2"})
+    assert play.observe(1).fresh and play.observe(1).told == "worker 1 find colour size of ardan left 4"
+    play.step({1: "open ardan", 2: "done"})
+    play.step({1: "note size tiny"})
+    play.step({1: "done"})
+    assert play.done and play.answer == {"ardan": {"colour": "red", "size": "tiny"}, "cosol": {"colour": "blue", "size": "tall"}}
+    # 2 names and 3 right cells, of 6 said and of 9 there are
+    assert play.returns == (pytest.approx(2 * (5 / 6) * (5 / 9) / (5 / 6 + 5 / 9)),) * 3
+    figures = play.figures()
+    assert figures["found"] == (0.0, 2.0, 1.0) and figures["waves"][0] == 2 and figures["width"][0] == 2
+    assert figures["critical_steps"][0] == 1 + 4 + 1 + 3 and figures["total_steps"][0] == 1 + 7 + 1 + 4
+
+
+def test_turns_that_are_spent_end_a_call_and_the_lead_may_finish():
+    play = begun(turns=2)
+    play.step({0: "call 1"})
+    for reply in ("open ardan", "note colour red"):
+        assert play.due() == (1,)
+        play.step({1: reply})
+    assert play.due() == (0,)
+    play.step({0: "finish"})
+    assert play.done and play.due() == () and play.returns[0] == pytest.approx(2 * (2 / 3) * (2 / 9) / (2 / 3 + 2 / 9))
+
+
+def test_critical_steps_end_a_play_in_the_middle_of_a_wave():
+    play = begun(critical=3)
+    play.step({0: "call 2"})
+    play.step({1: "open ardan", 2: "open bemir"})
+    play.step({1: "note colour red", 2: "note size huge"})
+    assert play.done and play.critical_steps == 3 and play.figures()["found"] == (0.0, 1.0, 1.0)
+
+
+def test_one_seat_does_all_of_it_alone():
+    play = begun(workers=0, turns=9)
+    assert play.rules.roles == ("single",) and play.due() == (0,) and play.observe(0).fresh
+    for name, row in TRUTH.items():
+        play.step({0: f"open {name}"})
+        for column, value in row.items():
+            play.step({0: f"note {column} {value}"})
+    assert play.done and play.returns == (1.0,) and play.critical_steps == play.total_steps == 9
+
+
+@given(st.integers(1, 48), st.integers(1, 16))
+def test_rows_are_shared_out_evenly_and_each_once(items, workers):
+    play = wide_search(items=items, workers=workers).reset(Stream.from_seed(1))
+    width = int(play.legal(0)[-2].split()[1])
+    assert width == min(items, workers)
+    play.step({0: f"call {width}"})
+    shares = [call.items for call in play.calls.values()]
+    assert sorted(item for share in shares for item in share) == list(range(items))
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1 and min(map(len, shares)) >= 1
+
+
+# -- what nobody may know ------------------------------------------------------------------------
+
+
+def test_a_worker_knows_nothing_of_other_rows_or_workers_and_the_lead_no_value():
+    other = World(WORLD.names, WORLD.columns, (WORLD.values[0], ("pink", "small"), ("gold", "giant")))
+    plays = [Search(wide_search(items=3, workers=2, turns=4), start) for start in (WORLD, other)]
+    for play in plays:
+        play.step({0: "call 2"})
+        play.step({1: "open ardan", 2: "open bemir"})
+    assert plays[0].observe(1) == plays[1].observe(1) and plays[0].observe(2) != plays[1].observe(2)
+    for play, theirs in zip(plays, ("note size huge", "note size tall"), strict=True):
+        play.step({1: "note colour red", 2: theirs})
+        assert play.draw(1) == plays[0].draw(1) and play.described(1) == plays[0].described(1)
+    for play in plays:
+        play.step({1: "done", 2: "done"})
+    assert plays[0].observe(0) == plays[1].observe(0)
+    assert plays[0].draw(0) == plays[1].draw(0) and plays[0].draw(None) != plays[1].draw(None)
+
+
+def test_training_and_measuring_have_other_worlds():
+    game = make_game("wide_search", options={"worlds": 50})
+    (unseen, *_) = columns(game, Met(None))
+    starts = {game.start(number) for number in range(50)}
+    assert len(starts) == 50 and all(set(start.names) <= set(NAMES) and start.columns == COLUMNS[:2] for start in starts)
+    other = make_game("wide_search", options={"worlds": 50, "bank": 1})
+    assert not starts & {other.start(number) for number in range(50)} and unseen
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seat", "reply"), [(0, "call 3"), (0, "call 0"), (0, "call"), (1, "done"), (0, "note colour red"), (7, "finish")])
+def test_what_is_no_action_is_refused(seat, reply):
+    play = begun()
+    assert play.legal(seat) == ((*(f"call {width}" for width in (1, 2)), "finish") if seat == 0 else ())
+    with pytest.raises(GameError, match="no action of seat"):
+        play.step({seat: reply})
+    assert play.due() == (0,) and not play.waves
+
+
+@pytest.mark.parametrize("options", [{"items": 0}, {"items": 49}, {"columns": 5}, {"workers": -1}, {"turns": 0}, {"waves": 0}, {"style": "long"}])
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        make_game("wide_search", options=options)
+
+
+def test_replies_are_read_from_sentences_in_full_style():
+    play = Search(wide_search(items=3, workers=2, style="full"), WORLD)
+    game = make_game("wide_search", options={"items": 3, "workers": 2, "style": "full"})
+    assert "call N" in play.observe(0).ask and "Reply open NAME" not in play.observe(0).text
+    play.step({0: "call 1"})
+    assert "note colour red" in play.observe(1).text and game.roles == ("lead", "worker 1", "worker 2")
+
+
+def test_the_widths_of_the_page_are_those_of_the_scripted_team():
+    from sparring.players.searcher import searcher
+
+    page = (Path(__file__).parents[2] / "docs" / "teams.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| ([\d.]+) \| ([\d.]+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE)
+    assert [int(row[0]) for row in rows] == [1, 2, 4, 8]
+    for width, item_f1, non_key, critical, total in rows:
+        play = wide_search(items=8, workers=8, turns=6, waves=1).reset(Stream.from_seed(0))
+        agent, number = searcher(width=int(width)), 0
+        while not play.done:
+            play.step({seat: agent.choose(play, seat, Stream.from_seed(number)) for seat in play.due()})
+            number += 1
+        assert (f"{play.score.item_f1:.2f}", f"{play.score.non_key_f1:.2f}") == (item_f1, non_key)
+        assert (play.critical_steps, play.total_steps) == (int(critical), int(total))

@@ -8,6 +8,7 @@ from sparring.measure.self_plays import self_plays
 from sparring.measure.starts import every
 from sparring.players.base import TextAgent
 from sparring.players.random import RandomAgent
+from sparring.players.searcher import searcher
 from sparring.rng import Stream
 
 
@@ -64,3 +65,25 @@ def test_seats_that_move_at_once_are_told_apart():
 def test_one_play_says_nothing():
     with pytest.raises(ConfigError, match="2 or more of them, got 1; write 64"):
         played(first, plays=1)
+
+
+def test_returns_by_role_and_what_an_environment_counts():
+    found = played(first)
+    assert {role: one.mean for role, one in found.returns.items()} == {"X": 1.0, "O": -1.0} and found.figures == {}
+    starts = every(make_game("wide_search", options={"items": 4, "workers": 2, "turns": 6, "waves": 1}))
+    team = self_plays(starts, searcher(), plays=3, stream=Stream.from_seed(0))
+    assert {one.mean for one in team.returns.values()} == {1.0} and [*team.returns] == ["lead", "worker 1", "worker 2"]
+    means = {name: one.mean for name, one in team.figures.items()}
+    assert means["item_f1"] == 1.0 and means["width"] == 2.0 and means["critical_steps"] == 7.0
+    assert means["found"] == pytest.approx(8 / 3) and team.figures["item_f1"].count == 3  # cells a seat, the lead's none among them
+
+
+def test_plays_that_a_forfeit_ends_count_nothing():
+    starts = every(make_game("wide_search", options={"items": 4, "workers": 2}, illegal={"rule": "forfeit"}))
+    lost = self_plays(starts, Nonsense("nonsense"), plays=2, stream=Stream.from_seed(0))
+    assert lost.figures == {} and lost.illegal.mean == 1.0
+
+
+class Nonsense(TextAgent):
+    def choose(self, state, seat, stream):
+        return "zzz"

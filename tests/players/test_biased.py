@@ -59,5 +59,5 @@ def test_weights_that_are_none_are_refused(weight):
 
 
 def test_weights_whose_sum_is_no_number_are_refused():
-    with pytest.raises(ConfigError, match="biased: .* sum to more than a number holds"):
+    with pytest.raises(ConfigError, match=r"biased: .* sum to more than a number holds"):
         registry.bind("players", "biased", {"weights": {"rock": 1e308, "paper": 1e308}})()

@@ -109,5 +109,5 @@ def test_chances_that_are_no_numbers_are_a_failure_of_the_agent():
         def chances(self, state, seat):
             return {"pass": "half", "bet": "half"}
 
-    with pytest.raises(PluginError, match="player 'worded' .* failed"):
+    with pytest.raises(PluginError, match=r"player 'worded' .* failed"):
         chances_of("worded", Worded(), make_game("kuhn_poker").reset(Stream.from_seed(0)), 0)

@@ -199,5 +199,5 @@ def test_players_of_a_run_are_refused_in_a_match_and_a_mixture_does_not_act():
 
 
 def test_weights_whose_sum_is_no_number_are_refused():
-    with pytest.raises(ConfigError, match="mixture: .* sum to more than a number holds"):
+    with pytest.raises(ConfigError, match=r"mixture: .* sum to more than a number holds"):
         mixture(players={"random": 1e308, "biased": 1e308})

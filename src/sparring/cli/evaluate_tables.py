@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from sparring.report.adaptation_table import adaptation_table, reasons
 from sparring.report.figure_tables import figure_table, legend
 from sparring.report.match_tables import (
+    counted_table,
     interval_text,
     match_table,
     oracle_table,
@@ -44,6 +45,9 @@ def show_games(result: dict[str, Any]) -> None:
         console.print(judged)
     if "self_plays" in result:
         console.print(self_plays_table(result["self_plays"]))
+        counted = counted_table(result["self_plays"])
+        if counted is not None:
+            console.print(counted)
     for game, rows in groupby(result.get("adaptation", ()), lambda row: row["game"]):
         found = list(rows)
         console.print(adaptation_table(game, found))

@@ -169,7 +169,7 @@ def as_text(interval: Interval) -> str:
     return f"{interval.mean:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
 
 
-def as_data(intervals: dict[str, Interval]) -> dict[str, dict[str, Any]]:
+def as_data(intervals: Mapping[str, Interval]) -> dict[str, dict[str, Any]]:
     """Return intervals as plain numbers that JSON can hold."""
     return {key: interval_as_data(value) for key, value in intervals.items()}
 
@@ -194,7 +194,8 @@ def self_plays_of(
     for game in games:
         starts, stream = columns(game, met)[0], root.child(game.name)
         played = self_plays(starts, policy, plays=plays, stream=stream)
-        found.append({**asdict(played), "illegal": interval_as_data(played.illegal)})
+        own = {"returns": as_data(played.returns), "figures": as_data(played.figures)}
+        found.append({**asdict(played), **own, "illegal": interval_as_data(played.illegal)})
     return found
 
 

@@ -1,4 +1,4 @@
-"""Plays of an agent against itself: how many of them differ, and how many replies are legal.
+"""Plays of an agent against itself: what they pay, how many differ, how many replies are legal.
 
 An agent whose plays are all alike meets one course of the game, and learns of no other.
 """
@@ -6,14 +6,17 @@ An agent whose plays are all alike meets one course of the game, and learns of n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sparring.errors import ConfigError
 from sparring.measure.matches import AGENT, illegal_replies, illegal_share
 from sparring.measure.starts import Starts
+from sparring.ops.statistics import mean_interval
 from sparring.players.base import Agent
 from sparring.rng import Stream
+from sparring.rollout.replay import figures_of
 from sparring.rollout.spec import alone
 from sparring.rollout.team import play_teams
 from sparring.types import Episode, Interval
@@ -31,6 +34,8 @@ class SelfPlays:
         commonest: how many took the commonest one.
         turns: replies per play, all seats, the mean.
         illegal: share of replies that are illegal; games are clusters.
+        returns: mean return of each role, in the game's units.
+        figures: mean of what the environment counts, by name: of each play the mean over its seats.
     """
 
     game: str
@@ -40,6 +45,8 @@ class SelfPlays:
     commonest: int
     turns: float
     illegal: Interval
+    returns: Mapping[str, Interval]
+    figures: Mapping[str, Interval]
 
 
 def self_plays(
@@ -82,7 +89,22 @@ def self_plays(
         commonest=max(courses.values()),
         turns=sum(turns for _, turns in replies) / len(played),
         illegal=illegal_share(replies, level=level),
+        returns={
+            role: mean_interval([episode.returns[seat] for episode in played], level=level)
+            for seat, role in enumerate(game.roles)
+        },
+        figures=_figures(game, played, level),
     )
+
+
+def _figures(game: Any, played: Sequence[Episode], level: float) -> dict[str, Interval]:
+    """Return the means of what an environment counts; none where it counts nothing."""
+    counted = [found for found in (figures_of(game, one) for one in played) if found is not None]
+    return {
+        name: mean_interval([sum(one[name]) / len(one[name]) for one in counted], level=level)
+        for name in getattr(game, "figures", ())
+        if counted
+    }
 
 
 def course(episode: Episode) -> Hashable:

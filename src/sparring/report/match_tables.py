@@ -62,13 +62,31 @@ def oracle_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
 
 def self_plays_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return how plays of a policy against itself differ, as ``self_plays_of`` gives it."""
-    heads = ("game", "starts", "plays", "different", "alike at most", "replies a play", "illegal")
+    counted = ("plays", "different", "alike at most", "replies a play", "illegal")
+    heads = ("game", "starts", *counted, "mean return")
     table = Table(*heads, title="Plays against itself", caption=LEGEND if _held_out(rows) else None)
     for row in rows:
         counts = (str(row[name]) for name in ("plays", "distinct", "commonest"))
         cells = (*counts, f"{row['turns']:.1f}", interval_text(row["illegal"], 3))
-        table.add_row(row["game"], row["starts"], *cells)
+        table.add_row(row["game"], row["starts"], *cells, _returns(row["returns"]))
     return table
+
+
+def counted_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
+    """Return what environments count in plays of a policy with itself; None where none does."""
+    table = Table("game", "figure", "mean", title="Counted in plays with itself")
+    for row in rows:
+        for name, found in row["figures"].items():
+            table.add_row(row["game"], name, interval_text(found, 3))
+    return table if table.row_count else None
+
+
+def _returns(found: Mapping[str, Any]) -> str:
+    """Return mean returns by role; once where all seats are paid alike."""
+    texts = {role: interval_text(one, 3) for role, one in found.items()}
+    if len(set(texts.values())) == 1:
+        return next(iter(texts.values()))
+    return ", ".join(f"{role} {text}" for role, text in texts.items())
 
 
 def suite_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:

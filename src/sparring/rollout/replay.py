@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -48,6 +48,23 @@ def replayed(game: Any, episode: Episode) -> Iterator[Any]:
         if play is None:
             return
         yield play
+
+
+def figures_of(game: Any, episode: Episode) -> Mapping[str, tuple[float, ...]] | None:
+    """Return what an environment counts in a play, a number per seat by name.
+
+    None where it counts nothing, and of plays that did not end by its rules. The play is played
+    again, as records do not hold what was hidden.
+
+    Raises:
+        RolloutError: the episode is not one of this game.
+    """
+    if not getattr(game, "figures", ()) or episode.forfeited_by is not None or episode.cut:
+        return None
+    *_, end = replayed(game, episode)
+    with Asking(game):
+        found: Mapping[str, tuple[float, ...]] = end.figures()
+    return found
 
 
 def _moments(game: Any, episode: Episode) -> Iterator[Any]:

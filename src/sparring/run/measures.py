@@ -46,11 +46,10 @@ from typing import Any
 import numpy as np
 
 from sparring.credit.base import start_groups, trajectory_returns
-from sparring.environments.own import Asking
 from sparring.ops.groups import group_counts, group_std
 from sparring.oracles.judge import is_best, regret
 from sparring.rollout.draft import sampled_tokens
-from sparring.rollout.replay import replayed
+from sparring.rollout.replay import figures_of
 from sparring.types import Episode, Turn, TurnTable
 
 
@@ -105,13 +104,9 @@ def environment_metrics(episodes: Sequence[Episode], games: Iterable[Any]) -> di
     for game in games:
         counted: dict[str, list[float]] = {name: [] for name in getattr(game, "figures", ())}
         for episode in episodes if counted else ():
-            if episode.game != game.name or episode.forfeited_by is not None or episode.cut:
-                continue
-            *_, end = replayed(game, episode)
-            with Asking(game):
-                found = end.figures()
-            for name, own in counted.items():
-                own += (found[name][seat] for seat, mine in enumerate(episode.trained) if mine)
+            found = figures_of(game, episode) if episode.game == game.name else None
+            for name, values in (found or {}).items():
+                counted[name] += (values[n] for n, mine in enumerate(episode.trained) if mine)
         means = {name: sum(own) / len(own) for name, own in counted.items() if own}
         metrics |= {f"figure/{game.name}/{name}": mean for name, mean in means.items()}
     return metrics

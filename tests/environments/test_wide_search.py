@@ -157,6 +157,7 @@ def test_a_worker_knows_nothing_of_other_rows_or_workers_and_the_lead_no_value()
         assert play.draw(1) == plays[0].draw(1) and play.described(1) == plays[0].described(1)
     for play in plays:
         play.step({1: "done", 2: "done"})
+        assert not play.observe(1).text and play.observe(1).key == "worker 1 idle"
     assert plays[0].observe(0) == plays[1].observe(0)
     assert plays[0].draw(0) == plays[1].draw(0) and plays[0].draw(None) != plays[1].draw(None)
 

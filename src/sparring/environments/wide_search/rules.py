@@ -200,7 +200,9 @@ class Search(Painted):
         """Return what a seat has not been told; a worker's conversation begins at each call."""
         if seat in self.calls:
             return wording.worker(self, seat, self.calls[seat])
-        return wording.lead(self)
+        return (
+            wording.lead(self) if self.rules.workers and seat == LEAD else wording.idle(self, seat)
+        )
 
     def step(self, replies: Mapping[int, str]) -> None:
         """Go on with the lead's reply, or with those of all workers that are at work."""

@@ -79,6 +79,11 @@ def worker(play: Search, seat: int, call: Call) -> Observation:
     return Observation(told=told, ask=ask, key=key, view=told, fresh=fresh)
 
 
+def idle(play: Search, seat: int) -> Observation:
+    """Return what a worker knows that is not at work: nothing."""
+    return Observation(told="", key=f"{play.rules.roles[seat]} idle")
+
+
 def _forms(columns: tuple[str, ...]) -> str:
     """Return the forms of a worker's replies, in full style."""
     listed = "; ".join(f"{name} is one of {', '.join(VALUES[name])}" for name in columns)

@@ -41,11 +41,13 @@ class World:
 @lru_cache(maxsize=4096)
 def world(stream: Stream, items: int, columns: int) -> World:
     """Return the world of a stream, of so many rows and columns."""
-    order = sorted(range(len(NAMES)), key=stream.child("names").uniform)[:items]
-    drawn = stream.child("values")
-    named = COLUMNS[:columns]
+    names, drawn = list(NAMES), stream.child("names")
+    for place in range(items):  # as many draws as there are rows: banks have many worlds
+        other = place + drawn.integer(place, len(names) - place)
+        names[place], names[other] = names[other], names[place]
+    drawn, named = stream.child("values"), COLUMNS[:columns]
     return World(
-        names=tuple(NAMES[number] for number in order),
+        names=tuple(names[:items]),
         columns=named,
         values=tuple(
             tuple(

@@ -31,9 +31,8 @@ _Exact = tuple[Ceiling | None, str, AttemptReturns | str]  # of a role and pool
 def adaptations_of(
     policy: Any,
     games: Sequence[Game],
+    pool: Mapping[str, Opponent],
     *,
-    config: RunConfig | None,
-    others: Sequence[AgentSpec],
     trials: int,
     met: Met,
     seed: int,
@@ -50,22 +49,18 @@ def adaptations_of(
 
     Args:
         policy: who is measured.
-        games: of different names.
-        config: of the run; its bots are those that training met, and what it is evaluated against
-            besides are held out. None: there was no training.
-        others: further opponents, held out.
+        games: of different names; what is no trial is left out.
+        pool: who is met; see ``pool_of``.
         trials: of each role against each opponent.
         met: the starts that the policy was trained on; others are played where there are any.
         seed: of the trials.
         limit: conversations up to which the policy is asked for exact returns; 0: not at all.
-
-    Raises:
-        ConfigError: as for ``check_adaptation``.
     """
-    pool = check_adaptation(games, config, others)
-    trained = [game for game in games if isinstance(game, Trial)]
     rows, root = list[dict[str, Any]](), Stream.from_seed(seed).child("adaptation")
-    for game in trained:
+    for game in games:
+        if not isinstance(game, Trial):
+            continue
+        rules = rules_of(game)
         starts, stream = columns(game, met)[0], root.child(game.name)
         found = adaptation(starts, policy, pool, trials=trials, stream=stream)
         about = {"game": game.name, "starts": starts.label}
@@ -74,8 +69,8 @@ def adaptations_of(
             some = {name: one for name, one in pool.items() if one.trained == row.trained}
             if (row.role, row.trained) not in beside:
                 beside[row.role, row.trained] = (
-                    *_ceiling(rules_of(game), row.role, some),
-                    _without_plays(rules_of(game), policy, row.role, some, limit),
+                    *_ceiling(rules, row.role, some),
+                    _without_plays(rules, policy, row.role, some, limit),
                 )
             ceiling, why, exact = beside[row.role, row.trained]
             more = _exact(row, ceiling, why) | _asked(row, some, exact, ceiling)
@@ -83,29 +78,29 @@ def adaptations_of(
     return rows
 
 
-def check_adaptation(
+def pool_of(
     games: Sequence[Game], config: RunConfig | None, others: Sequence[AgentSpec]
 ) -> dict[str, Opponent]:
-    """Return who is met in attempts, before anything is played.
+    """Return who is met in the attempts of the trials among games.
 
     Args:
-        games: as for ``adaptations_of``.
-        config: as for ``adaptations_of``.
-        others: as for ``adaptations_of``.
+        games: that are measured.
+        config: of the run; its bots are those that training met, and what it is evaluated against
+            besides are held out. None: there was no training.
+        others: further opponents, held out.
 
     Raises:
         ConfigError: no game is a trial, one has one seat, or there is nobody to meet.
     """
-    trained = [game for game in games if isinstance(game, Trial)]
-    if not trained:
+    trials = [game for game in games if isinstance(game, Trial)]
+    if not trials:
         named = ", ".join(game.name for game in games)
         raise ConfigError(
             f"--adaptation measures attempts, and {named} has none; measure an environment "
             "'trial', e.g. --environment \"trial 'environment={name: kuhn_poker}'\"."
         )
-    for game in trained:
-        if game.num_seats < 2:
-            raise ConfigError(f"{game.name} has one seat, and nobody to adapt to.")
+    for game in trials:
+        rules_of(game)
     pool = opponents_of(config, others)
     if not pool:
         raise ConfigError(

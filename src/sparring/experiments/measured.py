@@ -10,7 +10,7 @@ from typing import Any
 from sparring.config import RunConfig
 from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
-from sparring.experiments.adapting import adaptations_of, check_adaptation
+from sparring.experiments.adapting import adaptations_of, pool_of
 from sparring.experiments.load import load_answer, load_run, published
 from sparring.experiments.measuring import (
     evaluate_policy,
@@ -126,8 +126,7 @@ def measured(
         "max_states": who.limit,
         "seed": seed,
     }
-    if adaptation:
-        check_adaptation(games, who.config, bots)  # before hours of matches
+    pool = pool_of(games, who.config, bots) if adaptation else {}  # refused before all matches
     result = evaluate_policy(policy, games, judges=judges, met=met, **measured)
     result = {**about, **result, "notes": [*notes, *more, *result["notes"]]}
     if run is None and isinstance(policy, Mixture):
@@ -138,8 +137,7 @@ def measured(
         result["adaptation"] = adaptations_of(
             policy,
             games,
-            config=who.config,
-            others=bots,
+            pool,
             trials=games_per_seat,
             met=met,
             seed=seed,

@@ -93,8 +93,6 @@ def adaptation(
         RolloutError: every play failed.
     """
     rules = rules_of(starts.game)
-    if rules.num_seats < 2:
-        raise ConfigError(f"{starts.game.name} has one seat, and nobody to adapt to.")
     if trials < FEWEST:
         raise ConfigError(f"An interval needs 2 or more trials, got {trials}; write 500, say.")
     found = list[Attempts]()
@@ -121,16 +119,18 @@ def adaptation(
 
 
 def rules_of(game: Any) -> Trial:
-    """Return the rules of a trial.
+    """Return the rules of a trial of two seats or more.
 
     Raises:
-        ConfigError: the game is none.
+        ConfigError: the game is none, or has one seat.
     """
     if not isinstance(game, Trial):
         raise ConfigError(
             f"{game.name} is no trial, so nothing is remembered from attempt to attempt; measure "
             "the environment 'trial'."
         )
+    if game.num_seats < 2:
+        raise ConfigError(f"{game.name} has one seat, and nobody to adapt to.")
     return game
 
 

@@ -186,6 +186,13 @@ class CombinedPlay(Painted):
         seen: Observation = self.play.observe(seat)
         return with_news(seen, self.news.get(seat, ""), self.rules.brief)
 
+    def known(self, replies: Mapping[int, str]) -> dict[int, str]:
+        """Return by seat what it knows of the play that goes on when it replies, and the reply.
+
+        For the keys of plays after it: a seat remembers no more of one than it knew and did last.
+        """
+        return {seat: f"{self.play.observe(seat).key} {said}|" for seat, said in replies.items()}
+
     def step(self, replies: Mapping[int, str]) -> None:
         """Go on with the play."""
         self.play.step(replies)

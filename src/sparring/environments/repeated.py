@@ -68,7 +68,7 @@ class RepeatedPlay(CombinedPlay):
 
     def step(self, replies: Mapping[int, str]) -> None:
         """Go on, with the next play where one is over."""
-        known = {seat: f"{self.play.observe(seat).key} {said}|" for seat, said in replies.items()}
+        known = self.known(replies)
         super().step(replies)
         self.last = {**self.last, **known}
         while self.play.done and self.number + 1 < self.rules.rounds:

@@ -105,7 +105,7 @@ class TrialPlay(CombinedPlay):
                 self.keys = _added(self.keys, seat, f"{note}|")
             self._next()
             return
-        known = self._known(replies)
+        known = self.known(replies)
         super().step(replies)
         self._replied(known)
 
@@ -118,16 +118,12 @@ class TrialPlay(CombinedPlay):
             replies: to the attempt as it stands in this one; empty: only the play is another.
             play: of the inner environment; the copy keeps it, and ends the attempt if it is over.
         """
-        twin, known = self.clone(), self._known(replies)
+        twin, known = self.clone(), self.known(replies)
         twin.play = play
         for seat in replies:
             twin.news.pop(seat, None)
         twin._replied(known)
         return twin
-
-    def _known(self, replies: Mapping[int, str]) -> dict[int, str]:
-        """Return what seats knew of the attempt when they replied, and the reply; by seat."""
-        return {seat: f"{self.play.observe(seat).key} {said}|" for seat, said in replies.items()}
 
     def _learnt(self, seat: int, said: str) -> None:
         """Add an attempt that is over to what a seat knows, unless its notes alone are kept."""

@@ -23,10 +23,9 @@ def paint(canvas: Canvas, play: Search, seat: int | None) -> None:
     """
     rules, start = play.rules, play.start
     seats(canvas, rules.roles, play.due())
-    if seat is not None and (seat or not rules.workers):
+    if seat is not None and not rules.leads(seat):
         _own(canvas, play, seat)
-        return
-    if seat is None:
+    elif seat is None:
         rows: list[tuple[str, ...]] = [("", *start.columns)]
         for item in range(min(rules.items, ROWS)):
             cells = (_cell(play, item, column) for column in range(rules.columns))
@@ -46,7 +45,6 @@ def _own(canvas: Canvas, play: Search, seat: int) -> None:
             page = play.start.row(call.open)
             heading(canvas, play.start.names[call.open])
             table(canvas, [tuple(page), tuple(page.values())])
-    paragraph(canvas, describe(play, seat), colour="dim")
 
 
 def _cell(play: Search, item: int, column: int) -> str:
@@ -60,16 +58,15 @@ def _cell(play: Search, item: int, column: int) -> str:
 def describe(play: Search, seat: int | None) -> str:
     """Return how far a search is, as a seat knows it."""
     rules = play.rules
-    if seat is not None and (seat or not rules.workers):
+    if seat is None:
+        over = f" Item F1: {play.returns[0]:.3f}." if play.done else ""
+        cells = f"Cells noted: {len(play.notes)} of {rules.items * rules.columns}."
+        return f"{cells} Waves so far: {len(play.waves)}.{over}"
+    if not rules.leads(seat):
         call = play.calls.get(seat)
         if call is None:
             return f"{rules.roles[seat]} is not at work."
         names = ", ".join(play.start.names[item] for item in call.items)
         return f"{rules.roles[seat]} searches for {names}; {call.left} turns left."
-    cells = sum(map(len, play.answer.values())) if seat is None else None
     told = play.said[-1] if play.said else "No worker was called yet."
-    if cells is None:
-        return f"{told} Waves so far: {len(play.waves)}."
-    over = f" Item F1: {play.returns[0]:.3f}." if play.done else ""
-    total = rules.items * rules.columns
-    return f"Cells noted: {cells} of {total}. Waves so far: {len(play.waves)}.{over}"
+    return f"{told} Waves so far: {len(play.waves)}."

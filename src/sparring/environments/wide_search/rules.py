@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 
 from sparring.environments.bank import Bank
@@ -19,8 +19,8 @@ from sparring.types import Observation
 LEAD = 0
 ALONE = "single"
 DONE, FINISH, CALL, OPEN, NOTE = "done", "finish", "call", "open", "note"
-FIGURES = ("item_f1", "precision", "recall", "non_key_f1", "row_f1", "success")
-COUNTS = ("waves", "width", "critical_steps", "total_steps", "found")
+SCORED = tuple(field.name for field in fields(Score))
+COUNTED = ("waves", "width", "critical_steps", "total_steps", "found")
 Cell = tuple[int, int]  # number of the row, number of the column
 
 
@@ -31,7 +31,7 @@ class WideSearch(Bank):
         items: rows of the table.
         columns: of it, beside the name.
         workers: how many; 0: one seat does all of it alone.
-        turns: of a worker at each call; alone, of all calls of ``width`` workers together.
+        turns: of a worker at each call; alone, of the whole play.
         waves: calls of the lead.
         critical: critical steps after which the play ends; 0: no limit.
     """
@@ -39,7 +39,7 @@ class WideSearch(Bank):
     name, counted = "wide_search", "worlds"
     min_utility, max_utility, utility_sum = 0.0, 1.0, None
     zero_sum, cooperative = False, True
-    figures = (*FIGURES, *COUNTS)
+    figures = (*SCORED, *COUNTED)
 
     def __init__(
         self,
@@ -64,6 +64,10 @@ class WideSearch(Bank):
         )
         self.num_seats = len(self.roles)
         self.max_turns = waves * (1 + workers * turns) + 1 if workers else turns
+
+    def leads(self, seat: int) -> bool:
+        """Return whether a seat calls workers, and searches nothing itself."""
+        return seat == LEAD and self.workers > 0
 
     def start(self, number: int) -> World:
         """Return a world of the bank."""
@@ -92,14 +96,12 @@ class Call:
         left: turns.
         open: the row whose page it reads, -1 before the first.
         told: its conversation since the call.
-        noted: cells that it has noted.
     """
 
     items: tuple[int, ...]
     left: int
     open: int = -1
     told: tuple[str, ...] = ()
-    noted: int = 0
 
 
 class Search(Painted):
@@ -200,9 +202,7 @@ class Search(Painted):
         """Return what a seat has not been told; a worker's conversation begins at each call."""
         if seat in self.calls:
             return wording.worker(self, seat, self.calls[seat])
-        return (
-            wording.lead(self) if self.rules.workers and seat == LEAD else wording.idle(self, seat)
-        )
+        return wording.lead(self) if self.rules.leads(seat) else wording.idle(self, seat)
 
     def step(self, replies: Mapping[int, str]) -> None:
         """Go on with the lead's reply, or with those of all workers that are at work."""
@@ -250,7 +250,6 @@ class Search(Painted):
             elif word == NOTE:
                 cell = call.open, self.start.columns.index(rest[0])
                 self.notes[cell], self.by[cell] = rest[1], seat
-                call = replace(call, noted=call.noted + 1)
             self.calls[seat] = call
             if word == DONE or not call.left:
                 del self.calls[seat]
@@ -267,19 +266,21 @@ class Search(Painted):
 
     def figures(self) -> dict[str, tuple[float, ...]]:
         """Return the figures of a play that is over: of the answer, and of the work."""
-        found, seats = self.score, self.rules.num_seats
-        own = {name: (float(getattr(found, name)),) * seats for name in FIGURES}
-        counts = {
+        seats = self.rules.num_seats
+        of_all = {
+            **asdict(self.score),
             "waves": len(self.waves),
             "width": max(map(len, self.waves), default=0),
             "critical_steps": self.critical_steps,
             "total_steps": self.total_steps,
         }
-        own |= {name: (float(value),) * seats for name, value in counts.items()}
-        right = [0] * seats
+        right = [0.0] * seats
         for (item, column), seat in self.by.items():
             right[seat] += self.notes[item, column] == self.start.values[item][column]
-        return {**own, "found": tuple(map(float, right))}
+        return {
+            **{name: (float(value),) * seats for name, value in of_all.items()},
+            "found": tuple(right),
+        }
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         """Draw the table as far as it is known, and who is at work."""

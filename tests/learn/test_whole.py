@@ -208,8 +208,8 @@ WEIGHTS = [
 @pytest.mark.parametrize(("reduction", "index", "short", "long"), WEIGHTS)
 def test_tokens_of_a_turn_weigh_by_hand_what_the_reduction_over_the_turn_gives(reduction, index, short, long):
     turn_of, sequence = np.repeat(np.arange(4), 2), np.array([0] * 2 + [1] * 6)
-    table = types.SimpleNamespace(turn_index=np.array([0, 0, 1, 2]), trajectory=np.array([0, 1, 1, 1]), episode=np.array([0, 1, 1, 1]))
-    order = ReverseTurns(table, turn_of, sequence, reduction)
+    table = types.SimpleNamespace(turn_index=np.array([0, 0, 1, 2]), trajectory=np.array([0, 1, 1, 1]))
+    order = ReverseTurns(table, turn_of, sequence, reduction, np.array([0, 1]))
     weights = weights_of(order.advantages(np.ones(8), index), sequence, reduction, np.array([0, 1]))
     own = table.turn_index[turn_of] == index
     assert weights == pytest.approx(np.where(own, np.where(sequence == 0, short, long), 0.0))
@@ -231,8 +231,8 @@ def test_an_update_is_the_reduction_over_the_turns_own_tokens(seed, reduction):
     sequence = np.repeat(np.arange(4), [own.sum() for own in sizes])
     index = np.concatenate([np.repeat(np.arange(len(own)), own) for own in sizes])
     episode = np.array([5, 2, 2, 2])
-    table = types.SimpleNamespace(turn_index=index, trajectory=sequence, episode=episode[sequence])
-    order = ReverseTurns(table, np.arange(len(index)), sequence, reduction)
+    table = types.SimpleNamespace(turn_index=index, trajectory=sequence)
+    order = ReverseTurns(table, np.arange(len(index)), sequence, reduction, episode)
     for turn in order.indices:
         own = index == turn
         found = weights_of(order.advantages(np.ones(len(index)), turn), sequence, reduction, episode)

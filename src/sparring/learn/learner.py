@@ -198,7 +198,8 @@ class Learner(LossReader):
         """One optimiser update per turn index, the last first; see ``order.py``."""
         assert targets.turns is not None, "the reverse order needs the turn table"
         sequence = np.repeat(np.arange(len(data.tokens)), data.tokens)
-        order = ReverseTurns(targets.turns, data.turn_of, sequence, self.config.reduction)
+        how, plays = self.config.reduction, data.episode
+        order = ReverseTurns(targets.turns, data.turn_of, sequence, how, plays)
         for number, index in enumerate(order.indices):
             advantages = order.advantages(targets.advantages, index)
             self._step(

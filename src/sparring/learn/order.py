@@ -84,6 +84,7 @@ class ReverseTurns:
         turn_of: int64 [M], row of each sampled token.
         sequence: int64 [M], training sequence of each sampled token.
         reduction: how the losses of tokens become one number.
+        episode: [S], play of each sequence, for "agent_mean".
     """
 
     def __init__(
@@ -92,10 +93,11 @@ class ReverseTurns:
         turn_of: IntArray,
         sequence: IntArray,
         reduction: Reduction = "token_mean",
+        episode: IntArray | None = None,
     ) -> None:
         self._sequence, self._lengths, self._reduction = sequence, np.bincount(sequence), reduction
         self._index, self._trajectory = turns.turn_index[turn_of], turns.trajectory[turn_of]
-        self._episode = turns.episode[turn_of] if reduction == "agent_mean" else turn_of
+        self._episode = episode
         self._carried = np.zeros(
             int(self._trajectory.max(initial=-1)) + 1
         )  # log of the product of later turns' ratios
@@ -131,9 +133,8 @@ class ReverseTurns:
         there = lengths > 0
         weights = np.full(len(lengths), 1.0 / there.sum())
         if self._reduction == "agent_mean":
-            episode = np.zeros(len(lengths), dtype=np.int64)
-            episode[self._sequence] = self._episode
-            weights[there] *= agent_weights(episode[there])
+            assert self._episode is not None, "agent_mean weighs the sequences of plays"
+            weights[there] *= agent_weights(self._episode[: len(lengths)][there])
         return weights
 
     def moved(self, index: int, log_ratios: FloatArray) -> None:

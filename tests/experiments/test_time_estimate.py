@@ -1,6 +1,7 @@
 import pytest
 
 from sparring.config import resolve
+from sparring.errors import CreditError
 from sparring.experiments import time_estimate
 from sparring.experiments.time_estimate import estimate, in_words, reckoned_minutes, timed_minutes
 from sparring.recipe import load_recipe
@@ -44,5 +45,13 @@ def test_arithmetic_goes_with_parameters_tokens_and_steps():
     assert reckoned_minutes(10**10, 1000, 10) > 10 * once > 0
 
 
-def test_a_run_whose_first_plays_nobody_can_judge_has_no_estimate_and_a_plan():
-    assert estimate(resolve(load_recipe("vpr/sudoku-tiny")), None).startswith("unknown: credit 'vpr': no reward component 'best_action'")
+def test_a_run_whose_first_plays_nobody_can_judge_has_an_estimate_too():
+    assert estimate(resolve(load_recipe("vpr/sudoku-tiny")), None).startswith("about ")
+
+
+def test_a_run_whose_steps_cannot_be_tried_has_no_estimate_and_a_plan(monkeypatch):
+    def fails(config, count):
+        raise CreditError("credit 'x': nothing to compare")
+
+    monkeypatch.setattr(time_estimate, "_round_seconds", fails)
+    assert estimate(resolve(TINY), None) == "unknown: credit 'x': nothing to compare"

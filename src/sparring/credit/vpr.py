@@ -121,7 +121,7 @@ def vpr(
             with a gamma above 0, or turns are masked that the outcome's part would train.
     """
     check(turns, "vpr")
-    _check_options(baseline, gamma, outcome, equal)
+    _check_options(turns, baseline, gamma, outcome, equal)
     scored = component(turns, "vpr", process)
     rows = np.arange(len(scored)) if turns.judged is None else np.flatnonzero(turns.judged)
     values = scored if gamma == 0 else discounted_returns(scored, turns.trajectory, gamma=gamma)
@@ -163,8 +163,15 @@ def vpr(
     return Credit(advantages=advantages, state=dict(state), trained=trained, metrics=metrics)
 
 
-def _check_options(baseline: str, gamma: float, outcome: float, equal: str) -> None:
-    """Refuse options that do not go together."""
+def _check_options(
+    turns: TurnTable, baseline: str, gamma: float, outcome: float, equal: str
+) -> None:
+    """Refuse options that do not go together, or not with this table."""
+    if baseline == "candidates" and turns.state_group is None:
+        raise CreditError(
+            "credit 'vpr': baseline 'candidates' needs the column 'state_group' and a row for "
+            "every reply to a prompt; write turn_table(episodes, candidates=True)."
+        )
     if baseline == "candidates" and gamma:
         raise CreditError(
             f"credit 'vpr': gamma={gamma} counts later turns, which candidates that were not "
@@ -185,12 +192,7 @@ def _whitened(values: FloatArray, epsilon: float) -> FloatArray:
 
 def _groups(turns: TurnTable, rows: IntArray, baseline: str) -> tuple[IntArray, int]:
     """Return the group of each of these rows, and the number of groups."""
-    if baseline == "candidates":
-        if turns.state_group is None:
-            raise CreditError(
-                "credit 'vpr': baseline 'candidates' needs the column 'state_group' and a row for "
-                "every reply to a prompt; write turn_table(episodes, candidates=True)."
-            )
+    if baseline == "candidates" and turns.state_group is not None:
         return group_ids(turns.state_group[rows])
     keys = {
         "turn_index": turn_places(turns),

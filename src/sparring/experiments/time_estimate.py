@@ -39,7 +39,7 @@ def estimate(config: RunConfig, parameters: int | None) -> str:
             return "unknown: a step is too long to be tried for this"
         try:
             words = in_words(timed_minutes(config))
-        except (CreditError, ModelError) as error:  # before a warm-up no reply may be judged
+        except (CreditError, ModelError) as error:
             return f"unknown: {error}"
         alone = " without workers" if config.scale.workers else ""
         return (

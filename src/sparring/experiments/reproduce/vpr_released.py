@@ -70,7 +70,7 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
 STUDY = Study(
     summary="VPR as released, its baselines and its older form, at equal sampled tokens",
     page="docs/reproduction/vpr.md",
-    hours=2.5,
+    hours=2.0,
     results="vpr-released",
     setting={
         "games": list(GAMES),

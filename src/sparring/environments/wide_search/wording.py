@@ -121,8 +121,8 @@ def worker(play: Search, seat: int, call: Call) -> Observation:
         told = "noted" if brief else "Noted."
     gap = "\n\n" if rules.by_words else " "
     told = f"{told} left {call.left}" if brief else f"{told}{gap}Turns left: {call.left}."
-    forms = _commands if rules.by_words else _forms
-    ask = "" if brief else forms(start.columns)
+    forms = _commands(start.columns, fresh) if rules.by_words else _forms(start.columns)
+    ask = "" if brief else forms
     key = f"{role} {call.items} | {' | '.join((*call.told, told))}"
     return Observation(told=told, ask=ask, key=key, view=told, fresh=fresh)
 
@@ -158,8 +158,13 @@ def _came(play: Search, call: Call) -> str:
     return "\n".join(("Found:", *titles)) if titles else "Nothing was found."
 
 
-def _commands(columns: tuple[str, ...]) -> str:
-    """Return the forms of a worker's replies where pages are found by their words."""
+def _commands(columns: tuple[str, ...], fresh: bool) -> str:
+    """Return the forms of a worker's replies where pages are found by their words.
+
+    They are said once in a conversation.
+    """
+    if not fresh:
+        return "Reply search, open, note or done."
     return (
         "Reply with one line: search WORDS to find pages, open N to read one of those found, "
         f"note NAME | {columns[0]} | VALUE to note a cell, or done."

@@ -79,16 +79,18 @@ def _list(title: str, names: Sequence[str]) -> Page:
 
 
 def _lists(world: World, brief: bool) -> list[Page]:
-    """Return a page for each value of a column that a row has."""
-    names: dict[tuple[str, str], list[str]] = {}
-    for name, row in world.rows().items():
-        for pair in row.items():
-            names.setdefault(pair, []).append(name)
+    """Return a page for each value that a row has, with the names of those that have it.
+
+    It does not say whose value that is: a search for a name and a column finds the row's own page.
+    """
+    names: dict[str, list[str]] = {}
+    for name, values in zip(world.names, world.values, strict=True):
+        for value in values:
+            names.setdefault(value, []).append(name)
     if not brief:
-        return [_list(f"Things whose {one} is {two}", own) for (one, two), own in names.items()]
+        return [_list(f"List: {value}", own) for value, own in names.items()]
     return [
-        Page(f"list {one} {two}", f"list {one} {two} of {' '.join(own)}")
-        for (one, two), own in names.items()
+        Page(f"list {value}", f"list {value} of {' '.join(own)}") for value, own in names.items()
     ]
 
 

@@ -128,7 +128,8 @@ def sample(play: Search, call: Call, stream: Stream) -> str:
     """Return an action of the form asked for, of words that the worker was told.
 
     Most often it goes on: it opens a page that was found, else notes a cell with a value of the
-    page that is open, else searches for one of its names. Which page, cell and value is chance.
+    page that is open, else searches for one of its names, half the time with a column. Which page,
+    cell and value is chance.
     """
     start, cells, pick = play.start, missing(play, call), stream.uniform(0)
     if pick < 0.05:
@@ -142,4 +143,7 @@ def sample(play: Search, call: Call, stream: Stream) -> str:
             return f"{NOTE} {start.names[item]} | {start.columns[column]} | {value}"
     if pick < 0.8 and call.found:
         return f"{OPEN} {1 + stream.integer(1, len(call.found))}"
-    return f"{SEARCH} {start.names[call.items[stream.integer(1, len(call.items))]]}"
+    words = start.names[call.items[stream.integer(1, len(call.items))]]
+    if stream.uniform(2) < 0.5:
+        words = f"{words} {start.columns[stream.integer(3, len(start.columns))]}"
+    return f"{SEARCH} {words}"

@@ -231,7 +231,7 @@ def test_malformed_calls_are_counted_and_cost_what_the_rule_says(rule, over):
     spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a",) * 3, trained=(True,) * 3)
     (episode,) = played([spec], {"a": Says("I would rather not.")})
     turns = [turn for turn in episode.turns if turn.seat]
-    assert turns and all(turn.event == "unparsable" for turn in turns) and (episode.offender is None) == over
+    assert turns and all(turn.event == "unparsable" for turn in turns) and (episode.forfeited_by is None) == over
     assert all(turn.rewards["illegal"] == -0.25 for turn in turns)
     assert all((turn.action is None) != over for turn in turns)
 

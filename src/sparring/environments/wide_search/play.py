@@ -77,7 +77,7 @@ class Search(Painted):
         self.past: tuple[str, ...] = ()
         self.lead_steps = 0
         if not rules.workers:
-            self._begin({LEAD: tuple(range(rules.items))})
+            self._begin({LEAD: tuple(self.open_items())})
 
     @property
     def done(self) -> bool:

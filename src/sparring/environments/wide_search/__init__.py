@@ -42,7 +42,9 @@ def wide_search(
         critical steps = the lead's turns + sum over waves of the turns of its slowest worker
 
     Figures: item_f1, precision, recall, non_key_f1, row_f1, success, waves, width (of the widest
-    wave), critical_steps, total_steps, and found, the right cells that each seat noted.
+    wave), critical_steps, total_steps, and found, the right cells that each seat noted. Also called
+    (how often a worker was), finished (calls of a worker that noted a right cell), parallel (width
+    as a share of what it may be, from 0 for one worker) and finished_share (of the calls).
     Pitfalls: names of found rows count as right cells, so that a row with wrong values is still
     worth something; non_key_f1 leaves names out. Two workers never have the same row, so that they
     cannot disagree. The lead sees no cell, so it decides by numbers alone.

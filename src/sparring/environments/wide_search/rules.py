@@ -9,6 +9,7 @@ from itertools import pairwise
 from sparring.environments.bank import Bank
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
+from sparring.environments.waves import FIGURES, counted, critical_steps, total_steps
 from sparring.environments.wide_search import picture, wording
 from sparring.environments.wide_search.scoring import Score, score
 from sparring.environments.wide_search.world import NAMES, VALUES, World, world
@@ -20,7 +21,6 @@ LEAD = 0
 ALONE = "single"
 DONE, FINISH, CALL, OPEN, NOTE = "done", "finish", "call", "open", "note"
 SCORED = tuple(field.name for field in fields(Score))
-COUNTED = ("waves", "width", "critical_steps", "total_steps", "found")
 Cell = tuple[int, int]  # number of the row, number of the column
 
 
@@ -39,7 +39,7 @@ class WideSearch(Bank):
     name, counted = "wide_search", "worlds"
     min_utility, max_utility, utility_sum = 0.0, 1.0, None
     zero_sum, cooperative = False, True
-    figures = (*SCORED, *COUNTED)
+    figures = (*SCORED, *FIGURES, "found")
 
     def __init__(
         self,
@@ -127,6 +127,7 @@ class Search(Painted):
         self.spent: dict[int, int] = {}  # steps of the workers of this wave
         self.said: tuple[str, ...] = ()
         self.lead_steps = 0
+        self.useful: frozenset[tuple[int, int]] = frozenset()  # wave and seat with a right cell
         if not rules.workers:
             self._begin({LEAD: tuple(range(rules.items))})
 
@@ -158,13 +159,12 @@ class Search(Painted):
     @property
     def critical_steps(self) -> int:
         """The lead's steps, and those of the slowest worker of each wave."""
-        waves = (*self.waves, tuple(self.spent.values()))
-        return self.lead_steps + sum(max(own, default=0) for own in waves)
+        return critical_steps(self.lead_steps, (*self.waves, tuple(self.spent.values())))
 
     @property
     def total_steps(self) -> int:
         """The steps of all seats."""
-        return self.lead_steps + sum(map(sum, (*self.waves, self.spent.values())))
+        return total_steps(self.lead_steps, (*self.waves, tuple(self.spent.values())))
 
     def open_items(self) -> list[int]:
         """Return the rows that lack a cell."""
@@ -250,6 +250,8 @@ class Search(Painted):
             elif word == NOTE:
                 cell = call.open, self.start.columns.index(rest[0])
                 self.notes[cell], self.by[cell] = rest[1], seat
+                if self.start.values[cell[0]][cell[1]] == rest[1]:
+                    self.useful |= {(len(self.waves), seat)}
             self.calls[seat] = call
             if word == DONE or not call.left:
                 del self.calls[seat]
@@ -267,13 +269,8 @@ class Search(Painted):
     def figures(self) -> dict[str, tuple[float, ...]]:
         """Return the figures of a play that is over: of the answer, and of the work."""
         seats = self.rules.num_seats
-        of_all = {
-            **asdict(self.score),
-            "waves": len(self.waves),
-            "width": max(map(len, self.waves), default=0),
-            "critical_steps": self.critical_steps,
-            "total_steps": self.total_steps,
-        }
+        work = counted(self.lead_steps, self.waves, len(self.useful), self.rules.workers)
+        of_all = {**asdict(self.score), **work}
         right = [0.0] * seats
         for (item, column), seat in self.by.items():
             right[seat] += self.notes[item, column] == self.start.values[item][column]

@@ -1,6 +1,8 @@
 """The best schedule against all schedules: by hand, by brute force over plays, and what it can never be."""
 
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -116,3 +118,12 @@ def test_bounds(dag, workers, handout):
     assert max(longest) < best.steps <= sum(1 + handout + one for one in steps)
     assert 1 <= best.width <= min(workers, len(steps))
     assert Schedule(steps, needs, workers + 1, handout).best().steps <= best.steps
+
+
+def test_the_first_calls_of_the_page_are_worth_what_it_says():
+    page = (Path(__file__).parents[3] / "docs" / "teams.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `call (\d)` \| (all|two of three)", page, re.MULTILINE)
+    schedule = Schedule((2, 5, 5), ((), (), (0,)), 3, 1)
+    worth = {"all": 1.0, "two of three": 2 / 3}
+    assert "12 critical steps" in page and [int(width) for width, _ in rows] == [1, 2, 3]
+    assert schedule.values(0, 12, (1, 2, 3)) == [pytest.approx(worth[said]) for _, said in rows]

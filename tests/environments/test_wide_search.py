@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparring.environments.catalogue import make_game
 from sparring.environments.wide_search import wide_search
-from sparring.environments.wide_search.rules import Search
+from sparring.environments.wide_search.play import Search
 from sparring.environments.wide_search.scoring import score
 from sparring.environments.wide_search.world import COLUMNS, NAMES, VALUES, World
 from sparring.errors import ConfigError, GameError

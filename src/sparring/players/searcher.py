@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from sparring.environments.combining import played
-from sparring.environments.wide_search.rules import CALL, DONE, FINISH, NOTE, OPEN, Search
+from sparring.environments.wide_search.play import CALL, DONE, FINISH, NOTE, OPEN, Search
 from sparring.environments.wide_search.world import VALUES
 from sparring.errors import GameError
 from sparring.players.base import Agent, TextAgent

@@ -8,7 +8,7 @@ from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
 
 if TYPE_CHECKING:
-    from sparring.environments.wide_search.rules import Search
+    from sparring.environments.wide_search.play import Search
 
 ROWS = 12  # of the table that are drawn
 

@@ -8,7 +8,7 @@ from sparring.environments.wide_search.world import VALUES
 from sparring.types import Observation
 
 if TYPE_CHECKING:
-    from sparring.environments.wide_search.rules import Call, Search
+    from sparring.environments.wide_search.play import Call, Search
 
 WORDS = (
     *("lead", "single", "worker", "items", "workers", "waves", "find", "of", "left", "back"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -47,6 +47,7 @@ class Search(Painted):
         start: the world.
         notes: value of each cell that was noted.
         by: seat that noted each cell.
+        asked: how many cells each seat that was called was to find, over all calls.
         calls: workers that are at work, by seat.
         waves: of each wave the steps that each of its workers took, in order of their seats.
         ended: whether the lead has finished, or may not go on.
@@ -58,6 +59,7 @@ class Search(Painted):
         self.rules, self.start, self.ended = rules, start, False
         self.notes: dict[Cell, str] = {}
         self.by: dict[Cell, int] = {}
+        self.asked: dict[int, int] = {}
         self.calls: dict[int, Call] = {}
         self.waves: tuple[tuple[int, ...], ...] = ()
         self.spent: dict[int, int] = {}  # steps of the workers of this wave
@@ -110,6 +112,27 @@ class Search(Painted):
             for item in range(self.rules.items)
             if any((item, column) not in self.notes for column in columns)
         ]
+
+    def _lacking(self, items: Sequence[int]) -> int:
+        """Return how many cells of these rows are not noted."""
+        columns = range(self.rules.columns)
+        return sum((item, column) not in self.notes for item in items for column in columns)
+
+    def parts(self) -> tuple[int, ...]:
+        """Return the seats that were called to find cells, in order."""
+        return tuple(sorted(self.asked))
+
+    def worth(self, seats: Collection[int]) -> float:
+        """Return item F1 of the table that the notes of these seats alone make."""
+        found: dict[str, dict[str, str]] = {}
+        for (item, column), value in self.notes.items():
+            if self.by[item, column] in seats:
+                found.setdefault(self.start.names[item], {})[self.start.columns[column]] = value
+        return score(self.start.rows(), found, self.rules.columns).item_f1
+
+    def own_share(self, seat: int) -> float:
+        """Return the right cells that a seat noted, over those that it was called for."""
+        return self.figures()["found"][seat] / max(self.asked[seat], 1)
 
     def due(self) -> tuple[int, ...]:
         """Return the workers that are at work, else the lead."""
@@ -167,6 +190,9 @@ class Search(Painted):
 
     def _begin(self, shares: Mapping[int, tuple[int, ...]]) -> None:
         """Begin a call of each of these seats."""
+        more = {seat: self.asked.get(seat, 0) + self._lacking(own) for seat, own in shares.items()}
+        self.asked = {**self.asked, **more}
+
         turns = self.rules.turns
         self.calls = {seat: Call(items, turns) for seat, items in shares.items()}
         self.spent = dict.fromkeys(shares, 0)

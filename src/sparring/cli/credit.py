@@ -47,7 +47,10 @@ Game = Annotated[
 ]
 Policy = Annotated[
     str,
-    typer.Option(help="random, uniform, tiny (a model of random weights), or a run folder."),
+    typer.Option(
+        help="random, improved (a random table after two exact steps), uniform, tiny (a model of "
+        "random weights), or a run folder."
+    ),
 ]
 Estimators = Annotated[
     str,

@@ -29,7 +29,7 @@ def kuhn():
 
 def worth(lab, history, seat):
     """What a history is worth to a seat, by recursion over OpenSpiel's own states."""
-    rows = {(query.seat, query.key): dict(zip(query.legal_actions, row)) for query, row in zip(lab.policy.states.queries, lab.policy.rows)}
+    rows = {(query.seat, query.key): dict(zip(query.legal_actions, row, strict=True)) for query, row in zip(lab.policy.states.queries, lab.policy.rows, strict=True)}
 
     def value(spiel):
         if spiel.is_terminal():
@@ -38,7 +38,7 @@ def worth(lab, history, seat):
             return sum(p * value(spiel.child(a)) for a, p in spiel.chance_outcomes())
         state = KUHN.state_of(spiel)
         row = rows[state.seat, state.observe(state.seat, 0).key]
-        return sum(row[word] * value(spiel.child(index)) for word, index in zip(state.legal_actions(), spiel.legal_actions()))
+        return sum(row[word] * value(spiel.child(index)) for word, index in zip(state.legal_actions(), spiel.legal_actions(), strict=True))
 
     return value(history)
 

@@ -6,9 +6,10 @@ import pytest
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
 from sparring.measure.credit_lab import CreditLab
+from sparring.measure.exact_values import exact_values
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.lab_plan import LabPlan, bind_estimator
-from sparring.measure.table_policy import random_table
+from sparring.measure.table_policy import improved_table, random_table
 from sparring.ops.returns import trajectory_starts
 from sparring.rng import Stream
 from sparring.rollout.table import ordered_turns
@@ -106,3 +107,50 @@ def test_the_same_seed_plays_on_the_same_and_a_batch_by_itself():
 def test_no_games_to_play_on_are_refused():
     with pytest.raises(ConfigError, match="--playouts 0 must be at least 1"):
         lab_of(playouts=0)
+
+
+# -- a reward in place of the game
+
+SMALL = {"items": 2, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 2}
+TEAM = make_game("wide_search", options=SMALL)
+TEAMS = enumerate_info_states(TEAM)
+
+
+@pytest.fixture(scope="module")
+def team():
+    return {by: lab_of(TEAM, TEAMS, reward=by and f"contribution by={by}", episodes=3200) for by in ("", "difference", "own")}
+
+
+def test_what_a_worker_changed_has_the_gradient_of_the_teams_return_and_less_noise(team):
+    shared, parts, own = (team[by].row("outcome").gradient for by in ("", "difference", "own"))
+    for found in (parts.bias, parts.bias_unpaired):
+        assert found.low == 0.0 and found.high < 0.2
+    assert parts.variance.high < shared.variance.mean and parts.variance.mean < shared.variance.low
+    assert own.bias.low > 0.1 and own.cosine.high < 0.995
+
+
+def test_the_truth_is_the_games_return_whatever_is_paid(team):
+    assert np.array_equal(team[""].exact, team["own"].exact)
+    assert np.array_equal(team[""].controls, team["own"].controls)
+    assert np.array_equal(team[""].whole.turns.reward, team["own"].whole.turns.reward)
+    shown = team["own"].shown.turns
+    assert np.array_equal(shown.reward, shown.components["contribution"]) and not shown.components["game"].any()
+    assert not np.array_equal(shown.reward, team[""].shown.turns.reward)
+    assert team["own"].row("exact_advantage").gradient.bias.high < 1e-6  # exact values stay those of the game
+
+
+def test_a_reward_that_asks_an_oracle_is_refused():
+    with pytest.raises(ConfigError, match=r"--reward 'best_action' reads verdicts, which the lab does not make"):
+        lab_of(reward="best_action")
+
+
+def test_an_improved_table_earns_more_and_begins_with_the_random_one():
+    table = random_table(TEAMS, Stream.from_seed(0))
+    same, better = improved_table(table, steps=0), improved_table(table)
+    earned = [exact_values(TEAMS, one.rows).returns[0] for one in (table, better)]
+    assert same is table and earned[1] > earned[0] + 0.3
+    assert all(row.sum() == pytest.approx(1.0) and (row > 0).all() for row in better.rows)
+    one = improved_table(table, steps=1, rate=2.0)
+    q = exact_values(TEAMS, table.rows).action[0]
+    wanted = table.rows[0] * np.exp(2.0 * q)  # returns of wide_search range from 0 to 1
+    assert one.rows[0] == pytest.approx(wanted / wanted.sum())

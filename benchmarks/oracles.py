@@ -73,7 +73,11 @@ SOLVERS = {
     "twenty questions": ("twenty_questions", {}, "posterior", {}, 200, "ms", None),
     "urn": ("urn", {}, "posterior", {}, 200, "ms", None),
 }
-RECIPES = ("vpr/sudoku-tiny", "vpr/minesweeper-tiny", "vpr/tictactoe-tiny")
+RECIPES = (
+    *("vpr/sudoku-tiny", "vpr/minesweeper-tiny", "vpr/tictactoe-tiny"),
+    # as released: four replies to a prompt are judged while the play waits for them
+    *(f"vpr/{game}-tiny-released" for game in ("sudoku", "minesweeper", "sokoban")),
+)
 SHARE = 0.25  # of a training step, at most
 
 
@@ -204,19 +208,8 @@ def judging_share(recipe: str, small: bool) -> Row:
     """Return the row of a recipe: judging's share of a training step's time, after the warm-up,
     median over steps.
     """
-    config = resolve(
-        apply_overrides(
-            load_recipe(recipe), ["threads=1", *(["warmup.updates=20"] if small else [])]
-        )
-    )
-    engine = LocalEngine(config)
-    games = [game for game, _ in engine.environments]
-    methods, state, shares = Methods.of(config, games), RunState(), []
-    warm_up(config, engine)
-    for _ in range(5 if small else 40):
-        outcome = play_round(config, engine, methods, state)
-        state = outcome.state
-        shares.append(outcome.timing["seconds/oracle"] / outcome.timing["seconds/round"])
+    changes = ["threads=1", *(["warmup.updates=20"] if small else [])]
+    shares = judging_shares(recipe, changes, 5 if small else 40)
     return row(
         f"{recipe}: judging",
         statistics.median(shares),
@@ -225,6 +218,20 @@ def judging_share(recipe: str, small: bool) -> Row:
         worst_share=max(shares),
         first_share=shares[0],
     )
+
+
+def judging_shares(recipe: str, changes: list[str], steps: int) -> list[float]:
+    """Return judging's share of each of the first steps of a recipe, in play and after it."""
+    config = resolve(apply_overrides(load_recipe(recipe), changes))
+    engine = LocalEngine(config)
+    games = [game for game, _ in engine.environments]
+    methods, state, shares = Methods.of(config, games), RunState(), []
+    warm_up(config, engine)
+    for _ in range(steps):
+        outcome = play_round(config, engine, methods, state)
+        state = outcome.state
+        shares.append(outcome.timing["seconds/oracle"] / outcome.timing["seconds/round"])
+    return shares
 
 
 def spread(name: str, oracle: str, options: dict[str, Any], game: Game, number: int) -> Row:

@@ -37,6 +37,7 @@ def filled(chosen):
     logprob = np.log(np.where(action == STOP, exact.P, 1 - exact.P))
     action_value = np.where(action == STOP, STOP_REWARD[place], GO_VALUE[place])
     value = STATE_VALUE[place]
+    so_far = np.concatenate([np.cumsum(rewards) for _, rewards, _ in chosen])
     best = (action_value >= np.maximum(STOP_REWARD, GO_VALUE)[place]).astype(np.float64)
     columns = {"action": action, "view": place, "state_key": place, "logprob": logprob, "old_logprob": logprob}
     return dataclasses.replace(
@@ -49,6 +50,8 @@ def filled(chosen):
         action_value=action_value,
         state_value=value,
         default_value=(STOP_REWARD + GO_VALUE)[place] / 2,
+        playout_before=so_far - turns.reward + value,
+        playout=so_far + np.where(turns.done, 0.0, np.append(value[1:], 0.0)),
         components={"game": turns.reward, "best_action": best},
         action_names=("stop", "go"),
         view_names=("first", "second"),
@@ -73,7 +76,7 @@ def share(name):
     return total / exact.EXACT
 
 
-UNBIASED = {"difference_rewards", "exact_advantage", "gae", "loop", "marti", "outcome", "rae", "rloo", "shapley", "vtrace"}
+UNBIASED = {"difference_rewards", "exact_advantage", "gae", "loop", "marti", "outcome", "rae", "rloo", "shapley", "vine_ppo", "vtrace"}
 
 
 @pytest.mark.parametrize("name", sorted(SHARES))

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,9 @@ from sparring.environments.wide_search import wide_search
 from sparring.environments.wide_search.play import Search
 from sparring.environments.wide_search.scoring import score
 from sparring.environments.wide_search.world import COLUMNS, NAMES, VALUES, World
-from sparring.errors import ConfigError, GameError
+from sparring.errors import ConfigError, GameError, TooLargeError
+from sparring.measure.exact_values import exact_values
+from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.starts import Met, columns
 from sparring.rng import Stream
 from sparring.testing import check_environment
@@ -213,3 +216,39 @@ def test_the_widths_of_the_page_are_those_of_the_scripted_team():
             number += 1
         assert (f"{play.score.item_f1:.2f}", f"{play.score.non_key_f1:.2f}") == (item_f1, non_key)
         assert (play.critical_steps, play.total_steps) == (int(critical), int(total))
+
+
+# -- exact figures
+
+
+def test_every_world_begins_a_play_and_solvers_walk_them():
+    game = make_game("wide_search", options={"items": 2, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 3})
+    openings = game.openings()
+    assert [share for share, _ in openings] == [1 / 3] * 3
+    assert {play.start for _, play in openings} == game.starts()
+    states = enumerate_info_states(game)
+    assert {query.seat for query in states.queries} == {0, 1, 2}
+    assert {tuple(one) for one in states.tree.returns.tolist()} == {(value,) * 3 for value in (0.0, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1.0)}
+    uniform = [np.full(len(query.legal_actions), 1 / len(query.legal_actions)) for query in states.queries]
+    chances = np.array([0.0, 1 / 2 * 7 / 9, 1 / 2 * 1 / 9])  # opens its page, then notes a wrong value or the right one
+    chances[0] = 1 - chances.sum()
+    both = sum(chances[one] * chances[other] * score_of(one, other) for one in range(3) for other in range(3))
+    lone = 2 / 3 * (7 / 10 * score_of(1, 0) + 1 / 10 * score_of(2, 0))  # a worker of two rows may open another page instead
+    assert exact_values(states, uniform).returns[0] == pytest.approx((both + lone) / 3)  # call 1, call 2 or finish
+
+
+def score_of(first, second):
+    """Item F1 of two rows with one cell each, of which so many cells are right, names among them; 0: it is not there."""
+    said, right = 2 * ((first > 0) + (second > 0)), first + second
+    return 2 * right / (said + 4) if said else 0.0
+
+
+def test_too_many_worlds_are_no_tree():
+    with pytest.raises(TooLargeError, match=r"at most 1000 worlds and the bank has 100,000; write worlds: 4"):
+        enumerate_info_states(make_game("wide_search"))
+
+
+def test_a_second_wave_is_no_tree_as_workers_forget_the_first():
+    game = make_game("wide_search", options={"items": 2, "columns": 1, "workers": 1, "turns": 2, "waves": 2, "worlds": 1})
+    with pytest.raises(GameError, match="breaks perfect recall"):
+        enumerate_info_states(game)

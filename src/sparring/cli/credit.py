@@ -47,7 +47,10 @@ Game = Annotated[
 ]
 Policy = Annotated[
     str,
-    typer.Option(help="random, uniform, tiny (a model of random weights), or a run folder."),
+    typer.Option(
+        help="random, improved (a random table after two exact steps), uniform, tiny (a model of "
+        "random weights), or a run folder."
+    ),
 ]
 Estimators = Annotated[
     str,
@@ -65,6 +68,14 @@ Critic = Annotated[
 BurnIn = Annotated[
     float,
     typer.Option(min=0, help="Share of the batches that estimators see before figures count."),
+]
+Playouts = Annotated[
+    int,
+    typer.Option(min=1, help="Games from each position, for values by playing on (vine_ppo)."),
+]
+Reward = Annotated[
+    str,
+    typer.Option(help="Pays estimators in place of the game: 'contribution by=difference'."),
 ]
 MaxStates = Annotated[
     int, typer.Option(min=1, help="Information states up to which a game is enumerated.")
@@ -90,6 +101,8 @@ def compare(
     batch: Batch = 64,
     critic: Critic = "exact",
     burn_in: BurnIn = 0.0,
+    playouts: Playouts = 5,
+    reward: Reward = "",
     seed: Annotated[int, typer.Option(help="Seed of the policy and the games.")] = 0,
     max_states: MaxStates = 50_000,
     timed: Timed = True,
@@ -107,6 +120,8 @@ def compare(
         batch_size=batch,
         critic=critic,
         burn_in=burn_in,
+        playouts=playouts,
+        reward=reward,
         seed=seed,
         timed=timed,
     )
@@ -266,7 +281,9 @@ def _options(plan: LabPlan) -> list[tuple[str, Any]]:
         ("group-size", plan.group_size),
         ("batch", plan.batch_size),
     ]
-    return [*sizes, ("critic", plan.critic), ("burn-in", plan.burn_in), ("seed", plan.seed)]
+    paid = [("reward", plan.reward)] if plan.reward else []
+    lesser = [("burn-in", plan.burn_in), ("playouts", plan.playouts), *paid, ("seed", plan.seed)]
+    return [*sizes, ("critic", plan.critic), *lesser]
 
 
 def _command(

@@ -15,6 +15,7 @@ from sparring.ops.standardise import whitened
 from sparring.types import Credit, FloatArray, TurnTable
 
 NEEDS = {"playout", "playout_before"}
+PRESETS = {"unbiased": {"whiten": False}}
 
 
 def vine_ppo(
@@ -37,18 +38,20 @@ def vine_ppo(
     Shapes: advantages [N].
     Pitfalls: it costs K games for every position of the batch, which is nearly all of what is
     sampled; count these tokens (``playouts/tokens``). With K games the noise of a difference is
-    sqrt(2 / K) of the returns' deviation. Where seats move between the turns of one seat, V before
+    sqrt(2 / K) of the returns' deviation. V is of the whole history, what is hidden from the seat
+    included. Given what the seat knows, the expected difference is Q - V of its information state:
+    hidden cards are noise and no bias. Where seats move between the turns of one seat, V before
     a turn knows their moves and V after the turn before does not; both are right. Chance that falls
     between two turns with no move between them is in neither V, so its luck goes to the later turn.
     That is noise and no bias. Whitening takes a constant off that is no baseline: it shifts all
     turns alike. Equal differences give 0.
     Reference: Kazemnejad et al., 2024 (arXiv 2410.01679); code of thu-nics/VPR, core_gigpo.py.
-    Verified by: tests/credit/test_vine_ppo.py.
+    Verified by: tests/credit/test_vine_ppo.py, tests/measure/test_lab_columns.py.
 
     Args:
         gamma: discount per turn of the value that follows, in [0, 1]; 1 (default), as released.
-        whiten: true (default) whitens over the tokens of the batch. False leaves the differences,
-            whose expected gradient is that of the return.
+        whiten: true (default) whitens over the tokens of the batch. False (preset ``unbiased``)
+            leaves the differences, whose expected gradient is that of the return.
 
     Raises:
         CreditError: a reward or a value is not finite.

@@ -8,14 +8,15 @@ What an environment can do besides is said by small protocols: a play that can b
 ``Cloneable``; one that reads replies in its own way is ``Reading``; one that can say something at
 random is ``Sampling`` (warm-up and the player ``random`` ask for it where any text is allowed); one
 whose chance can be drawn anew is ``Redealt``; one that shows itself as a picture is ``Drawable``;
-one that counts things of its own for the metrics of a run is ``Counting``.
+one that counts things of its own for the metrics of a run is ``Counting``; one whose result is made
+of what some seats did apart is ``Parted``.
 OpenSpiel is one implementation that has all of them, and everything that exact solvers ask for
 (``environments/openspiel``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
@@ -30,6 +31,7 @@ __all__ = [
     "Counting",
     "Drawable",
     "Environment",
+    "Parted",
     "Play",
     "Reading",
     "Redealt",
@@ -141,6 +143,23 @@ class Counting(Protocol):
 
     def figures(self) -> Mapping[str, tuple[float, ...]]:
         """Return of a play that is over a number per seat for each name."""
+        ...
+
+
+@runtime_checkable
+class Parted(Protocol):
+    """A play whose result is made of what some seats did apart, so that it is known without one."""
+
+    def parts(self) -> tuple[int, ...]:
+        """Return these seats, in order."""
+        ...
+
+    def worth(self, seats: Collection[int]) -> float:
+        """Return what the play would have been worth with the work of these seats alone."""
+        ...
+
+    def own_share(self, seat: int) -> float:
+        """Return how much of what one of these seats was asked for it did, from 0 to 1."""
         ...
 
 

@@ -24,12 +24,12 @@ from sparring.measure.gradient_figures import GradientFigures
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.lab_plan import LabPlan, LabReport, LabRow
 from sparring.measure.policies import ActionScorer, UniformScorer
-from sparring.measure.table_policy import TablePolicy, random_table
+from sparring.measure.table_policy import TablePolicy, improved_table, random_table
 from sparring.refs import PUBLISHED
 from sparring.rng import Stream
 from sparring.types import Interval
 
-RANDOM, UNIFORM, TINY = "random", "uniform", "tiny"
+RANDOM, IMPROVED, UNIFORM, TINY = "random", "improved", "uniform", "tiny"
 MEASURES = tuple(field.name for field in fields(GradientFigures))
 SHARES = ("right_sign", "zeros", "effective", "seconds")
 
@@ -52,8 +52,9 @@ def compare(
     Args:
         games: as ``kuhn_poker`` or ``leduc_poker style=full``; for a run, games of the run by their
             names there, or none for all.
-        policy: "random" (logits drawn from a normal distribution), "uniform", "tiny" (a model of
-            random weights as a run builds it), or the path of a run folder (its published policy).
+        policy: "random" (logits drawn from a normal distribution), "improved" (that table after two
+            steps of exact improvement), "uniform", "tiny" (a model of random weights as a run
+            builds it), or the path of a run folder (its published policy).
         estimators: as ``estimator_names`` gives them.
         plan: how the comparison is made.
         max_states: information states up to which a game is enumerated.
@@ -71,6 +72,7 @@ def compare(
             table = random_table(
                 states, Stream.from_seed(plan.seed).child("random table").child(game.name)
             )
+            table = improved_table(table) if policy == IMPROVED else table
         else:
             table = TablePolicy.of(states, ask(scorer, states)[0])
         if watch:
@@ -89,7 +91,7 @@ def compare(
 
 def players(games: Sequence[str], policy: str, seed: int) -> list[Player]:
     """Return every game under its name with who plays it; None stands for a random table."""
-    if policy not in (RANDOM, UNIFORM, TINY):
+    if policy not in (RANDOM, IMPROVED, UNIFORM, TINY):
         return _run_players(games, policy)
     if not games:
         raise ConfigError(
@@ -115,7 +117,7 @@ def _run_players(games: Sequence[str], path: str) -> list[Player]:
         raise UnknownNameError(
             "policy",
             path,
-            (RANDOM, UNIFORM, TINY),
+            (RANDOM, IMPROVED, UNIFORM, TINY),
             f"Write one of these, or the path of a run folder; {path} is none.",
         )
     _, engine, _ = load_run(Path(path))

@@ -12,6 +12,10 @@ exact Q - V (each the exact gradient), and those of advantages 1, V and the mean
 seat in the group's other games (0). So the row of an estimator that is made of these says 0 by
 construction; ``bias_unpaired`` does without.
 
+Estimators that read values by playing on (``vine_ppo``) are given those of games that the table
+goes on with (``lab_columns``). With ``LabPlan.reward`` all of them are paid by that reward in place
+of the game, and are still held to the game's return.
+
 Estimators that read a reward for every turn (``ppr``, ``spae``, ``ssl``, ``vpr``) are paid one
 besides, by a judge that knows the exact values (``LabEpisodes.judgements``); all others see the
 game's own rewards.
@@ -22,6 +26,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,8 +41,16 @@ from sparring.measure.gradient_figures import (
     figures,
     paired_products,
 )
+from sparring.measure.lab_columns import continued, paid_by
 from sparring.measure.lab_episodes import LabEpisodes, cut, lab_episodes, play_table, tiled
-from sparring.measure.lab_plan import Estimator, LabPlan, LabReport, LabRow, bind_estimator
+from sparring.measure.lab_plan import (
+    Estimator,
+    LabPlan,
+    LabReport,
+    LabRow,
+    bind_estimator,
+    bind_reward,
+)
 from sparring.measure.table_policy import TablePolicy, exact_gradient
 from sparring.ops.groups import group_ids, leave_one_out_mean
 from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
@@ -83,8 +96,11 @@ class CreditLab:
             critic=plan.critic,
             stream=stream.child("critic"),
         )
-        self.whole, self.played = played, _without(played, plan.skipped)
-        self.tables = played.tables()
+        self.episodes, self.whole, self.played = episodes, played, _without(played, plan.skipped)
+        self.shown = played  # to estimators
+        if plan.reward:
+            self.shown = paid_by(played, episodes, game, bind_reward(plan.reward))
+        self.tables = self.shown.tables()
         self.first = len(played.batch) - len(self.played.batch)  # the first turn that counts
         self.layout = GradientLayout.of(self.played, policy)
         self.controls, self.expectations = self._controls()
@@ -173,8 +189,7 @@ class CreditLab:
         """
         state: Mapping[str, Any] = {}
         found = []
-        judged = judgements_of(estimator, self.whole)
-        for table in self.whole.judged(judged).tables() if judged else self.tables:
+        for table in self.tables_for(estimator):
             credit = estimator(table, state)
             state = credit.state
             found.append(per_turn(credit, table))
@@ -186,6 +201,29 @@ class CreditLab:
                 "the lab's episodes."
             )
         return advantages
+
+    def tables_for(self, estimator: Estimator) -> list[TurnTable]:
+        """Return the table of each batch with what an estimator reads."""
+        found = self.shown_to(estimator)
+        return self.tables if found is self.shown else found.tables()
+
+    def shown_to(self, estimator: Estimator) -> LabEpisodes:
+        """Return all episodes with what an estimator reads."""
+        found = self.continued if plays_on(estimator) else self.shown
+        judged = judgements_of(estimator, found)
+        return found.judged(judged) if judged else found
+
+    @cached_property
+    def continued(self) -> LabEpisodes:
+        """All episodes with values by playing on."""
+        return continued(
+            self.shown,
+            self.episodes,
+            self.game,
+            self.policy,
+            count=self.plan.playouts,
+            stream=Stream.from_seed(self.plan.seed).child("credit lab").child("playouts"),
+        )
 
     def _figures(self, gradients: FloatArray, seat: int | None) -> GradientFigures:
         """Return the figures of batch gradients [S], in all parameters or in those of one seat."""
@@ -204,7 +242,7 @@ class CreditLab:
         return bool(np.linalg.norm(self.exact[self.policy.seats == seat]) > 1e-12)
 
     def seconds(self, estimator: Estimator) -> float:
-        """Return the wall-clock time of one call, per 100,000 turns.
+        """Return the processor time of one call in seconds, per 100,000 turns.
 
         The played turns are repeated or cut to about 100,000.
         """
@@ -215,11 +253,16 @@ class CreditLab:
                 side="right",
             )
         )
-        turns = self.played.judged(judgements_of(estimator, self.played)).turns
+        turns = _without(self.shown_to(estimator), self.plan.skipped).turns
         table = tiled(cut(turns, 0, end), TIMED_ROWS)
-        begin = time.perf_counter()
+        begin = time.process_time()
         estimator(table, {})
-        return (time.perf_counter() - begin) * TIMED_ROWS / len(table.reward)
+        return (time.process_time() - begin) * TIMED_ROWS / len(table.reward)
+
+
+def plays_on(estimator: Estimator) -> bool:
+    """Return whether an estimator reads values by playing on."""
+    return isinstance(estimator, Bound) and "playout" in estimator.plugin.needs
 
 
 def judgements_of(estimator: Estimator, played: LabEpisodes) -> list[str]:

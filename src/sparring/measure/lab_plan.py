@@ -20,6 +20,7 @@ from sparring.types import Credit, Interval, TurnTable
 
 ALL = "all"
 MIN_BATCHES = 4
+PAID_FROM = {"game", "batch"}  # what a reward may read in the lab
 Estimator = Callable[[TurnTable, Mapping[str, Any]], Credit]
 
 
@@ -33,6 +34,9 @@ class LabPlan:
     critic: Critic = "exact"
     # share of the batches, the first ones, that estimators see but no figure counts
     burn_in: float = 0.0
+    playouts: int = 5  # games from each position, for estimators that read values by playing on
+    # what estimators are paid by in place of the game, as NAME[:PRESET] key=value; "": the game
+    reward: str = ""
     seed: int = 0
     timed: bool = True
 
@@ -42,6 +46,8 @@ class LabPlan:
                 f"--batch {self.batch_size} must be at least 1 and --burn-in {self.burn_in} in "
                 "[0, 1)."
             )
+        if self.playouts < 1:
+            raise ConfigError(f"--playouts {self.playouts} must be at least 1.")
         if self.batches - self.skipped < MIN_BATCHES:
             wanted = int(np.ceil(MIN_BATCHES / (1 - self.burn_in))) * self.batch_size
             raise ConfigError(
@@ -131,3 +137,20 @@ def bind_estimator(text: str) -> Bound:
     """
     name, preset, options = parse_plugin(text, "Estimator", "gae lam=0.5")
     return registry.bind("credit", name, options, preset=preset)
+
+
+def bind_reward(text: str) -> Bound:
+    """Return the reward of a text such as ``contribution by=difference``.
+
+    Raises:
+        ConfigError: it reads what the lab does not make, such as an oracle's verdicts.
+    """
+    name, preset, options = parse_plugin(text, "Reward", "contribution by=difference")
+    found = registry.bind("rewards", name, options, preset=preset)
+    lacking = sorted(set(found.plugin.needs) - PAID_FROM)
+    if lacking:
+        raise ConfigError(
+            f"--reward {text!r} reads {', '.join(lacking)}, which the lab does not make; name a "
+            "reward that reads plays alone, such as 'contribution by=difference'."
+        )
+    return found

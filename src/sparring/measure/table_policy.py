@@ -71,6 +71,27 @@ def random_table(states: InfoStates, stream: Stream) -> TablePolicy:
     return TablePolicy.of(states, [row / row.sum() for row in weights])
 
 
+def improved_table(policy: TablePolicy, *, steps: int = 2, rate: float = 4.0) -> TablePolicy:
+    """Return a table after steps of exact policy improvement by all seats at once.
+
+    pi(a|I) <- pi(a|I) exp(rate Q(I, a) / range of the game's returns), over its sum.
+
+    Args:
+        policy: to begin with.
+        steps: how many.
+        rate: of a step.
+    """
+    span = float(np.ptp(policy.states.tree.returns)) or 1.0
+    for _ in range(steps):
+        values = exact_values(policy.states, policy.rows).action
+        weights = [
+            row * np.exp(rate * (own - own.max()) / span)
+            for row, own in zip(policy.rows, values, strict=True)
+        ]
+        policy = TablePolicy.of(policy.states, [row / row.sum() for row in weights])
+    return policy
+
+
 def exact_gradient(policy: TablePolicy, values: ExactValues | None = None) -> FloatArray:
     """Return the exact gradient [D] of each seat's expected return in its own logits.
 

@@ -66,8 +66,8 @@ progress: being small wins nothing |
 advantage and `abs(Q - V) > 1e-9` |
 | zeros | share of turns whose advantage is 0 |
 | effective | effective sample size `(sum abs(A))^2 / sum A^2` as a share of the turns |
-| s / 100 k | seconds of one call on 100,000 turns; the only column that differs when the command \
-is run again |
+| s / 100 k | processor seconds of one call on 100,000 turns; the only column that differs when \
+the command is run again |
 
 Brackets are 95 % jackknife intervals over batches, cautious where there is no bias. Squared \
 lengths are estimated from pairs of
@@ -91,6 +91,17 @@ run would not have:
 read it (`'vpr process=playout_value'`), that Q. Their rows say how well they use a perfect judge; \
 the truth they are held to is
 still the game's return alone, and their scales are the defaults, made for outcomes of -1 to 1.
+
+`vine_ppo` reads what positions are worth, the mean of games (`--playouts`) in which the table \
+plays on from there. These are values of
+histories, in which all cards are known, and not of information states. The truth is the same: \
+given what a seat knows, the expectation of
+V(history after its turn) - V(history before it) is Q(I, a) - V(I), as the hidden part of the \
+history does not depend on what the seat
+does now. So the differences are unbiased, and what is hidden is noise in them: even without any \
+noise of playing on they are not Q - V, and
+`right sign` is below 1. Whitening takes a mean off that is 0 in expectation and divides by a \
+deviation that holds all of that noise.
 """
 
 
@@ -134,9 +145,9 @@ def summary(report: dict[str, Any], settings: dict[str, Any]) -> str:
         f"policy {settings['policy']}, expected returns {returns}. {report['episodes']:,} "
         f"episodes ({report['turns']:,} turns) in {report['batches']:,} batches of "
         f"{settings['batch_size']}, groups of {settings['group_size']}, "
-        f"critic {settings['critic']}, seed {settings['seed']}. Check: the gradient of the "
-        f"returns, without control variates, is off by {_shown(check)} of the exact gradient's "
-        f"length, which is {report['gradient_norm']:.4f}."
+        f"critic {settings['critic']}, seed {settings['seed']}{_options(settings)}. "
+        f"Check: the gradient of the returns, without control variates, is off by {_shown(check)} "
+        f"of the exact gradient's length, which is {report['gradient_norm']:.4f}."
     )
 
 
@@ -153,6 +164,14 @@ def number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.3f}" if abs(value) < 100 else f"{value:.3g}"
+
+
+def _options(settings: dict[str, Any]) -> str:
+    """Return what else was asked for; older results have none of it."""
+    said = f", playouts {settings['playouts']}" if "playouts" in settings else ""
+    if settings.get("reward"):
+        said += f"; estimators are paid by {settings['reward']} in place of the game"
+    return said
 
 
 def _shown(interval: dict[str, Any], with_ends: bool = True) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, replace
 from itertools import pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from sparring.environments.drawing.painted import Painted
 from sparring.environments.reply import ReplyParser
 from sparring.environments.waves import counted, critical_steps, total_steps
 from sparring.environments.wide_search import answers, naming, picture, searching, wording
+from sparring.environments.wide_search.call import Call, Cell
 from sparring.environments.wide_search.scoring import Score, plain, score
 from sparring.environments.wide_search.world import World
 from sparring.errors import GameError, quoted
@@ -24,27 +25,6 @@ if TYPE_CHECKING:
 
 LEAD = 0
 FINISH, CALL = "finish", "call"
-Cell = tuple[int, int]  # number of the row, number of the column
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """What a worker was called for, and how far it is.
-
-    Args:
-        items: rows that it is to find.
-        left: turns.
-        open: the page that it reads, -1 before the first: the number of its row or, where pages
-            are searched by words, of the page.
-        told: its conversation since the call.
-        found: pages that its last search has found.
-    """
-
-    items: tuple[int, ...]
-    left: int
-    open: int = -1
-    told: tuple[str, ...] = ()
-    found: tuple[int, ...] = ()
 
 
 class Search(Painted):
@@ -54,6 +34,7 @@ class Search(Painted):
         start: the world.
         notes: value of each cell that was noted.
         by: seat that noted each cell.
+        asked: how many cells each seat that was called was to find, over all calls.
         calls: workers that are at work, by seat.
         waves: of each wave the steps that each of its workers took, in order of their seats.
         ended: whether it is over.
@@ -69,6 +50,7 @@ class Search(Painted):
         self.rules, self.start, self.ended = rules, start, False
         self.notes: dict[Cell, str] = {}
         self.by: dict[Cell, int] = {}
+        self.asked: dict[int, int] = {}
         self.calls: dict[int, Call] = {}
         self.waves: tuple[tuple[int, ...], ...] = ()
         self.spent: dict[int, int] = {}  # steps of the workers of this wave
@@ -101,10 +83,14 @@ class Search(Painted):
 
     def noted(self, first: int = 0) -> answers.Table:
         """Return the table that the notes make, without the first so many of them."""
+        return self._table([*self.notes][first:])
+
+    def _table(self, cells: Sequence[Cell]) -> answers.Table:
+        """Return the table that the notes of these cells make."""
         found: answers.Table = {}
-        for (item, column), value in sorted([*self.notes.items()][first:]):
+        for item, column in sorted(cells):
             row = found.setdefault(self.start.names[item], {})
-            row[self.start.columns[column]] = value
+            row[self.start.columns[column]] = self.notes[item, column]
         return found
 
     @property
@@ -135,6 +121,19 @@ class Search(Painted):
             for item in range(len(self.start.names))
             if any((item, column) not in self.notes for column in columns)
         ]
+
+    def parts(self) -> tuple[int, ...]:
+        """Return the seats that were called to find cells; none where the answer is written."""
+        return () if self.rules.writes else tuple(sorted(self.asked))
+
+    def worth(self, seats: Collection[int]) -> float:
+        """Return item F1 of the table that the notes of these seats alone make."""
+        cells = [cell for cell, seat in self.by.items() if seat in seats]
+        return score(self.start.rows(), self._table(cells), self.rules.columns).item_f1
+
+    def own_share(self, seat: int) -> float:
+        """Return the right cells that a seat noted, over those that it was called for."""
+        return self.figures()["found"][seat] / max(self.asked[seat], 1)
 
     def due(self) -> tuple[int, ...]:
         """Return the workers that are at work, else the lead."""
@@ -212,6 +211,11 @@ class Search(Painted):
 
     def _begin(self, shares: Mapping[int, tuple[int, ...]]) -> None:
         """Begin a call of each of these seats."""
+        columns = range(self.rules.columns)
+        self.asked = dict(self.asked)
+        for seat, items in shares.items():
+            lacking = sum((one, column) not in self.notes for one in items for column in columns)
+            self.asked[seat] = self.asked.get(seat, 0) + lacking
         turns = self.rules.turns
         self.calls = {seat: Call(items, turns) for seat, items in shares.items()}
         self.spent, self.before = dict.fromkeys(shares, 0), len(self.notes)

@@ -11,9 +11,11 @@ from sparring.environments.wide_search.play import LEAD, Search
 from sparring.environments.wide_search.scoring import Score
 from sparring.environments.wide_search.tables import questions
 from sparring.environments.wide_search.world import NAMES, VALUES, World, real_world, world
+from sparring.errors import TooLargeError
 from sparring.rng import Stream
 
 ALONE = "single"
+MOST_OPENINGS = 1000  # worlds of which exact figures are made
 SCORED = tuple(field.name for field in fields(Score))
 
 
@@ -70,7 +72,7 @@ class WideSearch(Bank):
         self.free, self.writes = self.by_words and not self.brief, answer == "written"
         self.max_turns += self.writes
         if self.writes:
-            self.figures = (*SCORED, *COUNTED, "malformed")
+            self.figures = (*SCORED, *FIGURES, "found", "malformed")
         self.invented = tables == "invented"
         if not self.invented:
             questions(tables, items, False)  # refused at once where there are none
@@ -96,6 +98,20 @@ class WideSearch(Bank):
         values = {value for own in VALUES.values() for value in own}
         numbers = map(str, range(most + 1))
         return tuple(sorted({*wording.WORDS, *more, *NAMES, *VALUES, *values, *numbers}))
+
+    def openings(self) -> tuple[tuple[float, Search], ...]:
+        """Return a play of every world of the bank, all equally likely; for exact figures.
+
+        Raises:
+            TooLargeError: the bank has too many of them.
+        """
+        if self.worlds > MOST_OPENINGS:
+            raise TooLargeError(
+                f"wide_search: exact figures are for at most {MOST_OPENINGS} worlds and the bank "
+                f"has {self.worlds:,}; write worlds: 4, with few items and turns."
+            )
+        found = (self.start(number) for number in range(self.worlds))
+        return tuple((1 / self.worlds, Search(self, one)) for one in found)
 
     def reset(self, stream: Stream) -> Search:
         """Return a play of a world of the bank."""

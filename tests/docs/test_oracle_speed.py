@@ -1,0 +1,46 @@
+"""The benchmark of oracles runs its recipes, and counts what is judged while a play waits for it."""
+
+import pytest
+from loading import load
+
+from sparring.recipe import load_recipe, recipe_names
+
+load("benchmarks", "published")
+oracles = load("benchmarks", "oracles")
+TINY = ["threads=1", "warmup.updates=0", "rollout.games_per_step=2", "model.hidden_size=16", "model.layers=1"]
+RELEASED = [name for name in oracles.RECIPES if name.endswith("-released")]
+
+
+def test_the_released_form_of_each_game_has_a_row():
+    found = [name for name in recipe_names() if name.startswith("vpr/") and name.endswith("-tiny-released")]
+    assert sorted(RELEASED) == sorted(found) and len(found) == 3
+    assert all(load_recipe(name)["rollout"]["candidates"]["count"] == 4 for name in RELEASED)
+
+
+@pytest.mark.parametrize("recipe", oracles.RECIPES)
+def test_a_step_of_each_recipe_says_what_share_of_it_was_judging(recipe):
+    groups = [] if recipe in RELEASED else ["rollout.group_size=2"]
+    shares = oracles.judging_shares(recipe, [*TINY, *groups], 2)
+    assert len(shares) == 2 and all(0 < share < 1 for share in shares)
+
+
+def test_judging_in_play_is_what_is_counted(monkeypatch):
+    """An oracle that takes its time takes it of the step, as the plays wait."""
+    kind, asked, seen = type(oracles.registry.bind("oracles", "graded", {})()), [], []
+    right, round_of = kind.judge, oracles.play_round
+
+    def judge(self, states, *more):
+        asked.append(len(states))
+        oracles.time.sleep(0.1)
+        return right(self, states, *more)
+
+    def watched(*given):
+        seen.append(round_of(*given))
+        return seen[-1]
+
+    monkeypatch.setattr(kind, "judge", judge)
+    monkeypatch.setattr(oracles, "play_round", watched)
+    (share,) = oracles.judging_shares("vpr/sudoku-tiny-released", TINY, 1)
+    timing = seen[0].timing
+    assert asked and timing["seconds/oracle"] >= 0.1 * len(asked)
+    assert share == timing["seconds/oracle"] / timing["seconds/round"]

@@ -103,7 +103,7 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
 
 
 STUDY = Study(
-    summary="WideSeek-R1: a lead and 1 to 8 workers, trained together or one of them, and one alone",
+    summary="WideSeek-R1: a lead and 1 to 8 workers, trained or half trained, and one agent",
     page="docs/reproduction/wideseek.md",
     hours=1.2,
     results="wideseek",

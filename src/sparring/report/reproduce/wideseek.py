@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from sparring.experiments.reproduce.wideseek import (
     ALONE,
     ALONE_START,
@@ -16,7 +18,6 @@ from sparring.experiments.reproduce.wideseek import (
 from sparring.report.result_figures import (
     Maker,
     Results,
-    Row,
     less,
     markdown,
     mean,
@@ -126,7 +127,7 @@ def costs(results: Results) -> str:
 def _rising(results: Results, arm: str) -> list[bool]:
     """Return for each step up in width whether item F1 is higher there, paired over seeds."""
     rows = results.rows(arm=arm)
-    return [less(more, fewer, F1).low > 0.0 for fewer, more in zip(rows, rows[1:], strict=False)]
+    return [less(more, fewer, F1).low > 0.0 for fewer, more in pairwise(rows)]
 
 
 def _ahead(results: Results, arm: str, *, same: bool) -> list[bool]:

@@ -46,7 +46,7 @@ def show(
         typer.Option(help="A role: the picture is as it sees it; else nothing is hidden."),
     ] = None,
     dark: Annotated[bool, typer.Option("--dark", help="The picture is for a dark page.")] = False,
-    line: Annotated[
+    timeline: Annotated[
         bool,
         typer.Option("--timeline", help="Who acted when and waited for whom; also with --svg."),
     ] = False,
@@ -63,7 +63,7 @@ def show(
     """Show a stored episode: what each seat was told and said, legal actions, tokens, credit."""
     if svg is None and (turn is not None or seat is not None or dark):
         raise ConfigError("--turn, --seat and --dark say which picture: write --svg FILE too.")
-    if line and (turn is not None or seat is not None or dark or as_json):
+    if timeline and (turn is not None or seat is not None or dark or as_json):
         raise ConfigError(
             "--timeline is of the whole play and hides nothing: leave --turn, --seat, --dark and "
             "--json out."
@@ -84,7 +84,7 @@ def show(
         record = episode_record(number, found, credit)
         print(json.dumps(finite(record), allow_nan=False))
         return
-    if line:
+    if timeline:
         _tell_timeline(found, svg)
         return
     if svg is not None:

@@ -205,7 +205,7 @@ def _row(line: Timeline, seat: int, role: str, leads: Sequence[int], step: float
         out.append(
             f'<rect x="{NAMES + at * step + gap / 2:.1f}" y="{y - BAR / 2:.1f}" '
             f'width="{step - gap:.1f}" height="{BAR}" rx="1.5" fill="{colour}"'
-            f"{edge}{'' if critical else ' opacity=' + chr(34) + '.45' + chr(34)}/>"
+            f"{edge}/>"
         )
     return out
 

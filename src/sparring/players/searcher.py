@@ -7,7 +7,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from sparring.environments.combining import played
-from sparring.environments.wide_search.play import CALL, DONE, FINISH, NOTE, OPEN, Search
+from sparring.environments.wide_search import answers, searching
+from sparring.environments.wide_search.library import Page
+from sparring.environments.wide_search.play import CALL, FINISH, Call, Search
+from sparring.environments.wide_search.searching import DONE, NOTE, OPEN, SEARCH
 from sparring.environments.wide_search.world import VALUES
 from sparring.errors import GameError
 from sparring.players.base import Agent, TextAgent
@@ -35,6 +38,8 @@ class Searcher(TextAgent):
                 f"Agent 'searcher' plays wide_search alone, not {type(play).__name__}; write "
                 "random or scripted there."
             )
+        if play.writing:
+            return answers.written(play.noted(), play.start, brief=play.rules.brief)
         if seat not in play.calls:
             most = min(play.rules.workers, len(play.open_items()))
             return f"{CALL} {min(self.width or most, most)}" if most else FINISH
@@ -45,17 +50,38 @@ class Searcher(TextAgent):
         if stream.uniform(0) < self.quits:
             return DONE
         call, columns = play.calls[seat], range(play.rules.columns)
-        for column in columns if call.open >= 0 else ():
-            if (call.open, column) not in play.notes:
-                name, right = play.start.columns[column], play.start.values[call.open][column]
-                wrong = [value for value in VALUES[name] if value != right]
-                slip = stream.uniform(1) < self.slips
-                value = wrong[stream.integer(2, len(wrong))] if slip else right
-                return f"{NOTE} {name} {value}"
+        pages = searching.pages(play) if play.rules.by_words else ()
+        item = pages[call.open].item if pages and call.open >= 0 else call.open
+        for column in columns if item in call.items else ():
+            if (item, column) not in play.notes:
+                return self._note(play, (item, column), stream)
         for item in call.items:
             if any((item, column) not in play.notes for column in columns):
-                return f"{OPEN} {play.start.names[item]}"
+                return self._seek(play, call, pages, item)
         return DONE
+
+    def _note(self, play: Search, cell: tuple[int, int], stream: Stream) -> str:
+        """Return a note of a cell, right or a slip."""
+        start, (item, column) = play.start, cell
+        name, right = start.columns[column], start.values[item][column]
+        others = VALUES.get(name) or sorted({row[column] for row in start.values})
+        wrong = [value for value in others if value != right]
+        slip = bool(wrong) and stream.uniform(1) < self.slips
+        value = wrong[stream.integer(2, len(wrong))] if slip else right
+        if not play.rules.by_words:
+            return f"{NOTE} {name} {value}"
+        between = " " if play.rules.brief else " | "
+        return f"{NOTE} {between.join((start.names[item], name, value))}"
+
+    def _seek(self, play: Search, call: Call, pages: tuple[Page, ...], item: int) -> str:
+        """Return the way to the page of a row: by its name, or by a search for its words."""
+        start = play.start
+        if not pages:
+            return f"{OPEN} {start.names[item]}"
+        for number, page in enumerate(call.found, start=1):
+            if pages[page].item == item:
+                return f"{OPEN} {number}"
+        return f"{SEARCH} {start.names[item]} {start.columns[0]}"
 
 
 def searcher(
@@ -64,12 +90,16 @@ def searcher(
     """A scripted lead and scripted workers of ``wide_search``, as good as they are told to be.
 
     What: as the lead it calls ``width`` workers as long as a row lacks a cell and it may call, then
-    finishes. As a worker it opens the pages of its rows in order and notes every cell.
+    finishes. As a worker it opens the pages of its rows in order and notes every cell; where pages
+    are found by words it searches for each row's name and first column before. Where the lead
+    writes the answer it writes what was noted.
     When to use: to seat workers whose faults are known beside a lead that learns, a lead beside
     workers that learn, and to know what a width is worth before anybody has learnt.
     Mathematics: without faults a worker of T turns, with A columns, finds floor(T / (1 + A)) rows
-    and begins another; with ``slips`` s a noted cell is right with probability 1 - s.
-    Pitfalls: it plays ``wide_search`` alone. It never finishes before all is found.
+    and begins another, floor(T / (2 + A)) where it has to search; with ``slips`` s a noted cell is
+    right with probability 1 - s.
+    Pitfalls: it plays ``wide_search`` alone, and searches in vain where three other pages have the
+    same words. It never finishes before all is found.
     Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
     Verified by: tests/players/test_searcher.py.
 

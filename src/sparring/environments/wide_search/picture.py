@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
+from sparring.environments.wide_search import searching
 
 if TYPE_CHECKING:
     from sparring.environments.wide_search.play import Search
@@ -27,11 +28,15 @@ def paint(canvas: Canvas, play: Search, seat: int | None) -> None:
         _own(canvas, play, seat)
     elif seat is None:
         rows: list[tuple[str, ...]] = [("", *start.columns)]
-        for item in range(min(rules.items, ROWS)):
+        for item in range(min(len(start.names), ROWS)):
             cells = (_cell(play, item, column) for column in range(rules.columns))
             rows.append((start.names[item], *cells))
         heading(canvas, "Table", "noted / right")
         table(canvas, rows)
+    if play.written and seat in (None, 0):
+        heading(canvas, "Answer", "malformed" if play.answer is None else "")
+        for line in play.written.splitlines()[:ROWS]:
+            paragraph(canvas, line, most=2)
     paragraph(canvas, describe(play, seat), colour="dim")
 
 
@@ -42,9 +47,20 @@ def _own(canvas: Canvas, play: Search, seat: int) -> None:
         heading(canvas, "Items")
         paragraph(canvas, ", ".join(play.start.names[item] for item in call.items))
         if call.open >= 0:
-            page = play.start.row(call.open)
-            heading(canvas, play.start.names[call.open])
-            table(canvas, [tuple(page), tuple(page.values())])
+            _page(canvas, play, call.open)
+
+
+def _page(canvas: Canvas, play: Search, number: int) -> None:
+    """Draw the page that is open."""
+    if play.rules.by_words:
+        page = searching.pages(play)[number]
+        heading(canvas, page.title)
+        for line in page.text.splitlines()[:ROWS]:
+            paragraph(canvas, line, most=2)
+        return
+    row = play.start.row(number)
+    heading(canvas, play.start.names[number])
+    table(canvas, [tuple(row), tuple(row.values())])
 
 
 def _cell(play: Search, item: int, column: int) -> str:
@@ -60,7 +76,7 @@ def describe(play: Search, seat: int | None) -> str:
     rules = play.rules
     if seat is None:
         over = f" Item F1: {play.returns[0]:.3f}." if play.done else ""
-        cells = f"Cells noted: {len(play.notes)} of {rules.items * rules.columns}."
+        cells = f"Cells noted: {len(play.notes)} of {len(play.start.names) * rules.columns}."
         return f"{cells} Waves so far: {len(play.waves)}.{over}"
     if not rules.leads(seat):
         call = play.calls.get(seat)
@@ -68,5 +84,5 @@ def describe(play: Search, seat: int | None) -> str:
             return f"{rules.roles[seat]} is not at work."
         names = ", ".join(play.start.names[item] for item in call.items)
         return f"{rules.roles[seat]} searches for {names}; {call.left} turns left."
-    told = play.said[-1] if play.said else "No worker was called yet."
+    told = " ".join(play.said[-1].split()) if play.said else "No worker was called yet."
     return f"{told} Waves so far: {len(play.waves)}."

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
-from sparring.environments.wide_search import picture, wording
-from sparring.environments.wide_search.scoring import Score, score
-from sparring.environments.wide_search.world import VALUES, World
+from sparring.environments.reply import ReplyParser
+from sparring.environments.wide_search import answers, naming, picture, searching, wording
+from sparring.environments.wide_search.scoring import Score, plain, score
+from sparring.environments.wide_search.world import World
 from sparring.errors import GameError, quoted
+from sparring.rng import Stream
 from sparring.types import Observation
 
 if TYPE_CHECKING:
     from sparring.environments.wide_search.rules import WideSearch
 
 LEAD = 0
-DONE, FINISH, CALL, OPEN, NOTE = "done", "finish", "call", "open", "note"
+FINISH, CALL = "finish", "call"
 Cell = tuple[int, int]  # number of the row, number of the column
 
 
@@ -30,14 +33,17 @@ class Call:
     Args:
         items: rows that it is to find.
         left: turns.
-        open: the row whose page it reads, -1 before the first.
+        open: the page that it reads, -1 before the first: the number of its row or, where pages
+            are searched by words, of the page.
         told: its conversation since the call.
+        found: pages that its last search has found.
     """
 
     items: tuple[int, ...]
     left: int
     open: int = -1
     told: tuple[str, ...] = ()
+    found: tuple[int, ...] = ()
 
 
 class Search(Painted):
@@ -50,8 +56,12 @@ class Search(Painted):
         asked: how many cells each seat that was called was to find, over all calls.
         calls: workers that are at work, by seat.
         waves: of each wave the steps that each of its workers took, in order of their seats.
-        ended: whether the lead has finished, or may not go on.
+        ended: whether it is over.
         said: what the lead was told after each wave.
+        heard: how many of these it has answered.
+        writing: whether the lead is to write the table now.
+        written: what it wrote.
+        past: the conversation of the one seat that works alone, once its search is over.
     """
 
     def __init__(self, rules: WideSearch, start: World) -> None:
@@ -64,9 +74,12 @@ class Search(Painted):
         self.waves: tuple[tuple[int, ...], ...] = ()
         self.spent: dict[int, int] = {}  # steps of the workers of this wave
         self.said: tuple[str, ...] = ()
+        self.before = 0  # cells that were noted before this wave
+        self.heard, self.writing, self.written = 0, False, ""
+        self.past: tuple[str, ...] = ()
         self.lead_steps = 0
         if not rules.workers:
-            self._begin({LEAD: tuple(range(rules.items))})
+            self._begin({LEAD: tuple(self.open_items())})
 
     @property
     def done(self) -> bool:
@@ -80,18 +93,24 @@ class Search(Painted):
         return (value,) * self.rules.num_seats
 
     @property
-    def answer(self) -> dict[str, dict[str, str]]:
-        """The table that the notes make."""
-        found: dict[str, dict[str, str]] = {}
-        for (item, column), value in sorted(self.notes.items()):
+    def answer(self) -> answers.Table | None:
+        """The table that the notes make, or the one that was written; None: it is malformed."""
+        if self.rules.writes:
+            return answers.read(self.written, self.start, brief=self.rules.brief)
+        return self.noted()
+
+    def noted(self, first: int = 0) -> answers.Table:
+        """Return the table that the notes make, without the first so many of them."""
+        found: answers.Table = {}
+        for (item, column), value in sorted([*self.notes.items()][first:]):
             row = found.setdefault(self.start.names[item], {})
             row[self.start.columns[column]] = value
         return found
 
     @property
     def score(self) -> Score:
-        """How well the notes give the table."""
-        return score(self.start.rows(), self.answer, self.rules.columns)
+        """How well the answer gives the table; a malformed one gives nothing."""
+        return score(self.start.rows(), self.answer or {}, self.rules.columns)
 
     @property
     def critical_steps(self) -> int:
@@ -104,12 +123,17 @@ class Search(Painted):
         """The steps of all seats."""
         return self.lead_steps + sum(map(sum, (*self.waves, self.spent.values())))
 
+    @property
+    def ways(self) -> ModuleType:
+        """What workers may do, and what comes of it: as pages are found by name or by words."""
+        return searching if self.rules.by_words else naming
+
     def open_items(self) -> list[int]:
         """Return the rows that lack a cell."""
         columns = range(self.rules.columns)
         return [
             item
-            for item in range(self.rules.items)
+            for item in range(len(self.start.names))
             if any((item, column) not in self.notes for column in columns)
         ]
 
@@ -140,48 +164,68 @@ class Search(Painted):
             return ()
         return tuple(sorted(self.calls)) or (LEAD,)
 
-    def legal(self, seat: int) -> tuple[str, ...]:
-        """Return what a seat may say; nothing where it is not due."""
+    def legal(self, seat: int) -> tuple[str, ...] | None:
+        """Return what a seat may say, nothing where it is not due; None: any text."""
         if seat not in self.due():
             return ()
+        if self.writing or (seat in self.calls and self.rules.free):
+            return None
         if seat not in self.calls:
             most = min(self.rules.workers, len(self.open_items()))
             return (*(f"{CALL} {width}" for width in range(1, most + 1)), FINISH)
-        start, call = self.start, self.calls[seat]
-        pages = (f"{OPEN} {start.names[item]}" for item in call.items if item != call.open)
-        cells = (
-            f"{NOTE} {name} {value}"
-            for column, name in enumerate(start.columns)
-            if call.open >= 0 and (call.open, column) not in self.notes
-            for value in VALUES[name]
-        )
-        return (*pages, *cells, DONE)
+        return self.ways.actions(self, self.calls[seat])
+
+    def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
+        """Return the action in a reply: a table is what was said, whatever it is."""
+        legal = self.legal(seat)
+        if legal is not None:
+            parser = ReplyParser(legal)
+            return parser.word(reply) if exact else parser.find(reply)
+        if self.writing:
+            return reply
+        return searching.read(self, self.calls[seat], reply, exact)
+
+    def sample(self, seat: int, stream: Stream) -> str:
+        """Return an action drawn at random; where any text is one, of the form asked for."""
+        legal = self.legal(seat)
+        if legal is not None:
+            return legal[stream.integer(0, len(legal))]
+        if self.writing:
+            return answers.sample(self, stream)
+        return searching.sample(self, self.calls[seat], stream)
 
     def observe(self, seat: int) -> Observation:
         """Return what a seat has not been told; a worker's conversation begins at each call."""
         if seat in self.calls:
             return wording.worker(self, seat, self.calls[seat])
+        if self.writing and seat == LEAD:
+            return wording.writer(self)
         return wording.lead(self) if self.rules.leads(seat) else wording.idle(self, seat)
 
     def step(self, replies: Mapping[int, str]) -> None:
         """Go on with the lead's reply, or with those of all workers that are at work."""
         for seat, reply in replies.items():
-            if reply not in self.legal(seat):
+            legal = self.legal(seat)
+            known = reply in legal if legal is not None else self.read(seat, reply, True)
+            if known is False or known is None:
                 raise GameError(f"wide_search: {quoted(reply)} is no action of seat {seat} now.")
-        if not self.calls:
+        if self.writing:
+            self._write(replies[LEAD])
+        elif not self.calls:
             self._lead(replies[LEAD])
         else:
             self._work(replies)
         limit = self.rules.critical
-        if limit and self.critical_steps >= limit and not self.ended:
+        if limit and self.critical_steps >= limit and not (self.ended or self.writing):
             self._close()
-            self.ended = True
+            self._end()
 
     def _lead(self, reply: str) -> None:
         """Finish, or call workers for the open rows, shared out evenly in order."""
         self.lead_steps += 1
+        self.heard = len(self.waves)
         if reply == FINISH:
-            self.ended = True
+            self._end()
             return
         width, items = int(reply.split()[1]), self.open_items()
         cuts = [len(items) * number // width for number in range(width + 1)]
@@ -195,7 +239,17 @@ class Search(Painted):
 
         turns = self.rules.turns
         self.calls = {seat: Call(items, turns) for seat, items in shares.items()}
-        self.spent = dict.fromkeys(shares, 0)
+        self.spent, self.before = dict.fromkeys(shares, 0), len(self.notes)
+
+    def _end(self) -> None:
+        """End the search: the play is over, or the lead is to write the table."""
+        self.writing = self.rules.writes
+        self.ended = not self.writing
+
+    def _write(self, reply: str) -> None:
+        """Take the table that was written."""
+        self.lead_steps += 1
+        self.written, self.writing, self.ended = reply, False, True
 
     def _work(self, replies: Mapping[int, str]) -> None:
         """Let workers open pages, note cells, or end."""
@@ -203,21 +257,18 @@ class Search(Painted):
         self.calls, self.spent = dict(self.calls), dict(self.spent)
         for seat, reply in sorted(replies.items()):
             seen = self.observe(seat).told
+            said = (self.read(seat, reply, True) or reply) if self.rules.free else reply
             call = self.calls[seat]
-            call = replace(call, left=call.left - 1, told=(*call.told, seen, reply))
+            call = replace(call, left=call.left - 1, told=(*call.told, seen, said))
             self.spent[seat] += 1
-            word, *rest = reply.split()
-            if word == OPEN:
-                call = replace(call, open=self.start.names.index(rest[0]))
-            elif word == NOTE:
-                cell = call.open, self.start.columns.index(rest[0])
-                self.notes[cell], self.by[cell] = rest[1], seat
-            self.calls[seat] = call
-            if word == DONE or not call.left:
+            self.calls[seat] = call = self.ways.acted(self, seat, call, said)
+            if said == searching.DONE or not call.left:
                 del self.calls[seat]
+                self.past = call.told if seat == LEAD else ()
         if not self.calls:
             self._close()
-            self.ended = not self.rules.workers or len(self.waves) == self.rules.waves
+            if not self.rules.workers or len(self.waves) == self.rules.waves:
+                self._end()
 
     def _close(self) -> None:
         """End a wave: the lead is told how many cells were noted."""
@@ -229,7 +280,7 @@ class Search(Painted):
     def figures(self) -> dict[str, tuple[float, ...]]:
         """Return the figures of a play that is over: of the answer, and of the work."""
         seats = self.rules.num_seats
-        of_all = {
+        of_all: dict[str, float] = {
             **asdict(self.score),
             "waves": len(self.waves),
             "width": max(map(len, self.waves), default=0),
@@ -238,7 +289,9 @@ class Search(Painted):
         }
         right = [0.0] * seats
         for (item, column), seat in self.by.items():
-            right[seat] += self.notes[item, column] == self.start.values[item][column]
+            right[seat] += plain(self.notes[item, column]) == plain(self.start.values[item][column])
+        if self.rules.writes:
+            of_all["malformed"] = self.answer is None
         return {
             **{name: (float(value),) * seats for name, value in of_all.items()},
             "found": tuple(right),

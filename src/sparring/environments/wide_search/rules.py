@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from sparring.environments.bank import Bank
+from sparring.environments.bank import BANKS, Bank
 from sparring.environments.wide_search import wording
 from sparring.environments.wide_search.play import LEAD, Search
 from sparring.environments.wide_search.scoring import Score
-from sparring.environments.wide_search.world import NAMES, VALUES, World, world
+from sparring.environments.wide_search.tables import questions
+from sparring.environments.wide_search.world import NAMES, VALUES, World, real_world, world
 from sparring.errors import TooLargeError
 from sparring.rng import Stream
 
@@ -22,18 +23,23 @@ class WideSearch(Bank):
     """Rules and wording.
 
     Attributes:
-        items: rows of the table.
+        items: rows of the table; of a real one, the most.
         columns: of it, beside the name.
         workers: how many; 0: one seat does all of it alone.
         turns: of a worker at each call; alone, of the whole play.
         waves: calls of the lead.
-        critical: critical steps after which the play ends; 0: no limit.
+        critical: critical steps after which the search ends; 0: no limit.
+        by_words: whether pages are searched by words, and not opened by the names of rows.
+        free: whether a worker may say any text.
+        distractors: pages that lead nowhere.
+        writes: whether the lead, or the one seat, writes the table at the end.
+        tables: what is searched: "invented", or the kind of a real table.
     """
 
     name, counted = "wide_search", "worlds"
     min_utility, max_utility, utility_sum = 0.0, 1.0, None
     zero_sum, cooperative = False, True
-    figures = (*SCORED, *COUNTED)
+    figures: tuple[str, ...] = (*SCORED, *COUNTED)
 
     def __init__(
         self,
@@ -47,6 +53,10 @@ class WideSearch(Bank):
         worlds: int,
         bank: int,
         style: str,
+        search: str,
+        distractors: int,
+        answer: str,
+        tables: str,
     ) -> None:
         self.items, self.columns, self.workers = items, columns, workers
         self.turns, self.waves, self.critical = turns, waves, critical
@@ -58,6 +68,14 @@ class WideSearch(Bank):
         )
         self.num_seats = len(self.roles)
         self.max_turns = waves * (1 + workers * turns) + 1 if workers else turns
+        self.by_words, self.distractors, self.tables = search == "words", distractors, tables
+        self.free, self.writes = self.by_words and not self.brief, answer == "written"
+        self.max_turns += self.writes
+        if self.writes:
+            self.figures = (*SCORED, *COUNTED, "malformed")
+        self.invented = tables == "invented"
+        if not self.invented:
+            questions(tables, items, False)  # refused at once where there are none
 
     def leads(self, seat: int) -> bool:
         """Return whether a seat calls workers, and searches nothing itself."""
@@ -65,14 +83,21 @@ class WideSearch(Bank):
 
     def start(self, number: int) -> World:
         """Return a world of the bank."""
-        return world(self.bank_stream(number), self.items, self.columns)
+        stream = self.bank_stream(number)
+        if self.invented:
+            return world(stream, self.items, self.columns)
+        other = self.bank >= BANKS // 2
+        return real_world(stream, self.tables, self.items, self.columns, other)
 
     def vocabulary(self) -> tuple[str, ...]:
         """Return every word of the brief wording."""
-        most = max(self.items * self.columns, self.turns, self.waves, self.workers)
+        most = max(
+            self.items * self.columns, self.turns, self.waves, self.workers, self.distractors
+        )
+        more = {*(wording.SEARCHED * self.by_words), *(wording.WRITTEN * self.writes)}
         values = {value for own in VALUES.values() for value in own}
         numbers = map(str, range(most + 1))
-        return tuple(sorted({*wording.WORDS, *NAMES, *VALUES, *values, *numbers}))
+        return tuple(sorted({*wording.WORDS, *more, *NAMES, *VALUES, *values, *numbers}))
 
     def openings(self) -> tuple[tuple[float, Search], ...]:
         """Return a play of every world of the bank, all equally likely; for exact figures.

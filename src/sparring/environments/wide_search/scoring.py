@@ -2,10 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
 Rows = Mapping[str, Mapping[str, str]]  # by the key of a row: value by column
+AROUND = " .\"'`*"  # what may stand around a cell
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))", re.ASCII)
+_NUMBER = re.compile(r"[-+]?\d{1,20}(?:\.\d{1,20})?", re.ASCII)
+
+
+def plain(cell: str) -> str:
+    """Return a cell as it is compared.
+
+    Case, white space, and signs around it do not count; numbers are compared by their values, with
+    or without commas between thousands.
+    """
+    text = " ".join(cell.casefold().split()).strip(AROUND)
+    number = _THOUSANDS.sub("", text)
+    if not _NUMBER.fullmatch(number):
+        return text
+    return format(Decimal(number).normalize(), "f")
+
+
+def _plain(rows: Rows) -> dict[str, dict[str, str]]:
+    """Return a table as it is compared; of rows whose names are then equal the first one stays."""
+    found: dict[str, dict[str, str]] = {}
+    for key, row in rows.items():
+        found.setdefault(plain(key), {name: plain(value) for name, value in row.items()})
+    return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,11 +62,14 @@ def score(truth: Rows, answer: Rows, columns: int) -> Score:
         TP = sum over rows of the answer whose key is in the truth of 1 + right cells of the row
         P = TP / (M (1 + A)),    R = TP / (E (1 + A)),    item F1 = 2 P R / (P + R)
 
+    Cells are compared as ``plain`` gives them.
+
     Args:
         truth: the table.
         answer: what was found; a cell may be missing.
         columns: A.
     """
+    truth, answer = _plain(truth), _plain(answer)
     met = [key for key in answer if key in truth]
     right = {
         key: sum(truth[key].get(name) == value for name, value in answer[key].items())

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sparring.environments.wide_search import answers, searching
 from sparring.environments.wide_search.world import VALUES
 from sparring.types import Observation
 
 if TYPE_CHECKING:
     from sparring.environments.wide_search.play import Call, Search
 
-WORDS = (
+WORDS = (  # of every brief wording; then those of pages found by words, and of a table written
     *("lead", "single", "worker", "items", "workers", "waves", "find", "of", "left", "back"),
     *("call", "finish", "open", "note", "done", "noted", "page"),
 )
+SEARCHED = ("search", "found", "nothing", "list", "news")
+WRITTEN = ("write", answers.NEXT, answers.EMPTY, answers.NONE)
 
 
 def lead(play: Search) -> Observation:
     """Return what the lead is told: the task at first, then what came back."""
     rules, start = play.rules, play.start
     brief = rules.brief
-    key = f"lead {rules.items} | {' | '.join(play.said)}"
+    key = f"lead {_asked(play)} | {' | '.join(play.said)}{play.written}"
     if play.said:
         told = play.said[-1]
     elif brief:
@@ -29,24 +32,63 @@ def lead(play: Search) -> Observation:
             f"waves {rules.waves}"
         )
     else:
+        what = f"of all {start.kind} {start.asked}, {len(start.names)} of them," * bool(start.asked)
+        answer = "that you write at the end" if rules.writes else "that was noted"
         told = (
-            f"You lead {rules.workers} workers. A table of {rules.items} items has the columns "
-            f"{', '.join(start.columns)}, and its cells are to be found. When you call workers, "
-            "the items that lack a cell are shared out among them evenly, they search at once, and "
-            f"each has {rules.turns} turns. You may call {rules.waves} times. The result of all is "
-            "item F1 of the table that was noted."
+            f"You lead {rules.workers} workers. A table {what or f'of {rules.items} items'} has "
+            f"the columns {', '.join(start.columns)}, and its cells are to be found. When you call "
+            "workers, the items that lack a cell are shared out among them evenly, they search at "
+            f"once, and each has {rules.turns} turns. You may call {rules.waves} times. The result "
+            f"of all is item F1 of the table {answer}."
         )
     ask = "" if brief else "Reply call N, with a number of workers, or finish."
     return Observation(told=told, ask=ask, key=key, view=told)
 
 
+def _asked(play: Search) -> str:
+    """Return what tells the lead's task from another of the same options."""
+    start = play.start
+    return f"{start.asked}: {', '.join(start.columns)}" if start.asked else f"{play.rules.items}"
+
+
 def back(play: Search) -> str:
-    """Return what the lead is told after a wave: cells that were noted, rows that are open."""
-    cells, left = len(play.notes), len(play.open_items())
-    if play.rules.brief:
-        return f"back noted {cells} left {left}"
-    total = play.rules.items * play.rules.columns
-    return f"The workers are back. {cells} of {total} cells are noted; {left} items lack a cell."
+    """Return what the lead is told after a wave: cells that were noted, rows that are open.
+
+    One that writes the table itself is told what the workers noted in this wave, too.
+    """
+    cells, left, brief = len(play.notes), len(play.open_items()), play.rules.brief
+    total = len(play.start.names) * play.rules.columns
+    told = (
+        f"back noted {cells} left {left}"
+        if brief
+        else f"The workers are back. {cells} of {total} cells are noted; {left} items lack a cell."
+    )
+    new = play.noted(play.before) if play.rules.writes else {}
+    if brief:
+        rows = (f"{name} {' '.join(map(' '.join, row.items()))}" for name, row in new.items())
+        return " ".join((told, *rows))
+    rows = (
+        f"- {name}: {'; '.join(f'{column} {value}' for column, value in row.items())}"
+        for name, row in new.items()
+    )
+    return "\n".join((told, *rows))
+
+
+def writer(play: Search) -> Observation:
+    """Return what the seat that writes the table is told: what it has not heard, and the form."""
+    rules, start = play.rules, play.start
+    news = play.said[play.heard :] if rules.workers else ()
+    key = f"{rules.roles[0]} writes {_asked(play)} | {' | '.join((*play.said, *play.past))}"
+    if rules.brief:
+        told = " ".join((*news, "write"))
+        return Observation(told=told, key=key, view=told)
+    told = "\n".join((*news, "The search is over. Write the table."))
+    header = answers.written({}, start, brief=False)
+    ask = (
+        f"Reply with a markdown table that begins with these two lines, and has a line for each "
+        f"of the {start.kind}; leave empty what you do not know.\n\n{header}"
+    )
+    return Observation(told=told, ask=ask, key=key, view=told)
 
 
 def worker(play: Search, seat: int, call: Call) -> Observation:
@@ -59,10 +101,14 @@ def worker(play: Search, seat: int, call: Call) -> Observation:
         if brief:
             told = f"{role} find {' '.join(start.columns)} of {' '.join(names)}"
         else:
+            pages = "Search for pages, and open them." if rules.by_words else "Each has a page."
+            asked = f" ({start.kind} {start.asked})" * bool(start.asked)
             told = (
-                f"You are {role}. Find {' and '.join(start.columns)} of {', '.join(names)}. Each "
-                "has a page. What you note is kept; nobody sees anything else of your work."
+                f"You are {role}. Find {' and '.join(start.columns)} of {', '.join(names)}{asked}. "
+                f"{pages} What you note is kept; nobody sees anything else of your work."
             )
+    elif rules.by_words:
+        told = _came(play, call)
     elif call.told[-1].startswith("open"):
         page = play.start.row(call.open)
         name = start.names[call.open]
@@ -73,15 +119,18 @@ def worker(play: Search, seat: int, call: Call) -> Observation:
             told = f"The page of {name}. {said}."
     else:
         told = "noted" if brief else "Noted."
-    told = f"{told} left {call.left}" if brief else f"{told} Turns left: {call.left}."
-    ask = "" if brief else _forms(start.columns)
+    gap = "\n\n" if rules.by_words else " "
+    told = f"{told} left {call.left}" if brief else f"{told}{gap}Turns left: {call.left}."
+    forms = _commands(start.columns, fresh) if rules.by_words else _forms(start.columns)
+    ask = "" if brief else forms
     key = f"{role} {call.items} | {' | '.join((*call.told, told))}"
     return Observation(told=told, ask=ask, key=key, view=told, fresh=fresh)
 
 
 def idle(play: Search, seat: int) -> Observation:
     """Return what a worker knows that is not at work: nothing."""
-    return Observation(told="", key=f"{play.rules.roles[seat]} idle")
+    written = play.written if seat == 0 else ""
+    return Observation(told="", key=f"{play.rules.roles[seat]} idle{written}")
 
 
 def _forms(columns: tuple[str, ...]) -> str:
@@ -90,4 +139,33 @@ def _forms(columns: tuple[str, ...]) -> str:
     return (
         "Reply open NAME to read a page, note COLUMN VALUE to note a cell of the page that is "
         f"open, or done. Values: {listed}. For example: note {columns[0]} {VALUES[columns[0]][0]}"
+    )
+
+
+def _came(play: Search, call: Call) -> str:
+    """Return what came of a worker's last action where pages are found by their words."""
+    word, brief = call.told[-1].split()[0], play.rules.brief
+    pages = searching.pages(play)
+    if word == searching.OPEN:
+        text = pages[call.open].text
+        return f"page {text}" if brief else text
+    if word == searching.NOTE:
+        return "noted" if brief else "Noted."
+    dot = "" if brief else "."
+    titles = [f"{place}{dot} {pages[one].title}" for place, one in enumerate(call.found, start=1)]
+    if brief:
+        return " ".join(("found", *titles)) if titles else "nothing"
+    return "\n".join(("Found:", *titles)) if titles else "Nothing was found."
+
+
+def _commands(columns: tuple[str, ...], fresh: bool) -> str:
+    """Return the forms of a worker's replies where pages are found by their words.
+
+    They are said once in a conversation.
+    """
+    if not fresh:
+        return "Reply search, open, note or done."
+    return (
+        "Reply with one line: search WORDS to find pages, open N to read one of those found, "
+        f"note NAME | {columns[0]} | VALUE to note a cell, or done."
     )

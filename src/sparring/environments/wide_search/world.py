@@ -1,12 +1,14 @@
-"""A world that no model has seen: things with invented names, and a page on each."""
+"""Worlds: things with invented names, which no model has seen, or rows of a real table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
 
+from sparring.environments.wide_search.tables import questions, table
 from sparring.rng import Stream
 
+INVENTED = "things"
 NAMES = tuple(
     f"{first}{last}"
     for first in ("ar", "be", "co", "du", "el", "fi", "go", "hu")
@@ -23,11 +25,23 @@ COLUMNS = tuple(VALUES)
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A table: names of its rows, and the values of each by column."""
+    """A table: names of its rows, and the values of each by column.
+
+    Args:
+        names: of its rows.
+        columns: beside the name.
+        values: of each row, in order of the columns.
+        kind: what the rows are: things, countries, elements or airports.
+        key: what the column of names is called.
+        asked: which rows of a real table these are, in words; "" for all there are.
+    """
 
     names: tuple[str, ...]
     columns: tuple[str, ...]
     values: tuple[tuple[str, ...], ...]
+    kind: str = INVENTED
+    key: str = "name"
+    asked: str = ""
 
     def row(self, item: int) -> dict[str, str]:
         """Return the values of a row by column."""
@@ -56,4 +70,34 @@ def world(stream: Stream, items: int, columns: int) -> World:
             )
             for row in range(items)
         ),
+    )
+
+
+@lru_cache(maxsize=4096)
+def real_world(stream: Stream, kind: str, items: int, columns: int, other: bool) -> World:
+    """Return what the question of a stream asks of a real table: kind, filter and columns.
+
+    Args:
+        stream: that draws the filter and the columns.
+        kind: "countries", "elements" or "airports".
+        items: most rows.
+        columns: how many.
+        other: whether the filter is one of those that are kept for the other banks.
+
+    Raises:
+        ConfigError: the table's package is missing or broken, or no filter has so few rows.
+    """
+    whole, filters = table(kind), questions(kind, items, other)
+    asked = filters[stream.child("filter").integer(0, len(filters))]
+    left, drawn = [name for name in whole.columns if name != asked.column], stream.child("columns")
+    named = [left.pop(drawn.integer(place, len(left))) for place in range(columns)]
+    places = [whole.columns.index(name) for name in named]
+    rows = [whole.rows[number] for number in asked.rows]
+    return World(
+        names=tuple(name for name, _ in rows),
+        columns=tuple(named),
+        values=tuple(tuple(values[place] for place in places) for _, values in rows),
+        kind=kind,
+        key=whole.key,
+        asked=asked.text,
     )

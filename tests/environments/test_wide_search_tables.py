@@ -1,0 +1,204 @@
+"""Questions of real tables: what is asked, what is kept apart, and packages that are missing or broken."""
+
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from sparring.environments.bank import BANKS
+from sparring.environments.catalogue import another_bank, make_game
+from sparring.environments.wide_search import tables, wide_search
+from sparring.environments.wide_search.library import find, library
+from sparring.environments.wide_search.play import Search
+from sparring.environments.wide_search.scoring import plain
+from sparring.environments.wide_search.tables import LEAST, READ, questions, table
+from sparring.errors import ConfigError
+from sparring.players.searcher import searcher
+from sparring.rng import Stream
+from sparring.testing import check_environment, check_picture
+
+REAL = {"style": "full", "search": "words"}
+
+
+@pytest.fixture
+def fresh():
+    """Tables that are read again, before and after a test that puts a package of its own in the way."""
+    for cached in (table, questions):
+        cached.cache_clear()
+    yield
+    for cached in (table, questions):
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_it_keeps_the_contract(kind):
+    check_environment(wide_search, plays=4, tables=kind, items=5, distractors=4, **REAL)
+    check_environment(wide_search, plays=4, tables=kind, columns=4, workers=0, turns=12, answer="written", **REAL)
+
+
+def test_a_picture_shows_a_seat_what_it_knows():
+    check_picture(wide_search, plays=2, deals=4, tables="elements", items=4, turns=3, answer="written", **REAL)
+
+
+# -- what the tables hold ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "facts"),
+    [
+        ("countries", "Austria", {"capital": "Vienna", "currency": "EUR", "calling code": "43", "subregion": "Western Europe"}),
+        ("elements", "iron", {"symbol": "Fe", "atomic number": "26", "atomic mass": "55.845", "period": "4"}),
+        ("elements", "argon", {"period": "3"}),
+        ("airports", "ZRH", {"city": "Zurich", "country": "CH", "ICAO code": "LSZH", "time zone": "Europe/Zurich"}),
+    ],
+)
+def test_rows_that_everybody_knows(kind, key, facts):
+    found = table(kind)
+    row = dict(zip(found.columns, dict(found.rows)[key], strict=True))
+    assert {name: row[name] for name in facts} == facts
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_no_cell_is_empty_and_none_would_break_a_table(kind):
+    found = table(kind)
+    assert len(found.rows) >= LEAST and len({plain(name) for name, _ in found.rows}) == len(found.rows)
+    for name, values in found.rows:
+        assert len(values) == len(found.columns)
+        assert all(cell and "|" not in cell and cell == " ".join(cell.split()) for cell in (name, *values))
+
+
+@pytest.mark.parametrize("kind", READ)
+@pytest.mark.parametrize("most", [4, 8, 48])
+def test_what_a_question_asks_is_what_its_rows_have(kind, most):
+    found = table(kind)
+    asked = [one for other in (False, True) for one in questions(kind, most, other)]
+    assert len({one.text for one in asked}) == len(asked)
+    for one in asked:
+        assert 2 <= len(one.rows) <= most and list(one.rows) == sorted(set(one.rows))
+        said = re.fullmatch(r"whose ([\w ]+?) (is|begins with|is from) (.+)", one.text)
+        cells = [found.rows[row][0] if said[1] == found.key else found.rows[row][1][found.columns.index(said[1])] for row in range(len(found.rows))]
+        if said[2] == "begins with":
+            passes = [row for row, cell in enumerate(cells) if cell[0] == said[3]]
+        elif match := re.fullmatch(r"from (\d+) to (\d+)", said[3]):
+            passes = [row for row, cell in enumerate(cells) if int(match[1]) <= int(cell) <= int(match[2])]
+        else:
+            passes = [row for row, cell in enumerate(cells) if cell == said[3]]
+        assert list(one.rows) == passes and one.column in ("", said[1])
+
+
+# -- worlds of them ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_training_and_measuring_ask_with_other_filters(kind):
+    game = make_game("wide_search", options={"tables": kind, "items": 8, "columns": 2, "worlds": 400, **REAL})
+    other = another_bank(game)
+    assert other.bank >= BANKS // 2 > game.bank
+    own, others = ({game.start(number).asked for number in range(400)} for game in (game, other))
+    assert own and others and not own & others
+    assert not set(questions(kind, 8, False)) & set(questions(kind, 8, True))
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_a_world_has_the_columns_of_its_rows_and_never_the_one_that_is_given_away(kind):
+    rules, whole = wide_search(tables=kind, items=6, columns=4, **REAL), table(kind)
+    drawn = set()
+    for number in range(60):
+        start = rules.start(number)
+        assert 2 <= len(start.names) <= 6 and len(set(start.columns)) == 4
+        assert not any(f"whose {column} is" in start.asked for column in start.columns)
+        for name, row in start.rows().items():
+            truth = dict(zip(whole.columns, dict(whole.rows)[name], strict=True))
+            assert row == {column: truth[column] for column in start.columns}
+        drawn |= set(start.columns)
+    assert len(drawn) > 4
+
+
+def test_pages_hold_all_facts_and_distractors_are_other_rows():
+    start = wide_search(tables="countries", items=8, **REAL).start(1)
+    pages = library(start, 5, False)
+    assert len(pages) == len(start.names) + 1 + 5
+    others = [page for page in pages if page.item < 0 and start.asked not in page.title]
+    assert len(others) == 5 and not {page.title for page in others} & set(start.names)
+    assert all(f"- {column}: " in page.text for page in others for column in table("countries").columns)
+    for item, name in enumerate(start.names):
+        found = [pages[one] for one in find(pages, f"{name} {start.columns[0]}")]
+        assert item in [page.item for page in found]
+    assert len(library(start, 1000, False)) == len(table("countries").rows) + 1
+
+
+def test_lead_and_workers_are_told_the_question():
+    rules = wide_search(tables="countries", items=8, workers=2, answer="written", **REAL)
+    play = rules.reset(Stream.from_seed(0))
+    start = play.start
+    assert f"A table of all countries {start.asked}, {len(start.names)} of them, has the columns {', '.join(start.columns)}" in play.observe(0).told
+    play.step({0: "call 1"})
+    assert f"(countries {start.asked})" in play.observe(1).told and all(name in play.observe(1).told for name in start.names)
+    play.step({1: "done"})
+    play.step({0: "finish"})
+    assert f"| {start.key} | {' | '.join(start.columns)} |" in play.observe(0).ask
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_the_scripted_team_finds_the_whole_table(kind):
+    for number in range(8):
+        rules = wide_search(tables=kind, items=8, columns=3, turns=60, distractors=20, answer="written", **REAL)
+        play, agent = Search(rules, rules.start(number)), searcher()
+        while not play.done:
+            play.step({seat: agent.choose(play, seat, Stream.from_seed(number)) for seat in play.due()})
+        assert play.returns[0] == 1.0 and play.figures()["success"][0] == 1.0
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"style": "full"}, {"search": "words"}])
+def test_real_tables_are_for_language_models_that_search(options):
+    with pytest.raises(ConfigError, match="write style=full and search=words"):
+        make_game("wide_search", options={"tables": "countries", **options})
+
+
+def test_too_few_rows_are_refused_with_a_number_that_does():
+    with pytest.raises(ConfigError, match="write items=8"):
+        make_game("wide_search", options={"tables": "countries", "items": 1, **REAL})
+    make_game("wide_search", options={"tables": "countries", "items": 8, **REAL})
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_a_missing_package_is_named_with_its_extra(kind, monkeypatch, fresh):
+    monkeypatch.setitem(sys.modules, READ[kind][1], None)
+    with pytest.raises(ConfigError, match=rf"package {READ[kind][1]}.*sparring\[tables\]"):
+        make_game("wide_search", options={"tables": kind, **REAL})
+
+
+def broken(rows):
+    """Return a package of countries with these facts."""
+    return SimpleNamespace(all_countries=lambda: [SimpleNamespace(info=lambda row=row: row) for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("package", "words"),
+    [
+        (SimpleNamespace(), "AttributeError"),
+        (broken([{"capital": "Paris"}]), "KeyError: 'name'"),
+        (broken([None]), "TypeError"),
+        (broken([]), "gives 0 countries"),
+        (broken([{"name": f"Land {number}", "capital": ""} for number in range(300)]), "gives 0 countries"),
+    ],
+)
+def test_a_damaged_package_is_named_with_what_to_do(package, words, monkeypatch, fresh):
+    monkeypatch.setitem(sys.modules, "countryinfo", package)
+    with pytest.raises(ConfigError, match=rf"package countryinfo .*{words}.*force-reinstall"):
+        make_game("wide_search", options={"tables": "countries", **REAL})
+
+
+def test_rows_with_a_gap_are_left_out_and_bars_are_no_cells(monkeypatch, fresh):
+    fields = ("capital", "population", "area", "currencies", "callingCodes", "demonym", "tld", "region", "subregion")
+    rows = [{"name": f"Land {number}", **dict.fromkeys(fields, f"x|{number % 7}")} for number in range(LEAST + 2)]
+    rows[3]["area"] = None
+    rows[4]["currencies"] = []
+    monkeypatch.setitem(sys.modules, "countryinfo", broken(rows))
+    assert len(table("countries").rows) == LEAST and {"Land 3", "Land 4"}.isdisjoint(dict(table("countries").rows))
+    assert dict(table("countries").rows)["Land 5"][0] == "x/5"
+    assert tables._text([1.0, None, "a  b"]) == "1, , a b"

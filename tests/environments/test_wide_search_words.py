@@ -1,0 +1,412 @@
+"""Pages found by words: by hand, every page that can be found, what is read in free text, and tables as they are written."""
+
+import sqlite3
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.environments import toolbox
+from sparring.environments.catalogue import make_game
+from sparring.environments.toolbox import search
+from sparring.environments.wide_search import answers, searching, wide_search
+from sparring.environments.wide_search.library import RESULTS, find, library
+from sparring.environments.wide_search.play import Search
+from sparring.environments.wide_search.scoring import plain, score
+from sparring.environments.wide_search.world import VALUES, World
+from sparring.errors import ConfigError, GameError
+from sparring.players.base import TextAgent
+from sparring.players.searcher import searcher
+from sparring.rng import Stream
+from sparring.rollout.play import play as played
+from sparring.rollout.spec import EpisodeSpec
+from sparring.testing import check_environment, check_picture
+
+WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
+WORDS = {"search": "words", "items": 3, "workers": 2, "turns": 6, "waves": 2}
+FREE = {**WORDS, "style": "full"}
+WRITTEN = {"items": 3, "workers": 2, "turns": 4, "waves": 2, "answer": "written"}
+
+
+def begun(**options):
+    return Search(wide_search(**options), WORLD)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        WORDS,
+        {**WORDS, "distractors": 12, "workers": 0, "turns": 30},
+        {**FREE, "distractors": 3},
+        WRITTEN,
+        {**WRITTEN, "workers": 0, "turns": 9},
+        {**WRITTEN, "critical": 4, "search": "words"},
+        {**FREE, "answer": "written", "waves": 1},
+    ],
+)
+def test_it_keeps_the_contract(options):
+    check_environment(wide_search, plays=6, **options)
+
+
+@pytest.mark.parametrize("style", ["brief", "full"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_picture_shows_a_seat_what_it_knows(style, workers):
+    options = {"items": 1, "columns": 1, "workers": workers, "turns": 4, "worlds": 40, "search": "words", "answer": "written"}
+    assert check_picture(wide_search, every_seat=True, style=style, **options) > 10
+
+
+# -- a search by hand ----------------------------------------------------------------------------
+
+
+def test_a_search_by_hand():
+    play = begun(**WORDS)
+    play.step({0: "call 2"})
+    assert play.observe(2).told == "worker 2 find colour size of bemir cosol left 6"
+    own = ("bemir", "cosol", "colour", "size", "bemir colour", "bemir size", "cosol colour", "cosol size")
+    assert play.legal(2) == (*(f"search {words}" for words in own), "done")
+    play.step({1: "search ardan size", 2: "search colour"})
+    assert play.observe(1).told == "found 1 ardan 2 list tiny 3 bemir left 5"
+    assert set(play.legal(1)) >= {"open 1", "open 3", "search ardan"} and "open 4" not in play.legal(1)
+    assert not any(action.startswith("note") for action in play.legal(1))
+    play.step({1: "open 1", 2: "open 1"})
+    assert play.observe(1).told == "page ardan colour red size tiny left 4" and not play.observe(1).fresh
+    notes = {f"note ardan {name} {value}" for name in WORLD.columns for value in VALUES[name]}
+    assert {action for action in play.legal(1) if action.startswith("note")} == notes
+    play.step({1: "note ardan colour red", 2: "note cosol colour blue"})
+    assert play.observe(1).told == "noted left 3" and "note ardan colour red" not in play.legal(1)
+    play.step({1: "done", 2: "search colour"})
+    for _ in range(2):
+        play.step({2: "open 1"})
+    assert play.due() == (0,) and play.observe(0).told == "back noted 2 left 3"
+    assert play.figures()["found"] == (0.0, 1.0, 0.0) and play.critical_steps == 1 + 6
+
+
+def test_a_search_that_finds_nothing_says_so():
+    play = begun(**FREE)
+    play.step({0: "call 1"})
+    play.step({1: "search xyzzy"})
+    assert "Nothing was found." in play.observe(1).text and play.read(1, "open 1") is None
+
+
+def test_the_words_of_other_searches_are_left_as_they_were():
+    assert not {"search", "write", ";"} & set(wide_search().vocabulary())
+    assert {"search", "found", "17"} <= set(wide_search(search="words", distractors=17).vocabulary())
+    assert {"write", ";", "-", "none"} <= set(wide_search(answer="written").vocabulary())
+    assert "malformed" not in wide_search().figures and "malformed" in wide_search(answer="written").figures
+
+
+# -- the library ---------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 4), st.integers(0, 60), st.booleans())
+def test_a_page_for_each_row_is_found_by_its_name_and_a_column_whatever_stands_beside_it(number, items, columns, distractors, brief):
+    world = wide_search(items=items, columns=columns, worlds=20_000).start(number)
+    pages = library(world, distractors, brief)
+    lists = {value for row in world.values for value in row}
+    assert len(pages) == items + len(lists) + distractors == len({page.text for page in pages})
+    assert sorted(page.item for page in pages if page.item >= 0) == list(range(items))
+    for item, name in enumerate(world.names):
+        found = find(pages, f"{name} {world.columns[0]}")
+        assert len(found) <= RESULTS and item in [pages[one].item for one in found]
+        page = pages[found[[pages[one].item for one in found].index(item)]].text
+        assert name in page and all(value in page for value in world.values[item])
+
+
+def test_news_hide_the_page_of_a_row_from_a_search_for_its_name_alone():
+    def missed(distractors):
+        worlds = [wide_search(items=4, columns=2).start(number) for number in range(40)]
+        libraries = [(world, library(world, distractors, True)) for world in worlds]
+        return sum(item not in [pages[one].item for one in find(pages, name)] for world, pages in libraries for item, name in enumerate(world.names))
+
+    assert missed(0) < missed(4) < missed(12) and missed(40) == 160
+
+
+def test_a_library_is_a_function_of_its_world_alone_in_an_order_of_no_meaning():
+    library.cache_clear()
+    pages = library(WORLD, 5, True)
+    library.cache_clear()
+    assert library(WORLD, 5, True) == pages and library(WORLD, 6, True)[:10] != pages[:10]
+    assert [page.item for page in pages if page.item >= 0] != [0, 1, 2] or [page.item for page in library(WORLD, 7, True) if page.item >= 0] != [0, 1, 2]
+
+
+def test_equal_pages_are_found_in_the_order_of_the_library():
+    assert search(("b x", "c x", "a x"), "x") == ("b x", "c x", "a x")
+    assert search(("a x", "c x", "b x"), "x") == ("a x", "c x", "b x")
+
+
+def test_without_fts5_the_error_says_what_is_missing(monkeypatch):
+    class Bare(sqlite3.Connection):
+        def execute(self, *_):
+            raise sqlite3.OperationalError("no such module: fts5")
+
+    toolbox._index.cache_clear()
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Bare))
+    with pytest.raises(GameError, match="SQLite with FTS5"):
+        find(library(WORLD, 0, True), "ardan")
+    toolbox._index.cache_clear()
+
+
+# -- free text -----------------------------------------------------------------------------------
+
+
+def reading(**options):
+    """Return a play whose first worker reads a page, with two rows of its own, one of them half noted."""
+    play = begun(**{**FREE, **options})
+    play.step({0: "call 1"})
+    for reply in ("search bemir colour", "open 1", "note bemir | colour | blue"):
+        play.step({1: reply})
+    return play
+
+
+@pytest.mark.parametrize(
+    ("reply", "action"),
+    [
+        ("search ardan, please?", "search ardan, please?"),
+        ("Search: red  things", "search red things"),
+        ("I think.\n- **search ardan**\nopen 1", "search ardan"),
+        ("open 2", "open 2"),
+        ("Open #1.", "open 1"),
+        ("> open 1: bemir", "open 1"),
+        ("open 9\nopen 3", "open 3"),
+        ("note ardan | colour | red", "note ardan | colour | red"),
+        ("NOTE Bemir: SIZE = very  huge ", "note bemir | size | very huge"),
+        ("note ardan size 1 | 2", "note ardan | size | 1 / 2"),
+        ("note | cosol | size | `tall` |", "note cosol | size | tall"),
+        ("done.", "done"),
+    ],
+)
+def test_the_first_line_that_can_be_followed_is_the_action(reply, action):
+    play = reading()
+    assert play.legal(1) is None and play.read(1, reply) == action
+    assert play.read(1, action) == play.read(1, action, True) == action
+    play.step({1: action})
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["", "zzzqqq", "search", "search ?!", "open", "open 0", "open 4", "open 12345", "open bemir", "note", "note ardan", "note ardan | colour |", "note dutek | size | tall", "note bemir | colour | red", "note ardan | weight | 3", "done with that", "call 1"],
+)
+def test_what_cannot_be_followed_is_no_action(reply):
+    play = reading()
+    assert play.read(1, reply) is None
+    with pytest.raises(GameError, match="no action of seat 1"):
+        play.step({1: reply})
+    assert len(play.notes) == 1 and play.calls[1].left == 3
+
+
+def test_notes_wait_for_a_page_and_long_ones_are_cut():
+    play = begun(**FREE)
+    play.step({0: "call 1"})
+    assert play.read(1, "note ardan | colour | red") is None
+    assert len(play.read(1, "search " + "a b " * 1000)) <= len("search ") + searching.QUERY
+    play = reading()
+    assert len(play.read(1, "note ardan | colour | " + "x" * 1000)) == len("note ardan | colour | ") + searching.VALUE
+
+
+@given(st.text(max_size=60), st.sampled_from(["", "search ", "note ardan | colour | ", "note ", "open ", "done"]))
+def test_whatever_is_said_is_read_as_itself_again(text, start):
+    play = reading()
+    action = play.read(1, start + text)
+    if action is not None:
+        assert "\n" not in action and play.read(1, action, True) == action
+        play.step({1: action})
+
+
+class Says(TextAgent):
+    """Says what it was made to, whatever it is asked."""
+
+    def __init__(self, said):
+        super().__init__("says")
+        self.said = said
+
+    def choose(self, state, seat, stream):
+        return self.said if seat else "call 2"
+
+
+@pytest.mark.parametrize(("rule", "over"), [("random", True), ("forfeit", False)])
+def test_malformed_calls_are_counted_and_cost_what_the_rule_says(rule, over):
+    game = make_game("wide_search", options={**FREE, "waves": 1}, illegal={"rule": rule, "penalty": 0.25})
+    root = Stream.from_seed(0)
+    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a",) * 3, trained=(True,) * 3)
+    (episode,) = played([spec], {"a": Says("I would rather not.")})
+    turns = [turn for turn in episode.turns if turn.seat]
+    assert turns and all(turn.event == "unparsable" for turn in turns) and (episode.forfeited_by is None) == over
+    assert all(turn.rewards["illegal"] == -0.25 for turn in turns)
+    assert all((turn.action is None) != over for turn in turns)
+
+
+# -- written answers -----------------------------------------------------------------------------
+
+
+def test_the_lead_is_told_what_was_noted_and_writes_at_the_end():
+    play = begun(**WRITTEN)
+    assert play.rules.max_turns == wide_search(items=3, workers=2, turns=4, waves=2).max_turns + 1
+    play.step({0: "call 2"})
+    play.step({1: "open ardan", 2: "open bemir"})
+    play.step({1: "note colour red", 2: "note size huge"})
+    play.step({1: "done", 2: "done"})
+    assert play.observe(0).told == "back noted 2 left 3 ardan colour red bemir size huge"
+    play.step({0: "call 1"})
+    play.step({1: "open cosol"})
+    play.step({1: "note size tall"})
+    play.step({1: "done"})
+    assert play.due() == (0,) and play.legal(0) is None and not play.done and play.returns == (0.0,) * 3
+    assert play.observe(0).told == "back noted 3 left 3 cosol size tall write" and not play.observe(0).fresh
+    play.step({0: "ardan red - ; cosol blue tall"})
+    assert play.done and play.answer == {"ardan": {"colour": "red"}, "cosol": {"colour": "blue", "size": "tall"}}
+    assert play.returns == (pytest.approx(2 * (4 / 6) * (4 / 9) / (4 / 6 + 4 / 9)),) * 3
+    figures = play.figures()
+    assert figures["malformed"] == (0.0,) * 3 and figures["found"] == (0.0, 2.0, 1.0)
+    assert figures["critical_steps"][0] == 2 + 3 + 3 + 1
+
+
+def test_after_finish_only_the_table_is_asked_for():
+    play = begun(**WRITTEN)
+    play.step({0: "finish"})
+    assert play.observe(0).told == "write" and play.due() == (0,)
+    play.step({0: "none"})
+    assert play.done and play.answer == {} and play.figures()["malformed"][0] == 0.0 and play.returns[0] == 0.0
+
+
+def test_critical_steps_end_the_search_and_the_table_is_still_asked_for():
+    play = begun(**{**WRITTEN, "critical": 3})
+    play.step({0: "call 2"})
+    play.step({1: "open ardan", 2: "open bemir"})
+    play.step({1: "note colour red", 2: "note size huge"})
+    assert play.observe(0).told == "back noted 2 left 3 ardan colour red bemir size huge write"
+    play.step({0: "ardan red tiny"})
+    assert play.done and play.critical_steps == 4
+
+
+def test_one_seat_writes_its_own_table():
+    play = begun(**{**WRITTEN, "workers": 0, "turns": 3})
+    for reply in ("open ardan", "note colour red", "note size tiny"):
+        play.step({0: reply})
+    assert play.observe(0).told == "write" and not play.observe(0).fresh and not play.done
+    play.step({0: "ardan red tiny ; bemir blue huge ; cosol red tall"})
+    assert play.done and play.returns == (1.0,) and play.critical_steps == play.total_steps == 4
+
+
+def test_in_full_style_the_form_is_shown_and_a_malformed_table_scores_nothing_and_is_counted():
+    play = begun(**{**FREE, "answer": "written", "waves": 1})
+    assert "that you write at the end" in play.observe(0).told
+    play.step({0: "call 1"})
+    play.step({1: "search ardan colour"})
+    play.step({1: "open 1"})
+    play.step({1: "note ardan | colour | red"})
+    play.step({1: "done"})
+    seen = play.observe(0)
+    assert "- ardan: colour red\n" in seen.told and seen.ask.endswith("| name | colour | size |\n| --- | --- | --- |")
+    play.step({0: "ardan is red"})
+    assert play.done and play.answer is None and play.returns == (0.0,) * 3
+    assert play.figures()["malformed"] == (1.0,) * 3 and play.figures()["found"] == (0.0, 1.0, 0.0)
+    assert "Answer" in play.draw(0) and "malformed" in play.draw(None) and "Answer" not in play.draw(1)
+
+
+GOOD = "| name | colour | size |\n| --- | :-: | --- |\n| ardan | red | tiny |"
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        (GOOD, {"ardan": {"colour": "red", "size": "tiny"}}),
+        (f"Here it is:\n```markdown\n{GOOD}\n```\nDone.", {"ardan": {"colour": "red", "size": "tiny"}}),
+        ("| Size | NAME | note | colour |\n|-|-|-|-|\n| tiny | ardan | ? | |", {"ardan": {"size": "tiny"}}),
+        (f"{GOOD}\n| ARDAN | blue | huge |\n| x | | |", {"ardan": {"colour": "red", "size": "tiny"}, "x": {}}),
+        (f"{GOOD}\n\n| bemir | blue | huge |", {"ardan": {"colour": "red", "size": "tiny"}}),
+        ("| name | colour | size |\n| --- | --- | --- |", {}),
+        ("| name | colour | size |\n| ardan | red | tiny |", None),
+        ("| name | colour |\n| --- | --- |\n| ardan | red |", None),
+        ("| name | colour | size | size |\n|-|-|-|-|\n| ardan | red | tiny | tiny |", None),
+        (f"{GOOD}\n| bemir | blue |", None),
+        (f"{GOOD}\n| | blue | huge |", None),
+        ("name, colour, size\nardan, red, tiny", None),
+        ("", None),
+    ],
+)
+def test_markdown_tables_are_read_or_malformed(text, rows):
+    assert answers.read(text, WORLD, brief=False) == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("ardan red tiny ; bemir - huge", {"ardan": {"colour": "red", "size": "tiny"}, "bemir": {"size": "huge"}}),
+        ("ardan red tiny ; ardan blue huge", {"ardan": {"colour": "red", "size": "tiny"}}),
+        ("none", {}),
+        ("ardan red", None),
+        ("ardan red tiny ;", None),
+        ("- red tiny", None),
+        ("", None),
+    ],
+)
+def test_brief_tables_are_read_or_malformed(text, rows):
+    assert answers.read(text, WORLD, brief=True) == rows
+
+
+rows = st.dictionaries(st.sampled_from([*WORLD.names, "dutek"]), st.dictionaries(st.sampled_from(WORLD.columns), st.sampled_from(["red", "tiny", "big"])))
+
+
+@given(rows, st.booleans())
+def test_what_is_written_is_read_again(found, brief):
+    assert answers.read(answers.written(found, WORLD, brief=brief), WORLD, brief=brief) == found
+
+
+def test_warm_up_writes_what_was_noted_in_any_order():
+    play = begun(**{**WRITTEN, "workers": 1, "turns": 30})
+    play.step({0: "call 1"})
+    for name, row in WORLD.rows().items():
+        play.step({1: f"open {name}"})
+        for column, value in row.items():
+            play.step({1: f"note {column} {value}"})
+    play.step({1: "done"})
+    play.step({0: "finish"})
+    said = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
+    assert len(said) > 10 and all(set(answers.read(one, WORLD, brief=True)) == set(WORLD.names) for one in said)
+    assert any(score(WORLD.rows(), answers.read(one, WORLD, brief=True), 2).success for one in said)
+
+
+# -- cells, teams and bad options ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("New  Zealand", "new zealand", True),
+        ("24,383,301", "24383301", True),
+        ("623.0", "623", True),
+        ("1.50", "1.5", True),
+        ("D.C.", "D.C", True),
+        ("`red`", "red", True),
+        ("1,5", "15", False),
+        ("12,34", "1234", False),
+        ("-5", "5", False),
+        ("red", "reds", False),
+        ("1000000", "1000001", False),
+    ],
+)
+def test_cells_are_compared_by_what_they_say(one, other, same):
+    assert (plain(one) == plain(other)) == same and plain(plain(one)) == plain(one)
+
+
+@pytest.mark.parametrize("options", [WORDS, FREE, {**FREE, "answer": "written"}, {**WRITTEN, "search": "words"}, {**FREE, "workers": 0, "distractors": 30, "answer": "written"}])
+def test_the_scripted_team_finds_the_whole_table(options):
+    play, agent = begun(**{**options, "turns": 40}), searcher()
+    for number in range(1000):
+        if play.done:
+            break
+        play.step({seat: agent.choose(play, seat, Stream.from_seed(number)) for seat in play.due()})
+    assert play.returns[0] == 1.0
+    slips = begun(**{**options, "turns": 40})
+    for number in range(1000):
+        if slips.done:
+            break
+        slips.step({seat: searcher(slips=1.0).choose(slips, seat, Stream.from_seed(number)) for seat in slips.due()})
+    assert slips.score.non_key_f1 == 0.0 and slips.score.item_f1 == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(("options", "words"), [({"distractors": 3}, "search=words"), ({"distractors": -1}, "distractors"), ({"search": "web"}, "search"), ({"answer": "spoken"}, "answer")])
+def test_options_that_do_not_go_together_are_refused(options, words):
+    with pytest.raises(ConfigError, match=words):
+        make_game("wide_search", options=options)

@@ -37,10 +37,12 @@ def contribution(
     forfeited.
     Pitfalls: with "difference" the gradient of a seat is that of the return, in expectation,
     exactly where the others' work does not depend on what the seat does: in ``wide_search`` with
-    one wave. With more waves what a worker leaves open is done by others later, whose work it is
+    one wave and no limit of critical steps. ``grpo`` divides by the deviation of each seat's own
+    pay, which weighs the seats anew; write ``divide_by_std: false``. With more waves what a worker leaves open is done by others later, whose work it is
     then paid nothing for. "shapley" and "own" are other aims: a seat's work is paid also where the
     others' makes it worth less, and "own" pays the same for a cell of a short list as for the whole
-    of it. "shapley" scores 2^n tables a play, so at most 8 seats.
+    of it. Where the lead of ``wide_search`` writes the answer, a worker's part is still that of the
+    table that the notes make. "shapley" scores 2^n tables a play, so at most 8 seats.
     Reference: Wolpert and Tumer, 2002 (difference); Shapley, 1953. WideSeek-R1 (arXiv 2602.04634),
     with which this is compared, pays all agents the same.
     Verified by: tests/rewards/test_contribution.py.

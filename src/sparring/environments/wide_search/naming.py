@@ -9,7 +9,8 @@ from sparring.environments.wide_search.searching import DONE, NOTE, OPEN
 from sparring.environments.wide_search.world import VALUES
 
 if TYPE_CHECKING:
-    from sparring.environments.wide_search.play import Call, Search
+    from sparring.environments.wide_search.call import Call
+    from sparring.environments.wide_search.play import Search
 
 
 def actions(play: Search, call: Call) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, replace
 from itertools import pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.reply import ReplyParser
 from sparring.environments.wide_search import answers, naming, picture, searching, wording
+from sparring.environments.wide_search.call import Call
 from sparring.environments.wide_search.scoring import Score, plain, score
 from sparring.environments.wide_search.world import World
 from sparring.errors import GameError, quoted
@@ -24,26 +25,6 @@ if TYPE_CHECKING:
 LEAD = 0
 FINISH, CALL = "finish", "call"
 Cell = tuple[int, int]  # number of the row, number of the column
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """What a worker was called for, and how far it is.
-
-    Args:
-        items: rows that it is to find.
-        left: turns.
-        open: the page that it reads, -1 before the first: the number of its row or, where pages
-            are searched by words, of the page.
-        told: its conversation since the call.
-        found: pages that its last search has found.
-    """
-
-    items: tuple[int, ...]
-    left: int
-    open: int = -1
-    told: tuple[str, ...] = ()
-    found: tuple[int, ...] = ()
 
 
 class Search(Painted):
@@ -99,10 +80,12 @@ class Search(Painted):
             return answers.read(self.written, self.start, brief=self.rules.brief)
         return self.noted()
 
-    def noted(self, first: int = 0) -> answers.Table:
-        """Return the table that the notes make, without the first so many of them."""
+    def noted(self, first: int = 0, seats: Collection[int] | None = None) -> answers.Table:
+        """Return the table that notes make: without the first so many, of these seats or all."""
         found: answers.Table = {}
         for (item, column), value in sorted([*self.notes.items()][first:]):
+            if seats is not None and self.by[item, column] not in seats:
+                continue
             row = found.setdefault(self.start.names[item], {})
             row[self.start.columns[column]] = value
         return found
@@ -137,22 +120,13 @@ class Search(Painted):
             if any((item, column) not in self.notes for column in columns)
         ]
 
-    def _lacking(self, items: Sequence[int]) -> int:
-        """Return how many cells of these rows are not noted."""
-        columns = range(self.rules.columns)
-        return sum((item, column) not in self.notes for item in items for column in columns)
-
     def parts(self) -> tuple[int, ...]:
         """Return the seats that were called to find cells, in order."""
         return tuple(sorted(self.asked))
 
     def worth(self, seats: Collection[int]) -> float:
         """Return item F1 of the table that the notes of these seats alone make."""
-        found: dict[str, dict[str, str]] = {}
-        for (item, column), value in self.notes.items():
-            if self.by[item, column] in seats:
-                found.setdefault(self.start.names[item], {})[self.start.columns[column]] = value
-        return score(self.start.rows(), found, self.rules.columns).item_f1
+        return score(self.start.rows(), self.noted(seats=seats), self.rules.columns).item_f1
 
     def own_share(self, seat: int) -> float:
         """Return the right cells that a seat noted, over those that it was called for."""
@@ -234,9 +208,10 @@ class Search(Painted):
 
     def _begin(self, shares: Mapping[int, tuple[int, ...]]) -> None:
         """Begin a call of each of these seats."""
-        more = {seat: self.asked.get(seat, 0) + self._lacking(own) for seat, own in shares.items()}
-        self.asked = {**self.asked, **more}
-
+        for seat, own in shares.items():
+            cells = ((item, column) for item in own for column in range(self.rules.columns))
+            lacking = sum(cell not in self.notes for cell in cells)
+            self.asked = {**self.asked, seat: self.asked.get(seat, 0) + lacking}
         turns = self.rules.turns
         self.calls = {seat: Call(items, turns) for seat, items in shares.items()}
         self.spent, self.before = dict.fromkeys(shares, 0), len(self.notes)

@@ -15,7 +15,8 @@ from sparring.environments.wide_search.world import VALUES
 from sparring.rng import Stream
 
 if TYPE_CHECKING:
-    from sparring.environments.wide_search.play import Call, Search
+    from sparring.environments.wide_search.call import Call
+    from sparring.environments.wide_search.play import Search
 
 SEARCH, OPEN, NOTE, DONE = "search", "open", "note", "done"
 QUERY, VALUE = 200, 100  # characters of a query, and of a value, that are read

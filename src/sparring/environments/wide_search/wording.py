@@ -9,7 +9,8 @@ from sparring.environments.wide_search.world import VALUES
 from sparring.types import Observation
 
 if TYPE_CHECKING:
-    from sparring.environments.wide_search.play import Call, Search
+    from sparring.environments.wide_search.call import Call
+    from sparring.environments.wide_search.play import Search
 
 WORDS = (  # of every brief wording; then those of pages found by words, and of a table written
     *("lead", "single", "worker", "items", "workers", "waves", "find", "of", "left", "back"),

@@ -10,6 +10,7 @@ import numpy as np
 from sparring.environments.base import Parted
 from sparring.errors import RewardError
 from sparring.ops.shapley import MAX_PLAYERS, shapley_values
+from sparring.rng import Stream
 from sparring.rollout.replay import replayed
 from sparring.types import Episode
 
@@ -56,9 +57,9 @@ def contribution(
     """
     if episode.forfeited_by is not None or episode.cut:
         return (None,) * len(episode.turns)
-    (end,) = deque(replayed(game, episode), maxlen=1)
-    if not isinstance(end, Parted):
+    if not isinstance(game.reset(Stream(episode.seed)), Parted):
         return (None,) * len(episode.turns)
+    (end,) = deque(replayed(game, episode), maxlen=1)
     paid = dict(enumerate(episode.returns)) | _parts(end, by)
     last = {turn.seat: number for number, turn in enumerate(episode.turns)}
     return tuple(

@@ -1,9 +1,7 @@
 """sparring credit compare, as people use it."""
 
-import itertools
 import json
 import re
-import shlex
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -67,11 +65,10 @@ def test_bias_cosine_and_both_variances_come_with_their_intervals(tmp_path):
     assert re.search(r" grpo " + rf"{interval} " * 5, " ".join(outcome.stdout.split()))
 
 
-def test_the_command_that_makes_the_page_names_games_that_are_small_enough():
+def test_the_games_of_the_page_are_small_enough():
     """`make credit-lab`: every game of it can be enumerated, three positions of tic-tac-toe among them."""
     results = Path(__file__).parents[2] / "benchmarks" / "results" / "credit-lab.json"
-    words = shlex.split(json.loads(results.read_text(encoding="utf-8"))["command"])
-    named = [word for flag, word in itertools.pairwise(words) if flag in ("--game", "--environment")]
+    named = [game["game"] for game in json.loads(results.read_text(encoding="utf-8"))["games"]]
     assert len(named) == 9 and sum(name.startswith("tic_tac_toe start=") for name in named) == 3
     for text in named:
         name, options = parse_named(text, "Game", "")

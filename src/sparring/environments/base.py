@@ -159,7 +159,7 @@ class Parted(Protocol):
         ...
 
     def own_share(self, seat: int) -> float:
-        """Return how much of what one of these seats was asked for it did, from 0 to 1."""
+        """Return how much of what it was asked for one of these seats did."""
         ...
 
 

@@ -59,8 +59,12 @@ def continued(
         for _, turn in ordered_turns(valued):
             after.append(turn.playout)
             before.append(turn.playout_before)
-    columns = {"playout": np.array(after, float), "playout_before": np.array(before, float)}
-    return replace(played, turns=replace(played.turns, **columns))
+    turns = replace(
+        played.turns,
+        playout=np.array(after, dtype=np.float64),
+        playout_before=np.array(before, dtype=np.float64),
+    )
+    return replace(played, turns=turns)
 
 
 def paid_by(

@@ -10,6 +10,7 @@ import numpy as np
 from sparring.environments.base import Parted
 from sparring.errors import RewardError
 from sparring.ops.shapley import MAX_PLAYERS, shapley_values
+from sparring.rng import Stream
 from sparring.rollout.replay import replayed
 from sparring.types import Episode
 
@@ -34,13 +35,16 @@ def contribution(
         own:         r_i = what i did right / what i was asked for
     paid at the last turn of the seat.
     Shapes: one number per turn: 0 but for the last of each seat; None where the play was cut or
-    forfeited.
+    forfeited, or its environment does not say what each seat has done (metric ``abstained``).
     Pitfalls: with "difference" the gradient of a seat is that of the return, in expectation,
     exactly where the others' work does not depend on what the seat does: in ``wide_search`` with
-    one wave. With more waves what a worker leaves open is done by others later, whose work it is
-    then paid nothing for. "shapley" and "own" are other aims: a seat's work is paid also where the
-    others' makes it worth less, and "own" pays the same for a cell of a short list as for the whole
-    of it. "shapley" scores 2^n tables a play, so at most 8 seats.
+    one wave and no limit of critical steps. ``grpo`` divides by the deviation of each seat's own
+    pay, which weighs the seats anew; write ``divide_by_std: false``. With more waves others do
+    later what a worker leaves open, and it is paid nothing for that. "shapley" and "own" are other
+    aims: a seat's work is paid also where the others' makes it worth less, and "own" pays the same
+    for a cell of a short list as for the whole of it. Where the lead of ``wide_search`` writes the
+    answer, a worker's part is still that of the table that the notes make. "shapley" scores 2^n
+    tables a play, so at most 8 seats.
     Reference: Wolpert and Tumer, 2002 (difference); Shapley, 1953. WideSeek-R1 (arXiv 2602.04634),
     with which this is compared, pays all agents the same.
     Verified by: tests/rewards/test_contribution.py.
@@ -49,16 +53,13 @@ def contribution(
         by: how a part is measured: "difference" (default), "shapley" or "own".
 
     Raises:
-        RewardError: the environment's plays have no parts, or over 8 of them with "shapley".
+        RewardError: over 8 seats have a part, with "shapley".
     """
     if episode.forfeited_by is not None or episode.cut:
         return (None,) * len(episode.turns)
+    if not isinstance(game.reset(Stream(episode.seed)), Parted):
+        return (None,) * len(episode.turns)
     (end,) = deque(replayed(game, episode), maxlen=1)
-    if not isinstance(end, Parted):
-        raise RewardError(
-            f"rewards 'contribution': {game.name} does not say what each seat has done of the "
-            "result; name an environment whose plays are Parted, such as wide_search."
-        )
     paid = dict(enumerate(episode.returns)) | _parts(end, by)
     last = {turn.seat: number for number, turn in enumerate(episode.turns)}
     return tuple(

@@ -109,7 +109,8 @@ def _real(world: World, distractors: int, stream: Stream) -> list[Page]:
     """Return the pages of a question of a real table: its rows, their list, and other rows."""
     whole = table(world.kind)
     items = {name: item for item, name in enumerate(world.names)}
-    pages, others = [], []
+    pages: list[tuple[str, dict[str, str]]] = []
+    others: list[tuple[str, dict[str, str]]] = []
     for name, values in whole.rows:
         row = dict(zip(whole.columns, values, strict=True))
         (pages if name in items else others).append((name, row))

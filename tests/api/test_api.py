@@ -95,6 +95,19 @@ def test_evaluate_twice_a_run_and_a_bot(run):
             sparring.evaluate(wrong)
 
 
+def test_evaluate_counts_self_plays_attempts_and_the_best_of_several_replies():
+    given = {"games_per_seat": 4, "exact": False}
+    team = sparring.evaluate("searcher", ["wide_search"], opponents=["searcher"], self_plays=3, **given)
+    assert [row["plays"] for row in team["self_plays"]] == [3] and team["self_plays"][0]["figures"]["item_f1"]["mean"] == 1.0
+    trial = "trial attempts=2 environment='{name: rock_paper_scissors}'"
+    found = sparring.evaluate("random", [trial], opponents=["biased weights='{rock: 3}'"], adaptation=True, **given)
+    assert {len(row["attempts"]) for row in found["adaptation"]} == {2}
+    best = sparring.evaluate("random", ["sudoku"], best_of=64, games_per_seat=4, exact=False)
+    assert best["best_of"] == 64 and best["matches"][0]["intervals"]["return"]["mean"] == 1.0
+    plain = sparring.evaluate("random", ["sudoku"], **given)
+    assert not {"best_of", "self_plays", "adaptation"} & plain.keys()
+
+
 def test_make_environment_twice_with_options():
     for _ in range(2):
         game = sparring.make_environment("kuhn_poker", players=3, illegal={"rule": "retry", "retries": 2})
@@ -171,6 +184,8 @@ def wrong_calls(run):
         "opponents": (lambda: sparring.evaluate(run, opponents="random"), "opponents='random' is no list of texts"),
         "environments": (lambda: sparring.evaluate("random", "kuhn_poker"), "environments='kuhn_poker' is no list of texts"),
         "typo": (lambda: sparring.evaluate("runs/typo", ["kuhn_poker"]), "There is no run folder runs/typo"),
+        "self_plays": (lambda: sparring.evaluate("random", ["kuhn_poker"], self_plays=1), "self_plays=1 is no whole number of at least 2"),
+        "best_of": (lambda: sparring.evaluate("random", ["kuhn_poker"], best_of=0), "best_of=0 is no whole number of at least 1"),
         "number": (lambda: sparring.evaluate(5), "5 is no path of a run folder"),
         "load": (lambda: sparring.load_run(None), "None is no path of a run folder"),
         "step": (lambda: sparring.load_run(run.path, "5"), "step='5' is no whole number"),

@@ -4,12 +4,17 @@ import json
 
 import pytest
 
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
 from sparring.experiments.reproduce.vpr_released import ARMS, GAMES, STUDY
-from sparring.experiments.state_groups import Spent, completion, run, tokens
-from sparring.recipe import load_recipe
+from sparring.experiments.state_groups import Spent, completion, run, tokens, warmed
+from sparring.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.rng import Stream
+from sparring.run.checkpoint import load_step
+from sparring.run.folder import RunFolder
+from sparring.run.loop import train
 from sparring.types import Episode, Turn
 
 
@@ -85,9 +90,34 @@ def test_every_arm_of_the_study_has_a_recipe_of_the_same_board():
     assert len(STUDY.cells(STUDY.setting)) == 75
 
 
+def test_arms_of_a_game_can_share_their_warm_up():
+    for game in GAMES:
+        recipes = [load_recipe(f"vpr/{game}-tiny-released{ending}") for ending in ARMS.values()]
+        for name in ("model", "warmup", "context"):
+            assert all(one.get(name) == recipes[0].get(name) for one in recipes)
+        assert all(one["environments"][0]["illegal"] == recipes[0]["environments"][0]["illegal"] for one in recipes)
+
+
+def test_a_run_from_a_shared_warm_up_is_the_run_that_makes_its_own(tmp_path):
+    own = ["steps=2", "warmup.updates=3", "rollout.games_per_step=8", "environments.0.options.puzzles=200", "seed=1", "threads=1", "evaluation.opponents=[]"]
+    weights = []
+    for arm in ("-outcome", ""):
+        config = resolve(apply_overrides(load_recipe(f"vpr/sudoku-tiny-released{arm}"), own))
+        warmed(config, tmp_path / "warm")
+    folder = RunFolder.create(tmp_path / "own", to_yaml(config))
+    with folder:
+        train(config, LocalEngine(config), folder)
+    run("vpr/sudoku-tiny-released", own[:-3], 1, 10**9, 5, [1], tmp_path / "shared", tmp_path / "warm")
+    for name in ("own", "shared"):
+        weights.append((load_step(tmp_path / name, 2).path / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1]
+    assert [path.name for path in sorted((tmp_path / "warm").iterdir())] == ["sudoku-1", "sudoku-1.lock"]
+
+
 def test_a_run_ends_when_its_tokens_are_spent_and_is_measured_on_unseen_starts(tmp_path):
     changes = ["steps=1000", "warmup.updates=2", "rollout.games_per_step=8", "environments.0.options.puzzles=200"]
-    found = run("vpr/sudoku-tiny-released", changes, 0, 150, 10, [1, 4], tmp_path / "run")
+    found = run("vpr/sudoku-tiny-released", changes, 0, 150, 10, [1, 4], tmp_path / "run", tmp_path / "warm")
+    assert found["start"].keys() < found.keys()
     assert found["starts"] == "unseen" and 150 <= found["tokens"] < 400 and 1 <= found["steps"] < 10
     assert found["occupancy"]["1"]["distance"] == 0.0 and found["occupancy"]["4"]["decisions"] >= found["occupancy"]["1"]["decisions"]
     assert 0 <= found["success"] <= found["completion"] <= 1

@@ -27,6 +27,9 @@ def evaluate(
     exact: bool = True,
     seed: int = 0,
     answer: str | None = None,
+    self_plays: int = 0,
+    adaptation: bool = False,
+    best_of: int = 1,
 ) -> dict[str, Any]:
     """Measure a run or a bot as `sparring evaluate` does; return figures, matches and notes.
 
@@ -41,6 +44,10 @@ def evaluate(
         exact: whether to compute exact figures where the environment is small enough.
         seed: of the plays.
         answer: of a run: who is measured, e.g. "nash"; None: what its configuration says.
+        self_plays: of who is measured in all seats, at least 2: how many differ, the mean return
+            of each role and what the environment counts, under "self_plays"; 0: none.
+        adaptation: whether each attempt of trials is measured, by opponent, under "adaptation".
+        best_of: replies of each turn, of which the oracle's best is played, 1 to 1024.
 
     Raises:
         ConfigError: a name or option is wrong, or a bot is to be measured without environments.
@@ -49,6 +56,9 @@ def evaluate(
     bots = texts(opponents, "opponents", "['random']")
     whole(games_per_seat, "games_per_seat", 1)
     whole(seed, "seed", 0)
+    whole(best_of, "best_of", 1)
+    if self_plays != 0:
+        whole(self_plays, "self_plays", 2)
     run = what if isinstance(what, Run) else _run_at(what)
     if run is None and not environments:
         example = "sparring.evaluate('random', ['kuhn_poker'])"
@@ -67,6 +77,9 @@ def evaluate(
         exact=exact,
         seed=seed,
         answer=answer,
+        self_plays=self_plays,
+        adaptation=adaptation,
+        best_of=best_of,
     )
 
 

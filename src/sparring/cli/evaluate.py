@@ -25,7 +25,7 @@ NO_ORACLE = "none"
 
 
 Suite = Annotated[
-    str | None, typer.Option(help="A protocol: mars, spiral, vpr, or the path of a YAML file.")
+    str | None, typer.Option(help="A protocol, e.g. mars or vpr, or the path of a YAML file.")
 ]
 Agent = Annotated[
     str | None,

@@ -8,13 +8,17 @@ were only played on from a position.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from sparring import registry
-from sparring.config import resolve
+from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
@@ -35,6 +39,7 @@ from sparring.run.events import METRICS, read_figures
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.run.signals import GracefulStop
+from sparring.run.warmup import warm_up
 from sparring.system.files import write_bytes_atomic
 from sparring.types import Episode
 
@@ -103,6 +108,7 @@ def run(
     plays: int,
     counts: Sequence[int],
     folder: Path,
+    shared: Path,
 ) -> dict[str, Any]:
     """Train a recipe until its tokens are spent, and return what it came to.
 
@@ -114,30 +120,59 @@ def run(
         plays: by which the policy is measured, on starts that training never met.
         counts: numbers of replies to a prompt for which visited states are enumerated.
         folder: of the run.
+        shared: where the warm-ups of a study are kept, by game and seed.
 
     Returns:
-        "starts", what the plays' starts are; "steps" and "tokens" of training; "success",
-        "completion", "illegal" and "decisions" of the plays; "occupancy" by number of replies.
+        "starts", what the plays' starts are; "steps" and "tokens" of training; "start", the
+        figures of the plays before it; "success", "completion", "illegal" and "decisions" of the
+        plays after it; "occupancy" by number of replies.
     """
     own = [*changes, f"seed={seed}", "threads=1", "evaluation.opponents=[]"]
     config = resolve(apply_overrides(load_recipe(recipe), own))
+    warm = warmed(config, shared)
+    config = resolve(apply_overrides(load_recipe(recipe), [*own, "warmup.updates=0"]))
+    engine = LocalEngine(config)
+    engine.restore(warm)
+    games = [game for game, _ in engine.environments]
+    starts = columns(games[0], Met(config, games))[0]
+    start = _measured(starts, engine.agent(PUBLISHED), plays)
     made = RunFolder.create(folder, to_yaml(config), overwrite=folder.exists())
     stop = Spent(folder / METRICS, config.rollout.games_per_step, budget)
     with made, stop, Watch(config.call_seconds):
-        train(config, LocalEngine(config), made, resume=False, stop=stop)
+        train(config, engine, made, resume=False, stop=stop)
     if stop.tokens < budget and len(read_figures(folder / METRICS)) < config.steps:
         raise KeyboardInterrupt  # by a signal
-    config, engine, step = load_run(folder)
-    games = [game for game, _ in engine.environments]
-    starts = columns(games[0], Met(config, games))[0]
+    _, engine, step = load_run(folder)
     agent: Any = engine.agent(PUBLISHED)
     return {
         "starts": starts.label,
         "steps": step,
         "tokens": stop.tokens,
+        "start": start,
         **_measured(starts, agent, plays),
         "occupancy": _occupancy(str(config.environments[0].name), agent, counts),
     }
+
+
+def warmed(config: RunConfig, shared: Path) -> Path:
+    """Return the folder of a warm-up's weights and moments, which is made where it is not there.
+
+    Args:
+        config: of a run. The warm-up is known by its first environment and its seed, so that all
+            runs of a study that share them must have the same model, wording and warm-up.
+        shared: where the study keeps its warm-ups.
+    """
+    shared.mkdir(parents=True, exist_ok=True)
+    folder = shared / f"{config.environments[0].name}-{config.seed}"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            engine, begun = LocalEngine(config), folder.with_suffix(".new")
+            warm_up(config, engine)
+            shutil.rmtree(begun, ignore_errors=True)
+            begun.mkdir()
+            engine.save(begun)
+            os.replace(begun, folder)
+    return folder
 
 
 def _measured(starts: Starts, agent: Any, plays: int) -> dict[str, float]:
@@ -202,4 +237,5 @@ def _occupancy(name: str, agent: Any, counts: Sequence[int]) -> dict[str, dict[s
 
 if __name__ == "__main__":
     given, out = json.loads(sys.argv[1]), Path(sys.argv[2])
-    write_bytes_atomic(out, json.dumps(run(**given, folder=out.parent / "run")).encode())
+    places = {"folder": out.parent / "run", "shared": out.parent.parent / "warm-ups"}
+    write_bytes_atomic(out, json.dumps(run(**given, **places)).encode())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparring.context.ledger import Ledger, sampled
 from sparring.environments.base import random_reply, read_reply
+from sparring.environments.situation import decision_of
 from sparring.errors import GameError
 from sparring.players.base import Agent, PendingTurn, Reply
 from sparring.rng import Stream
@@ -135,7 +136,8 @@ class EpisodeInPlay:
                 f"{self.spec.game.name}: its plays cannot be copied, so no oracle can judge them; "
                 "leave the oracle out, or give the plays a method clone."
             )
-        return self.play.clone(), stream.child(draft.number - 1)
+        state = decision_of(self.spec.game, self.play.clone(), draft.seat, draft.moment)
+        return state, stream.child(draft.number - 1)
 
     def answer(
         self, replies: Sequence[Reply], *, instead: Sequence[str | None] | None = None

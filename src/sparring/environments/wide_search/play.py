@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.reply import ReplyParser
+from sparring.environments.waves import counted, critical_steps, total_steps
 from sparring.environments.wide_search import answers, naming, picture, searching, wording
 from sparring.environments.wide_search.scoring import Score, plain, score
 from sparring.environments.wide_search.world import World
@@ -76,6 +77,7 @@ class Search(Painted):
         self.heard, self.writing, self.written = 0, False, ""
         self.past: tuple[str, ...] = ()
         self.lead_steps = 0
+        self.useful: frozenset[tuple[int, int]] = frozenset()  # wave and seat with a right cell
         if not rules.workers:
             self._begin({LEAD: tuple(self.open_items())})
 
@@ -113,13 +115,12 @@ class Search(Painted):
     @property
     def critical_steps(self) -> int:
         """The lead's steps, and those of the slowest worker of each wave."""
-        waves = (*self.waves, tuple(self.spent.values()))
-        return self.lead_steps + sum(max(own, default=0) for own in waves)
+        return critical_steps(self.lead_steps, (*self.waves, tuple(self.spent.values())))
 
     @property
     def total_steps(self) -> int:
         """The steps of all seats."""
-        return self.lead_steps + sum(map(sum, (*self.waves, self.spent.values())))
+        return total_steps(self.lead_steps, (*self.waves, tuple(self.spent.values())))
 
     @property
     def ways(self) -> ModuleType:
@@ -248,23 +249,24 @@ class Search(Painted):
     def _close(self) -> None:
         """End a wave: the lead is told how many cells were noted."""
         if any(self.spent.values()):
+            cells = [cell for cell in [*self.notes][self.before :] if self._is_right(cell)]
+            self.useful |= {(len(self.waves), self.by[cell]) for cell in cells}
             self.waves = (*self.waves, tuple(self.spent.values()))
             self.said = (*self.said, wording.back(self))
         self.calls, self.spent = {}, {}
 
+    def _is_right(self, cell: Cell) -> bool:
+        """Return whether what was noted of a cell is right."""
+        return plain(self.notes[cell]) == plain(self.start.values[cell[0]][cell[1]])
+
     def figures(self) -> dict[str, tuple[float, ...]]:
         """Return the figures of a play that is over: of the answer, and of the work."""
         seats = self.rules.num_seats
-        of_all: dict[str, float] = {
-            **asdict(self.score),
-            "waves": len(self.waves),
-            "width": max(map(len, self.waves), default=0),
-            "critical_steps": self.critical_steps,
-            "total_steps": self.total_steps,
-        }
+        work = counted(self.lead_steps, self.waves, len(self.useful), self.rules.workers)
+        of_all: dict[str, float] = {**asdict(self.score), **work}
         right = [0.0] * seats
-        for (item, column), seat in self.by.items():
-            right[seat] += plain(self.notes[item, column]) == plain(self.start.values[item][column])
+        for cell, seat in self.by.items():
+            right[seat] += self._is_right(cell)
         if self.rules.writes:
             of_all["malformed"] = self.answer is None
         return {

@@ -24,12 +24,12 @@ LONG = "steps=100000"  # tokens end a run, and nothing in the recipes depends on
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, seeds outermost; next to each other games differ, so that warm-ups do."""
     return [
         cell(game, arm, seed, setting)
         for seed in range(setting["seeds"])
-        for game in setting["games"]
         for arm in setting["arms"]
+        for game in setting["games"]
     ]
 
 
@@ -47,9 +47,15 @@ def cell(game: str, arm: str, seed: int, setting: Setting) -> Cell:
 
 
 def rows(setting: Setting, kept: Found) -> list[Row]:
-    """Return a row per game and arm, and one per number of replies of what it would visit."""
+    """Return a row per game and arm, and one per number of replies of what it would visit.
+
+    A game's first row is its start, the warm-up that all arms share.
+    """
     found = []
     for game in setting["games"]:
+        first = [kept[game, setting["arms"][0], seed]["found"] for seed in range(setting["seeds"])]
+        begun = by_seed([{**one["start"], "tokens": 0, "steps": 0} for one in first])
+        found.append({"game": game, "arm": "start", "starts": first[0]["starts"], "values": begun})
         for arm in setting["arms"]:
             ran = [kept[game, arm, seed]["found"] for seed in range(setting["seeds"])]
             own: dict[str, Any] = {"game": game, "arm": arm}
@@ -64,7 +70,7 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
 STUDY = Study(
     summary="VPR as released, its baselines and its older form, at equal sampled tokens",
     page="docs/reproduction/vpr.md",
-    hours=2.5,
+    hours=2.0,
     results="vpr-released",
     setting={
         "games": list(GAMES),

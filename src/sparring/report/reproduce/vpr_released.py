@@ -6,6 +6,7 @@ from sparring.report.result_figures import Maker, Results, Row, less, markdown, 
 from sparring.report.vpr_figures import part
 
 ARMS = {
+    "start": "nothing yet: after the warm-up",
     "released": "VPR as released",
     "random": "the same, any reply committed",
     "outcome": "outcome, GRPO",
@@ -30,7 +31,7 @@ def claims(results: Results) -> str:
     head = ("puzzle", "VPR as released, less", "solved", "completion", "verdict")
     lines = []
     for one in _learnt(results):
-        if one["arm"] == "released":
+        if one["arm"] in ("released", "start"):
             continue
         best = next(
             row

@@ -1,0 +1,125 @@
+"""Word problems: one seat reads a story and replies with a number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sparring.environments.bank import Bank
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.painted import Painted
+from sparring.environments.word_problems import picture
+from sparring.environments.word_problems.stories import PEOPLE, THINGS, WORDS, Story, most, story
+from sparring.errors import GameError, quoted
+from sparring.rng import Stream
+from sparring.types import Observation
+
+_NUMBERS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])|\d+(?:\.\d+)?")
+LONGEST = 15  # digits of a number that is read
+
+
+class WordProblems(Bank):
+    """Rules and wording.
+
+    Attributes:
+        steps: operations that an answer takes.
+        largest: number that is told.
+        problems: in the bank.
+    """
+
+    name, counted = "word_problems", "problems"
+    roles, num_seats, max_turns = ("solver",), 1, 1
+    min_utility, max_utility, utility_sum = 0.0, 1.0, None
+    zero_sum, cooperative = False, False
+
+    def __init__(self, *, steps: int, largest: int, problems: int, bank: int, style: str) -> None:
+        self.steps, self.largest, self.problems, self.bank = steps, largest, problems, bank
+        self.style, self.brief = style, style == "brief"
+
+    def start(self, number: int) -> Story:
+        """Return a story of the bank."""
+        return story(self.bank_stream(number), self.steps, self.largest)
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word of the brief wording."""
+        numbers = map(str, range(most(self.steps, self.largest) + 1))
+        return tuple(sorted({*WORDS, *PEOPLE, *THINGS, *numbers}))
+
+    def reset(self, stream: Stream) -> Problem:
+        """Return a problem of the bank."""
+        found = self.drawn(stream)
+        assert isinstance(found, Story)
+        return Problem(self, found)
+
+
+class Problem(Painted):
+    """One problem.
+
+    Attributes:
+        start: the story.
+        said: the answer, None before it was given.
+    """
+
+    def __init__(self, rules: WordProblems, start: Story, said: str | None = None) -> None:
+        self.rules, self.start, self.said = rules, start, said
+
+    def clone(self) -> Problem:
+        """Return an independent copy."""
+        return Problem(self.rules, self.start, self.said)
+
+    @property
+    def done(self) -> bool:
+        """Whether it is answered."""
+        return self.said is not None
+
+    @property
+    def returns(self) -> tuple[float]:
+        """1 for the right number, else 0."""
+        return (float(self.said == str(self.start.answer)),)
+
+    def due(self) -> tuple[int, ...]:
+        """Return the one seat until it has answered."""
+        return () if self.done else (0,)
+
+    def legal(self, seat: int) -> None:
+        """Return None: an answer is any text with a number in it."""
+        return
+
+    def observe(self, seat: int) -> Observation:
+        """Return the story and the form of an answer."""
+        told = self.start.told(self.rules.brief)
+        ask = "" if self.rules.brief else "Reply with the number at the end."
+        return Observation(told=told, ask=ask, key=told, view=told)
+
+    def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
+        """Return the last number of a reply, without commas and without a fraction of 0, or None.
+
+        ``exact``: the reply is that number and nothing else.
+        """
+        found = _NUMBERS.findall(reply)
+        if not found or (exact and reply.strip() != found[-1]):
+            return None
+        whole, _, fraction = found[-1].replace(",", "").partition(".")
+        if len(whole) > LONGEST:
+            return None
+        number = str(int(whole))
+        return f"{number}.{fraction}" if fraction.strip("0") else number
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Take the answer."""
+        read = self.read(0, replies[0])
+        if self.done or read is None:
+            raise GameError(f"word_problems: {quoted(replies[0])} is no answer that is due.")
+        self.said = read
+
+    def sample(self, seat: int, stream: Stream) -> str:
+        """Return a number that could be the answer."""
+        return str(stream.integer(0, most(self.rules.steps, self.rules.largest) + 1))
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the story and what was answered; with nothing hidden, the right answer too."""
+        picture.paint(canvas, self, seat)
+
+    def described(self, seat: int | None) -> str:
+        """Return the story, what was answered and, with nothing hidden, the right answer."""
+        return picture.describe(self, seat)

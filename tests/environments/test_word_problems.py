@@ -1,0 +1,93 @@
+"""Word problems: stories by hand, answers read from replies, a bank."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.environments.catalogue import make_game
+from sparring.environments.word_problems import word_problems
+from sparring.environments.word_problems.rules import Problem
+from sparring.environments.word_problems.stories import Story, most, story
+from sparring.errors import GameError
+from sparring.rng import Stream
+from sparring.testing import check_environment
+
+EVENTS = (("loses", 2, 1), ("doubles", 0, 0), ("gets", 5, 0))
+
+
+def hand(opening="bags", numbers=(3, 4), events=EVENTS):
+    return Story(who="ada", other="ben", things="apples", opening=opening, numbers=numbers, events=events)
+
+
+@pytest.mark.parametrize("options", [{}, {"style": "full", "steps": 3}, {"steps": 5, "largest": 2}, {"largest": 100, "problems": 1}])
+def test_it_keeps_what_every_environment_must(options):
+    check_environment(word_problems, plays=8, **options)
+
+
+def test_stories_by_hand():
+    bags = hand()
+    assert bags.answer == 25  # (3 * 4 - 2) * 2 + 5
+    assert bags.told(brief=True) == "ada has 3 bags of 4 apples loses 2 doubles gets 5 how many"
+    assert bags.told(brief=False) == (
+        "Ada has 3 bags with 4 apples in each bag. Ada gives away 2. Then Ada doubles the number of apples. Ada buys 5 more. "
+        "How many apples does Ada have now?"
+    )
+    more = hand("more", (3, 4), ())
+    assert more.answer == 7 and more.told(brief=False).startswith("Ben has 3 apples. Ada has 4 more apples than Ben. How many apples does Ada")
+    assert more.told(brief=True) == "ben has 3 apples ada has 4 more than ben how many"
+    assert hand("has", (3, 0), EVENTS[:1]).answer == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "read"),
+    [
+        ("25", "25"),
+        ("3 times 4 is 12, less 2 is 10; twice 10 is 20. The answer is 25.", "25"),
+        ("\\boxed{1,025}", "1025"),
+        ("25.0 apples", "25"),
+        ("25.5", "25.5"),
+        ("007", "7"),
+        ("many", None),
+        ("", None),
+        ("9" * 5000, None),
+        ("1,2,3", "3"),
+    ],
+)
+def test_the_last_number_of_a_reply_is_the_answer(reply, read):
+    problem = Problem(word_problems(style="full"), hand())
+    assert problem.read(0, reply) == read
+    if read is None:
+        with pytest.raises(GameError, match="no answer that is due"):
+            problem.step({0: reply})
+    else:
+        problem.step({0: reply})
+        assert problem.done and problem.returns == (float(read == "25"),) and problem.due() == ()
+
+
+def test_nothing_but_the_number_where_that_is_asked():
+    problem = Problem(word_problems(), hand())
+    assert problem.read(0, " 25 ", exact=True) == "25" and problem.read(0, "is 25", exact=True) is None
+
+
+@given(st.integers(1, 5), st.integers(2, 100), st.integers(0, 10**6))
+def test_nobody_ever_has_less_than_none_nor_more_than_the_words_say(steps, largest, number):
+    found = story(Stream.from_seed(number), steps, largest)
+    counts = [Story(found.who, found.other, found.things, found.opening, found.numbers, found.events[:done]).answer for done in range(len(found.events) + 1)]
+    assert min(counts) >= 0 and max(counts) <= most(steps, largest)
+    assert len(found.events) + (found.opening != "has") == steps and found.who != found.other
+    words = set(word_problems(steps=steps, largest=largest).vocabulary())
+    assert set(found.told(brief=True).split()) <= words
+    told = [found.numbers[0], *([found.numbers[1]] if found.opening != "has" else []), *(number for kind, number, _ in found.events if kind != "doubles")]
+    assert all(1 <= number <= largest for number in told)
+
+
+def test_banks_differ_and_have_as_many_stories_as_they_say():
+    one, two = (make_game("word_problems", options={"steps": 3, "problems": 500, "bank": bank}) for bank in (0, 1))
+    assert len(one.starts()) > 490 and len(one.starts() & two.starts()) < 5
+
+
+def test_random_replies_are_answers():
+    game = word_problems(steps=2)
+    play = game.reset(Stream.from_seed(3))
+    said = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
+    assert len(said) > 20 and all(play.read(0, one, exact=True) == one for one in said)

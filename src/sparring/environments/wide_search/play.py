@@ -150,7 +150,8 @@ class Search(Painted):
         if seat not in self.calls:
             most = min(self.rules.workers, len(self.open_items()))
             return (*(f"{CALL} {width}" for width in range(1, most + 1)), FINISH)
-        return self.ways.actions(self, self.calls[seat])
+        found: tuple[str, ...] = self.ways.actions(self, self.calls[seat])
+        return found
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the action in a reply: a table is what was said, whatever it is."""

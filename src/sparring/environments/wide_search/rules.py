@@ -72,7 +72,7 @@ class WideSearch(Bank):
         self.free, self.writes = self.by_words and not self.brief, answer == "written"
         self.max_turns += self.writes
         if self.writes:
-            self.figures = (*SCORED, *FIGURES, "found", "malformed")
+            self.figures = (*self.figures, "malformed")
         self.invented = tables == "invented"
         if not self.invented:
             questions(tables, items, False)  # refused at once where there are none

@@ -212,7 +212,8 @@ class Dag(Painted):
 
     def _work(self, replies: Mapping[int, str]) -> None:
         """Let workers open pages, note a result, or give up."""
-        self.done_by, self.calls, self.spent = map(dict, (self.done_by, self.calls, self.spent))
+        self.done_by, self.calls = dict(self.done_by), dict(self.calls)
+        self.spent = dict(self.spent)
         for seat, reply in sorted(replies.items()):
             call, (word, *rest) = self.calls[seat], reply.split()
             told = (*call.told, self.observe(seat).told, reply)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparring.environments.own import no_rules
+from sparring.errors import GameError
 
-__all__ = ["Situation", "decision_of"]
+__all__ = ["Situation", "copied", "decision_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +49,21 @@ def decision_of(game: Any, play: Any, seat: int, plies: int = 0) -> Any:
         plies: moments of the play before this one.
     """
     return Situation(game, play, seat, plies) if no_rules(game) else play
+
+
+def copied(game: Any, play: Any) -> Any:
+    """Return a copy of a play for an oracle.
+
+    Args:
+        game: what is played.
+        play: as it stands.
+
+    Raises:
+        GameError: it cannot be copied.
+    """
+    if not hasattr(play, "clone"):
+        raise GameError(
+            f"{game.name}: its plays cannot be copied, so no oracle can judge them; leave the "
+            "oracle out, or give the plays a method clone."
+        )
+    return play.clone()

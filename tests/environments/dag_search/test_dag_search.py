@@ -114,6 +114,9 @@ def test_a_worker_knows_its_own_pages_and_the_lead_no_result():
         play.step({1: "open ardan", 2: "open cosol"})
     assert plays[0].observe(1) == plays[1].observe(1) and plays[0].observe(2) != plays[1].observe(2)
     assert plays[0].draw(1) == plays[1].draw(1) and plays[0].draw(None) != plays[1].draw(None)
+    before = plays[0].draw(0), plays[0].described(0)
+    plays[0].step({1: "note red", 2: "open bemir"})
+    assert (plays[0].draw(0), plays[0].described(0)) == before and plays[0].done_by  # it is told when all are back
     assert plays[0].observe(3).key == "worker 3 idle" and plays[0].described(3) == "worker 3 is not at work."
 
 

@@ -19,17 +19,19 @@ def paint(canvas: Canvas, play: Dag, seat: int | None) -> None:
         play: what is drawn.
         seat: who looks; None: the results of sub-tasks are shown as well.
     """
-    start = play.start
-    seats(canvas, play.rules.roles, play.due())
+    start, due = play.start, play.due()
+    seats(canvas, play.rules.roles, due if seat is None else tuple({seat} & set(due)))
     if seat is None or play.rules.leads(seat):
-        ready, hidden = play.ready(), seat is not None
+        hidden = seat is not None
+        done, left = play.told if hidden else (play.finished, play.left)
+        ready = play.schedule.ready(done)
         rows = [("sub-task", "turns", "needs", "state", *(() if hidden else ("result",)))]
         for task, needs in enumerate(start.needs):
-            state = "finished" if task in play.done_by else "ready" if task in ready else "waits"
+            state = "finished" if done >> task & 1 else "ready" if task in ready else "waits"
             wants = " ".join(str(other + 1) for other in needs) or "-"
             own = (str(task + 1), str(start.steps[task]), wants, state)
             rows.append((*own, *(() if hidden else (start.results[task],))))
-        heading(canvas, "Sub-tasks", f"{play.left} steps left")
+        heading(canvas, "Sub-tasks", f"{left} steps left")
         table(canvas, rows)
     paragraph(canvas, describe(play, seat), colour="dim")
 
@@ -46,5 +48,5 @@ def describe(play: Dag, seat: int | None) -> str:
         said = f", has opened {', '.join(opened)}" if opened else ""
         return f"{rules.roles[seat]} begins at {first}{said}; {call.left} turns left."
     over = f" Result: {play.returns[0]:.3f}." if play.done and seat is None else ""
-    number = len(play.done_by)
+    number = (play.finished if seat is None else play.told[0]).bit_count()
     return f"Finished: {number} of {rules.tasks}. Waves so far: {len(play.waves)}.{over}"

@@ -118,6 +118,7 @@ class Dag(Painted):
         waves: of each wave the steps that each of its workers took; 0: it had nothing to do.
         ended: whether all is finished, or no step is left.
         said: what the lead was told and has said, in turn.
+        told: the finished sub-tasks, as bits, and the steps left that the lead was told of last.
     """
 
     def __init__(self, rules: DagSearch, start: World) -> None:
@@ -131,6 +132,7 @@ class Dag(Painted):
         self.spent: dict[int, int] = {}  # steps of the workers of this wave
         self.lead_steps = 0
         self.said: tuple[str, ...] = (wording.begin(self),)
+        self.told = 0, self.left
 
     @property
     def done(self) -> bool:
@@ -200,7 +202,7 @@ class Dag(Painted):
         over = not self.left or len(self.done_by) == self.rules.tasks
         self.waves, self.ended = (*self.waves, tuple(self.spent.values())), over
         self.calls, self.spent = {}, {}
-        self.said = (*self.said, wording.back(self))
+        self.said, self.told = (*self.said, wording.back(self)), (self.finished, self.left)
 
     def _call(self, width: int) -> None:
         """Hand the first ready sub-tasks out, one to a worker."""
@@ -212,7 +214,8 @@ class Dag(Painted):
 
     def _work(self, replies: Mapping[int, str]) -> None:
         """Let workers open pages, note a result, or give up."""
-        self.done_by, self.calls, self.spent = map(dict, (self.done_by, self.calls, self.spent))
+        self.done_by, self.calls = dict(self.done_by), dict(self.calls)
+        self.spent = dict(self.spent)
         for seat, reply in sorted(replies.items()):
             call, (word, *rest) = self.calls[seat], reply.split()
             told = (*call.told, self.observe(seat).told, reply)

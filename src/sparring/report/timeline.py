@@ -106,7 +106,7 @@ def summary(line: Timeline) -> str:
     """Return how long a play was, in a sentence."""
     count, moments = len(line.seats), len(line.moments)
     shares = Counter(line.leads()).most_common()
-    path = ", ".join(f"{line.roles[seat]} {turns}" for seat, turns in shares[:4])
+    path = ", ".join(f"{turns} of {line.roles[seat]}" for seat, turns in shares[:4])
     more = ", ..." if len(shares) > 4 else ""
     once = max((len(own) for own in line.moments), default=0)
     return (

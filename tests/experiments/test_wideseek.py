@@ -43,6 +43,9 @@ def test_scripted_workers_sit_in_every_seat_but_the_leads_and_nobody_learns_ther
 
 def test_one_agent_has_as_many_turns_as_lead_and_workers_together_and_its_fewest_are_the_critical_steps():
     teams, alone = (config_of(f"wideseek/{name}").environments for name in ("tiny", "tiny-single"))
+    rows = [one for one in alone if not one.label.startswith(study.SHOWN)]
+    assert [(one.label, one.options["items"]) for one in rows] == [("rows-2", 2), ("rows-1", 1)]  # as workers meet them
+    alone = [one for one in alone if one.label.startswith(study.SHOWN)]
     for team, one in zip(teams, alone, strict=True):
         given, own = team.options, one.options
         assert own["turns"] == 1 + given["workers"] * given["turns"] and own["workers"] == 0
@@ -83,7 +86,7 @@ def test_a_run_is_measured_by_self_play_in_order_of_widths_with_the_tokens_that_
 
     def ask(words):
         asked.extend(words)
-        return json.dumps({"self_plays": [told("width-8", 0.8), told("width-1", 0.1)]})
+        return json.dumps({"self_plays": [told("width-8", 0.8), told("rows-2", 0.9), told("width-1", 0.1)]})
 
     found = study.measured(tmp_path, "", ask, plays=7, seed=3)
     assert [one["workers"] for one in found] == [1, 8] and {one["starts"] for one in found} == {"unseen"}

@@ -46,7 +46,7 @@ def test_the_critical_path_goes_through_who_was_waited_for():
     assert line.path == (0, 2, 3, 4, 5, 6)
     assert rows(line) == ["#...#", " =", " ###.#"]
     assert (waited(line, 0), waited(line, 1), waited(line, 2)) == ("3 for two", "", "1 for lead")
-    assert summary(line) == "7 turns in 6 moments, up to 2 at once. The critical path: two 4, lead 2."
+    assert summary(line) == "7 turns in 6 moments, up to 2 at once. The critical path: 4 of two, 2 of lead."
 
 
 def test_of_equals_the_first_seat_is_on_the_path_and_of_the_last_moment_who_was_longest_at_work():

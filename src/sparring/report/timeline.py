@@ -106,7 +106,7 @@ def summary(line: Timeline) -> str:
     """Return how long a play was, in a sentence."""
     count, moments = len(line.seats), len(line.moments)
     shares = Counter(line.leads()).most_common()
-    path = ", ".join(f"{line.roles[seat]} {turns}" for seat, turns in shares[:4])
+    path = ", ".join(f"{turns} of {line.roles[seat]}" for seat, turns in shares[:4])
     more = ", ..." if len(shares) > 4 else ""
     once = max((len(own) for own in line.moments), default=0)
     return (
@@ -126,25 +126,26 @@ def timeline_lines(line: Timeline) -> list[str]:
     """Return a timeline as text: a row per seat, a letter per moment."""
     wide = max(map(len, line.roles), default=0)
     most = max(10, LINE - wide - 4)
-    lines = [summary(line)]
+    lines, rows = [summary(line)], [_letters(line, seat) for seat in range(len(line.roles))]
     for begin in range(0, len(line.moments), most):
         end = min(begin + most, len(line.moments))
         lines += ["", f"{'moments':<{wide}}  {begin} to {end - 1}"]
-        for seat, role in enumerate(line.roles):
-            letters = "".join(_letter(line, seat, at) for at in range(begin, end))
-            lines.append(f"{role:<{wide}}  {letters}".rstrip())
+        for role, letters in zip(line.roles, rows, strict=True):
+            lines.append(f"{role:<{wide}}  {letters[begin:end]}".rstrip())
     lines += ["", f"{ACTS} acts, on the critical path; {BESIDE} acts beside it; {WAITS} waits"]
     waits = [(role, waited(line, seat)) for seat, role in enumerate(line.roles)]
     return [*lines, *(f"{role} waited {said}" for role, said in waits if said)]
 
 
-def _letter(line: Timeline, seat: int, at: int) -> str:
-    """Return the letter of a seat in a moment."""
-    if line.seats[line.path[at]] == seat:
-        return ACTS
-    if any(line.seats[number] == seat for number in line.moments[at]):
-        return BESIDE
-    return WAITS if at in line.waits(seat) else AWAY
+def _letters(line: Timeline, seat: int) -> str:
+    """Return a letter for each moment: what a seat does in it."""
+    letters = [AWAY] * len(line.moments)
+    for at in line.waits(seat):
+        letters[at] = WAITS
+    leads = line.leads()
+    for at in line.acts(seat):
+        letters[at] = ACTS if leads[at] == seat else BESIDE
+    return "".join(letters)
 
 
 def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:

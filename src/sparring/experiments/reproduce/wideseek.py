@@ -36,6 +36,10 @@ FIGURES = (
     *("item_f1", "non_key_f1", "success"),
     *("width", "critical_steps", "total_steps"),
 )
+SHOWN = (
+    "width-",
+    "total-",
+)  # labels of environments that are measured; others are trained on alone
 TOKENS = "tokens sampled in training"
 
 
@@ -82,6 +86,7 @@ def measured(run: Path, said: str, ask: Ask, *, plays: int, seed: int) -> list[d
             "figures": {name: one["figures"][name]["mean"] for name in FIGURES} | {TOKENS: tokens},
         }
         for one in found
+        if one["game"].startswith(SHOWN)
     ]
     return sorted(rows, key=lambda row: row["workers"])
 

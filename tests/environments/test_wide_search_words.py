@@ -13,7 +13,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.toolbox import search
 from sparring.environments.wide_search import answers, searching, wide_search
 from sparring.environments.wide_search.library import RESULTS, find, library
-from sparring.environments.wide_search.play import Search
+from sparring.environments.wide_search.play import Call, Search
 from sparring.environments.wide_search.scoring import plain, score
 from sparring.environments.wide_search.world import VALUES, World
 from sparring.errors import ConfigError, GameError
@@ -423,3 +423,22 @@ def test_the_scripted_team_finds_the_whole_table(options):
 def test_options_that_do_not_go_together_are_refused(options, words):
     with pytest.raises(ConfigError, match=words):
         make_game("wide_search", options=options)
+
+
+def test_answers_are_scored_by_what_cells_say():
+    said = {"Ardan": {"colour": "RED", "size": " tiny."}, "ardan ": {"colour": "blue"}}
+    found = score(WORLD.rows(), said, 2)
+    assert found.precision == 1.0 and found.recall == pytest.approx(3 / 9) and found.row_f1 == pytest.approx(0.5)
+
+
+def test_of_names_that_begin_alike_the_longer_one_is_meant():
+    world = World(("Guinea", "Guinea-Bissau", "Niger"), ("area", "area code"), (("1", "2"), ("3", "4"), ("5", "6")), kind="countries", asked="whose")
+    play = Search(wide_search(**FREE), world)
+    play.calls = {1: Call((0, 1, 2), 3, open=0)}
+    for said, action in (
+        ("note Guinea-Bissau area code 4", "note Guinea-Bissau | area code | 4"),
+        ("note guinea | area | 1", "note Guinea | area | 1"),
+        ("note Guinea - area = -1", None),
+        ("note Nigeria | area | 5", None),
+    ):
+        assert play.read(1, said) == action

@@ -229,5 +229,5 @@ def _occupancy(config: RunConfig, agent: Any, counts: Sequence[int]) -> dict[str
 
 if __name__ == "__main__":
     given, out = json.loads(sys.argv[1]), Path(sys.argv[2])
-    places = {"folder": out.parent / "run", "shared": out.parent.parent / "warm-ups"}
-    write_bytes_atomic(out, json.dumps(run(**given, **places)).encode())
+    here, kept = out.parent / "run", out.parent.parent / "warm-ups"
+    write_bytes_atomic(out, json.dumps(run(**given, folder=here, shared=kept)).encode())

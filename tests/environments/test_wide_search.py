@@ -103,6 +103,8 @@ def test_a_play_by_hand():
     figures = play.figures()
     assert figures["found"] == (0.0, 2.0, 1.0) and figures["waves"][0] == 2 and figures["width"][0] == 2
     assert figures["critical_steps"][0] == 1 + 4 + 1 + 3 and figures["total_steps"][0] == 1 + 7 + 1 + 4
+    # four calls, of which the last one found nothing
+    assert figures["called"][0] == 4 and figures["finished"][0] == 3 and figures["finished_share"][0] == 3 / 4 and figures["parallel"][0] == 1.0
 
 
 def test_turns_that_are_spent_end_a_call_and_the_lead_may_finish():

@@ -8,7 +8,7 @@ from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
-from sparring.experiments.reproduce.vpr_released import ARMS, GAMES, STUDY
+from sparring.experiments.reproduce.vpr_released import ARMS, GAMES, SMALL, STUDY
 from sparring.experiments.state_groups import Spent, completion, run, tokens, warmed
 from sparring.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.rng import Stream
@@ -87,7 +87,7 @@ def test_every_arm_of_the_study_has_a_recipe_of_the_same_board():
     for game in GAMES:
         boards = [load_recipe(f"vpr/{game}-tiny-released{ending}")["environments"][0]["options"] for ending in ARMS.values()]
         assert all(board == boards[0] for board in boards)
-    assert len(STUDY.cells(STUDY.setting)) == 75
+    assert len(STUDY.cells(STUDY.setting)) == 5 * 3 * (5 + 2)
 
 
 def test_arms_of_a_game_can_share_their_warm_up():
@@ -111,13 +111,21 @@ def test_a_run_from_a_shared_warm_up_is_the_run_that_makes_its_own(tmp_path):
     for name in ("own", "shared"):
         weights.append((load_step(tmp_path / name, 2).path / "model.safetensors").read_bytes())
     assert weights[0] == weights[1]
-    assert [path.name for path in sorted((tmp_path / "warm").iterdir())] == ["sudoku-1", "sudoku-1.lock"]
+    (kept, lock) = sorted(path.name for path in (tmp_path / "warm").iterdir())
+    assert kept.startswith("sudoku-1-") and lock == f"{kept}.lock"
 
 
 def test_a_run_ends_when_its_tokens_are_spent_and_is_measured_on_unseen_starts(tmp_path):
     changes = ["steps=1000", "warmup.updates=2", "rollout.games_per_step=8", "environments.0.options.puzzles=200"]
-    found = run("vpr/sudoku-tiny-released", changes, 0, 150, 10, [1, 4], tmp_path / "run", tmp_path / "warm")
+    found = run("vpr/sudoku-tiny-released", changes, 0, 150, 10, [], tmp_path / "run", tmp_path / "warm")
     assert found["start"].keys() < found.keys()
     assert found["starts"] == "unseen" and 150 <= found["tokens"] < 400 and 1 <= found["steps"] < 10
-    assert found["occupancy"]["1"]["distance"] == 0.0 and found["occupancy"]["4"]["decisions"] >= found["occupancy"]["1"]["decisions"]
-    assert 0 <= found["success"] <= found["completion"] <= 1
+    assert found["occupancy"] == {} and 0 <= found["success"] <= found["completion"] <= 1
+
+
+def test_what_several_replies_visit_is_enumerated_on_the_small_boards(tmp_path):
+    for game in GAMES:
+        small = [f"environments.0.options={json.dumps(SMALL[game])}", "steps=1000", "warmup.updates=2", "rollout.games_per_step=8"]
+        found = run(f"vpr/{game}-tiny-released", small, 0, 50, 10, [1, 4], tmp_path / game, tmp_path / "warm")["occupancy"]
+        assert found["1"]["distance"] == 0.0 < found["4"]["distance"]
+        assert found["4"]["illegal"] < found["1"]["illegal"] < 1

@@ -14,6 +14,7 @@ CHOSEN = [
     ("sudoku", {}, "constraint"),
     ("minesweeper", {}, "posterior"),
     ("kuhn_poker", {}, "cfr"),
+    ("dag_search", {}, "planning"),
 ]
 
 

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import duckdb
 import numpy as np
@@ -182,9 +183,23 @@ def test_show_says_each_position_and_draws_one(run, tmp_path):
     assert f"Wrote {file}: {end}" in " ".join(shown(run.path, "--svg", file).split())
 
 
+def test_show_says_who_acted_when_and_draws_it(run, tmp_path):
+    text, file = shown(run.path, "--timeline"), tmp_path / "line.svg"
+    found = json.loads(shown(run.path, "--json"))["episode"]["turns"]
+    assert f"{len(found)} turn" in text and "up to 1 at once. The critical path: " in text
+    for seat, role in enumerate(("first ", "second")):  # they take turns, so that a row ends with the seat's last one
+        letters = "".join("#" if turn["seat"] == seat else "." for turn in found).rstrip(".")
+        assert f"\n{role}  {letters if seat == 0 else letters.replace('.', ' ', 1)}".rstrip() + "\n" in text
+    said = " ".join(shown(run.path, "--timeline", "--svg", file).split())
+    assert ElementTree.parse(file).getroot().get("role") == "img"
+    assert f"Wrote {file}: " in said and "Who acts when" in file.read_text()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["--timeline", "--json"], "is of the whole play"),
+        (["--timeline", "--svg", "FILE", "--turn", 0], "is of the whole play"),
         (["--turn", 1], "write --svg FILE too"),
         (["--dark"], "write --svg FILE too"),
         (["--svg", "FILE", "--turn", 99], "has no turn 99"),

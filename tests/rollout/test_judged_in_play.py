@@ -24,6 +24,7 @@ CASES = [
     ("tic_tac_toe", "minimax", {}),
     ("tic_tac_toe", "mcts", {"simulations": 8}),
     ("mastermind", "posterior", {}),
+    ("dag_search", "planning", {}),
 ]
 
 

@@ -38,6 +38,10 @@ def test_an_episode_has_all_that_is_recorded(client):
     assert "".join(token["text"] for token in said["tokens"]) == said["text"]
 
 
+def test_the_critical_path_is_sent_to_every_seat_alike(client):
+    assert [client.get(f"{PLACE}{seat}").json()["path"] for seat in ("", "?seat=0", "?seat=1")] == [[0, 1]] * 3
+
+
 def test_the_viewer_and_show_have_one_record(client, tmp_path_factory):
     from typer.testing import CliRunner
 

@@ -73,6 +73,18 @@ def test_a_file_is_short(path):
     assert [line for line in lines if len(line) > 100] == []
 
 
+def test_the_scripts_of_a_mailed_replay_share_no_name():
+    """They are one script there, in one scope."""
+    names = [
+        found
+        for name in (STATIC / "export.list").read_text(encoding="utf-8").split()
+        for found in re.findall(
+            r"(?m)^(?:export )?(?:async )?(?:function|class|const|let) (\w+)", (STATIC / name).read_text(encoding="utf-8")
+        )
+    ]
+    assert sorted(names) == sorted(set(names))
+
+
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
 def test_what_is_exported_says_what_it_is(path):
     source = path.read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ from sparring.refs import MAIN, ref
 from sparring.report.episode_record import episode_record, finite
 from sparring.report.shown import Decode, episode_lines, listing_rows
 from sparring.report.stored import Stored
+from sparring.report.timeline import of_episode, summary, timeline_lines, timeline_svg
 from sparring.rollout.pictures import picture, sentences
 from sparring.system.files import write_bytes_atomic
 from sparring.types import Episode
@@ -45,6 +46,10 @@ def show(
         typer.Option(help="A role: the picture is as it sees it; else nothing is hidden."),
     ] = None,
     dark: Annotated[bool, typer.Option("--dark", help="The picture is for a dark page.")] = False,
+    timeline: Annotated[
+        bool,
+        typer.Option("--timeline", help="Who acted when and waited for whom; also with --svg."),
+    ] = False,
     played: Annotated[
         bool, typer.Option("--played", help="A play of a person; --step is its number.")
     ] = False,
@@ -58,6 +63,11 @@ def show(
     """Show a stored episode: what each seat was told and said, legal actions, tokens, credit."""
     if svg is None and (turn is not None or seat is not None or dark):
         raise ConfigError("--turn, --seat and --dark say which picture: write --svg FILE too.")
+    if timeline and (turn is not None or seat is not None or dark or as_json):
+        raise ConfigError(
+            "--timeline is of the whole play and hides nothing: leave --turn, --seat, --dark and "
+            "--json out."
+        )
     if league:
         from sparring.cli.show_league import show_league  # slow to load, for what else is shown
 
@@ -73,6 +83,9 @@ def show(
     if as_json:
         record = episode_record(number, found, credit)
         print(json.dumps(finite(record), allow_nan=False))
+        return
+    if timeline:
+        _tell_timeline(found, svg)
         return
     if svg is not None:
         _write_picture(found, svg, turn, seat, "dark" if dark else "light")
@@ -94,6 +107,17 @@ def _write_picture(
     drawn = picture(episode, at, looks, theme)
     write_bytes_atomic(path, drawn.svg.encode())
     say(f"Wrote {path}: {drawn.said}")
+
+
+def _tell_timeline(episode: Episode, path: Path | None) -> None:
+    """Print who acted when, or write it to a file as a picture."""
+    drawn = of_episode(episode)
+    if path is None:
+        for line in timeline_lines(drawn):
+            say(line)
+        return
+    write_bytes_atomic(path, timeline_svg(drawn, standalone=True).encode())
+    say(f"Wrote {path}: {summary(drawn)}")
 
 
 def _positions(episode: Episode) -> list[str]:

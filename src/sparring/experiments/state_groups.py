@@ -40,24 +40,11 @@ from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.run.signals import GracefulStop
 from sparring.run.warmup import warm_up
-from sparring.system.files import write_bytes_atomic
+from sparring.system.files import sha256_hex, write_bytes_atomic
 from sparring.types import Episode
 
 Line = Mapping[str, Any]
-SMALLEST: dict[str, dict[str, Any]] = {  # boards whose visited states are enumerated
-    "sudoku": {"blanks": 3, "puzzles": 4, "bank": 7},
-    "minesweeper": {"rows": 2, "columns": 3, "mines": 1, "layouts": 6, "bank": 7},
-    "sokoban": {
-        "rooms": 4,
-        "moves": 5,
-        "longest": 5,
-        "walls": 4,
-        "rows": 5,
-        "columns": 5,
-        "bank": 7,
-    },
-}
-STATES = 20_000  # information states of such a board at most
+STATES = 20_000  # information states of a board whose visited states are enumerated, at most
 
 
 class Spent(GracefulStop):
@@ -118,9 +105,10 @@ def run(
         seed: of the run.
         budget: tokens that are sampled; the step in which they are spent is the last.
         plays: by which the policy is measured, on starts that training never met.
-        counts: numbers of replies to a prompt for which visited states are enumerated.
+        counts: numbers of replies to a prompt for which visited states are enumerated; none on a
+            board with more than STATES information states.
         folder: of the run.
-        shared: where the warm-ups of a study are kept, by game and seed.
+        shared: where the warm-ups of a study are kept.
 
     Returns:
         "starts", what the plays' starts are; "steps" and "tokens" of training; "start", the
@@ -150,7 +138,7 @@ def run(
         "tokens": stop.tokens,
         "start": start,
         **_measured(starts, agent, plays),
-        "occupancy": _occupancy(str(config.environments[0].name), agent, counts),
+        "occupancy": _occupancy(config, agent, counts) if counts else {},
     }
 
 
@@ -158,12 +146,15 @@ def warmed(config: RunConfig, shared: Path) -> Path:
     """Return the folder of a warm-up's weights and moments, which is made where it is not there.
 
     Args:
-        config: of a run. The warm-up is known by its first environment and its seed, so that all
-            runs of a study that share them must have the same model, wording and warm-up.
+        config: of a run. Runs share a warm-up where all that it goes by is alike: environment,
+            model, context, warm-up and seed.
         shared: where the study keeps its warm-ups.
     """
     shared.mkdir(parents=True, exist_ok=True)
-    folder = shared / f"{config.environments[0].name}-{config.seed}"
+    played = config.environments[0]
+    parts = (played.name, played.options, played.illegal, config.model, config.context)
+    digest = sha256_hex(repr((*parts, config.warmup, config.seed)).encode())
+    folder = shared / f"{played.name}-{config.seed}-{digest[:8]}"
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
             engine, begun = LocalEngine(config), folder.with_suffix(".new")
@@ -218,9 +209,10 @@ def completion(game: Game, episode: Episode) -> float:
     return 0.0 if begin is None or left is None else min(max((begin - left) / begin, 0.0), 1.0)
 
 
-def _occupancy(name: str, agent: Any, counts: Sequence[int]) -> dict[str, dict[str, float]]:
-    """Return what a policy visits on the smallest board, by number of replies to a prompt."""
-    game = make_game(name, options=SMALLEST[name])
+def _occupancy(config: RunConfig, agent: Any, counts: Sequence[int]) -> dict[str, dict[str, float]]:
+    """Return what a policy visits on its own board, by number of replies to a prompt."""
+    section = config.environments[0]
+    game = make_game(str(section.name), options=section.options)
     oracle = registry.bind("oracles", "graded")()
     found = Enumeration(game, enumerate_info_states(game, limit=STATES), oracle, illegal=-2.0)
     seen = {count: found.visited(agent, count) for count in {1, *counts}}

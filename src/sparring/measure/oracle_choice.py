@@ -12,6 +12,8 @@ The order of those that are tried, with their limits:
    the game's range of payoffs count as equally good, as an equilibrium mixes actions of equal value
    and CFR's is not quite one
 
+5. ``planning``: environments that are no games over OpenSpiel, and have a solver
+
 ``mcts`` is never chosen, as it is not exact; where nothing else can judge, it may be asked for.
 """
 
@@ -26,6 +28,7 @@ from sparring.environments.openspiel.base import Game
 from sparring.environments.own import no_rules
 from sparring.errors import ConfigError
 from sparring.measure.regret import without_faults
+from sparring.oracles import base
 from sparring.oracles.base import Oracle, verdicts
 from sparring.oracles.minimax import MinimaxOracle
 from sparring.rng import Stream
@@ -97,7 +100,7 @@ def _asked_oracle(spec: OracleSpec, games: Sequence[Game]) -> tuple[dict[str, Or
     It is listed by the game's name; the notes are about the other games.
     """
     oracle = spec.make()
-    reasons = {game.name: no_rules(game) or oracle.covers(game) for game in games}
+    reasons = {game.name: base.hindrance(oracle, game) for game in games}
     if all(reasons.values()):
         why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         raise ConfigError(f"--oracle {spec.name} can judge none of the games: {why.rstrip('.')}.")
@@ -122,6 +125,9 @@ def chosen_oracle(game: Game, configured: Oracle | None = None) -> tuple[Oracle 
     if configured is not None:
         return without_faults(configured), ""
     if no_rules(game):
+        planning = OracleSpec("planning", {}).make()
+        if not base.hindrance(planning, game):
+            return planning, ""
         return None, f"{game.name}: no regret, as {no_rules(game)}."
     reasons = []
     for name, options in (
@@ -162,7 +168,7 @@ def hindrance(oracle: Oracle, game: Game) -> str:
     Minimax is asked to solve the game: a position that is too much for it takes seconds, and play
     meets many. It remembers what it finds.
     """
-    reason = no_rules(game) or oracle.covers(game)
+    reason = base.hindrance(oracle, game)
     if reason or not isinstance(oracle, MinimaxOracle):
         return reason
     (found,) = verdicts(oracle, [game.reset(Stream.from_seed(0))])

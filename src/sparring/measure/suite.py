@@ -15,10 +15,10 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from sparring.config_parts import Strict, config_error, parse_named, refuse_repeated
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
-from sparring.environments.own import no_rules
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.measure.opponents import AgentSpec
 from sparring.measure.oracle_choice import OracleSpec
+from sparring.oracles.base import hindrance
 from sparring.yaml_text import parse_yaml, read_text
 
 MAX_STATES = 20_000  # information states up to which an exact row enumerates
@@ -246,7 +246,7 @@ def _check_row(row: SuiteRow) -> None:
     if row.opponent is not None:
         row.opponent.spec.make()
     if row.oracle is not None:
-        reason = no_rules(game) or row.oracle.spec.make().covers(game)
+        reason = hindrance(row.oracle.spec.make(), game)
         if reason:
             raise ConfigError(f"oracle {row.oracle.name!r} cannot judge {row.game!r}: {reason}")
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from sparring.environments.openspiel.base import Game, State
+from sparring.environments.own import no_rules
 from sparring.errors import PluginError
 from sparring.guard import Call
 from sparring.registry import named
@@ -38,6 +39,15 @@ class Oracle(Protocol):
             OracleError: a state is finished, or of a game that is not covered.
         """
         ...
+
+
+def hindrance(oracle: Oracle, game: Game) -> str:
+    """Return why an oracle cannot judge an environment, or "".
+
+    All but those that read plays (``reads_plays``) work on games over OpenSpiel alone.
+    """
+    reads = getattr(oracle, "reads_plays", False)
+    return ("" if reads else no_rules(game)) or oracle.covers(game)
 
 
 def verdict_of(actions: Sequence[str], judgement: Judgement) -> Verdict:

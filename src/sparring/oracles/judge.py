@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from sparring.config import EnvironmentConfig
 from sparring.environments.openspiel.base import Game, State
-from sparring.environments.own import no_rules
+from sparring.environments.situation import decision_of
 from sparring.errors import ConfigError
-from sparring.oracles.base import Oracle, verdicts
+from sparring.oracles.base import Oracle, hindrance, verdicts
 from sparring.rng import Stream
 from sparring.rollout.replay import replay
 from sparring.types import Episode, Turn, Verdict
@@ -32,7 +32,7 @@ def configured_oracles(
     for section, game in zip(sections, games, strict=True):
         if section.oracle is not None:
             oracle: Oracle = section.oracle.bind("oracles")()
-            reason = no_rules(game) or oracle.covers(game)
+            reason = hindrance(oracle, game)
             if reason:
                 raise ConfigError(
                     f"environments: {game.name!r} has the oracle {oracle.name!r}, which cannot "
@@ -78,7 +78,7 @@ def judge_episodes(
             ):
                 if turn.event != "memory" and (everyone or episode.trained[turn.seat]):
                     asked.append((number, index))
-                    states.append(state)
+                    states.append(decision_of(games[name], state, turn.seat, turn.moment))
                     streams.append(stream.child(index))
         found_by: dict[int, dict[int, Verdict | None]] = {number: {} for number in own}
         for (number, index), verdict in zip(

@@ -1,7 +1,8 @@
 """Solvers of games: the function of a game's name in the module ``solver`` of its folder.
 
 ORACLE of that module says which oracle asks it: ``posterior`` where something is hidden,
-``constraint`` of a puzzle. The module may have further functions that oracle or rewards ask for:
+``constraint`` of a puzzle, ``planning`` of an environment that is no game over OpenSpiel. The
+module may have further functions that oracle or rewards ask for:
 ``key(state, prior=...)`` (see ``posterior``), ``reference(state)`` (see ``reference.py``), and
 ``tiers(state)`` beside TIERS, what each tier pays (see ``graded``).
 """
@@ -39,7 +40,7 @@ def solver_of(game: Game, oracle: str = "") -> Plugin | None:
         ConfigError: a solver from outside cannot be imported.
     """
     made_by = str((getattr(game, "made_by", None) or {}).get("name", ""))
-    for name in dict.fromkeys((made_by, game.rules_name)):
+    for name in dict.fromkeys((made_by, getattr(game, "rules_name", game.name))):
         found = (
             load_part("environments", name, PART) if registry.known("environments", name) else None
         )

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from sparring.environments.combining import played
 from sparring.environments.wide_search import answers, searching
-from sparring.environments.wide_search.library import Page
 from sparring.environments.wide_search.call import Call
+from sparring.environments.wide_search.library import Page
 from sparring.environments.wide_search.play import CALL, FINISH, Search
 from sparring.environments.wide_search.searching import DONE, NOTE, OPEN, SEARCH
 from sparring.environments.wide_search.world import VALUES

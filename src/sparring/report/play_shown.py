@@ -10,6 +10,7 @@ from sparring.environments.openspiel.people import listed
 from sparring.report.page import marked, quoted_text
 from sparring.report.sample_plays import Sample
 from sparring.report.shown import credit_words, judged
+from sparring.report.timeline import timeline, timeline_svg
 from sparring.rollout.credit_store import Credits
 from sparring.types import Episode, Turn
 
@@ -42,7 +43,7 @@ def play_html(sample: Sample, decode: Decode | None) -> str:
     end = _ending(episode)
     return (
         f'<section class="play"><h3>{marked(sample.when)}: step {sample.step}</h3>'
-        f"<p>{marked(head)}</p>{_seats(episode)}"
+        f"<p>{marked(head)}</p>{_seats(episode)}{_timeline(episode)}"
         f'<ol class="turns">{"".join(items)}</ol>{f"<p>{marked(end)}</p>" if end else ""}</section>'
     )
 
@@ -57,6 +58,13 @@ def _seats(episode: Episode) -> str:
     )
     head = "".join(f'<th scope="col">{name}</th>' for name in ("seat", "player", "return"))
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _timeline(episode: Episode) -> str:
+    """Return who acted when as a picture, where several seats did."""
+    line = timeline(episode.roles, episode.turns)
+    several = len({*line.seats}) > 1
+    return f'<div class="wide" tabindex="0">{timeline_svg(line)}</div>' if several else ""
 
 
 def _ending(episode: Episode) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparring.context.ledger import Ledger, sampled
 from sparring.environments.base import random_reply, read_reply
-from sparring.errors import GameError
+from sparring.environments.situation import copied, decision_of
 from sparring.players.base import Agent, PendingTurn, Reply
 from sparring.rng import Stream
 from sparring.rollout.candidates import Candidates, chosen
@@ -130,12 +130,8 @@ class EpisodeInPlay:
     def question(self, draft: Draft) -> tuple[Any, Stream]:
         """Return the state of a decision that is due, and what an oracle that errs draws from."""
         stream = Stream(self.spec.deal.key).child("oracle").child(self.spec.episode_id)
-        if not hasattr(self.play, "clone"):
-            raise GameError(
-                f"{self.spec.game.name}: its plays cannot be copied, so no oracle can judge them; "
-                "leave the oracle out, or give the plays a method clone."
-            )
-        return self.play.clone(), stream.child(draft.number - 1)
+        game, play = self.spec.game, copied(self.spec.game, self.play)
+        return decision_of(game, play, draft.seat, draft.moment), stream.child(draft.number - 1)
 
     def answer(
         self, replies: Sequence[Reply], *, instead: Sequence[str | None] | None = None

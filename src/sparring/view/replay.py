@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from sparring.oracles.judge import regret
 from sparring.report.episode_record import episode_record
+from sparring.report.timeline import timeline
 from sparring.rollout.credit_store import Credits
 from sparring.rollout.store import EpisodeStore
 from sparring.types import Episode, Turn
@@ -97,6 +98,7 @@ class Replays:
             "notes": notes,
             **_beside(run, step, number, episode.group_id),
             "scale": self._scales.of(run, step),
+            "path": list(timeline(episode.roles, episode.turns).path),
             "turns": turns,
         }
 

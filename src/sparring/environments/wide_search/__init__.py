@@ -58,7 +58,9 @@ def wide_search(
     Case, white space and commas between thousands do not count where cells are compared.
 
     Figures: item_f1, precision, recall, non_key_f1, row_f1, success, waves, width (of the widest
-    wave), critical_steps, total_steps, and found, the right cells that each seat noted; with
+    wave), critical_steps, total_steps, called (how often a worker was), finished (calls of a worker
+    that noted a right cell), parallel (width as a share of what it may be, from 0 for one worker),
+    finished_share (of the calls), and found, the right cells that each seat noted; with
     ``answer: written`` also malformed, 1 for an answer that is no such table, which scores 0.
     Pitfalls: names of found rows count as right cells, so that a row with wrong values is still
     worth something; non_key_f1 leaves names out. Two workers never have the same row, so that they

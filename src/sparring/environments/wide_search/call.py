@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+Cell = tuple[int, int]  # number of the row, number of the column
+
 
 @dataclass(frozen=True, slots=True)
 class Call:

@@ -12,6 +12,7 @@ from sparring.environments.wide_search.world import INVENTED, World
 from sparring.rng import Stream
 
 RESULTS = 3  # pages that a search gives at most
+LISTED = "of all there are these have it on a page of their own"  # said on a list
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +21,16 @@ class Page:
 
     Args:
         title: by which a search shows it.
-        text: what is read when it is opened; it holds the words by which it is found.
+        text: what is read when it is opened, and the words by which it is found.
         item: number of the row that it is on, -1 for none.
+        longer: words that a search counts as the page's, too: of two pages that have what is asked
+            for the shorter one is better.
     """
 
     title: str
     text: str
     item: int = -1
+    longer: str = ""
 
 
 @lru_cache(maxsize=256)
@@ -59,7 +63,7 @@ def find(pages: Sequence[Page], words: str) -> tuple[int, ...]:
     Raises:
         GameError: Python's SQLite was built without FTS5.
     """
-    texts = tuple(page.text for page in pages)
+    texts = tuple(f"{page.text} {page.longer}" for page in pages)
     numbers = {text: number for number, text in enumerate(texts)}
     return tuple(numbers[text] for text in search(texts, words, limit=RESULTS))
 
@@ -75,13 +79,15 @@ def _thing(name: str, row: dict[str, str], item: int, brief: bool) -> Page:
 
 def _list(title: str, names: Sequence[str]) -> Page:
     """Return a page that lists names, in full style."""
-    return Page(title, f"# {title}\n\n" + "\n".join(f"- {name}" for name in names))
+    listed = "\n".join(f"- {name}" for name in names)
+    return Page(title, f"# {title}\n\n{LISTED.capitalize()}:\n\n{listed}")
 
 
 def _lists(world: World, brief: bool) -> list[Page]:
     """Return a page for each value that a row has, with the names of those that have it.
 
-    It does not say whose value that is: a search for a name and a column finds the row's own page.
+    It does not say of which column, and is longer than the pages on rows, so that a search for a
+    name and a column finds the row's own page.
     """
     names: dict[str, list[str]] = {}
     for name, values in zip(world.names, world.values, strict=True):
@@ -90,7 +96,8 @@ def _lists(world: World, brief: bool) -> list[Page]:
     if not brief:
         return [_list(f"List: {value}", own) for value, own in names.items()]
     return [
-        Page(f"list {value}", f"list {value} of {' '.join(own)}") for value, own in names.items()
+        Page(f"list {value}", f"list {value} of {' '.join(own)}", longer=LISTED)
+        for value, own in names.items()
     ]
 
 
@@ -109,7 +116,8 @@ def _real(world: World, distractors: int, stream: Stream) -> list[Page]:
     """Return the pages of a question of a real table: its rows, their list, and other rows."""
     whole = table(world.kind)
     items = {name: item for item, name in enumerate(world.names)}
-    pages, others = [], []
+    pages: list[tuple[str, dict[str, str]]] = []
+    others: list[tuple[str, dict[str, str]]] = []
     for name, values in whole.rows:
         row = dict(zip(whole.columns, values, strict=True))
         (pages if name in items else others).append((name, row))

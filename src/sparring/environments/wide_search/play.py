@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise
 from types import ModuleType
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.reply import ReplyParser
+from sparring.environments.waves import counted, critical_steps, total_steps
 from sparring.environments.wide_search import answers, naming, picture, searching, wording
-from sparring.environments.wide_search.call import Call
+from sparring.environments.wide_search.call import Call, Cell
 from sparring.environments.wide_search.scoring import Score, plain, score
 from sparring.environments.wide_search.world import World
 from sparring.errors import GameError, quoted
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 LEAD = 0
 FINISH, CALL = "finish", "call"
-Cell = tuple[int, int]  # number of the row, number of the column
 
 
 class Search(Painted):
@@ -59,6 +59,7 @@ class Search(Painted):
         self.heard, self.writing, self.written = 0, False, ""
         self.past: tuple[str, ...] = ()
         self.lead_steps = 0
+        self.useful: frozenset[tuple[int, int]] = frozenset()  # wave and seat with a right cell
         if not rules.workers:
             self._begin({LEAD: tuple(self.open_items())})
 
@@ -80,14 +81,16 @@ class Search(Painted):
             return answers.read(self.written, self.start, brief=self.rules.brief)
         return self.noted()
 
-    def noted(self, first: int = 0, seats: Collection[int] | None = None) -> answers.Table:
-        """Return the table that notes make: without the first so many, of these seats or all."""
+    def noted(self, first: int = 0) -> answers.Table:
+        """Return the table that the notes make, without the first so many of them."""
+        return self._table([*self.notes][first:])
+
+    def _table(self, cells: Sequence[Cell]) -> answers.Table:
+        """Return the table that the notes of these cells make."""
         found: answers.Table = {}
-        for (item, column), value in sorted([*self.notes.items()][first:]):
-            if seats is not None and self.by[item, column] not in seats:
-                continue
+        for item, column in sorted(cells):
             row = found.setdefault(self.start.names[item], {})
-            row[self.start.columns[column]] = value
+            row[self.start.columns[column]] = self.notes[item, column]
         return found
 
     @property
@@ -98,13 +101,12 @@ class Search(Painted):
     @property
     def critical_steps(self) -> int:
         """The lead's steps, and those of the slowest worker of each wave."""
-        waves = (*self.waves, tuple(self.spent.values()))
-        return self.lead_steps + sum(max(own, default=0) for own in waves)
+        return critical_steps(self.lead_steps, (*self.waves, tuple(self.spent.values())))
 
     @property
     def total_steps(self) -> int:
         """The steps of all seats."""
-        return self.lead_steps + sum(map(sum, (*self.waves, self.spent.values())))
+        return total_steps(self.lead_steps, (*self.waves, tuple(self.spent.values())))
 
     @property
     def ways(self) -> ModuleType:
@@ -121,12 +123,13 @@ class Search(Painted):
         ]
 
     def parts(self) -> tuple[int, ...]:
-        """Return the seats that were called to find cells, in order."""
-        return tuple(sorted(self.asked))
+        """Return the seats that were called to find cells; none where the answer is written."""
+        return () if self.rules.writes else tuple(sorted(self.asked))
 
     def worth(self, seats: Collection[int]) -> float:
         """Return item F1 of the table that the notes of these seats alone make."""
-        return score(self.start.rows(), self.noted(seats=seats), self.rules.columns).item_f1
+        cells = [cell for cell, seat in self.by.items() if seat in seats]
+        return score(self.start.rows(), self._table(cells), self.rules.columns).item_f1
 
     def own_share(self, seat: int) -> float:
         """Return the right cells that a seat noted, over those that it was called for."""
@@ -147,7 +150,8 @@ class Search(Painted):
         if seat not in self.calls:
             most = min(self.rules.workers, len(self.open_items()))
             return (*(f"{CALL} {width}" for width in range(1, most + 1)), FINISH)
-        return self.ways.actions(self, self.calls[seat])
+        found: tuple[str, ...] = self.ways.actions(self, self.calls[seat])
+        return found
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the action in a reply: a table is what was said, whatever it is."""
@@ -208,10 +212,11 @@ class Search(Painted):
 
     def _begin(self, shares: Mapping[int, tuple[int, ...]]) -> None:
         """Begin a call of each of these seats."""
-        for seat, own in shares.items():
-            cells = ((item, column) for item in own for column in range(self.rules.columns))
-            lacking = sum(cell not in self.notes for cell in cells)
-            self.asked = {**self.asked, seat: self.asked.get(seat, 0) + lacking}
+        columns = range(self.rules.columns)
+        self.asked = dict(self.asked)
+        for seat, items in shares.items():
+            lacking = sum((one, column) not in self.notes for one in items for column in columns)
+            self.asked[seat] = self.asked.get(seat, 0) + lacking
         turns = self.rules.turns
         self.calls = {seat: Call(items, turns) for seat, items in shares.items()}
         self.spent, self.before = dict.fromkeys(shares, 0), len(self.notes)
@@ -248,23 +253,24 @@ class Search(Painted):
     def _close(self) -> None:
         """End a wave: the lead is told how many cells were noted."""
         if any(self.spent.values()):
+            cells = [cell for cell in [*self.notes][self.before :] if self._is_right(cell)]
+            self.useful |= {(len(self.waves), self.by[cell]) for cell in cells}
             self.waves = (*self.waves, tuple(self.spent.values()))
             self.said = (*self.said, wording.back(self))
         self.calls, self.spent = {}, {}
 
+    def _is_right(self, cell: Cell) -> bool:
+        """Return whether what was noted of a cell is right."""
+        return plain(self.notes[cell]) == plain(self.start.values[cell[0]][cell[1]])
+
     def figures(self) -> dict[str, tuple[float, ...]]:
         """Return the figures of a play that is over: of the answer, and of the work."""
         seats = self.rules.num_seats
-        of_all: dict[str, float] = {
-            **asdict(self.score),
-            "waves": len(self.waves),
-            "width": max(map(len, self.waves), default=0),
-            "critical_steps": self.critical_steps,
-            "total_steps": self.total_steps,
-        }
+        work = counted(self.lead_steps, self.waves, len(self.useful), self.rules.workers)
+        of_all: dict[str, float] = {**asdict(self.score), **work}
         right = [0.0] * seats
-        for (item, column), seat in self.by.items():
-            right[seat] += plain(self.notes[item, column]) == plain(self.start.values[item][column])
+        for cell, seat in self.by.items():
+            right[seat] += self._is_right(cell)
         if self.rules.writes:
             of_all["malformed"] = self.answer is None
         return {

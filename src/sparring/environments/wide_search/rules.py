@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from sparring.environments.bank import BANKS, Bank
+from sparring.environments.waves import FIGURES
 from sparring.environments.wide_search import wording
 from sparring.environments.wide_search.play import LEAD, Search
 from sparring.environments.wide_search.scoring import Score
@@ -16,7 +17,6 @@ from sparring.rng import Stream
 ALONE = "single"
 MOST_OPENINGS = 1000  # worlds of which exact figures are made
 SCORED = tuple(field.name for field in fields(Score))
-COUNTED = ("waves", "width", "critical_steps", "total_steps", "found")
 
 
 class WideSearch(Bank):
@@ -39,7 +39,7 @@ class WideSearch(Bank):
     name, counted = "wide_search", "worlds"
     min_utility, max_utility, utility_sum = 0.0, 1.0, None
     zero_sum, cooperative = False, True
-    figures: tuple[str, ...] = (*SCORED, *COUNTED)
+    figures: tuple[str, ...] = (*SCORED, *FIGURES, "found")
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class WideSearch(Bank):
         self.free, self.writes = self.by_words and not self.brief, answer == "written"
         self.max_turns += self.writes
         if self.writes:
-            self.figures = (*SCORED, *COUNTED, "malformed")
+            self.figures = (*self.figures, "malformed")
         self.invented = tables == "invented"
         if not self.invented:
             questions(tables, items, False)  # refused at once where there are none

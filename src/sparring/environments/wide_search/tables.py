@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -55,19 +55,14 @@ class Table:
         found: dict[Filter, None] = {}
         for column in self.grouped:
             place = self.columns.index(column)
-            found |= self._alike(column, f"whose {column} is", lambda row, at=place: row[1][at])
-        found |= self._alike("", f"whose {self.key} begins with", lambda row: row[0][0])
+            values = [cells[place] for _, cells in self.rows]
+            found |= _alike(column, f"whose {column} is", values)
+        letters = [name[0] for name, _ in self.rows]
+        found |= _alike("", f"whose {self.key} begins with", letters)
         if self.ranged:
             found |= dict.fromkeys(self._ranges(most))
         kept = (one for one in found if 2 <= len(one.rows) <= most)
         return tuple(sorted(kept, key=lambda one: one.text))
-
-    def _alike(self, column: str, words: str, of: Callable[[Row], str]) -> dict[Filter, None]:
-        """Return a filter for each value that some rows share."""
-        rows: dict[str, list[int]] = {}
-        for number, row in enumerate(self.rows):
-            rows.setdefault(of(row), []).append(number)
-        return {Filter(f"{words} {value}", column, tuple(own)): None for value, own in rows.items()}
 
     def _ranges(self, most: int) -> Iterable[Filter]:
         """Return the ranges of a column that as many rows pass as may."""
@@ -78,6 +73,14 @@ class Table:
             first, last = (self.rows[row][1][place] for row in (own[0], own[-1]))
             text = f"whose {self.ranged} is from {first} to {last}"
             yield Filter(text, self.ranged, tuple(sorted(own)))
+
+
+def _alike(column: str, words: str, values: Sequence[str]) -> dict[Filter, None]:
+    """Return a filter for each value that some rows share, of the values of all rows in order."""
+    rows: dict[str, list[int]] = {}
+    for number, value in enumerate(values):
+        rows.setdefault(value, []).append(number)
+    return {Filter(f"{words} {value}", column, tuple(own)): None for value, own in rows.items()}
 
 
 def countries(package: Any) -> Table:

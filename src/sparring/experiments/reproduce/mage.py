@@ -129,7 +129,7 @@ def _figures(row: dict[str, Any]) -> dict[str, float]:
 STUDY = Study(
     summary="MAGE: do agents of the tiny model learn about their opponent within three attempts",
     page="docs/reproduction/mage.md",
-    hours=3.5,
+    hours=1.3,
     results="mage",
     setting={
         "games": list(GAMES),

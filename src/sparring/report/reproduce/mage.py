@@ -76,5 +76,10 @@ def _met(one: Row) -> str:
     return "met in training" if one["met"] else "held out"
 
 
-MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures
+MADE: dict[str, Maker] = {
+    "mage": learnt,
+    "mage adapting": adapts,
+    "mage arms": claims,
+    "mage source": Results.source,
+}
 SHOWN = {"Share of the headroom": learnt, "Adapting": adapts, "Arm by arm": claims}

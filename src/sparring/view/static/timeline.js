@@ -1,4 +1,7 @@
-/** The timeline: a row for each seat, a cell for each turn, bars of the advantages. */
+/**
+ * The timeline: a row for each seat, a column for each moment, whose turns are taken at once; bars
+ * of the advantages, lines where a seat waits, an edge along the critical path.
+ */
 
 import { button, el, plain, svg, word } from "./dom.js";
 import { signed } from "./format.js";
@@ -31,7 +34,7 @@ function advantageBar(turn, top) {
 }
 
 function cell(turn, options, top) {
-  const { current, choose } = options;
+  const { current, choose, critical } = options;
   const off = turn.event === "illegal" || turn.event === "unparsable";
   const advantage = turn.credit?.advantage;
   const said = [
@@ -40,9 +43,11 @@ function cell(turn, options, top) {
   ];
   if (advantage !== null && advantage !== undefined) said.push(`advantage ${signed(advantage)}`);
   if (turn.oracle?.regret) said.push(`lost ${turn.oracle.regret.toFixed(3)}`);
-  const kind = `cell ${off ? "off" : ""} ${turn.index > current ? "to-come" : ""}`;
+  if (critical) said.push("on the critical path");
+  const later = turn.index > current;
+  const kind = ["cell", off && "off", later && "to-come", critical && "critical"];
   const attributes = {
-    class: kind,
+    class: kind.filter(Boolean).join(" "),
     title: said.join(", "),
     "aria-label": said.join(", "),
     "aria-current": turn.index === current ? "step" : null,
@@ -58,29 +63,59 @@ function cell(turn, options, top) {
   return node;
 }
 
+/** Return the turns of each moment, in order. */
+function momentsOf(turns) {
+  const found = new Map();
+  for (const turn of turns) {
+    if (!found.has(turn.moment)) found.set(turn.moment, []);
+    found.get(turn.moment).push(turn);
+  }
+  return [...found.entries()].sort((one, other) => one[0] - other[0]).map((entry) => entry[1]);
+}
+
+/** Return the head of a column: the numbers of its turns, the first and the last of many. */
+function momentHead(own, current) {
+  const first = own[0].index + 1;
+  const last = own[own.length - 1].index + 1;
+  const now = own.some((turn) => turn.index === current);
+  const text = first === last ? String(first) : `${first}–${last}`;
+  return el("th", { scope: "col", class: now ? "now" : "" }, text);
+}
+
+/** Return the cells of a seat: its turns, and where it waits between two of them. */
+function seatCells(seat, moments, make) {
+  const acts = moments.map((own) => own.filter((turn) => turn.seat === seat));
+  const busy = acts.flatMap((own, at) => (own.length ? [at] : []));
+  const [begin, end] = [busy[0], busy[busy.length - 1]];
+  return acts.map((own, at) => {
+    const waits = !own.length && at > begin && at < end;
+    const line = waits ? el("span", { class: "waits", title: "waits" }) : null;
+    return el("td", { class: waits ? "waiting" : "" }, own.length ? own.map(make) : line);
+  });
+}
+
 /**
  * Return the timeline.
- * @param {Object} answer the episode
+ * @param {Object} answer the episode; `path` holds the turns of the critical path
  * @param {{current: number, choose: function, scale: Object}} options
  */
 export function timeline(answer, options) {
   const { seats, turns } = answer;
   const top = tallest(turns, options.scale);
   const table = el("table", { class: "timeline", "aria-label": "turns of every seat" });
-  const numbers = turns.map((turn) =>
+  const moments = momentsOf(turns);
+  const critical = turns.length > moments.length ? new Set(answer.path ?? []) : new Set();
+  const make = (turn) => cell(turn, { ...options, critical: critical.has(turn.index) }, top);
+  const heads = moments.map((own) => momentHead(own, options.current));
+  table.append(el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "turn"), heads)));
+  const rows = seats.map((seat) =>
     el(
-      "th",
-      { scope: "col", class: turn.index === options.current ? "now" : "" },
-      String(turn.index + 1),
+      "tr",
+      {},
+      el("th", { scope: "row" }, word(seat.role)),
+      seatCells(seat.seat, moments, make),
     ),
   );
-  table.append(el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "turn"), numbers)));
-  const rows = seats.map((seat) => {
-    const cells = turns.map((turn) =>
-      el("td", {}, turn.seat === seat.seat ? cell(turn, options, top) : null),
-    );
-    return el("tr", {}, el("th", { scope: "row" }, word(seat.role)), cells);
-  });
   table.append(el("tbody", {}, rows));
   return el("div", { class: "scroll" }, table);
 }

@@ -1,0 +1,257 @@
+"""A lead that calls workers for sub-tasks that depend on one another: rules and plays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sparring.environments.bank import Bank
+from sparring.environments.dag_search import picture, wording
+from sparring.environments.dag_search.schedule import Schedule
+from sparring.environments.dag_search.world import RESULTS, Shape, World, world
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.painted import Painted
+from sparring.environments.waves import FIGURES, counted, critical_steps
+from sparring.environments.wide_search.world import NAMES
+from sparring.errors import ConfigError, GameError, quoted
+from sparring.rng import Stream
+from sparring.types import Observation
+
+LEAD = 0
+CALL, OPEN, NOTE, DONE = "call", "open", "note", "done"
+
+
+class DagSearch(Bank):
+    """Rules and wording.
+
+    Attributes:
+        tasks: sub-tasks of a play.
+        workers: most of a call.
+        turns: of a worker at each call.
+        handout: steps of the lead for each worker that it calls.
+        slack: limit of critical steps, as a multiple of what the best schedule takes.
+    """
+
+    name, counted = "dag_search", "worlds"
+    min_utility, max_utility, utility_sum = 0.0, 1.0, None
+    zero_sum, cooperative = False, True
+    figures = (*FIGURES, "success", "optimal_width", "optimal_critical_steps", "found")
+
+    def __init__(
+        self,
+        *,
+        tasks: int,
+        workers: int,
+        shape: Shape,
+        edges: float,
+        pages: int,
+        turns: int,
+        handout: int,
+        slack: float,
+        worlds: int,
+        bank: int,
+        style: str,
+    ) -> None:
+        if turns <= pages:
+            raise ConfigError(
+                f"dag_search: turns={turns} must be above pages={pages}, as a sub-task takes a "
+                f"turn for each page and one to note its result; write turns: {pages + 1}."
+            )
+        self.tasks, self.workers, self.shape, self.edges = tasks, workers, shape, edges
+        self.pages, self.turns, self.handout, self.slack = pages, turns, handout, slack
+        self.worlds, self.bank, self.style, self.brief = worlds, bank, style, style == "brief"
+        self.roles = ("lead", *(f"worker {number}" for number in range(1, workers + 1)))
+        self.num_seats = len(self.roles)
+        longest = math.ceil(slack * tasks * (1 + handout + pages + 1))
+        self.max_turns = longest * self.num_seats
+
+    def leads(self, seat: int) -> bool:
+        """Return whether a seat calls workers, and searches nothing itself."""
+        return seat == LEAD
+
+    def start(self, number: int) -> World:
+        """Return a world of the bank."""
+        return world(self.bank_stream(number), self.tasks, self.pages, self.shape, self.edges)
+
+    def schedule(self, start: World) -> Schedule:
+        """Return what waves cost in a world."""
+        return Schedule(start.steps, start.needs, self.workers, self.handout)
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word of the brief wording."""
+        longest = self.max_turns // self.num_seats
+        numbers = map(str, range(max(longest, self.turns, self.tasks, self.workers) + 1))
+        return tuple(sorted({*wording.WORDS, *NAMES, *RESULTS, *numbers}))
+
+    def reset(self, stream: Stream) -> Dag:
+        """Return a play of a world of the bank."""
+        found = self.drawn(stream)
+        assert isinstance(found, World)
+        return Dag(self, found)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a worker was called for, and how far it is.
+
+    Args:
+        task: that it works at.
+        left: turns.
+        told: its conversation since the call.
+    """
+
+    task: int
+    left: int
+    told: tuple[str, ...] = ()
+
+
+class Dag(Painted):
+    """One play.
+
+    Attributes:
+        start: the world.
+        schedule: what waves cost in it.
+        limit: critical steps after which the play ends.
+        done_by: seat that finished each sub-task.
+        calls: workers that are at work, by seat.
+        waves: of each wave the steps that each of its workers took; 0: it had nothing to do.
+        ended: whether all is finished, or no step is left.
+        said: what the lead was told and has said, in turn.
+        told: the finished sub-tasks, as bits, and the steps left that the lead was told of last.
+    """
+
+    def __init__(self, rules: DagSearch, start: World) -> None:
+        # all of these are replaced when they change, so that a copy may share them
+        self.rules, self.start, self.ended = rules, start, False
+        self.schedule = rules.schedule(start)
+        self.limit = math.ceil(rules.slack * self.schedule.best().steps)
+        self.done_by: dict[int, int] = {}
+        self.calls: dict[int, Call] = {}
+        self.waves: tuple[tuple[int, ...], ...] = ()
+        self.spent: dict[int, int] = {}  # steps of the workers of this wave
+        self.lead_steps = 0
+        self.said: tuple[str, ...] = (wording.begin(self),)
+        self.told = 0, self.left
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over."""
+        return self.ended
+
+    @property
+    def finished(self) -> int:
+        """The finished sub-tasks, as bits."""
+        return sum(1 << task for task in self.done_by)
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """Share of the sub-tasks that are finished, for every seat; 0 before the end."""
+        value = len(self.done_by) / self.rules.tasks if self.ended else 0.0
+        return (value,) * self.rules.num_seats
+
+    @property
+    def critical_steps(self) -> int:
+        """The lead's steps, and those of the slowest worker of each wave."""
+        return critical_steps(self.lead_steps, (*self.waves, tuple(self.spent.values())))
+
+    @property
+    def left(self) -> int:
+        """Critical steps that are left."""
+        return max(self.limit - self.critical_steps, 0)
+
+    def ready(self) -> list[int]:
+        """Return the sub-tasks that can be worked at."""
+        return self.schedule.ready(self.finished)
+
+    def due(self) -> tuple[int, ...]:
+        """Return the workers that are at work, else the lead."""
+        if self.ended:
+            return ()
+        return tuple(sorted(self.calls)) or (LEAD,)
+
+    def legal(self, seat: int) -> tuple[str, ...]:
+        """Return what a seat may say; nothing where it is not due."""
+        if seat not in self.due():
+            return ()
+        if seat == LEAD:
+            return tuple(f"{CALL} {width}" for width in range(1, self.rules.workers + 1))
+        pages = (f"{OPEN} {name}" for name in self.start.names)
+        notes = (f"{NOTE} {result}" for result in RESULTS)
+        return (*pages, *notes, DONE)
+
+    def observe(self, seat: int) -> Observation:
+        """Return what a seat has not been told; a worker's conversation begins at each call."""
+        if seat == LEAD:
+            return wording.lead(self)
+        if seat in self.calls:
+            return wording.worker(self, seat, self.calls[seat])
+        return wording.idle(self, seat)
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Go on with the lead's reply, or with those of all workers that are at work."""
+        for seat, reply in replies.items():
+            if reply not in self.legal(seat):
+                raise GameError(f"dag_search: {quoted(reply)} is no action of seat {seat} now.")
+        if self.calls:
+            self._work(replies)
+        else:
+            self._call(int(replies[LEAD].split()[1]))
+        if self.calls and self.left:
+            return
+        over = not self.left or len(self.done_by) == self.rules.tasks
+        self.waves, self.ended = (*self.waves, tuple(self.spent.values())), over
+        self.calls, self.spent = {}, {}
+        self.said, self.told = (*self.said, wording.back(self)), (self.finished, self.left)
+
+    def _call(self, width: int) -> None:
+        """Hand the first ready sub-tasks out, one to a worker."""
+        self.lead_steps += self.schedule.lead(width)
+        self.said = (*self.said, f"{CALL} {width}")
+        given = enumerate(self.ready()[:width], start=1)
+        self.calls = {seat: Call(task, self.rules.turns) for seat, task in given}
+        self.spent = dict.fromkeys(range(1, width + 1), 0)
+
+    def _work(self, replies: Mapping[int, str]) -> None:
+        """Let workers open pages, note a result, or give up."""
+        self.done_by, self.calls = dict(self.done_by), dict(self.calls)
+        self.spent = dict(self.spent)
+        for seat, reply in sorted(replies.items()):
+            call, (word, *rest) = self.calls[seat], reply.split()
+            told = (*call.told, self.observe(seat).told, reply)
+            call = replace(call, left=call.left - 1, told=told)
+            self.spent[seat] += 1
+            self.calls[seat] = call
+            if word == NOTE and rest[0] == self.start.results[call.task]:
+                self.done_by[call.task] = seat
+            if word in (NOTE, DONE) or not call.left:
+                del self.calls[seat]
+
+    def figures(self) -> dict[str, tuple[float, ...]]:
+        """Return the figures of a play that is over: of its waves, and of the best schedule."""
+        seats, best = self.rules.num_seats, self.schedule.best()
+        of_all = {
+            **counted(self.lead_steps, self.waves, len(self.done_by), self.rules.workers),
+            "success": float(len(self.done_by) == self.rules.tasks),
+            "optimal_width": float(best.width),
+            "optimal_critical_steps": float(best.steps),
+        }
+        by = list(self.done_by.values())
+        return {
+            **{name: (value,) * seats for name, value in of_all.items()},
+            "found": tuple(float(by.count(seat)) for seat in range(seats)),
+        }
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the sub-tasks as far as a seat knows them, and who is at work."""
+        picture.paint(canvas, self, seat)
+
+    def described(self, seat: int | None) -> str:
+        """Return in words how far the play is."""
+        return picture.describe(self, seat)
+
+    def clone(self) -> Dag:
+        """Return an independent copy."""
+        twin = object.__new__(Dag)
+        twin.__dict__.update(self.__dict__)
+        return twin

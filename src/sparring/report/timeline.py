@@ -1,0 +1,231 @@
+"""Who acted when, and who waited for whom: a row per seat, a column per moment, in text and SVG.
+
+A moment is one decision of each seat that is due at once. The critical path has one turn of each
+moment: it says which turns made the play as long as it was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from sparring.errors import RunError
+from sparring.report.svg import COLOURS, WIDTH, element, safe
+from sparring.types import Episode, Turn
+
+ACTS, BESIDE, WAITS, AWAY = "#", "=", ".", " "  # on the critical path, beside it, neither
+MOST = 400  # moments that are drawn
+LINE = 100  # columns of the text
+NAMES, RIGHT, TOP, ROW, BAR = 96, 10, 44, 20, 12  # units of the picture
+WIDEST = 40.0  # units of a moment
+LETTERS = 14  # of a role's name in the picture
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timeline:
+    """Who acted when in a play.
+
+    Args:
+        roles: name of each seat.
+        moments: numbers of the turns of each moment, in order; a moment has a turn at least.
+        seats: seat of each turn.
+        path: numbers of the turns of the critical path, one per moment.
+    """
+
+    roles: tuple[str, ...]
+    moments: tuple[tuple[int, ...], ...]
+    seats: tuple[int, ...]
+    path: tuple[int, ...]
+
+    def acts(self, seat: int) -> list[int]:
+        """Return the moments in which a seat acts."""
+        return [
+            at for at, own in enumerate(self.moments) if any(self.seats[one] == seat for one in own)
+        ]
+
+    def waits(self, seat: int) -> list[int]:
+        """Return the moments between its first and last turn in which a seat does not act."""
+        acts = self.acts(seat)
+        return sorted({*range(acts[0], acts[-1])} - {*acts}) if acts else []
+
+    def leads(self) -> list[int]:
+        """Return the seat of the critical path in each moment."""
+        return [self.seats[number] for number in self.path]
+
+
+def timeline(roles: Sequence[str], turns: Sequence[Turn]) -> Timeline:
+    """Return who acted when.
+
+    The critical path is found from the end. Its turn of the last moment is of the seat that had
+    acted without a gap for longest; before a seat's turn stands its own turn of the moment before,
+    or, where it waited there, that of the seat it waited for, chosen in the same way. Of equals it
+    is the first.
+
+    Args:
+        roles: name of each seat.
+        turns: of a play, in order.
+    """
+    order = sorted(range(len(turns)), key=lambda number: (turns[number].moment, number))
+    moments = [tuple(own) for _, own in groupby(order, key=lambda number: turns[number].moment)]
+    runs: list[dict[int, int]] = []  # of each moment the moments that a seat has acted in a row
+    for own in moments:
+        before = runs[-1] if runs else {}
+        runs.append({seat: before.get(seat, 0) + 1 for seat in (turns[one].seat for one in own)})
+    path: list[int] = []
+    at_work = -1
+    for own, busy in zip(reversed(moments), reversed(runs), strict=True):
+        if at_work not in busy:
+            at_work = max(busy, key=lambda seat: (busy[seat], -seat))
+        path.append(next(one for one in reversed(own) if turns[one].seat == at_work))
+    return Timeline(
+        roles=tuple(roles),
+        moments=tuple(moments),
+        seats=tuple(turn.seat for turn in turns),
+        path=tuple(reversed(path)),
+    )
+
+
+def of_episode(episode: Episode) -> Timeline:
+    """Return who acted when in an episode.
+
+    Raises:
+        RunError: a turn is of a seat that there is not.
+    """
+    strange = {turn.seat for turn in episode.turns} - {*range(len(episode.roles))}
+    if strange:
+        raise RunError(
+            f"Episode {episode.episode_id} holds what no run writes: turns of seat "
+            f"{min(strange)}, where there are {len(episode.roles)} seats."
+        )
+    return timeline(episode.roles, episode.turns)
+
+
+def summary(line: Timeline) -> str:
+    """Return how long a play was, in a sentence."""
+    count, moments = len(line.seats), len(line.moments)
+    shares = Counter(line.leads()).most_common()
+    path = ", ".join(f"{turns} of {line.roles[seat]}" for seat, turns in shares[:4])
+    more = ", ..." if len(shares) > 4 else ""
+    once = max((len(own) for own in line.moments), default=0)
+    return (
+        f"{_many(count, 'turn')} in {_many(moments, 'moment')}, up to {once} at once. "
+        f"The critical path: {path or 'nobody'}{more}."
+    )
+
+
+def waited(line: Timeline, seat: int) -> str:
+    """Return for whom a seat waited, and how long, or ""."""
+    leads = line.leads()
+    found = Counter(leads[at] for at in line.waits(seat)).most_common()
+    return ", ".join(f"{count} for {line.roles[other]}" for other, count in found)
+
+
+def timeline_lines(line: Timeline) -> list[str]:
+    """Return a timeline as text: a row per seat, a letter per moment."""
+    wide = max(map(len, line.roles), default=0)
+    most = max(10, LINE - wide - 4)
+    lines, rows = [summary(line)], [_letters(line, seat) for seat in range(len(line.roles))]
+    for begin in range(0, len(line.moments), most):
+        end = min(begin + most, len(line.moments))
+        lines += ["", f"{'moments':<{wide}}  {begin} to {end - 1}"]
+        for role, letters in zip(line.roles, rows, strict=True):
+            lines.append(f"{role:<{wide}}  {letters[begin:end]}".rstrip())
+    lines += ["", f"{ACTS} acts, on the critical path; {BESIDE} acts beside it; {WAITS} waits"]
+    waits = [(role, waited(line, seat)) for seat, role in enumerate(line.roles)]
+    return [*lines, *(f"{role} waited {said}" for role, said in waits if said)]
+
+
+def _letters(line: Timeline, seat: int) -> str:
+    """Return a letter for each moment: what a seat does in it."""
+    letters = [AWAY] * len(line.moments)
+    for at in line.waits(seat):
+        letters[at] = WAITS
+    leads = line.leads()
+    for at in line.acts(seat):
+        letters[at] = ACTS if leads[at] == seat else BESIDE
+    return "".join(letters)
+
+
+def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
+    """Return a timeline as an <svg> element.
+
+    Bars are where a seat acts, dark on the critical path; a dotted line is where it waits; a thin
+    line leads to who goes on from whom it waited for.
+
+    Args:
+        line: what is drawn; of a longer play its first 400 moments.
+        standalone: whether the SVG is to be a file of its own.
+    """
+    count = min(len(line.moments), MOST)
+    step = min(WIDEST, (WIDTH - NAMES - RIGHT) / max(count, 1))
+    cut = f" The first {count} moments are drawn." if count < len(line.moments) else ""
+    out = [
+        f'<text x="10" y="16" font-size="13" font-weight="600">{safe("Who acts when")}</text>',
+        f'<text x="10" y="31" opacity=".7">{safe(summary(line) + cut)}</text>',
+    ]
+    every = max(1, -(-count // 10))
+    for at in range(0, count, every):
+        out.append(
+            f'<text x="{NAMES + (at + 0.5) * step:.1f}" y="{TOP}" text-anchor="middle" '
+            f'opacity=".7">{at}</text>'
+        )
+    leads = line.leads()[:count]
+    for seat, role in enumerate(line.roles):
+        out += _row(line, seat, role, leads, step)
+    out += _handed_over(leads, step)
+    bottom = TOP + ROW * len(line.roles) + 14
+    said = f"{summary(line)}{cut} " + " ".join(
+        f"{role} waited {waited(line, seat)}."
+        for seat, role in enumerate(line.roles)
+        if line.waits(seat)
+    )
+    return element(out, bottom, standalone, said.strip())
+
+
+def _row(line: Timeline, seat: int, role: str, leads: Sequence[int], step: float) -> list[str]:
+    """Return what is drawn of a seat: its name, where it waits, where it acts."""
+    y, colour = _middle(seat), COLOURS[seat % len(COLOURS)]
+    name = role if len(role) <= LETTERS else f"{role[: LETTERS - 1]}…"
+    out = [
+        f'<text x="{NAMES - 8}" y="{y + 4:.1f}" text-anchor="end">{safe(name)}'
+        f"<title>{safe(role)}</title></text>"
+    ]
+    acts = [at for at in line.acts(seat) if at < len(leads)]
+    if acts:
+        begin, end = (NAMES + (at + 0.5) * step for at in (acts[0], acts[-1]))
+        out.append(
+            f'<path d="M{begin:.1f} {y:.1f}H{end:.1f}" stroke="currentColor" '
+            'stroke-dasharray="1 3" opacity=".6"/>'
+        )
+    gap = min(2.0, step / 5)
+    for at in acts:
+        critical = leads[at] == seat
+        edge = ' stroke="currentColor" stroke-width="1.6"' if critical else ' opacity=".45"'
+        out.append(
+            f'<rect x="{NAMES + at * step + gap / 2:.1f}" y="{y - BAR / 2:.1f}" '
+            f'width="{step - gap:.1f}" height="{BAR}" rx="1.5" fill="{colour}"'
+            f"{edge}/>"
+        )
+    return out
+
+
+def _handed_over(leads: Sequence[int], step: float) -> list[str]:
+    """Return the lines of the critical path from a seat to the next one."""
+    return [
+        f'<path d="M{NAMES + at * step:.1f} {_middle(before):.1f}V{_middle(after):.1f}" '
+        'stroke="currentColor" stroke-width="1.4" fill="none"/>'
+        for at, (before, after) in enumerate(pairwise(leads), start=1)
+        if before != after
+    ]
+
+
+def _middle(seat: int) -> float:
+    """Return where the row of a seat has its middle."""
+    return TOP + ROW * (seat + 0.75)
+
+
+def _many(count: int, noun: str) -> str:
+    """Return a number of things in words."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

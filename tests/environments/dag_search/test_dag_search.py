@@ -1,0 +1,179 @@
+"""Sub-tasks that depend on one another: plays by hand, what nobody may know, limits, worlds and bad input."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.environments.catalogue import make_game
+from sparring.environments.dag_search import dag_search
+from sparring.environments.dag_search.rules import Dag
+from sparring.environments.dag_search.world import RESULTS, World
+from sparring.errors import ConfigError, GameError
+from sparring.measure.starts import Met, columns
+from sparring.testing import check_environment
+
+# 1 and 2 are ready at first; 3 needs both
+WORLD = World((("ardan",), ("bemir", "cosol"), ("dutek",)), ("red", "blue", "gold"), ((), (), (0, 1)))
+
+
+def begun(**options):
+    return Dag(dag_search(tasks=3, **{"workers": 3, "turns": 4, **options}), WORLD)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({}, {"shape": "chain", "style": "full"}, {"shape": "independent", "handout": 0}),
+        *({"tasks": 12, "workers": 16, "pages": 4, "edges": 0.1}, {"tasks": 1, "workers": 1, "slack": 3.5}, {"worlds": 1, "edges": 1.0}),
+    ],
+)
+def test_it_keeps_the_contract(options):
+    check_environment(dag_search, plays=8, **options)
+
+
+def test_a_play_by_hand():
+    play = begun()
+    # 1 + 2 + 3 of the first wave, 1 + 1 + 2 of the second
+    assert play.limit == 6 + 4 and play.due() == (0,)
+    assert play.observe(0).told == "lead workers 3 left 10 task 1 takes 2 task 2 takes 3 task 3 takes 2 needs 1 2 ready 2 of 1 2"
+    assert play.legal(0) == ("call 1", "call 2", "call 3")
+    play.step({0: "call 2"})
+    assert play.due() == (1, 2) and play.critical_steps == 3 and play.legal(0) == ()
+    assert play.observe(1).told == "worker 1 begin ardan left 4" and play.observe(1).fresh
+    assert play.legal(1) == (*(f"open {name}" for name in ("ardan", "bemir", "cosol", "dutek")), *(f"note {one}" for one in RESULTS), "done")
+    play.step({1: "open ardan", 2: "open bemir"})
+    assert play.observe(1).told == "page ardan result red left 3" and not play.observe(1).fresh
+    assert play.observe(2).told == "page bemir next cosol left 3"
+    play.step({1: "note red", 2: "open cosol"})
+    assert play.due() == (2,) and play.done_by == {0: 1}
+    play.step({2: "note blue"})
+    assert play.due() == (0,) and play.observe(0).told == "finished 2 left 4 ready 1 of 3" and play.returns == (0.0,) * 4
+    play.step({0: "call 1"})
+    play.step({1: "open dutek"})
+    play.step({1: "note gold"})
+    assert play.done and play.due() == () and play.returns == (1.0,) * 4
+    figures = play.figures()
+    assert {name: values[0] for name, values in figures.items() if name != "found"} == {
+        "waves": 2,
+        "width": 2,
+        "critical_steps": 10,
+        "total_steps": 5 + 2 + 3 + 2,
+        "called": 3,
+        "finished": 3,
+        "parallel": 0.5,
+        "finished_share": 1.0,
+        "success": 1.0,
+        "optimal_width": 2,
+        "optimal_critical_steps": 10,
+    }
+    assert figures["found"] == (0.0, 2.0, 1.0, 0.0)
+
+
+def test_workers_too_many_cost_steps_and_are_counted():
+    """Three are called for two sub-tasks; one step too many leaves the last sub-task a turn short."""
+    play = begun()
+    play.step({0: "call 3"})
+    assert play.due() == (1, 2) and play.critical_steps == 4
+    play.step({1: "open ardan", 2: "open bemir"})
+    play.step({1: "note red", 2: "open cosol"})
+    play.step({2: "note blue"})
+    play.step({0: "call 1"})
+    play.step({1: "open dutek"})
+    assert play.done and play.critical_steps == play.limit and play.returns[0] == pytest.approx(2 / 3)
+    figures = play.figures()
+    assert figures["called"][0] == 4 and figures["finished_share"][0] == 2 / 4 and figures["parallel"][0] == 1.0 and figures["success"][0] == 0.0
+
+
+def test_wrong_notes_giving_up_and_spent_turns_leave_a_sub_task_to_be_handed_out_again():
+    play = begun(slack=10.0)
+    play.step({0: "call 2"})
+    play.step({1: "note blue", 2: "done"})
+    assert play.ready() == [0, 1] and play.observe(0).told.startswith("finished 0 left")
+    play.step({0: "call 1"})
+    for _ in range(4):
+        play.step({1: "open dutek"})  # a page of another sub-task can be read as well
+    assert play.due() == (0,) and play.ready() == [0, 1] and play.waves == ((1, 1), (4,))
+    play.step({0: "call 1"})
+    play.step({1: "note red"})  # guessed
+    assert play.ready() == [1] and play.figures()["found"] == (0.0, 1.0, 0.0, 0.0)
+
+
+def test_a_call_that_takes_all_that_is_left_ends_the_play():
+    play = begun(handout=10)
+    play.limit = 20
+    play.step({0: "call 2"})
+    assert play.done and play.waves == ((0, 0),) and play.returns == (0.0,) * 4 and play.figures()["called"][0] == 2
+
+
+def test_a_worker_knows_its_own_pages_and_the_lead_no_result():
+    other = World(WORLD.pages, ("red", "pink", "grey"), WORLD.needs)
+    plays = [Dag(dag_search(tasks=3, workers=3, turns=4), start) for start in (WORLD, other)]
+    assert plays[0].observe(0) == plays[1].observe(0) and plays[0].draw(0) == plays[1].draw(0)
+    for play in plays:
+        play.step({0: "call 2"})
+        play.step({1: "open ardan", 2: "open cosol"})
+    assert plays[0].observe(1) == plays[1].observe(1) and plays[0].observe(2) != plays[1].observe(2)
+    assert plays[0].draw(1) == plays[1].draw(1) and plays[0].draw(None) != plays[1].draw(None)
+    before = plays[0].draw(0), plays[0].described(0)
+    plays[0].step({1: "note red", 2: "open bemir"})
+    assert (plays[0].draw(0), plays[0].described(0)) == before and plays[0].done_by  # it is told when all are back
+    assert plays[0].observe(3).key == "worker 3 idle" and plays[0].described(3) == "worker 3 is not at work."
+
+
+def test_the_lead_can_tell_plays_apart_in_which_it_called_others():
+    keys = set()
+    for width in (1, 2):
+        play = begun(slack=10.0, handout=0)
+        play.step({0: f"call {width}"})
+        play.step(dict.fromkeys(play.due(), "done"))
+        keys.add(play.observe(0).key)
+    assert len(keys) == 2
+
+
+@given(st.integers(0, 10_000), st.sampled_from(["independent", "chain", "random"]), st.integers(1, 12), st.floats(0, 1))
+def test_worlds(number, shape, tasks, edges):
+    rules = dag_search(tasks=tasks, shape=shape, edges=edges, pages=4)
+    start = rules.start(number)
+    assert start == rules.start(number) and len(set(start.names)) == len(start.names) == sum(start.steps) - tasks
+    assert all(other < task for task, needs in enumerate(start.needs) for other in needs)
+    assert all(2 <= one <= 5 for one in start.steps) and list(start.names) == sorted(start.names)
+    if shape == "independent":
+        assert not any(start.needs)
+    if shape == "chain":
+        assert start.needs == tuple((task - 1,) if task else () for task in range(tasks))
+
+
+def test_training_and_measuring_have_other_worlds():
+    game = make_game("dag_search", options={"worlds": 50})
+    (unseen, *_) = columns(game, Met(None))
+    other = make_game("dag_search", options={"worlds": 50, "bank": 1})
+    starts = {game.start(number) for number in range(50)}
+    assert len(starts) == 50 and not starts & {other.start(number) for number in range(50)} and unseen
+
+
+@pytest.mark.parametrize(("seat", "reply"), [(0, "call 4"), (0, "call 0"), (0, "call"), (1, "done"), (0, "open ardan"), (9, "call 1")])
+def test_what_is_no_action_is_refused(seat, reply):
+    play = begun()
+    with pytest.raises(GameError, match="no action of seat"):
+        play.step({seat: reply})
+    assert play.due() == (0,) and not play.waves
+
+
+@pytest.mark.parametrize(
+    "options",
+    [*({"tasks": 0}, {"tasks": 13}, {"workers": 0}, {"edges": 1.5}, {"shape": "tree"}), *({"turns": 3}, {"slack": 0.5}, {"pages": 5}, {"handout": -1})],
+)
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        make_game("dag_search", options=options)
+
+
+def test_full_style_says_all_of_it():
+    play = begun(style="full")
+    told = play.observe(0).text
+    assert "Sub-task 3 takes 2 turns and needs 1, 2." in told and "call N" in told and "and 1 for each worker" in told
+    assert "for each worker" not in begun(style="full", handout=0).observe(0).told
+    play.step({0: "call 2"})
+    assert "Open the page of ardan" in play.observe(1).text and "note RESULT" in play.observe(1).text
+    play.step({1: "open ardan", 2: "open bemir"})
+    assert "The result is red" in play.observe(1).told and "go on at cosol" in play.observe(2).told

@@ -1,0 +1,129 @@
+"""Who acted when: the critical path by hand, waits, the picture, and that steps are those of the environment."""
+
+import dataclasses
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from sparring import play
+from sparring.errors import RunError
+from sparring.report.play_shown import play_html
+from sparring.report.sample_plays import Sample
+from sparring.report.timeline import (
+    MOST,
+    of_episode,
+    summary,
+    timeline,
+    timeline_lines,
+    timeline_svg,
+    waited,
+)
+from sparring.types import Turn
+
+ROLES = ("lead", "one", "two")
+
+
+def turns(*moments):
+    """Return turns of these seats, moment by moment."""
+    return [
+        Turn(seat, 0, "x", "", (), "", "go", "ok", {}, moment=moment) for moment, seats in enumerate(moments) for seat in seats
+    ]
+
+
+def rows(line):
+    """Return the letters of each seat."""
+    return [text.removeprefix(f"{role:<4}").removeprefix("  ") for text, role in zip(timeline_lines(line)[3:], line.roles, strict=False)]
+
+
+# the lead calls both; one is done at once and two goes on; the lead calls two again
+WAVES = turns([0], [1, 2], [2], [2], [0], [2])
+
+
+def test_the_critical_path_goes_through_who_was_waited_for():
+    line = timeline(ROLES, WAVES)
+    assert line.leads() == [0, 2, 2, 2, 0, 2]
+    assert line.path == (0, 2, 3, 4, 5, 6)
+    assert rows(line) == ["#...#", " =", " ###.#"]
+    assert (waited(line, 0), waited(line, 1), waited(line, 2)) == ("3 for two", "", "1 for lead")
+    assert summary(line) == "7 turns in 6 moments, up to 2 at once. The critical path: 4 of two, 2 of lead."
+
+
+def test_of_equals_the_first_seat_is_on_the_path_and_of_the_last_moment_who_was_longest_at_work():
+    assert timeline(ROLES, turns([0], [1, 2], [1, 2])).leads() == [0, 1, 1]
+    assert timeline(ROLES, turns([0], [2], [1, 2])).leads() == [0, 2, 2]
+    assert timeline(ROLES, turns([0], [1], [2], [1, 2])).leads() == [0, 1, 2, 2]
+
+
+def test_who_waits_after_a_break_is_led_to_by_who_acted_just_before():
+    line = timeline(ROLES, turns([1], [0, 2], [1]))
+    assert line.leads() == [1, 0, 1] and waited(line, 1) == "1 for lead"
+
+
+def test_turns_of_a_seat_in_one_moment_are_one_step_and_numbers_of_moments_may_leave_gaps():
+    line = timeline(ROLES, [one._replace(moment=3 * one.moment) for one in turns([0, 0], [1])])
+    assert line.moments == ((0, 1), (2,)) and line.path == (1, 2)
+
+
+def test_a_play_without_turns_is_nothing():
+    line = timeline(ROLES, [])
+    assert summary(line) == "0 turns in 0 moments, up to 0 at once. The critical path: nobody."
+    ElementTree.fromstring(timeline_svg(line))
+    assert timeline_lines(line)
+
+
+@pytest.mark.parametrize("options", ["width=3 quits=0.3", "width=1", "width=4"])
+def test_its_moments_are_the_critical_steps_of_a_search_and_its_turns_all_steps(options):
+    for episode in play("wide_search", [f"searcher {options}"] * 5, plays=3):
+        critical, slowest = 0, {}
+        for turn in episode.turns:  # the lead's turns, and of each wave those of its slowest worker
+            if turn.seat == 0:
+                critical, slowest = critical + 1 + max(slowest.values(), default=0), {}
+            else:
+                slowest[turn.seat] = slowest.get(turn.seat, 0) + 1
+        line = of_episode(episode)
+        assert len(line.path) == len(line.moments) == critical + max(slowest.values(), default=0)
+        assert line.leads().count(0) == sum(turn.seat == 0 for turn in episode.turns)
+
+
+@pytest.mark.parametrize(("name", "seats", "critical"), [("kuhn_poker", 2, None), ("rock_paper_scissors", 2, 1), ("sealed_auction", 2, 1)])
+def test_it_is_of_any_environment(name, seats, critical):
+    line = of_episode(play(name, ["random"] * seats, plays=1)[0])
+    assert len(line.moments) == (critical or len(line.seats))
+
+
+def test_a_turn_of_a_seat_that_there_is_not_is_named():
+    (episode,) = play("kuhn_poker", ["random"] * 2, plays=1)
+    strange = dataclasses.replace(episode, turns=(*episode.turns, episode.turns[0]._replace(seat=7)))
+    with pytest.raises(RunError, match="turns of seat 7, where there are 2 seats"):
+        of_episode(strange)
+
+
+def test_the_picture_has_a_bar_per_turn_and_marks_the_path():
+    text = timeline_svg(timeline(ROLES, WAVES), standalone=True)
+    bars = re.findall(r"<rect[^>]*>", text)
+    assert len(bars) == 7 and sum("stroke=" in bar for bar in bars) == 6
+    assert text.count('stroke-dasharray="1 3"') == 3
+    assert "lead waited 3 for two." in text and ElementTree.fromstring(text).get("role") == "img"
+    assert "background" in text and "background" not in timeline_svg(timeline(ROLES, WAVES))
+
+
+def test_a_role_cannot_become_markup():
+    text = timeline_svg(timeline(("<script>", "a&b", "two"), WAVES))
+    assert "<script" not in text
+    ElementTree.fromstring(text)
+
+
+def test_a_long_play_is_drawn_up_to_a_number_of_moments_and_says_so():
+    line = timeline(ROLES, turns(*[[0], [1]] * MOST))
+    text = timeline_svg(line)
+    assert text.count("<rect") == MOST and f"The first {MOST} moments are drawn." in text
+    assert all(len(one) <= 100 for one in timeline_lines(line))
+    assert sum(one.startswith("moments") for one in timeline_lines(line)) == -(-2 * MOST // 92)
+
+
+def test_the_report_draws_plays_of_several_seats():
+    (two,) = play("kuhn_poker", ["random"] * 2, plays=1)
+    (one,) = play("sudoku", ["random"], plays=1)
+    assert "Who acts when" in play_html(Sample(when="Early", step=1, episode=two), None)
+    assert "Who acts when" not in play_html(Sample(when="Early", step=1, episode=one), None)

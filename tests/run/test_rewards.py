@@ -25,7 +25,7 @@ from sparring.run.step import play_round
 
 JUDGED = {name for name in registry.names("rewards") if registry.load("rewards", name).needs}  # too small here to be bounded
 NAMES = [name for name in registry.names("rewards") if name not in ("llm_judge", "reference_match")]  # which ask for an endpoint, a puzzle
-UNKNOWN = {"information_gain"}  # neither oracle knows entropies
+UNKNOWN = {"information_gain", "spawn", "subtasks_finished", "contribution"}  # neither oracle knows entropies; nobody leads, and no play has parts
 EVERY = [{"name": name, "weight": 1e-6 if name in JUDGED else 0.5} for name in NAMES]
 BASE = {
     "steps": 2,

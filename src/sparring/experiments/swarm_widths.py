@@ -31,7 +31,7 @@ from sparring.system.files import write_bytes_atomic
 LEAD, WORKERS = "lead", "workers"
 CHOSEN, BEST = "width", "optimal_width"
 MEANS = (
-    *(CHOSEN, BEST, "critical_steps", "optimal_critical_steps"),
+    *(CHOSEN, BEST, "critical_steps", "optimal_critical_steps", "serial_critical_steps"),
     *("success", "called", "finished_share", "waves"),
 )
 ALL = "all"  # the rank correlation over the plays of all environments

@@ -65,6 +65,7 @@ def test_a_play_by_hand():
         "success": 1.0,
         "optimal_width": 2,
         "optimal_critical_steps": 10,
+        "serial_critical_steps": 3 * (1 + 1) + 2 + 3 + 2,
     }
     assert figures["found"] == (0.0, 2.0, 1.0, 0.0)
 

@@ -47,9 +47,10 @@ def dag_search(
     the sets S that can come about.
     Figures: waves, width (of the widest wave), critical_steps, total_steps, called (how often a
     worker was), finished, parallel (width as a share of what it may be, from 0 for one worker),
-    finished_share (of the calls), success (all is finished), optimal_critical_steps, D(0), and
-    optimal_width, the widest wave of a schedule that takes D(0); of several the narrowest. Of each
-    seat found, the sub-tasks that it finished.
+    finished_share (of the calls), success (all is finished), optimal_critical_steps, D(0),
+    serial_critical_steps, what one worker at a time takes to finish all, and optimal_width, the
+    widest wave of a schedule that takes D(0); of several the narrowest. Of each seat found, the
+    sub-tasks that it finished.
     Pitfalls: with ``slack`` 1 one wasted step costs a sub-task. The best schedule is that of
     workers without faults. A result can be guessed without its pages, 1 time in 8. With
     ``handout: 0`` a worker too many costs nothing.

@@ -36,7 +36,10 @@ class DagSearch(Bank):
     name, counted = "dag_search", "worlds"
     min_utility, max_utility, utility_sum = 0.0, 1.0, None
     zero_sum, cooperative = False, True
-    figures = (*FIGURES, "success", "optimal_width", "optimal_critical_steps", "found")
+    figures = (
+        *FIGURES,
+        *("success", "optimal_width", "optimal_critical_steps", "serial_critical_steps", "found"),
+    )
 
     def __init__(
         self,
@@ -235,6 +238,7 @@ class Dag(Painted):
             "success": float(len(self.done_by) == self.rules.tasks),
             "optimal_width": float(best.width),
             "optimal_critical_steps": float(best.steps),
+            "serial_critical_steps": float(self.schedule.serial()),
         }
         by = list(self.done_by.values())
         return {

@@ -71,6 +71,10 @@ class Schedule:
         """Return the fewest critical steps in which the rest can be finished."""
         return _best(self, done)
 
+    def serial(self) -> int:
+        """Return the critical steps of one worker at a time, to the end of all."""
+        return len(self.steps) * self.lead(1) + sum(self.steps)
+
     def value(self, done: int, left: int) -> float:
         """Return the largest share of all sub-tasks that can be finished in the steps left."""
         return _most(self, done, left) / len(self.steps)

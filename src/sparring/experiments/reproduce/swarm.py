@@ -1,0 +1,96 @@
+"""Agent Swarm: does a lead call as many workers as the task wants, and do PARL's rewards help?
+
+The lead alone learns, over scripted workers without faults. Arms: both rewards beside the outcome
+annealed to zero, none, both with weights that stay, and the first with eight sub-tasks and workers.
+Kept per seed and shape, on worlds that training never met: width and the best schedule's, critical
+steps, the best schedule's and those of one worker at a time, the share finished, and the rank
+correlation of chosen and best width.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, by_seed, training
+from sparring.experiments.swarm_widths import ALL
+from sparring.system.files import parse_json
+
+MODULE = "sparring.experiments.swarm_widths"
+ANNEALED, NONE, CONSTANT, EIGHT = "annealed", "none", "constant", "eight"
+ARMS = {
+    ANNEALED: "swarm/tiny",
+    NONE: "swarm/tiny-no-auxiliary",
+    CONSTANT: "swarm/tiny-constant",
+    EIGHT: "swarm/tiny-eight",
+}
+SHAPES = ("independent", "chain", "random")
+FIGURES = (
+    *("return", "success", "width", "optimal_width", "width_right", "regret", "finished_share"),
+    *("critical_steps", "optimal_critical_steps", "serial_critical_steps"),
+)
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost."""
+    return [
+        training(
+            (arm, seed),
+            f"{arm}-{seed}",
+            ARMS[arm],
+            [f"seed={seed}", "threads=1", "evaluation.every=100000", *setting["changes"]],
+            partial(measured, plays=setting["plays"]),
+        )
+        for seed in range(setting["seeds"])
+        for arm in setting["arms"]
+    ]
+
+
+def measured(run: Path, said: str, ask: Ask, *, plays: int) -> dict[str, Any]:
+    """Return how a run's lead plays with workers that have no faults, by shape."""
+    out = run / "widths.json"
+    ask(["python", "-m", MODULE, json.dumps({"run": str(run), "plays": plays}), str(out)])
+    found: dict[str, Any] = parse_json(out.read_bytes())
+    return found
+
+
+def rows(setting: Setting, kept: Found) -> list[Row]:
+    """Return a row per arm and shape, and one per arm of the correlation over all shapes.
+
+    A correlation has values of the seeds in which both widths vary.
+    """
+    made = []
+    for arm in setting["arms"]:
+        ran = [kept[arm, seed]["found"] for seed in range(setting["seeds"])]
+        labels = {"arm": arm, "starts": "unseen"}
+        for shape in SHAPES:
+            values = by_seed([{name: one[shape][name] for name in FIGURES} for one in ran])
+            made.append({**labels, "shape": shape, "values": values | _ranks(ran, shape)})
+        made.append({**labels, "shape": ALL, "values": _ranks(ran, ALL)})
+    return made
+
+
+def _ranks(ran: list[dict[str, Any]], shape: str) -> dict[str, dict[str, float]]:
+    """Return the rank correlation by seed, where there is one; {} where there is none."""
+    found = {str(seed): one[shape]["rank_correlation"] for seed, one in enumerate(ran)}
+    known = {seed: value for seed, value in found.items() if value is not None}
+    return {"rank_correlation": known} if known else {}
+
+
+STUDY = Study(
+    summary="Agent Swarm: does a lead call as many workers as the task wants, by which rewards",
+    page="docs/reproduction/swarm.md",
+    hours=1.0,
+    results="swarm",
+    setting={"arms": list(ARMS), "seeds": 5, "plays": 200, "changes": []},
+    quick={
+        "arms": [ANNEALED, CONSTANT],
+        "seeds": 1,
+        "plays": 4,
+        "changes": ["steps=1", "warmup.updates=1", "warmup.games=6", "rollout.games_per_step=24"],
+    },
+    cells=cells,
+    rows=rows,
+)

@@ -1,0 +1,126 @@
+"""The tables of docs/reproduction/swarm.md."""
+
+from __future__ import annotations
+
+from sparring.experiments.reproduce.swarm import ANNEALED, CONSTANT, EIGHT, NONE
+from sparring.experiments.swarm_widths import ALL
+from sparring.ops.statistics import mean_interval
+from sparring.report.result_figures import (
+    Maker,
+    Results,
+    Row,
+    interval,
+    less,
+    markdown,
+    shown,
+    spread,
+    values,
+)
+from sparring.types import Interval
+
+NAMES = {
+    ANNEALED: "annealed to zero",
+    NONE: "none",
+    CONSTANT: "constant",
+    EIGHT: "annealed to zero, eight workers",
+}
+RANK = "rank_correlation"
+WANTED, SAVED, WITHIN = 0.8, 1 / 3, 0.02  # what the issue of this study asked for
+
+
+def found(results: Results) -> str:
+    """Return the figures of each arm by shape, on worlds that training never met."""
+    names = ("return", "success", "width", "optimal_width", "regret")
+    steps = ("critical_steps", "optimal_critical_steps", "serial_critical_steps")
+    head = ("rewards beside the outcome", "sub-tasks", "finished", "all finished", "width")
+    more = ("best width", "regret", "critical steps", "best", "one at a time", "rank correlation")
+    lines = []
+    for one in results.rows():
+        if one["shape"] != ALL:
+            ranks = spread(one, RANK) if RANK in one["values"] else "-"
+            cells = (*(spread(one, name) for name in (*names, *steps)), ranks)
+            lines.append((NAMES[one["arm"]], one["shape"], *cells))
+    return markdown((*head, *more), lines)
+
+
+def claims(results: Results) -> str:
+    """Return the claims of Agent Swarm, with a verdict for each."""
+    lines = [_serial(results), _spurious(results)]
+    lines += [_chains(results, arm) for arm in NAMES if results.rows(arm=arm)]
+    lines += [_ranked(results, arm) for arm in NAMES if results.rows(arm=arm)]
+    lines += [_fewer(results)]
+    return markdown(("claim", "figure", "verdict"), [line for line in lines if line])
+
+
+def _serial(results: Results) -> tuple[str, str, str] | None:
+    """Return whether a lead without PARL's rewards calls fewer workers than with them."""
+    pair = [results.rows(arm=arm, shape="independent") for arm in (NONE, ANNEALED)]
+    if not all(pair):
+        return None
+    gap = less(pair[0][0], pair[1][0], "width")
+    return (
+        "without PARL's rewards a lead calls one worker at a time (serial collapse)",
+        f"width on independent sub-tasks {spread(pair[0][0], 'width')}",
+        "held" if interval(pair[0][0], "width").high < 1.5 and gap.high < 0 else "not seen",
+    )
+
+
+def _spurious(results: Results) -> tuple[str, str, str] | None:
+    """Return whether constant weights teach width where it is of no use."""
+    pair = [results.rows(arm=arm, shape="chain") for arm in (CONSTANT, ANNEALED)]
+    if not all(pair):
+        return None
+    gap = less(pair[0][0], pair[1][0], "width")
+    return (
+        "with weights that stay it calls workers for nothing (spurious parallelism)",
+        f"width in chains more than annealed {shown(gap)}",
+        "held" if gap.low > 0 else "not held",
+    )
+
+
+def _chains(results: Results, arm: str) -> tuple[str, str, str]:
+    """Return whether an arm calls one worker at a time in chains."""
+    own = results.row(arm=arm, shape="chain")
+    return (
+        f"width 1 in chains: {NAMES[arm]}",
+        spread(own, "width"),
+        "held" if interval(own, "width").high < 1.1 else "not held",
+    )
+
+
+def _ranked(results: Results, arm: str) -> tuple[str, str, str]:
+    """Return whether chosen and best width go together over all worlds."""
+    own = results.row(arm=arm, shape=ALL)
+    if RANK not in own["values"]:
+        return (f"rank correlation of chosen and best width: {NAMES[arm]}", "-", "not held")
+    said = interval(own, RANK)
+    return (
+        f"rank correlation of chosen and best width at least {WANTED}: {NAMES[arm]}",
+        spread(own, RANK),
+        "held" if said.low >= WANTED else "in the mean" if said.mean >= WANTED else "not held",
+    )
+
+
+def _fewer(results: Results) -> tuple[str, str, str] | None:
+    """Return whether eight workers take a third of one worker's steps, and finish all."""
+    own = results.rows(arm=EIGHT, shape="independent")
+    if not own:
+        return None
+    share = _ratio(own[0], "critical_steps", "serial_critical_steps")
+    whole = interval(own[0], "return").low >= 1 - WITHIN
+    return (
+        "with eight workers independent sub-tasks take at most a third of the steps of one worker, "
+        f"and {1 - WITHIN:.0%} are finished",
+        f"{shown(share)} of the steps; finished {spread(own[0], 'return')}",
+        "held" if share.high <= SAVED and whole else "not held",
+    )
+
+
+def _ratio(one: Row, above: str, below: str) -> Interval:
+    """Return a figure as a share of another, seed by seed."""
+    pairs = zip(values(one, above), values(one, below), strict=True)
+    return mean_interval([upper / lower for upper, lower in pairs])
+
+
+MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures
+SHOWN = {"Claim by claim": claims, "By shape": found}

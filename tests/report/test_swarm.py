@@ -1,0 +1,59 @@
+"""What the page on Agent Swarm says of its figures: verdicts by hand."""
+
+import pytest
+
+from sparring.experiments.reproduce import swarm
+from sparring.report.reproduce.swarm import claims, found
+from sparring.report.result_figures import Results
+
+
+def ran(width, *, steps=13.0, chain=1.0, rank=0.9, finished=1.0):
+    """What two seeds of an arm came to: seeds differ a little."""
+
+    def one(less, wide):
+        shape = {"return": finished - less, "success": 1.0, "optimal_width": 3.0, "width_right": 1.0, "regret": 0.0, "finished_share": 1.0}
+        shape |= {"width": wide, "critical_steps": steps + less, "optimal_critical_steps": 13.0, "serial_critical_steps": 40.0}
+        return {**shape, "rank_correlation": None}
+
+    return [
+        {"independent": one(less, width + less), "chain": one(less, chain + less), "random": {**one(less, 2.5), "rank_correlation": (rank or 0.0) - less}}
+        | {"all": {"rank_correlation": rank - less if rank else None}}
+        for less in (0.0, 0.001)
+    ]
+
+
+def results(**arms):
+    setting = {"arms": list(arms), "seeds": 2}
+    kept = {(arm, seed): {"found": one} for arm, seeds in arms.items() for seed, one in enumerate(seeds)}
+    return Results({"rows": swarm.rows(setting, kept)})
+
+
+def said(table):
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+    return {line[0]: line[-1] for line in lines}
+
+
+def verdict(table, begins):
+    return next(value for claim, value in said(table).items() if claim.startswith(begins))
+
+
+def test_what_the_report_claims_is_held_where_it_is_seen():
+    table = claims(results(annealed=ran(4.0), none=ran(1.0), constant=ran(4.0, chain=4.0, rank=0.1), eight=ran(8.0)))
+    assert verdict(table, "without PARL's rewards") == "held" and verdict(table, "with weights that stay") == "held"
+    assert verdict(table, "width 1 in chains: constant") == "not held" and verdict(table, "width 1 in chains: none") == "held"
+    assert verdict(table, "rank correlation of chosen and best width at least 0.8: annealed to zero") == "held"
+    assert verdict(table, "rank correlation of chosen and best width at least 0.8: constant") == "not held"
+    assert verdict(table, "with eight workers") == "held"
+
+
+@pytest.mark.parametrize(("eight", "verdict_of"), [({"steps": 14.0}, "not held"), ({"finished": 0.9}, "not held"), ({}, "held")])
+def test_eight_workers_must_save_two_thirds_and_finish(eight, verdict_of):
+    assert verdict(claims(results(annealed=ran(4.0), eight=ran(8.0, **eight))), "with eight workers") == verdict_of
+
+
+def test_what_is_not_seen_is_said_so():
+    table = claims(results(annealed=ran(4.0), none=ran(3.0), constant=ran(4.0, rank=None)))
+    assert verdict(table, "without PARL's rewards") == "not seen" and verdict(table, "with weights that stay") == "not held"
+    assert verdict(table, "rank correlation of chosen and best width: constant") == "not held"
+    assert "with eight workers" not in table
+    assert found(results(annealed=ran(4.0))).count("| annealed to zero |") == 3

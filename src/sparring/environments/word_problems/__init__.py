@@ -21,8 +21,8 @@ def word_problems(
     """A short story about how many things somebody has, and one reply: the number in the end.
 
     What: "Ada has 3 bags with 4 apples in each bag. Ada gives away 2 apples. How many apples does
-    Ada have now?" A story opens with a number, with bags of equally many, or with more than somebody else
-    has; then things are bought, lost or doubled. Stories are drawn from a bank.
+    Ada have now?" A story opens with a number, with bags of equally many, or with more than
+    somebody else has; then things are bought, lost or doubled. Stories are drawn from a bank.
     When to use: to measure whether what a language model has learnt in games carries over to
     questions of another kind (claims of SPIRAL, MARS and VPR), on problems that are in no corpus.
     Mathematics:

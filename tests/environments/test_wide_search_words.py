@@ -491,3 +491,19 @@ def test_a_limit_does_not_make_the_one_seat_forget_what_it_read():
 
     one, other = after("search ardan", "open 1"), after("search bemir", "open 1")
     assert one.writing and other.writing and one.observe(0).key != other.observe(0).key
+
+
+@pytest.mark.parametrize("answer", ["merged", "written"])
+def test_the_lead_knows_how_many_it_has_called(answer):
+    """The same news after one worker and after two: its conversation differs, so its information state does."""
+
+    def after(width):
+        play = begun(**{**WRITTEN, "answer": answer})
+        play.step({0: f"call {width}"})
+        play.step(dict.fromkeys(play.due(), "done"))
+        before = play.observe(0)
+        play.step({0: "finish"})
+        return before, play.observe(0)
+
+    for one, two in zip(after(1), after(2), strict=True):
+        assert one.told == two.told and one.key != two.key

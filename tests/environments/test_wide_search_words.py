@@ -442,3 +442,68 @@ def test_of_names_that_begin_alike_the_longer_one_is_meant():
         ("note Nigeria | area | 5", None),
     ):
         assert play.read(1, said) == action
+
+
+@pytest.mark.parametrize("value", ["\u00a0/\u00a0/", "\u2003/ /\u2003/", "|\u00a0|\u00a0|", "/", "El Paso/", "\u00a0'\u00a0x"])
+def test_a_note_that_is_read_can_be_followed(value):
+    """White space of other kinds between signs: what is read must be an action, else a reply ends the run."""
+    play = begun(**{**FREE, "workers": 0, "turns": 9})
+    play.step({0: play.read(0, "search ardan colour")})
+    play.step({0: "open 1"})
+    said = play.read(0, f"note ardan | colour | {value}")
+    if said is not None:
+        assert play.read(0, said, True) == said
+        play.step({0: said})
+        assert play.notes[0, 0] == said.rpartition("| ")[2]
+        assert value != "El Paso/" or plain(play.notes[0, 0]) == plain(value)  # as a city of the airports is called
+
+
+def test_the_numbers_of_what_is_found_are_words_in_a_table_of_one_row():
+    game = wide_search(items=1, columns=2, workers=1, turns=2, waves=1, search="words")
+    play = game.reset(Stream.from_seed(1))
+    play.step({0: "call 1"})
+    play.step({1: f"search {play.start.names[0]}"})
+    told = {*play.observe(1).told.split(), *" ".join(play.legal(1)).split()}
+    assert "3" in told and told <= {*game.vocabulary()}
+
+
+@pytest.mark.parametrize("options", [{"waves": 1}, {**WORDS, "waves": 1}])
+def test_pictures_do_not_show_who_else_is_at_work(options):
+    def after(reply):
+        play = begun(**{**options, "items": 3, "workers": 2, "turns": 6})
+        play.step({0: "call 2"})
+        play.step({1: play.legal(1)[0], 2: reply(play.legal(2))})
+        return play
+
+    works, rests = after(lambda legal: legal[0]), after(lambda legal: legal[-1])
+    assert works.due() == (1, 2) and rests.due() == (1,)
+    for seat in (0, 1):
+        assert works.observe(seat) == rests.observe(seat)
+        assert works.draw(seat) == rests.draw(seat) and works.described(seat) == rests.described(seat)
+
+
+def test_a_limit_does_not_make_the_one_seat_forget_what_it_read():
+    def after(*replies):
+        play = begun(**{**WORDS, "workers": 0, "critical": 2, "answer": "written"})
+        for reply in replies:
+            play.step({0: reply})
+        return play
+
+    one, other = after("search ardan", "open 1"), after("search bemir", "open 1")
+    assert one.writing and other.writing and one.observe(0).key != other.observe(0).key
+
+
+@pytest.mark.parametrize("answer", ["merged", "written"])
+def test_the_lead_knows_how_many_it_has_called(answer):
+    """The same news after one worker and after two: its conversation differs, so its information state does."""
+
+    def after(width):
+        play = begun(**{**WRITTEN, "answer": answer})
+        play.step({0: f"call {width}"})
+        play.step(dict.fromkeys(play.due(), "done"))
+        before = play.observe(0)
+        play.step({0: "finish"})
+        return before, play.observe(0)
+
+    for one, two in zip(after(1), after(2), strict=True):
+        assert one.told == two.told and one.key != two.key

@@ -4,11 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparring.config import resolve
 from sparring.environments.catalogue import make_game
 from sparring.environments.word_problems import word_problems
 from sparring.environments.word_problems.rules import Problem
 from sparring.environments.word_problems.stories import Story, most, story
 from sparring.errors import GameError
+from sparring.measure.starts import Met, columns
 from sparring.rng import Stream
 from sparring.testing import check_environment
 
@@ -29,13 +31,16 @@ def test_stories_by_hand():
     assert bags.answer == 25  # (3 * 4 - 2) * 2 + 5
     assert bags.told(brief=True) == "ada has 3 bags of 4 apples loses 2 doubles gets 5 how many"
     assert bags.told(brief=False) == (
-        "Ada has 3 bags with 4 apples in each bag. Ada gives away 2. Then Ada doubles the number of apples. Ada buys 5 more. "
+        "Ada has 3 bags with 4 apples in each bag. Ada gives away 2 apples. Then Ada doubles the number of apples. Ada buys 5 more apples. "
         "How many apples does Ada have now?"
     )
     more = hand("more", (3, 4), ())
     assert more.answer == 7 and more.told(brief=False).startswith("Ben has 3 apples. Ada has 4 more apples than Ben. How many apples does Ada")
     assert more.told(brief=True) == "ben has 3 apples ada has 4 more than ben how many"
     assert hand("has", (3, 0), EVENTS[:1]).answer == 1
+    assert hand("more", (1, 2), (("gets", 1, 2),)).told(brief=False).startswith(
+        "Ben has 1 apple. Ada has 2 more apples than Ben. A friend gives Ada 1 more apple. How many apples"
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,6 +56,16 @@ def test_stories_by_hand():
         ("", None),
         ("9" * 5000, None),
         ("1,2,3", "3"),
+        ("The answer is -25.", "-25"),
+        ("30 - 5 = \u221225", "-25"),
+        ("30-5 is 25", "25"),
+        ("25-30=-5", "-5"),
+        ("- 25", "25"),
+        ("12-25", "25"),
+        ("$1,025.00", "1025"),
+        ("1,025, that is.", "1025"),
+        ("1,025.50", "1025.50"),
+        ("1,23,456", "456"),
     ],
 )
 def test_the_last_number_of_a_reply_is_the_answer(reply, read):
@@ -84,6 +99,20 @@ def test_nobody_ever_has_less_than_none_nor_more_than_the_words_say(steps, large
 def test_banks_differ_and_have_as_many_stories_as_they_say():
     one, two = (make_game("word_problems", options={"steps": 3, "problems": 500, "bank": bank}) for bank in (0, 1))
     assert len(one.starts()) > 490 and len(one.starts() & two.starts()) < 5
+
+
+def test_a_story_that_reads_the_same_is_the_same_start():
+    """Who else there is, is not told of bags, nor in brief style in which words something is bought: training met it all the same."""
+    game = make_game("word_problems", options={"problems": 1})
+    told = [Problem(game, Story("ada", other, "apples", "bags", (3, 4), (("gets", 2, way),))) for other in ("ben", "cleo") for way in (0, 1)]
+    assert len({game.start_of(play) for play in told}) == 1 < len({play.start for play in told})
+    assert game.starts() == {game.start_of(game.reset(Stream.from_seed(5)))}
+    trained = make_game("word_problems", options={"problems": 3000})
+    met = {trained.start(number).told(brief=True) for number in range(3000)}
+    (unseen, *_) = columns(trained, Met(resolve({"environments": [{"name": "word_problems", "options": {"problems": 3000}}]}), [trained]))
+    assert unseen.label == "unseen"
+    dealt = [unseen.game.reset(unseen.deal(Stream.from_seed(seed), seed)).start.told(brief=True) for seed in range(40)]
+    assert not met & {*dealt}
 
 
 def test_random_replies_are_answers():

@@ -142,12 +142,14 @@ def test_claims_are_counted_over_widths_paired_by_seed():
     lines = page.claims(document(GOOD)).splitlines()[2:]
     assert [line.split(" | ")[1].removesuffix(" |") for line in lines] == [
         "3 of 3 comparisons",  # 0.2, 0.4, 0.7, 0.9
-        "1 of 3 comparisons",  # it rises up to 4 workers
+        "1 of 3 comparisons",  # it falls from 4 to 8 workers
         "1 of 3 comparisons",  # 0.4, 0.7, 0.9 against 0.4, 0.6, 0.95
         "3 of 3 comparisons",  # against 0.3
         "3 of 3 comparisons",
         "2 of 3 comparisons",  # 0.7 against 0.8
     ]
+    level = document({study.START: (0.2, 0.2, 0.2, 0.2)})  # what is not decided is not held
+    assert "| It is the worse one before training | 0 of 3 comparisons |" in page.claims(level)
 
 
 def test_tables_name_what_rises_and_falls_and_who_is_ahead():
@@ -166,5 +168,5 @@ def test_tables_name_what_rises_and_falls_and_who_is_ahead():
 def test_a_study_of_a_few_arms_has_its_tables_too():
     results = document({arm: GOOD[arm] for arm in study.STUDY.quick["arms"]}, seeds=1)
     assert all(make(results) for make in page.SHOWN.values())
-    assert "| It is not before training | not measured |" in page.claims(results)
+    assert "| It is the worse one before training | not measured |" in page.claims(results)
     assert "held" not in page.both(results).replace("verdict", "")  # of one seed nothing is decided

@@ -121,6 +121,15 @@ def test_a_seat_alone_is_paid_for_all_of_it():
         assert paid == pytest.approx(episode.returns[0])
 
 
+def test_all_are_paid_the_return_where_the_lead_writes_the_answer():
+    game = make_game("wide_search", options={"items": 3, "columns": 1, "workers": 2, "turns": 4, "waves": 1, "worlds": 3, "answer": "written"})
+    found = played(game, 6, "searcher") + played(game, 6)
+    assert any(episode.returns[0] for episode in found)
+    for episode in found:
+        for by in ("difference", "shapley", "own"):
+            assert set(by_seat(episode, contribution(episode, game, by=by)).values()) == {episode.returns[0]}
+
+
 def test_plays_that_did_not_end_by_their_rules_are_not_judged(episodes):
     for changed in (replace(episodes[0], cut=True), replace(episodes[0], forfeited_by=1)):
         assert contribution(changed, TEAM) == (None,) * len(changed.turns)

@@ -38,13 +38,13 @@ def contribution(
     forfeited, or its environment does not say what each seat has done (metric ``abstained``).
     Pitfalls: with "difference" the gradient of a seat is that of the return, in expectation,
     exactly where the others' work does not depend on what the seat does: in ``wide_search`` with
-    one wave and no limit of critical steps. ``grpo`` divides by the deviation of each seat's own
-    pay, which weighs the seats anew; write ``divide_by_std: false``. With more waves others do
-    later what a worker leaves open, and it is paid nothing for that. "shapley" and "own" are other
-    aims: a seat's work is paid also where the others' makes it worth less, and "own" pays the same
-    for a cell of a short list as for the whole of it. Where the lead of ``wide_search`` writes the
-    answer, a worker's part is still that of the table that the notes make. "shapley" scores 2^n
-    tables a play, so at most 8 seats.
+    one wave, no limit of critical steps and no forfeits. ``grpo`` divides by the deviation of each
+    seat's own pay, which weighs the seats anew; write ``divide_by_std: false``. With more waves
+    others do later what a worker leaves open, and it is paid nothing for that. "shapley" and "own"
+    are other aims: a seat's work is paid also where the others' makes it worth less, and "own" pays
+    the same for a cell of a short list as for the whole of it. Where the lead of ``wide_search``
+    writes the answer, what it writes is not made of parts: all seats are paid the return. "shapley"
+    scores 2^n tables a play, so at most 8 seats.
     Reference: Wolpert and Tumer, 2002 (difference); Shapley, 1953. WideSeek-R1 (arXiv 2602.04634),
     with which this is compared, pays all agents the same.
     Verified by: tests/rewards/test_contribution.py.

@@ -178,3 +178,11 @@ def test_full_style_says_all_of_it():
     assert "Open the page of ardan" in play.observe(1).text and "note RESULT" in play.observe(1).text
     play.step({1: "open ardan", 2: "open bemir"})
     assert "The result is red" in play.observe(1).told and "go on at cosol" in play.observe(2).told
+
+
+def test_the_limit_is_that_of_the_slack_as_it_is_written():
+    """2.2 times 45 is 99; in floating point it is a little more."""
+    needs = ((), *((one,) for one in range(7)))
+    chain = World((*(tuple(name * 2 for name in four) for four in ("abcd", "efgh", "ijkl", "mnop", "qrst", "uvwx", "ABCD")), ("z",)), ("red",) * 8, needs)
+    play = Dag(dag_search(tasks=8, workers=1, pages=4, turns=6, slack=2.2, handout=0), chain)
+    assert play.schedule.best().steps == 7 * (1 + 5) + (1 + 2) == 45 and play.limit == 99

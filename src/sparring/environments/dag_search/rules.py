@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from sparring.environments.bank import Bank
 from sparring.environments.dag_search import picture, wording
@@ -128,7 +129,7 @@ class Dag(Painted):
         # all of these are replaced when they change, so that a copy may share them
         self.rules, self.start, self.ended = rules, start, False
         self.schedule = rules.schedule(start)
-        self.limit = math.ceil(rules.slack * self.schedule.best().steps)
+        self.limit = math.ceil(Fraction(str(rules.slack)) * self.schedule.best().steps)
         self.done_by: dict[int, int] = {}
         self.calls: dict[int, Call] = {}
         self.waves: tuple[tuple[int, ...], ...] = ()

@@ -22,8 +22,8 @@ def paint(canvas: Canvas, play: Search, seat: int | None) -> None:
         play: the search.
         seat: who looks; None: the truth stands beside what was noted.
     """
-    rules, start = play.rules, play.start
-    seats(canvas, rules.roles, play.due())
+    rules, start, due = play.rules, play.start, play.due()
+    seats(canvas, rules.roles, due if seat is None else tuple({seat} & {*due}))
     if seat is not None and not rules.leads(seat):
         _own(canvas, play, seat)
     elif seat is None:

@@ -257,6 +257,8 @@ class Search(Painted):
             self.useful |= {(len(self.waves), self.by[cell]) for cell in cells}
             self.waves = (*self.waves, tuple(self.spent.values()))
             self.said = (*self.said, wording.back(self))
+        alone = self.calls.get(LEAD)  # not yet done where the limit of critical steps is met
+        self.past = alone.told if alone is not None else self.past
         self.calls, self.spent = {}, {}
 
     def _is_right(self, cell: Cell) -> bool:

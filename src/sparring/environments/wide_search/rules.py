@@ -7,6 +7,7 @@ from dataclasses import fields
 from sparring.environments.bank import BANKS, Bank
 from sparring.environments.waves import FIGURES
 from sparring.environments.wide_search import wording
+from sparring.environments.wide_search.library import RESULTS
 from sparring.environments.wide_search.play import LEAD, Search
 from sparring.environments.wide_search.scoring import Score
 from sparring.environments.wide_search.tables import questions
@@ -94,6 +95,7 @@ class WideSearch(Bank):
         most = max(
             self.items * self.columns, self.turns, self.waves, self.workers, self.distractors
         )
+        most = max(most, RESULTS * self.by_words)
         more = {*(wording.SEARCHED * self.by_words), *(wording.WRITTEN * self.writes)}
         values = {value for own in VALUES.values() for value in own}
         numbers = map(str, range(most + 1))

@@ -111,7 +111,7 @@ def _noted(play: Search, call: Call, rest: str) -> tuple[tuple[int, int], str] |
     name, rest = _begins(rest, items)
     columns = {start.columns[one]: one for item, one in cells if item == items.get(name)}
     column, rest = _begins(rest, columns)
-    value = " ".join(rest.replace("|", "/").strip(BETWEEN + "/").split())[:VALUE].strip(BETWEEN)
+    value = " ".join(rest.strip(BETWEEN).replace("|", "/").split())[:VALUE].strip(BETWEEN)
     return ((items[name], columns[column]), value) if column and value else None
 
 

@@ -24,7 +24,7 @@ def lead(play: Search) -> Observation:
     """Return what the lead is told: the task at first, then what came back."""
     rules, start = play.rules, play.start
     brief = rules.brief
-    key = f"lead {_asked(play)} | {' | '.join(play.said)}{play.written}"
+    key = f"lead {_asked(play)} | {' | '.join(_waves(play))}{play.written}"
     if play.said:
         told = play.said[-1]
     elif brief:
@@ -50,6 +50,11 @@ def _asked(play: Search) -> str:
     """Return what tells the lead's task from another of the same options."""
     start = play.start
     return f"{start.asked}: {', '.join(start.columns)}" if start.asked else f"{play.rules.items}"
+
+
+def _waves(play: Search) -> tuple[str, ...]:
+    """Return of each wave how many the lead called, and what it was told."""
+    return tuple(f"{len(wave)}: {said}" for wave, said in zip(play.waves, play.said, strict=True))
 
 
 def back(play: Search) -> str:
@@ -79,7 +84,7 @@ def writer(play: Search) -> Observation:
     """Return what the seat that writes the table is told: what it has not heard, and the form."""
     rules, start = play.rules, play.start
     news = play.said[play.heard :] if rules.workers else ()
-    key = f"{rules.roles[0]} writes {_asked(play)} | {' | '.join((*play.said, *play.past))}"
+    key = f"{rules.roles[0]} writes {_asked(play)} | {' | '.join((*_waves(play), *play.past))}"
     if rules.brief:
         told = " ".join((*news, "write"))
         return Observation(told=told, key=key, view=told)

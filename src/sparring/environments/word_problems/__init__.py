@@ -20,14 +20,16 @@ def word_problems(
 ) -> WordProblems:
     """A short story about how many things somebody has, and one reply: the number in the end.
 
-    What: "Ada has 3 bags with 4 apples in each bag. Ada gives away 2. How many apples does Ada have
-    now?" A story opens with a number, with bags of equally many, or with more than somebody else
-    has; then things are bought, lost or doubled. Stories are drawn from a bank.
+    What: "Ada has 3 bags with 4 apples in each bag. Ada gives away 2 apples. How many apples does
+    Ada have now?" A story opens with a number, with bags of equally many, or with more than
+    somebody else has; then things are bought, lost or doubled. Stories are drawn from a bank.
     When to use: to measure whether what a language model has learnt in games carries over to
     questions of another kind (claims of SPIRAL, MARS and VPR), on problems that are in no corpus.
     Mathematics:
 
         return = 1 if the last number of the reply is the answer, else 0
+
+    A sign counts, commas between thousands and a fraction of 0 do not.
 
     Pitfalls: a reply without a number is illegal. A pretrained model may know how to solve such
     stories and still write another number last. Answers are small, so that guessing is not 0: with

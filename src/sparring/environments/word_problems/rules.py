@@ -14,7 +14,10 @@ from sparring.errors import GameError, quoted
 from sparring.rng import Stream
 from sparring.types import Observation
 
-_NUMBERS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])|\d+(?:\.\d+)?")
+_NUMBERS = re.compile(
+    r"(?:(?<![\w.)\]])[-\u2212])?"  # a sign, and not the one between the numbers of "12-5"
+    r"(?:(?<![\d.,])\d{1,3}(?:,\d{3})+(?!,?\d)|\d+)(?:\.\d+)?"
+)
 LONGEST = 15  # digits of a number that is read
 
 
@@ -39,6 +42,14 @@ class WordProblems(Bank):
     def start(self, number: int) -> Story:
         """Return a story of the bank."""
         return story(self.bank_stream(number), self.steps, self.largest)
+
+    def start_of(self, play: Problem) -> str:
+        """Return what tells a story from others: what is read, in the wording that says least."""
+        return play.start.told(brief=True)
+
+    def starts(self) -> frozenset[str]:
+        """Return all stories of the bank, as ``start_of`` does."""
+        return frozenset(self.start(number).told(brief=True) for number in range(self.problems))
 
     def vocabulary(self) -> tuple[str, ...]:
         """Return every word of the brief wording."""
@@ -99,7 +110,8 @@ class Problem(Painted):
         found = _NUMBERS.findall(reply)
         if not found or (exact and reply.strip() != found[-1]):
             return None
-        whole, _, fraction = found[-1].replace(",", "").partition(".")
+        last = found[-1].replace(",", "").replace("\u2212", "-")
+        whole, _, fraction = last.partition(".")
         if len(whole) > LONGEST:
             return None
         number = str(int(whole))

@@ -13,18 +13,22 @@ HAS, BAGS, MORE = "has", "bags", "more"
 GETS, LOSES, DOUBLES = "gets", "loses", "doubles"
 WORDS = ("has", "bags", "of", "more", "than", "gets", "loses", "doubles", "how", "many")
 _FULL = {
-    HAS: "{who} has {a} {things}.",
+    HAS: "{who} has {a} {ones}.",
     BAGS: "{who} has {a} bags with {b} {things} in each bag.",
-    MORE: "{other} has {a} {things}. {who} has {b} more {things} than {other}.",
+    MORE: "{other} has {a} {ones}. {who} has {b} more {things} than {other}.",
 }
 _BRIEF = {
     HAS: "{who} has {a} {things}",
     BAGS: "{who} has {a} bags of {b} {things}",
     MORE: "{other} has {a} {things} {who} has {b} more than {other}",
 }
-_THEN = {  # the ways in which each is told, of which a story draws one
-    GETS: ("{who} buys {a} more.", "{who} finds {a} more.", "A friend gives {who} {a} more."),
-    LOSES: ("{who} loses {a}.", "{who} gives away {a}.", "{who} sells {a}."),
+_THEN = {  # the ways in which each is told, of which a story draws one; "2 more" could be bags
+    GETS: (
+        "{who} buys {a} more {ones}.",
+        "{who} finds {a} more {ones}.",
+        "A friend gives {who} {a} more {ones}.",
+    ),
+    LOSES: ("{who} loses {a} {ones}.", "{who} gives away {a} {ones}.", "{who} sells {a} {ones}."),
     DOUBLES: ("Then {who} doubles the number of {things}.",),
 }
 
@@ -64,12 +68,15 @@ class Story:
         if not brief:
             names |= {"who": self.who.capitalize(), "other": self.other.capitalize()}
         one, two = self.numbers
-        parts = [(_BRIEF if brief else _FULL)[self.opening].format(**names, a=one, b=two)]
+        ones = self.things if one != 1 else self.things[:-1]
+        opening = (_BRIEF if brief else _FULL)[self.opening]
+        parts = [opening.format(**names, a=one, b=two, ones=ones)]
         for kind, number, way in self.events:
             if brief:
                 parts.append(kind if kind == DOUBLES else f"{kind} {number}")
             else:
-                parts.append(_THEN[kind][way].format(**names, a=number))
+                ones = self.things if number != 1 else self.things[:-1]
+                parts.append(_THEN[kind][way].format(**names, a=number, ones=ones))
         if brief:
             return f"{' '.join(parts)} how many"
         return f"{' '.join(parts)} How many {self.things} does {names['who']} have now?"

@@ -25,6 +25,7 @@ from sparring.report.result_figures import (
     side,
     spread,
 )
+from sparring.types import Interval
 
 NAMES = {
     START: "nobody yet",
@@ -97,8 +98,14 @@ def both(results: Results) -> str:
 def claims(results: Results) -> str:
     """Return the claims of the paper with what was found, a line each."""
     said = [
-        _claim("The wider team is the better one after training", _rising(results, JOINT)),
-        _claim("It is not before training", [not one for one in _rising(results, START)]),
+        _claim(
+            "The wider team is the better one after training",
+            [one.low > 0.0 for one in _wider(results, JOINT)],
+        ),
+        _claim(
+            "It is the worse one before training",
+            [one.high < 0.0 for one in _wider(results, START)],
+        ),
         _claim(
             "A team beats one agent with as many turns in all", _ahead(results, ALONE, same=True)
         ),
@@ -124,10 +131,9 @@ def costs(results: Results) -> str:
     return markdown(head, lines)
 
 
-def _rising(results: Results, arm: str) -> list[bool]:
-    """Return for each step up in width whether item F1 is higher there, paired over seeds."""
-    rows = results.rows(arm=arm)
-    return [less(more, fewer, F1).low > 0.0 for fewer, more in pairwise(rows)]
+def _wider(results: Results, arm: str) -> list[Interval]:
+    """Return for each step up in width how much higher item F1 is there, paired over seeds."""
+    return [less(more, fewer, F1) for fewer, more in pairwise(results.rows(arm=arm))]
 
 
 def _ahead(results: Results, arm: str, *, same: bool) -> list[bool]:

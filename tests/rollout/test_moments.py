@@ -1,5 +1,7 @@
 """Several seats asked at once: one moment, one step, whatever becomes of each reply."""
 
+import re
+
 import pytest
 
 from sparring.environments.illegal import IllegalRule
@@ -165,3 +167,42 @@ def test_an_oracle_is_refused_where_plays_cannot_be_copied(monkeypatch):
     )
     with pytest.raises(GameError, match="cannot be copied, so no oracle can judge them"):
         play([spec], {"a": Says("rock", "rock")}, judges={"rounds": lambda states, streams: [None] * len(states)}, retries=0)
+
+
+class Calls:
+    """Ends each conversation of a seat after one reply."""
+
+    def __init__(self, rules, stream):
+        self.rules, self.calls, self.returns = rules, 0, (0.0,)
+
+    done = property(lambda self: self.calls == 3)
+
+    def due(self):
+        return () if self.done else (0,)
+
+    def legal(self, seat):
+        return ("yes", "no")
+
+    def observe(self, seat):
+        return Observation(told=f"call {self.calls}", key=str(self.calls), fresh=self.calls != 1)
+
+    def step(self, replies):
+        self.calls += 1
+
+
+class Called(Rounds):
+    roles, num_seats, max_turns, brief = ("worker",), 1, 3, False
+
+    def reset(self, stream):
+        return Calls(self, stream)
+
+
+@pytest.mark.parametrize(("rule", "again"), [("random", 0), ("retry", 2)])
+def test_what_is_said_of_an_illegal_reply_does_not_reach_the_next_conversation(rule, again):
+    game = completed("called", Called(3, rule))
+    worker, root = Says(*["x"] * 9), Stream.from_seed(0)
+    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a",), trained=(True,))
+    play([spec], {"a": worker}, retries=0)
+    seen = [re.sub(r"^Your .*?(?= call \d)", "NOTICE", text, flags=re.DOTALL) for text, _ in worker.seen]
+    begun = ["call 0", "NOTICE call 1", "call 2"]  # the second goes on with the conversation of the first
+    assert seen == [text for call, first in enumerate(begun) for text in (first, *[f"NOTICE call {call}"] * again)]

@@ -102,6 +102,9 @@ class EpisodeInPlay:
                 self._notices.get(seat, ""),
                 seat in self._again and seat in self._tries,
             )
+        if notice and observation.fresh and not trying:  # of a conversation that is over
+            del self._notices[seat]
+            notice = ""
         if notice:
             text = notice if trying else f"{notice} {text}"
         legal, memory = self._asked.legal(seat), None

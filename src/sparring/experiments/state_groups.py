@@ -38,6 +38,7 @@ from sparring.rollout.team import play_teams
 from sparring.run.events import METRICS, read_figures
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
+from sparring.run.provenance import code_commit
 from sparring.run.signals import GracefulStop
 from sparring.run.warmup import warm_up
 from sparring.system.files import sha256_hex, write_bytes_atomic
@@ -147,13 +148,14 @@ def warmed(config: RunConfig, shared: Path) -> Path:
 
     Args:
         config: of a run. Runs share a warm-up where all that it goes by is alike: environment,
-            model, context, warm-up and seed.
+            model, renderer, context, warm-up, seed, and the commit of the code.
         shared: where the study keeps its warm-ups.
     """
     shared.mkdir(parents=True, exist_ok=True)
     played = config.environments[0]
-    parts = (played.name, played.options, played.illegal, config.model, config.context)
-    digest = sha256_hex(repr((*parts, config.warmup, config.seed)).encode())
+    parts = (played.name, played.options, played.illegal, config.model, config.renderer)
+    more = (config.context, config.warmup, config.seed, code_commit())
+    digest = sha256_hex(repr((*parts, *more)).encode())
     folder = shared / f"{played.name}-{config.seed}-{digest[:8]}"
     with FileLock(f"{folder}.lock"):
         if not folder.exists():

@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Literal
 
 from sparring.environments.drawing.canvas import Canvas
-from sparring.environments.drawing.painted import Painted
-from sparring.environments.lookups import picture
+from sparring.environments.drawing.pieces import heading, paragraph
+from sparring.environments.question import OneAnswer
 from sparring.errors import GameError, quoted
 from sparring.rng import Stream
 from sparring.types import Observation
@@ -148,41 +148,22 @@ class Questions:
         return tuple(sorted({*NOUNS, *VERBS, "plus", "answer", *numbers}))
 
 
-class Question(Painted):
-    """One question, until it is answered."""
+class Question(OneAnswer):
+    """One question; its start is the library."""
 
-    def __init__(self, rules: Questions, start: Library, said: str | None = None) -> None:
-        self.rules, self.start, self.said = rules, start, said
+    start: Library
 
-    def clone(self) -> Question:
-        """Return an independent copy."""
-        return Question(self.rules, self.start, self.said)
-
-    @property
-    def done(self) -> bool:
-        """Whether it is answered."""
-        return self.said is not None
-
-    @property
-    def returns(self) -> tuple[float]:
-        """1 for the right answer, else 0."""
-        return (float(self.said == str(self.start.answer)),)
-
-    def due(self) -> tuple[int, ...]:
-        """Return the one seat until it has answered."""
-        return () if self.done else (0,)
-
-    def legal(self, seat: int) -> None:
-        """Return None: an answer is any text."""
-        return
+    def asked(self) -> str:
+        """Return the question."""
+        return self.start.question(self.rules.style)
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         """Draw the question and what was answered; with nothing hidden, the library too."""
-        picture.paint(canvas, self, seat)
-
-    def described(self, seat: int | None) -> str:
-        """Return the question, what was answered and, with nothing hidden, the right answer."""
-        return picture.describe(self, seat)
+        super().paint(canvas, seat)
+        if seat is None:
+            heading(canvas, "Library")
+            facts = " ".join(f"{fact.rstrip('.')}." for fact in self.library(0))
+            paragraph(canvas, facts, most=16, colour="dim", size=14)
 
     def library(self, seat: int) -> tuple[str, ...]:
         """Return the documents that may be searched."""
@@ -190,7 +171,7 @@ class Question(Painted):
 
     def observe(self, seat: int) -> Observation:
         """Return the question and the form of an answer."""
-        told = self.start.question(self.rules.style)
+        told = self.asked()
         if self.rules.brief:
             return Observation(told=told, key=told, view=told)
         ask = "When you know the number, reply <answer>7</answer>, with your number in place of 7."

@@ -6,9 +6,7 @@ import re
 from collections.abc import Mapping
 
 from sparring.environments.bank import Bank
-from sparring.environments.drawing.canvas import Canvas
-from sparring.environments.drawing.painted import Painted
-from sparring.environments.word_problems import picture
+from sparring.environments.question import OneAnswer
 from sparring.environments.word_problems.stories import PEOPLE, THINGS, WORDS, Story, most, story
 from sparring.errors import GameError, quoted
 from sparring.rng import Stream
@@ -63,42 +61,19 @@ class WordProblems(Bank):
         return Problem(self, found)
 
 
-class Problem(Painted):
-    """One problem.
+class Problem(OneAnswer):
+    """One problem; its start is the story."""
 
-    Attributes:
-        start: the story.
-        said: the answer, None before it was given.
-    """
+    kind, lines = "problem", 8
+    start: Story
 
-    def __init__(self, rules: WordProblems, start: Story, said: str | None = None) -> None:
-        self.rules, self.start, self.said = rules, start, said
-
-    def clone(self) -> Problem:
-        """Return an independent copy."""
-        return Problem(self.rules, self.start, self.said)
-
-    @property
-    def done(self) -> bool:
-        """Whether it is answered."""
-        return self.said is not None
-
-    @property
-    def returns(self) -> tuple[float]:
-        """1 for the right number, else 0."""
-        return (float(self.said == str(self.start.answer)),)
-
-    def due(self) -> tuple[int, ...]:
-        """Return the one seat until it has answered."""
-        return () if self.done else (0,)
-
-    def legal(self, seat: int) -> None:
-        """Return None: an answer is any text with a number in it."""
-        return
+    def asked(self) -> str:
+        """Return the story and its question."""
+        return self.start.told(self.rules.brief)
 
     def observe(self, seat: int) -> Observation:
         """Return the story and the form of an answer."""
-        told = self.start.told(self.rules.brief)
+        told = self.asked()
         ask = "" if self.rules.brief else "Reply with the number at the end."
         return Observation(told=told, ask=ask, key=told, view=told)
 
@@ -127,11 +102,3 @@ class Problem(Painted):
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a number that could be the answer."""
         return str(stream.integer(0, most(self.rules.steps, self.rules.largest) + 1))
-
-    def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the story and what was answered; with nothing hidden, the right answer too."""
-        picture.paint(canvas, self, seat)
-
-    def described(self, seat: int | None) -> str:
-        """Return the story, what was answered and, with nothing hidden, the right answer."""
-        return picture.describe(self, seat)

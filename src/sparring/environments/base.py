@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from sparring.environments.drawing.canvas import Theme
-from sparring.environments.reply import ReplyParser
+from sparring.environments.reply import listed_reply
 from sparring.errors import GameError, quoted
 from sparring.rng import Stream
 from sparring.types import Observation
@@ -210,10 +210,7 @@ def read_reply(
     if reader is not None:
         found: str | None = reader(seat, reply, exact)
         return found
-    if legal is None:
-        return reply
-    parser = ReplyParser(legal)
-    return parser.word(reply) if exact else parser.find(reply)
+    return reply if legal is None else listed_reply(legal, reply, exact)
 
 
 def random_reply(play: Any, seat: int, legal: tuple[str, ...] | None, stream: Stream) -> str:

@@ -65,3 +65,15 @@ class ReplyParser:
     def _canonical(self, written: str) -> str | None:
         """Return the action word for what was written, or None if its case leaves it ambiguous."""
         return written if written in self._exact else self._lower.get(written.lower())
+
+
+def listed_reply(words: Iterable[str], reply: str, exact: bool) -> str | None:
+    """Return the action of a list that a reply means, or None.
+
+    Args:
+        words: the list.
+        reply: what was said.
+        exact: whether nothing but the action will do.
+    """
+    parser = ReplyParser(words)
+    return parser.word(reply) if exact else parser.find(reply)

@@ -20,7 +20,7 @@ from sparring.environments.code_words.wording import (
 )
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
-from sparring.environments.reply import ReplyParser
+from sparring.environments.reply import listed_reply
 from sparring.rng import Stream
 from sparring.types import Observation
 
@@ -102,8 +102,7 @@ class Round(Painted):
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the action in a reply; of a guesser also two words with others between them."""
-        parser = ReplyParser(self.legal(seat))
-        found = parser.word(reply) if exact else parser.find(reply)
+        found = listed_reply(self.legal(seat), reply, exact)
         if found is not None or exact or seat in TELLERS:
             return found
         named = [word for word in SPOKEN.findall(reply.lower()) if word in self.rules.words]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
-from sparring.environments.reply import ReplyParser
+from sparring.environments.reply import listed_reply
 from sparring.environments.waves import counted, critical_steps, total_steps
 from sparring.environments.wide_search import answers, naming, picture, searching, wording
 from sparring.environments.wide_search.call import Call, Cell
@@ -110,7 +110,7 @@ class Search(Painted):
 
     @property
     def ways(self) -> ModuleType:
-        """What workers may do, and what comes of it: as pages are found by name or by words."""
+        """What workers may do and are told: as pages are found by name or by words."""
         return searching if self.rules.by_words else naming
 
     def open_items(self) -> list[int]:
@@ -157,17 +157,13 @@ class Search(Painted):
         """Return the action in a reply: a table is what was said, whatever it is."""
         legal = self.legal(seat)
         if legal is not None:
-            parser = ReplyParser(legal)
-            return parser.word(reply) if exact else parser.find(reply)
+            return listed_reply(legal, reply, exact)
         if self.writing:
             return reply
         return searching.read(self, self.calls[seat], reply, exact)
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return an action drawn at random; where any text is one, of the form asked for."""
-        legal = self.legal(seat)
-        if legal is not None:
-            return legal[stream.integer(0, len(legal))]
+        """Return a reply of the form asked for, drawn at random, where any text is allowed."""
         if self.writing:
             return answers.sample(self, stream)
         return searching.sample(self, self.calls[seat], stream)

@@ -35,3 +35,24 @@ def acted(play: Search, seat: int, call: Call, reply: str) -> Call:
         cell = call.open, play.start.columns.index(rest[0])
         play.notes[cell], play.by[cell] = rest[1], seat
     return call
+
+
+def came(play: Search, call: Call) -> str:
+    """Return what a worker is told of its last action: the page, or that a cell is noted."""
+    brief = play.rules.brief
+    if call.told[-1].split()[0] != OPEN:
+        return "noted" if brief else "Noted."
+    page, name = play.start.row(call.open), play.start.names[call.open]
+    if brief:
+        return f"page {name} {' '.join(f'{one} {value}' for one, value in page.items())}"
+    said = "; ".join(f"{one}: {value}" for one, value in page.items())
+    return f"The page of {name}. {said}."
+
+
+def forms(columns: tuple[str, ...], fresh: bool) -> str:
+    """Return the forms of a worker's replies, in full style."""
+    listed = "; ".join(f"{name} is one of {', '.join(VALUES[name])}" for name in columns)
+    return (
+        "Reply open NAME to read a page, note COLUMN VALUE to note a cell of the page that is "
+        f"open, or done. Values: {listed}. For example: note {columns[0]} {VALUES[columns[0]][0]}"
+    )

@@ -148,3 +148,28 @@ def sample(play: Search, call: Call, stream: Stream) -> str:
     if stream.uniform(2) < 0.5:
         words = f"{words} {start.columns[stream.integer(3, len(start.columns))]}"
     return f"{SEARCH} {words}"
+
+
+def came(play: Search, call: Call) -> str:
+    """Return what a worker is told of its last action: pages, a page, or that a cell is noted."""
+    word, brief, known = call.told[-1].split()[0], play.rules.brief, pages(play)
+    if word == OPEN:
+        text = known[call.open].text
+        return f"page {text}" if brief else text
+    if word == NOTE:
+        return "noted" if brief else "Noted."
+    dot = "" if brief else "."
+    titles = [f"{place}{dot} {known[one].title}" for place, one in enumerate(call.found, start=1)]
+    if brief:
+        return " ".join(("found", *titles)) if titles else "nothing"
+    return "\n".join(("Found:", *titles)) if titles else "Nothing was found."
+
+
+def forms(columns: tuple[str, ...], fresh: bool) -> str:
+    """Return the forms of a worker's replies, in full style; they are said once."""
+    if not fresh:
+        return "Reply search, open, note or done."
+    return (
+        "Reply with one line: search WORDS to find pages, open N to read one of those found, "
+        f"note NAME | {columns[0]} | VALUE to note a cell, or done."
+    )

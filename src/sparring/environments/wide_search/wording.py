@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparring.environments.wide_search import answers, searching
-from sparring.environments.wide_search.world import VALUES
+from sparring.environments.wide_search import answers
 from sparring.types import Observation
 
 if TYPE_CHECKING:
@@ -113,22 +112,11 @@ def worker(play: Search, seat: int, call: Call) -> Observation:
                 f"You are {role}. Find {' and '.join(start.columns)} of {', '.join(names)}{asked}. "
                 f"{pages} What you note is kept; nobody sees anything else of your work."
             )
-    elif rules.by_words:
-        told = _came(play, call)
-    elif call.told[-1].startswith("open"):
-        page = play.start.row(call.open)
-        name = start.names[call.open]
-        if brief:
-            told = f"page {name} {' '.join(f'{one} {value}' for one, value in page.items())}"
-        else:
-            said = "; ".join(f"{one}: {value}" for one, value in page.items())
-            told = f"The page of {name}. {said}."
     else:
-        told = "noted" if brief else "Noted."
+        told = play.ways.came(play, call)
     gap = "\n\n" if rules.by_words else " "
     told = f"{told} left {call.left}" if brief else f"{told}{gap}Turns left: {call.left}."
-    forms = _commands(start.columns, fresh) if rules.by_words else _forms(start.columns)
-    ask = "" if brief else forms
+    ask = "" if brief else play.ways.forms(start.columns, fresh)
     key = f"{role} {call.items} | {' | '.join((*call.told, told))}"
     return Observation(told=told, ask=ask, key=key, view=told, fresh=fresh)
 
@@ -137,41 +125,3 @@ def idle(play: Search, seat: int) -> Observation:
     """Return what a worker knows that is not at work: nothing."""
     written = play.written if seat == 0 else ""
     return Observation(told="", key=f"{play.rules.roles[seat]} idle{written}")
-
-
-def _forms(columns: tuple[str, ...]) -> str:
-    """Return the forms of a worker's replies, in full style."""
-    listed = "; ".join(f"{name} is one of {', '.join(VALUES[name])}" for name in columns)
-    return (
-        "Reply open NAME to read a page, note COLUMN VALUE to note a cell of the page that is "
-        f"open, or done. Values: {listed}. For example: note {columns[0]} {VALUES[columns[0]][0]}"
-    )
-
-
-def _came(play: Search, call: Call) -> str:
-    """Return what came of a worker's last action where pages are found by their words."""
-    word, brief = call.told[-1].split()[0], play.rules.brief
-    pages = searching.pages(play)
-    if word == searching.OPEN:
-        text = pages[call.open].text
-        return f"page {text}" if brief else text
-    if word == searching.NOTE:
-        return "noted" if brief else "Noted."
-    dot = "" if brief else "."
-    titles = [f"{place}{dot} {pages[one].title}" for place, one in enumerate(call.found, start=1)]
-    if brief:
-        return " ".join(("found", *titles)) if titles else "nothing"
-    return "\n".join(("Found:", *titles)) if titles else "Nothing was found."
-
-
-def _commands(columns: tuple[str, ...], fresh: bool) -> str:
-    """Return the forms of a worker's replies where pages are found by their words.
-
-    They are said once in a conversation.
-    """
-    if not fresh:
-        return "Reply search, open, note or done."
-    return (
-        "Reply with one line: search WORDS to find pages, open N to read one of those found, "
-        f"note NAME | {columns[0]} | VALUE to note a cell, or done."
-    )

@@ -4,7 +4,8 @@ import pytest
 
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
-from sparring.experiments.swarm_widths import ALL, figures_of_lead, rank_correlation
+from sparring.experiments.swarm_widths import ALL, figures_of_lead
+from sparring.ops.ranks import rank_correlation
 from sparring.players.scheduler import scheduler
 
 

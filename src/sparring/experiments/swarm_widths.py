@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import spearmanr
-
 from sparring.environments.catalogue import another_bank
 from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
 from sparring.experiments.load import load_run
 from sparring.measure.regret import Judge, measured_regret
+from sparring.ops.ranks import rank_correlation
 from sparring.oracles.planning import planning
 from sparring.players.base import Agent
 from sparring.players.scheduler import scheduler
@@ -100,14 +99,6 @@ def _measured(
         "legal": _mean([float(turn.event == "ok") for turn in turns]),
         "rank_correlation": rank_correlation(pairs),
     }, pairs
-
-
-def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Return Spearman's rank correlation of pairs; None where one side never changes."""
-    sides = [set(side) for side in zip(*pairs, strict=True)]
-    if len(sides) < 2 or any(len(side) < 2 for side in sides):
-        return None
-    return float(spearmanr(*zip(*pairs, strict=True)).statistic)
 
 
 def _mean(values: Sequence[float]) -> float:

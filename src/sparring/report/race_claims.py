@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scipy.stats import spearmanr
-
 from sparring.errors import ConfigError
+from sparring.ops.ranks import rank_correlation
 from sparring.ops.statistics import holm, mean_interval, zero_probability
 from sparring.types import Interval
 
@@ -126,8 +125,8 @@ def correlations(
             for name, end in ends.items()
             if name in lab and lab[name][key]["mean"] is not None
         ]
-        differ = len(pairs) > 2 and len({figure for figure, _ in pairs}) > 1
-        found[key] = float(spearmanr(*zip(*pairs, strict=True)).statistic) if differ else math.nan
+        known = rank_correlation(pairs) if len(pairs) > 2 else None
+        found[key] = math.nan if known is None else known
     return found
 
 

@@ -33,7 +33,7 @@ from sparring.measure.starts import Met, Starts, columns
 from sparring.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.refs import PUBLISHED
 from sparring.rng import Stream
-from sparring.rollout.replay import replayed
+from sparring.rollout.replay import ended
 from sparring.rollout.team import play_teams
 from sparring.run.events import METRICS, read_figures
 from sparring.run.folder import RunFolder
@@ -194,7 +194,7 @@ def completion(game: Game, episode: Episode) -> float:
     Raises:
         ConfigError: the game is another one.
     """
-    *_, end = replayed(game, episode)
+    end = ended(game, episode)
     table = end.table
     name = game.made_by["name"] if game.made_by else game.name
     if name == "sudoku":

@@ -22,7 +22,7 @@ from sparring.measure.starts import Starts
 from sparring.ops.statistics import mean_interval
 from sparring.players.base import Agent
 from sparring.rng import Stream
-from sparring.rollout.replay import replayed
+from sparring.rollout.replay import ended
 from sparring.rollout.team import play_teams
 from sparring.types import Episode, FloatArray, Interval
 
@@ -139,7 +139,7 @@ def attempt_returns(game: Any, episode: Episode, seat: int) -> list[float]:
 
     What the end of the trial cost besides, such as a forfeit's penalty, is the last one's.
     """
-    *_, end = replayed(game, episode)
+    end = ended(game, episode)
     found = [float(one.returns[seat]) for one in (*end.before, end.play)]
     found[-1] += episode.returns[seat] - math.fsum(found)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +10,7 @@ from sparring.environments.base import Parted
 from sparring.errors import RewardError
 from sparring.ops.shapley import MAX_PLAYERS, shapley_values
 from sparring.rng import Stream
-from sparring.rollout.replay import replayed
+from sparring.rollout.replay import ended
 from sparring.types import Episode
 
 NEEDS = {"game"}
@@ -59,7 +58,7 @@ def contribution(
         return (None,) * len(episode.turns)
     if not isinstance(game.reset(Stream(episode.seed)), Parted):
         return (None,) * len(episode.turns)
-    (end,) = deque(replayed(game, episode), maxlen=1)
+    end = ended(game, episode)
     paid = dict(enumerate(episode.returns)) | _parts(end, by)
     last = {turn.seat: number for number, turn in enumerate(episode.turns)}
     return tuple(

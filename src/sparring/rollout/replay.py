@@ -50,6 +50,16 @@ def replayed(game: Any, episode: Episode) -> Iterator[Any]:
         yield play
 
 
+def ended(game: Any, episode: Episode) -> Any:
+    """Return the play of an episode that is played again, as it stands at its end.
+
+    Raises:
+        RolloutError: the episode is not one of this game.
+    """
+    *_, end = replayed(game, episode)
+    return end
+
+
 def figures_of(game: Any, episode: Episode) -> Mapping[str, tuple[float, ...]] | None:
     """Return what an environment counts in a play, a number per seat by name.
 
@@ -61,7 +71,7 @@ def figures_of(game: Any, episode: Episode) -> Mapping[str, tuple[float, ...]] |
     """
     if not getattr(game, "figures", ()) or episode.forfeited_by is not None or episode.cut:
         return None
-    *_, end = replayed(game, episode)
+    end = ended(game, episode)
     with Asking(game):
         found: Mapping[str, tuple[float, ...]] = end.figures()
     return found

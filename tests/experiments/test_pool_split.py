@@ -13,9 +13,12 @@ from sparring.errors import GameError
 from sparring.experiments import split_rounds as rounds
 from sparring.experiments.reproduce import pool_split as study
 from sparring.measure.opponents import AgentSpec
-from sparring.players.base import Reply, TextAgent
+from sparring.players.base import TextAgent
 from sparring.report.reproduce import pool_split as page
 from sparring.report.result_figures import Results
+from sparring.rng import Stream
+from sparring.rollout.spec import alone
+from sparring.rollout.team import play_teams
 
 OPTIONS = {"kinds": 2, "most": 1, "total": 6, "scenarios": 10, "values": "opposed"}
 
@@ -28,13 +31,9 @@ def game(count=4, **options):
 class Prefers(TextAgent):
     """Takes the kind that is worth the most to it."""
 
-    def act(self, turns):
-        found = []
-        for turn in turns:
-            start = turn.state.play.start
-            best = max(start.values[turn.seat])
-            found.append(Reply(text=" ".join("1" if value == best else "0" for value in start.values[turn.seat])))
-        return found
+    def choose(self, state, seat, stream):
+        own = state.play.start.values[seat]
+        return " ".join("1" if value == max(own) else "0" for value in own)
 
 
 def taking(*claims):
@@ -106,10 +105,15 @@ def test_the_rounds_of_a_play_are_those_that_were_paid():
     found = rounds.played(game(3), frozenset(), (taking("0 1", "1 0"), taking("1 1", "0 1")), 5)
     for place in range(0, 15, 3):
         assert [one.claims for one in found.rounds[place : place + 3]] == [((0, 1), (1, 1)), ((1, 0), (0, 1)), ((1, 1), (1, 1))]
-    from sparring import play
 
-    (episode,) = play(game(3), ["scripted moves=['0 1','1 0'] preference=['1 1']", "scripted moves=['1 1','0 1'] preference=['1 1']"], seed=3)
-    assert episode.returns[0] > 0
+
+def test_the_points_of_its_rounds_add_up_to_what_a_play_paid():
+    made = game(3)
+    spec = alone(made, 0, ("one", "two"), Stream.from_seed(5))
+    (episode,) = play_teams([spec], {"one": taking("0 1", "1 0"), "two": taking("1 1", "0 1")})
+    points = [one.points() for one in rounds.rounds_of(spec, episode)]
+    assert episode.returns == pytest.approx([sum(both[seat] for both in points) for seat in (0, 1)])
+    assert [one.before for one in rounds.rounds_of(spec, episode)][:2] == [None, ((1, 1), ((0, 1), (1, 1)))]
 
 
 def test_both_learners_are_trained_and_measured_with_each_other(tmp_path, monkeypatch):

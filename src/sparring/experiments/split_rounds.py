@@ -19,7 +19,7 @@ from sparring.environments.openspiel.base import Game
 from sparring.environments.pool_split import taken
 from sparring.errors import GameError
 from sparring.experiments.load import load_run
-from sparring.players.base import Agent, PendingTurn, Reply, TextAgent
+from sparring.players.base import Agent, TextAgent
 from sparring.refs import PUBLISHED
 from sparring.rng import Stream
 from sparring.rollout.spec import EpisodeSpec, alone
@@ -97,9 +97,9 @@ class TakeAll(TextAgent):
     def __init__(self) -> None:
         super().__init__("take-all")
 
-    def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
-        """Return the largest claim of each pending turn."""
-        return [Reply(text=turn.state.legal(turn.seat)[-1]) for turn in turns]
+    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+        """Return the largest claim."""
+        return str(state.legal(seat)[-1])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

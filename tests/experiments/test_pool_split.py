@@ -92,6 +92,32 @@ def test_an_answer_is_told_by_what_the_other_took_in_the_round_before():
     assert (said[rounds.ALL], said[rounds.AFTER_ALL], said[rounds.AFTER_LESS]) == (0.75, 0.5, 1.0)
 
 
+def test_an_answer_is_to_what_the_other_took_and_not_to_ones_own_claim():
+    """Seat 0 takes all and then less, seat 1 less and then all."""
+    before = ((1, 2), ((1, 2), (0, 2)))
+    one = rounds.Round(scenario=ROUND.scenario, claims=((1, 1), (1, 2)), total=6, before=before)
+    said = rounds.strategy([one])
+    assert (said[rounds.AFTER_ALL], said[rounds.AFTER_LESS]) == (1.0, 0.0)
+
+
+def test_each_learner_meets_the_other_from_both_seats(monkeypatch, tmp_path):
+    agents = {"naive": taking(), "alignment": taking("0 0", "0 0", "0 0", "0 0")}
+
+    class Engine:
+        def __init__(self, agent):
+            self.found, self.environments = agent, {(game(),): None}
+
+        def agent(self, ref):
+            return self.found
+
+    monkeypatch.setattr(rounds, "load_run", lambda run, threads: (None, Engine(agents[run.name]), None))
+    found = rounds.figures({name: tmp_path / name for name in agents}, 6)
+    for role in ("first", "second"):
+        assert (found["naive"][f"{rounds.CROSS}{role}"], found["alignment"][f"{rounds.CROSS}{role}"]) == (1.0, 0.0)
+    assert (found["naive"][rounds.ITSELF], found["alignment"][rounds.ITSELF]) == (0.5, 0.0)
+    assert 0 < found["naive"][rounds.ROUNDS] < 24  # those that both have met are left out
+
+
 def test_only_rounds_that_training_never_met_are_counted():
     made = another_bank(game())
     known = game().starts()
@@ -165,6 +191,6 @@ def test_the_tables_have_a_line_per_seed_and_the_chart_a_curve_per_arm():
     results = Results({"rows": [row(study.NAIVE, sum=0.25), row(study.ALIGNED)]})
     assert page.ends(results).splitlines()[3] == "| naive | 1 | 0.250 | 0.600 | 0.500 | 0.500 | 0.500 | 0.500 | 0.500 |"
     assert page.strategies(results).splitlines()[2] == "| naive | 0 | - | 0.500 |"
-    assert page.minutes(results) == "2 to 2 minutes"
+    assert page.minutes(results) == "2.0 to 2.0 minutes"
     (chart,) = page.charts(results).values()
     assert "naive" in chart and "alignment" in chart and "2 seeds" in chart

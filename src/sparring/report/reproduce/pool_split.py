@@ -90,7 +90,7 @@ def charts(results: Results) -> dict[str, str]:
 def minutes(results: Results) -> str:
     """Return how long the runs took."""
     found = [value / 60 for row in results.rows() for value in values(row, "seconds")]
-    return f"{min(found):.0f} to {max(found):.0f} minutes"
+    return f"{min(found):.1f} to {max(found):.1f} minutes"
 
 
 def _of(row: Row) -> str:

@@ -45,12 +45,12 @@ class Killed(BaseException):
     """What a kill looks like from inside."""
 
 
-def run(path, *, resume=False, stop=None, watch=None, warming=None, **changes):
+def run(path, *, resume=False, stop=None, watch=None, warming=None, measuring=None, **changes):
     config = resolve({**CONFIG, **changes})
     folder = RunFolder.open(path) if resume and (path / "config.yaml").exists() and (path / "sparring-run.json").exists() else None
     folder = folder or RunFolder.create(path, to_yaml(config), overwrite=path.exists())
     with folder:
-        return train(config, LocalEngine(config), folder, resume=resume, stop=stop, watch=watch, warming=warming)
+        return train(config, LocalEngine(config), folder, resume=resume, stop=stop, watch=watch, warming=warming, measuring=measuring)
 
 
 def fingerprint(path):
@@ -229,3 +229,26 @@ def test_a_long_warm_up_is_seen(tmp_path, monkeypatch):
             watcher.warming(WarmupReport(update, 6, 1.5, 4.0))
     lines = [line for line in stream.getvalue().splitlines() if line.startswith("warm-up")]
     assert lines == ["warm-up 3/6  12 s left  loss 1.500", "warm-up 6/6  0 s left  loss 1.500"]
+
+
+def test_a_long_evaluation_is_seen(tmp_path, monkeypatch):
+    stream, now = io.StringIO(), [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with Watcher(resolve(CONFIG), tmp_path / "run", stream=stream) as watcher:
+        now[0] = 100.0
+        watcher.measuring(0, 40)
+        for done in (4, 8, 12, 16, 20):
+            now[0] += 6.0
+            watcher.measuring(done, 40)
+    lines = [line for line in stream.getvalue().splitlines() if line.startswith("evaluation")]
+    assert lines == ["evaluation, game 8/40  48 s left", "evaluation, game 16/40  36 s left"]
+
+
+def test_a_run_tells_of_each_evaluation_how_far_it_has_come(tmp_path):
+    told = []
+    opponents = [{"name": "random", "games_per_seat": 4}, {"name": "scripted", "preference": ["bet"], "games_per_seat": 2}]
+    run(tmp_path / "run", steps=2, evaluation={"every": 2, "opponents": opponents}, measuring=lambda done, of: told.append((done, of)))
+    assert {of for _, of in told} == {12} and [done for done, _ in told].count(0) == 2  # after steps 1 and 2
+    halves = told[: len(told) // 2], told[len(told) // 2 :]
+    for half in halves:
+        assert [done for done, _ in half] == sorted({done for done, _ in half}) and half[-1][0] == 12 and 8 in [done for done, _ in half]

@@ -285,6 +285,7 @@ def train_run(
                     resume=resume,
                     watch=watcher,
                     warming=watcher.warming,
+                    measuring=watcher.measuring,
                     stop=stop,
                 )
         return summary, write_report(path)

@@ -35,7 +35,7 @@ class Watcher:
         self._console = PlainConsole(file=stream)
         self._last_line = 0.0
         self._rate = 0.0
-        self._warmed = self._said = 0.0  # when the warm-up began, and its last line
+        self._began = self._said = 0.0  # work between steps, and its last line
         self._shown: dict[str, tuple[float, int]] = {}  # key figures and the steps they are from
         self._games = {game.known_as: game for game in config.environments}
         self._referred: set[str] = set()
@@ -64,16 +64,28 @@ class Watcher:
 
     def warming(self, report: WarmupReport) -> None:
         """Show an update of the warm-up; where there is no terminal, now and then."""
-        now = time.monotonic()
         if report.update == 1:
-            self._warmed = self._said = now - report.seconds
-        left = (now - self._warmed) / report.update * (report.updates - report.update)
-        line = f"warm-up {report.update}/{report.updates}  {left:.0f} s left"
+            self._began = self._said = time.monotonic() - report.seconds
+        loss = f"  loss {report.loss:.3f}"
+        self._meanwhile("warm-up", report.update, report.updates, loss)
+
+    def measuring(self, done: int, of: int) -> None:
+        """Show how far an evaluation has come; where there is no terminal, now and then."""
+        if not done:
+            self._began = self._said = time.monotonic()
+            return
+        self._meanwhile("evaluation, game", done, of)
+
+    def _meanwhile(self, what: str, done: int, of: int, more: str = "") -> None:
+        """Show work between steps: how much of it is done, and the time left."""
+        now = time.monotonic()
+        left = (now - self._began) / done * (of - done)
+        line = f"{what} {done}/{of}  {left:.0f} s left{more}"
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, figures=f"{line}  loss {report.loss:.3f}")
+            self._progress.update(self._task, figures=line)
         elif now - self._said >= PLAIN_EVERY:
             self._said = now
-            self._console.print(f"{line}  loss {report.loss:.3f}", soft_wrap=True)
+            self._console.print(line, soft_wrap=True)
 
     def __call__(self, report: StepReport) -> None:
         """Show a step."""

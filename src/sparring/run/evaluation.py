@@ -44,7 +44,7 @@ the one within it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sparring.config import EvaluationConfig
@@ -73,6 +73,8 @@ class Evaluator:
         oracles: by the name of the game whose turns they judge.
         met: the starts that training meets; None: nothing is known of them, and those of the games
             are played.
+        measuring: called with how many games of a measurement have ended, first 0, and with how
+            many there are.
     """
 
     def __init__(
@@ -81,8 +83,10 @@ class Evaluator:
         config: EvaluationConfig,
         oracles: Mapping[str, Oracle] | None = None,
         met: Met | None = None,
+        measuring: Callable[[int, int], None] | None = None,
     ) -> None:
         self.games, self.config, self.met = games, config, met
+        self._measuring = measuring or (lambda done, of: None)
         self._starts: dict[str, tuple[Starts, ...]] = {}
         self._judges = {
             name: Judge(oracle=without_faults(oracle)) for name, oracle in (oracles or {}).items()
@@ -113,6 +117,9 @@ class Evaluator:
     def measure(self, policy: Any, stream: Stream) -> dict[str, float]:
         """Return the metrics listed above for an agent that can also score actions."""
         metrics: dict[str, float] = {}
+        ended, every_game = 0, self._matches()
+        if every_game:
+            self._measuring(0, every_game)
         for note in getattr(policy, "notes", ()):
             self._note(note, "answer")
         for game in self.games:
@@ -134,10 +141,21 @@ class Evaluator:
                         stream=own,
                         judge=judge,
                         starts=starts,
+                        on_finished=lambda now, before=ended: self._measuring(
+                            before + now, every_game
+                        ),
                     )
+                    ended += game.num_seats * entry.games_per_seat
                     family = "match_seen" if starts.label == "seen" else "match"
                     metrics.update(match_metrics(game.name, name, report, family))
         return metrics
+
+    def _matches(self) -> int:
+        """Return the number of games that one measurement plays."""
+        each = sum(entry.games_per_seat for _, entry, _ in self._opponents)
+        if not each:
+            return 0
+        return sum(each * game.num_seats * len(self._columns(game)) for game in self.games)
 
     def _columns(self, game: Game) -> tuple[Starts, ...]:
         """Return the starts that a game is measured on, found out when they are first asked for."""

@@ -77,6 +77,7 @@ def train(
     resume: bool = False,
     watch: Callable[[StepReport], None] | None = None,
     warming: Callable[[WarmupReport], None] | None = None,
+    measuring: Callable[[int, int], None] | None = None,
     stop: GracefulStop | None = None,
 ) -> Summary:
     """Train until all steps are done, a stop is requested or a health rule asks for one.
@@ -90,6 +91,7 @@ def train(
         resume: go on from the folder's last good checkpoint (from the start, if there is none yet).
         watch: called after every step.
         warming: called after every update of the warm-up.
+        measuring: called with how many games of an evaluation have ended, and how many there are.
         stop: asked after every step, and update of the warm-up, whether to save and leave.
 
     Raises:
@@ -99,7 +101,8 @@ def train(
     """
     methods = Methods.of(config, [game for game, _ in engine.environments])
     games = [game for game, _ in engine.environments]
-    evaluator = Evaluator(games, config.evaluation, methods.oracles, Met(config, games))
+    met = Met(config, games)
+    evaluator = Evaluator(games, config.evaluation, methods.oracles, met, measuring)
     state, kept, notes = _restore(config, engine, folder, resume)
     apart = bool(apart_by(config))
     number, halt = 0, ""  # the step at work, 0: the warm-up; why a health rule stops the run

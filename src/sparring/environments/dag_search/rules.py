@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sparring.environments.bank import Bank
+from sparring.environments.closing import Closed
 from sparring.environments.dag_search import picture, wording
 from sparring.environments.dag_search.schedule import Schedule
 from sparring.environments.dag_search.world import RESULTS, Shape, World, world
@@ -134,6 +135,7 @@ class Dag(Painted):
         self.calls: dict[int, Call] = {}
         self.waves: tuple[tuple[int, ...], ...] = ()
         self.spent: dict[int, int] = {}  # steps of the workers of this wave
+        self.ends: dict[int, Closed] = {}  # how the latest call of each worker has ended
         self.lead_steps = 0
         self.said: tuple[str, ...] = (wording.begin(self),)
         self.told = 0, self.left
@@ -167,6 +169,10 @@ class Dag(Painted):
     def ready(self) -> list[int]:
         """Return the sub-tasks that can be worked at."""
         return self.schedule.ready(self.finished)
+
+    def closed(self, seat: int) -> Closed | None:
+        """Return how a worker's latest conversation has ended; see ``Closing``."""
+        return self.ends.get(seat)
 
     def due(self) -> tuple[int, ...]:
         """Return the workers that are at work, else the lead."""
@@ -204,6 +210,7 @@ class Dag(Painted):
         if self.calls and self.left:
             return
         over = not self.left or len(self.done_by) == self.rules.tasks
+        self.ends = {**self.ends, **dict.fromkeys(self.calls, "limit")}
         self.waves, self.ended = (*self.waves, tuple(self.spent.values())), over
         self.calls, self.spent = {}, {}
         self.said, self.told = (*self.said, wording.back(self)), (self.finished, self.left)
@@ -214,6 +221,7 @@ class Dag(Painted):
         self.said = (*self.said, f"{CALL} {width}")
         given = enumerate(self.ready()[:width], start=1)
         self.calls = {seat: Call(task, self.rules.turns) for seat, task in given}
+        self.ends = {seat: how for seat, how in self.ends.items() if seat not in self.calls}
         self.spent = dict.fromkeys(range(1, width + 1), 0)
 
     def _work(self, replies: Mapping[int, str]) -> None:
@@ -229,6 +237,7 @@ class Dag(Painted):
             if word == NOTE and rest[0] == self.start.results[call.task]:
                 self.done_by[call.task] = seat
             if word in (NOTE, DONE) or not call.left:
+                self.ends = {**self.ends, seat: "answered" if word in (NOTE, DONE) else "turns"}
                 del self.calls[seat]
 
     def figures(self) -> dict[str, tuple[float, ...]]:

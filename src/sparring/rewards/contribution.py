@@ -9,6 +9,7 @@ import numpy as np
 from sparring.environments.base import Parted
 from sparring.errors import RewardError
 from sparring.ops.shapley import MAX_PLAYERS, shapley_values
+from sparring.rewards.counts import around, within
 from sparring.rng import Stream
 from sparring.rollout.replay import ended
 from sparring.types import Episode
@@ -52,11 +53,15 @@ def contribution(
         by: how a part is measured: "difference" (default), "shapley" or "own".
 
     Raises:
-        RewardError: over 8 seats have a part, with "shapley".
+        RewardError: over 8 seats have a part, with "shapley"; or the environment is a combinator,
+            such as ``trial``, of one whose seats have parts.
     """
-    if episode.forfeited_by is not None or episode.cut:
-        return (None,) * len(episode.turns)
     if not isinstance(game.reset(Stream(episode.seed)), Parted):
+        inner = within(game)
+        if inner is not game and isinstance(inner.reset(Stream(episode.seed)), Parted):
+            raise around(game, inner, "contribution")
+        return (None,) * len(episode.turns)
+    if episode.forfeited_by is not None or episode.cut:
         return (None,) * len(episode.turns)
     end = ended(game, episode)
     paid = dict(enumerate(episode.returns)) | _parts(end, by)

@@ -25,9 +25,10 @@ def contribution(
     What: what the play would have been worth without a seat's work is known here, by scoring what
     the others did alone: no other play and no model is asked. Seats whose work has no part of its
     own, such as a lead, are paid the play's return.
-    When to use: in teams whose result is made of parts (``wide_search``), with ``outcome_weight``
-    0, so that the game's return is not paid besides, and ``reorder_outcomes``. Every credit
-    estimator compares what it pays, e.g. ``grpo``.
+    When to use: in teams whose result is made of parts (``wide_search``; ``dag_search``, in which a
+    sub-task counts with all that it needs), with ``outcome_weight`` 0, so that the game's return is
+    not paid besides, and ``reorder_outcomes``. Every credit estimator compares what it pays, e.g.
+    ``grpo``.
     Mathematics: G(S) is the result with the work of the seats S alone, N all that have a part.
         difference:  r_i = G(N) - G(N without i)
         shapley:     r_i = sum over S in N without i of

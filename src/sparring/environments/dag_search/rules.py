@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -122,6 +122,7 @@ class Dag(Painted):
         calls: workers that are at work, by seat.
         waves: of each wave the steps that each of its workers took; 0: it had nothing to do.
         ended: whether all is finished, or no step is left.
+        asked: how many sub-tasks each worker was called for, by seat.
         said: what the lead was told and has said, in turn.
         told: the finished sub-tasks, as bits, and the steps left that the lead was told of last.
     """
@@ -135,6 +136,7 @@ class Dag(Painted):
         self.calls: dict[int, Call] = {}
         self.waves: tuple[tuple[int, ...], ...] = ()
         self.spent: dict[int, int] = {}  # steps of the workers of this wave
+        self.asked: dict[int, int] = {}
         self.ends: dict[int, Closed] = {}  # how the latest call of each worker has ended
         self.lead_steps = 0
         self.said: tuple[str, ...] = (wording.begin(self),)
@@ -173,6 +175,22 @@ class Dag(Painted):
     def closed(self, seat: int) -> Closed | None:
         """Return how a worker's latest conversation has ended; see ``Closing``."""
         return self.ends.get(seat)
+
+    def parts(self) -> tuple[int, ...]:
+        """Return the workers that were called for a sub-task."""
+        return tuple(sorted(self.asked))
+
+    def worth(self, seats: Collection[int]) -> float:
+        """Return the share of sub-tasks that these workers finished, with all that they need."""
+        done: set[int] = set()
+        for task, needs in enumerate(self.start.needs):  # a sub-task needs earlier ones alone
+            if self.done_by.get(task) in seats and done.issuperset(needs):
+                done.add(task)
+        return len(done) / self.rules.tasks
+
+    def own_share(self, seat: int) -> float:
+        """Return the sub-tasks that a worker finished, over those that it was called for."""
+        return self.figures()["found"][seat] / self.asked[seat]
 
     def due(self) -> tuple[int, ...]:
         """Return the workers that are at work, else the lead."""
@@ -222,6 +240,7 @@ class Dag(Painted):
         given = enumerate(self.ready()[:width], start=1)
         self.calls = {seat: Call(task, self.rules.turns) for seat, task in given}
         self.ends = {seat: how for seat, how in self.ends.items() if seat not in self.calls}
+        self.asked = {**self.asked, **{seat: self.asked.get(seat, 0) + 1 for seat in self.calls}}
         self.spent = dict.fromkeys(range(1, width + 1), 0)
 
     def _work(self, replies: Mapping[int, str]) -> None:

@@ -295,3 +295,15 @@ def test_a_conversation_that_begins_anew_within_an_attempt_does_so_in_a_trial_to
     kept = make_game("trial", options={**options, "memory": "all"}).reset(Stream.from_seed(0))
     kept.step({0: "call 1"})
     assert not kept.observe(1).fresh  # it keeps its whole conversation
+
+
+def test_a_note_at_random_says_what_the_attempt_told_in_full_style_alone():
+    sampled = {}
+    for style, inner in (("brief", RPS), ("full", RPS_FULL)):
+        course = trial(environment=inner, attempts=2, note_limit=60, carry=("left", "right")).reset(Stream.from_seed(0))
+        course.step({0: "rock", 1: "paper"})
+        sampled[style] = [course.sample(seat, Stream.from_seed(0)) for seat in (0, 1)]
+    assert sampled["brief"] == ["note", "note"]
+    lost, won = sampled["full"]
+    assert lost == "You chose rock, the other player chose paper. That play is over. You got -1."[:60]
+    assert won == "You chose paper, the other player chose rock. That play is over. You got 1."[:60]

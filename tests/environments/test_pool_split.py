@@ -10,7 +10,7 @@ from sparring import make_environment, play, turn_table
 from sparring.config import resolve
 from sparring.environments.bargain.rules import Scenario
 from sparring.environments.catalogue import make_game
-from sparring.environments.pool_split import SplitPlay, pool_split, taken
+from sparring.environments.pool_split import SplitPlay, opposed, pool_split, taken
 from sparring.errors import ConfigError
 from sparring.measure.starts import Met, columns
 from sparring.recipe import load_recipe
@@ -116,3 +116,51 @@ def test_the_recipe_aligns_and_compares_plays_of_the_same_pools():
 def test_pools_that_cannot_be_are_refused():
     with pytest.raises(ConfigError, match="pool_split: no pool of 4 kinds"):
         pool_split(kinds=4, most=1, total=2)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "found"),
+    [((5, 1), (0, 3), True), ((5, 1), (3, 0), False), ((5, 1), (3, 3), False), ((2, 2), (0, 3), False), ((3, 2, 0), (0, 1, 4), True), ((3, 2, 0), (1, 0, 4), False)],
+)
+def test_opposed_values_rank_the_kinds_the_other_way_round(one, other, found):
+    assert opposed(one, other) == opposed(other, one) == found
+
+
+@pytest.mark.parametrize(("kinds", "most", "total"), [(2, 1, 6), (2, 3, 10), (3, 2, 10)])
+def test_a_bank_of_opposed_values_has_no_others_and_one_of_any_is_as_it_was(kinds, most, total):
+    rules = pool_split(kinds=kinds, most=most, total=total, values="opposed", scenarios=50)
+    assert all(opposed(*one.values) for one in rules.starts()) and len(rules.starts()) > 5
+    assert all(sum(n * v for n, v in zip(one.counts, values, strict=True)) == total for one in rules.starts() for values in one.values)
+    anything = pool_split(kinds=kinds, most=most, total=total, scenarios=50)
+    assert [anything.start(number) for number in range(50)] == [anything.source.scenario(number) for number in range(50)]
+    assert not all(opposed(*one.values) for one in anything.starts())
+    same = [opposed(*anything.start(number).values) for number in range(50)]
+    assert all(rules.start(number) == anything.start(number) for number in range(50) if same[number])
+    later = next(number for number in range(50) if not same[number])  # it is no neighbour's, but one of beyond the largest bank
+    beyond = (anything.source.scenario(number) for number in itertools.count(later, 100_000))
+    assert rules.start(later) == next(one for one in beyond if opposed(*one.values))
+
+
+def test_to_take_what_one_prefers_is_best_for_both_together_where_values_are_opposed():
+    for scenario in pool_split(kinds=2, most=1, total=6, values="opposed", scenarios=30).starts():
+        course = started(scenario, most=1, total=6)
+        course.step({seat: " ".join("1" if value == max(values) else "0" for value in values) for seat, values in enumerate(scenario.values)})
+        assert sum(course.returns) * 6 == sum(map(max, *scenario.values)) > 6
+
+
+def test_values_that_cannot_be_opposed_are_refused():
+    with pytest.raises(ConfigError, match=r"values='opposed' needs 4 different values of items, .* write total=20 or values=any"):
+        pool_split(kinds=4, most=1, total=4, values="opposed")
+
+
+@pytest.mark.parametrize("recall", [False, True])
+def test_the_view_of_a_repeated_split_has_the_play_before_where_it_recalls(recall):
+    course = make_environment("repeated", environment={"name": "pool_split", "options": {"kinds": 2, "most": 1}}, rounds=3, recall=recall).reset(Stream.from_seed(0))
+    for count in range(3):
+        seen = [course.observe(seat) for seat in (0, 1)]
+        told = "" if count == 0 else f"other took {count - 1} 1 "
+        for one, role in zip(seen, ("first", "second"), strict=True):
+            assert one.view.startswith(f"{told if recall else ''}") and one.told.startswith(told)
+            assert ("other took" in one.view) == (recall and count > 0)
+            assert one.view.endswith(one.told[one.told.index(role) :]) and (not recall or one.view == one.told)
+        course.step({0: f"{count} 1" if count < 2 else "1 1", 1: f"{count} 1" if count < 2 else "1 1"})

@@ -9,16 +9,26 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.environments.bank import BANKS, Bank
-from sparring.environments.bargain.rules import KINDS, Counts, Scenario, Scenarios
+from sparring.environments.bargain.rules import (
+    KINDS,
+    Counts,
+    Scenario,
+    Scenarios,
+    pools,
+    valuations,
+)
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
 from sparring.environments.drawing.told import due_sentence
+from sparring.errors import ConfigError
 from sparring.rng import Stream
 from sparring.types import Observation
 
 NAME, ROLES = "pool_split", ("first", "second")
 Over = Literal["share", "nothing"]
+Values = Literal["any", "opposed"]
+SCENARIOS = 100_000  # at most, in a bank
 
 
 def taken(counts: Counts, claims: tuple[Counts, Counts], over: Over) -> tuple[list[float], ...]:
@@ -36,6 +46,12 @@ def taken(counts: Counts, claims: tuple[Counts, Counts], over: Over) -> tuple[li
     return got
 
 
+def opposed(one: Counts, other: Counts) -> bool:
+    """Return whether two seats rank the kinds of items the other way round, with no ties."""
+    pairs = itertools.combinations(zip(one, other, strict=True), 2)
+    return all((a - c) * (b - d) < 0 for (a, b), (c, d) in pairs)
+
+
 class PoolSplit(Bank):
     """Rules and wording."""
 
@@ -43,14 +59,19 @@ class PoolSplit(Bank):
     counted = "scenarios"
     min_utility, max_utility, utility_sum, zero_sum = 0.0, 1.0, None, False
 
-    def __init__(self, source: Scenarios, over: Over, style: str) -> None:
-        self.source, self.over, self.style, self.brief = source, over, style, style == "brief"
+    def __init__(self, source: Scenarios, over: Over, values: Values, style: str) -> None:
+        self.source, self.over, self.values = source, over, values
+        self.style, self.brief = style, style == "brief"
         self.bank, self.scenarios = source.bank, source.scenarios
         self.kinds = KINDS[: source.kinds]
 
     def start(self, number: int) -> Scenario:
-        """Return a scenario of the bank: pool and values."""
-        return self.source.scenario(number)
+        """Return a scenario of the bank: pool and values.
+
+        With opposed values it is the first of number, number + 100,000, ... that has them.
+        """
+        found = map(self.source.scenario, itertools.count(number, SCENARIOS))
+        return next(one for one in found if self.values == "any" or opposed(*one.values))
 
     def vocabulary(self) -> tuple[str, ...]:
         """Return every word of the brief wording."""
@@ -197,7 +218,8 @@ def pool_split(
     most: Annotated[int, Field(ge=1, le=5)] = 3,
     total: Annotated[int, Field(ge=2, le=20)] = 10,
     over: Over = "share",
-    scenarios: Annotated[int, Field(ge=1, le=100_000)] = 1000,
+    values: Values = "any",
+    scenarios: Annotated[int, Field(ge=1, le=SCENARIOS)] = 1000,
     bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0,
     style: Literal["brief", "full"] = "brief",
 ) -> PoolSplit:
@@ -217,6 +239,8 @@ def pool_split(
         n a / (a + b)     else, with over=share;   0 with over=nothing
 
     return of a seat = what it got, at its own values, / total.
+    With ``values: opposed`` each seat can tell from its own values what the other wants most; with
+    ``over: share`` this is a dilemma: to take all, or what is worth more to oneself alone.
     Pitfalls: with ``over: share`` naming everything is dominant in one play, and both who do so get
     half of the pool's worth. Private values are never told to the other seat, also not at the end.
     Reference: the negotiation games of Advantage Alignment (Duque et al., 2024, arXiv 2406.14662);
@@ -229,13 +253,31 @@ def pool_split(
         total: what the whole pool is worth to each seat, 2 to 20.
         over: what becomes of a kind of which both name more than there is: "share" (default), in
             proportion to what was named; "nothing", it goes to nobody.
+        values: "any" (default): both seats' values are drawn apart. "opposed": what is worth more
+            to one is worth less to the other, for any two kinds, with no ties.
         scenarios: pools with values in the bank, 1 to 100,000.
         bank: number of the bank, below 2^31; another one has other scenarios.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
 
     Raises:
-        ConfigError: no pool can be worth ``total`` to both seats.
+        ConfigError: no pool can be worth ``total`` to both seats, or none with opposed values.
     """
     made = Scenarios(kinds=kinds, most=most, total=total, scenarios=scenarios, bank=bank)
     made.check(NAME)
-    return PoolSplit(made, over, style)
+    if values == "opposed" and not _can_oppose(kinds, most, total):
+        raise ConfigError(
+            f"{NAME}: values='opposed' needs {kinds} different values of items, and no pool with "
+            f"at most {most} of each is worth {total} so; write total=20 or values=any."
+        )
+    return PoolSplit(made, over, values, style)
+
+
+def _can_oppose(kinds: int, most: int, total: int) -> bool:
+    """Return whether some pool can be worth ``total`` to two seats of opposed values."""
+    return any(
+        opposed(one, other)
+        for counts in pools(kinds, most, total, NAME)
+        for one, other in itertools.product(
+            [values for values in valuations(counts, total) if len(set(values)) == kinds], repeat=2
+        )
+    )

@@ -28,9 +28,9 @@ RESULTS = ("minus", "zero", "plus")  # what a seat got, in brief style
 class Repeated(Combined):
     """Rules: those of the other environment, ``rounds`` times."""
 
-    def __init__(self, inner: Any, rounds: int) -> None:
+    def __init__(self, inner: Any, rounds: int, recall: bool) -> None:
         super().__init__("repeated", inner)
-        self.rounds, self.max_turns = rounds, rounds * inner.max_turns
+        self.rounds, self.recall, self.max_turns = rounds, recall, rounds * inner.max_turns
         self.min_utility, self.max_utility = rounds * inner.min_utility, rounds * inner.max_utility
         total = inner.utility_sum
         self.utility_sum = None if total is None else rounds * total
@@ -86,6 +86,9 @@ class RepeatedPlay(CombinedPlay):
     def observe(self, seat: int) -> Observation:
         """Return what the play tells a seat, after how the one before it ended."""
         seen = super().observe(seat)
+        if self.rules.recall and seen.view:
+            view = joined([self.news.get(seat, ""), seen.view], self.rules.brief)
+            seen = seen._replace(view=view)
         return seen._replace(key=f"{self.keys[seat]}{seen.key}")
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
@@ -123,7 +126,10 @@ def result_text(play: Any, seat: int, got: float, brief: bool, reveal: bool = Fa
 
 
 def repeated(
-    *, environment: dict[str, Any] | None = None, rounds: Annotated[int, Field(ge=1, le=1000)] = 3
+    *,
+    environment: dict[str, Any] | None = None,
+    rounds: Annotated[int, Field(ge=1, le=1000)] = 3,
+    recall: bool = False,
 ) -> Repeated:
     """An environment played several times in a row by the same seats, who remember.
 
@@ -141,8 +147,11 @@ def repeated(
         environment: the other environment, {name: ..., options: {...}}. null (default):
             rock_paper_scissors, to look at.
         rounds: number of plays, 1 to 1000.
+        recall: false (default): the view is that of the play that goes on, so that with ``context:
+            markov`` a seat knows nothing of the plays before. true: it begins with how the play
+            before ended for the seat, and no more.
 
     Raises:
         ConfigError: the option ``environment`` names none.
     """
-    return Repeated(inner_of("repeated", environment), rounds)
+    return Repeated(inner_of("repeated", environment), rounds, recall)

@@ -68,8 +68,11 @@ class TrialPlay(CombinedPlay):
         return reply if self.reflecting else super().read(seat, reply, exact)
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a reply drawn at random, or a note that says nothing."""
-        return NOTE if self.reflecting else super().sample(seat, stream)
+        """Return a reply drawn at random; a note says what the attempt told, in brief nothing."""
+        if not self.reflecting:
+            return super().sample(seat, stream)
+        told = "" if self.rules.brief else " ".join(self.news.get(seat, "").split())
+        return told[: self.rules.note_limit] or NOTE
 
     def observe(self, seat: int) -> Observation:
         """Return what the attempt tells a seat, or the question for a note."""

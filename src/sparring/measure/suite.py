@@ -18,6 +18,7 @@ from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.measure.opponents import AgentSpec
 from sparring.measure.oracle_choice import OracleSpec
+from sparring.measure.suite_each import EACH, option_values
 from sparring.oracles.base import hindrance
 from sparring.yaml_text import parse_yaml, read_text
 
@@ -209,8 +210,18 @@ def check_suite(name: str, data: Any) -> Suite:
         raise ConfigError(
             f"Suite {name!r} must be a mapping with the key rows, got {type(data).__name__}."
         )
+    listed = data["rows"] if isinstance(data.get("rows"), list) else []
+    each = [option_values(name, place, row) for place, row in enumerate(listed)]
+    bare = [
+        {key: value for key, value in row.items() if key != EACH} if found else row
+        for row, found in zip(listed, each, strict=True)
+    ]
     try:
-        suite = Suite.model_validate(dict(data))
+        suite = Suite.model_validate({**data, "rows": bare} if bare else dict(data))
+        rows = [
+            one for row, found in zip(suite.rows, each, strict=True) for one in _rows(row, found)
+        ]
+        suite = Suite(summary=suite.summary, rows=rows)
     except ValidationError as error:
         raise config_error(error, _keys, f"Suite {name!r}") from None
     for row in suite.rows:
@@ -219,6 +230,22 @@ def check_suite(name: str, data: Any) -> Suite:
         except ConfigError as error:
             raise ConfigError(f"Suite {name!r}, row {row.name!r}: {error}") from None
     return suite
+
+
+def _rows(row: SuiteRow, each: tuple[str, list[Any]] | None) -> list[SuiteRow]:
+    """Return the rows that a row stands for: one per value of the option of its ``each``."""
+    if each is None:
+        return [row]
+    option, values = each
+    return [
+        row.model_copy(
+            update={
+                "name": row.name.replace(f"{{{option}}}", str(value)),
+                "options": {**row.options, option: value},
+            }
+        )
+        for value in values
+    ]
 
 
 def _check_row(row: SuiteRow) -> None:
@@ -257,4 +284,5 @@ def _keys(path: tuple[int | str, ...]) -> list[str]:
     The whole, a row, or a row's opponent or oracle.
     """
     sections: tuple[type[Strict], ...] = (Suite, SuiteRow, OpponentEntry)
-    return list(sections[sum(isinstance(part, str) for part in path)].model_fields)
+    place = sum(isinstance(part, str) for part in path)
+    return [*sections[place].model_fields, *([EACH] if place == 1 else [])]

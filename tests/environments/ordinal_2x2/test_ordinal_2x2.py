@@ -8,8 +8,11 @@ import pytest
 from sparring.environments.catalogue import make_game
 from sparring.environments.ordinal_2x2.games import CELLS, FAMILIES, chosen
 from sparring.errors import ConfigError
+from sparring.experiments.suite import SuiteEvaluation
+from sparring.experiments.suite_player import agent_player
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.opponents import AgentSpec
 from sparring.measure.policies import UniformScorer
 from sparring.measure.suite import load_suite
 from sparring.rng import Stream
@@ -116,3 +119,27 @@ def test_the_suite_measures_every_family_by_every_measure():
         assert (row.kind, row.in_totals) == ("match" if pay in ("own", "response") else "coplay", pay == "own")
         assert row.normalise == ((1, 4) if pay == "own" else (0, 1))
     assert len(CELLS) == 4
+
+
+def test_the_suite_of_games_has_every_game_by_every_measure():
+    _, suite = load_suite("ordinal-2x2-games")
+    rows = {(row.options["game"], row.options.get("pay", "own")): row for row in suite.rows}
+    pays = ("own", "response", "equilibrium", "joint")
+    assert set(rows) == set(itertools.product(range(1, 145), pays)) and len(rows) == len(suite.rows) == 576
+    _, families = load_suite("ordinal-2x2")
+    measured = {row.options.get("pay", "own"): row for row in families.rows}
+    for (number, pay), row in rows.items():
+        assert row.name == f"game_{number}" + (f"-{pay}" if pay != "own" else "")
+        same = {"kind", "opponent", "normalise", "in_totals", "role", "oracle", "illegal", "starts"}
+        assert row.model_dump(include=same) == measured[pay].model_dump(include=same)
+
+
+def test_an_agent_is_measured_game_by_game_and_totals_are_over_the_ranks(tmp_path):
+    player = agent_player(AgentSpec("random", {}))
+    evaluation = SuiteEvaluation("ordinal-2x2-games", player, games=2, folder=tmp_path)
+    report = evaluation.run(workers=1)
+    assert len(report["rows"]) == 576 and report["totals"]["all"]["games"] == 144
+    found = {row["name"]: row["overall"] for row in report["rows"]}
+    assert found["game_79"]["games"] == 4 and found["game_79-joint"]["games"] == 2
+    mean = sum(found[f"game_{number}"]["score"]["mean"] for number in range(1, 145)) / 144
+    assert report["totals"]["all"]["mean"] == pytest.approx(mean)

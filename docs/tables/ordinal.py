@@ -1,0 +1,30 @@
+"""The numbers of the ordinal 2x2 games in docs/mixed-motive.md, by family and by name."""
+
+from measured import markdown
+
+from sparring.environments.ordinal_2x2.games import FAMILIES, NAMED, chosen
+
+
+def spans(numbers):
+    """Return sorted numbers as text, those in a row as FIRST-LAST."""
+    found = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
+
+
+def numbers():
+    """Return the numbers of each family, and of the games that have a name."""
+    named = {chosen(name)[0]: name for name in NAMED}
+    lines = []
+    for family in FAMILIES:
+        own = chosen(family)
+        names = [f"{number} `{name}`" for number, name in sorted(named.items()) if number in own]
+        lines.append((f"`{family}`", spans(own), ", ".join(names) or "-"))
+    return markdown(("family", "numbers", "with a name"), lines)
+
+
+MADE = {"ordinal numbers": numbers}

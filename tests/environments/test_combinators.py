@@ -275,6 +275,28 @@ def test_roles_that_are_none_or_twice_are_refused():
         trial(environment=RPS, carry=("left", "left"))
 
 
+def test_a_conversation_that_begins_anew_within_an_attempt_does_so_in_a_trial_too():
+    """A worker of wide_search remembers nothing of the call before; who keeps notes is told them again."""
+    inner = {"name": "wide_search", "options": {"items": 2, "columns": 1, "workers": 1, "turns": 2, "waves": 2, "worlds": 3}}
+    options = {"environment": inner, "attempts": 2, "memory": "notes", "carry": ("worker 1",)}
+    for carried in ((), ("worker 1",)):
+        play = make_game("trial", options={**options, "carry": carried or ("lead",)}).reset(Stream.from_seed(0))
+        for attempt in range(2):
+            for call in range(2):
+                play.step({0: "call 1"})
+                seen = play.observe(1)
+                assert seen.fresh and seen.attempt == attempt
+                assert seen.told.startswith("noted it worker 1 find" if carried and attempt else "worker 1 find"), (attempt, call)
+                play.step({1: "open " + seen.told.split(" of ")[1].split()[0]})
+                assert not play.observe(1).fresh
+                play.step({1: "done"})
+            if not attempt:
+                play.step(dict.fromkeys(play.due(), "noted it"))
+    kept = make_game("trial", options={**options, "memory": "all"}).reset(Stream.from_seed(0))
+    kept.step({0: "call 1"})
+    assert not kept.observe(1).fresh  # it keeps its whole conversation
+
+
 def test_a_note_at_random_says_what_the_attempt_told_in_full_style_alone():
     sampled = {}
     for style, inner in (("brief", RPS), ("full", RPS_FULL)):

@@ -142,6 +142,20 @@ def test_what_has_no_parts_is_not_judged():
     assert contribution(episode, kuhn) == (None,) * len(episode.turns)
 
 
+@pytest.mark.parametrize("options", [{"name": "trial", "attempts": 2}, {"name": "repeated", "rounds": 2}, {"name": "talk"}])
+def test_around_a_team_it_is_refused_and_not_left_out_in_silence(options):
+    """A combinator's play has no parts, though those inside it have: paid nothing, and 0 for the outcome, nobody would learn."""
+    name = options.pop("name")
+    inner = {"name": "wide_search", "options": {"items": 2, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 3}}
+    game = make_game(name, options={"environment": inner, **options})
+    (episode,) = played(game, 1)
+    with pytest.raises(RewardError, match=f"'contribution': {name} is made of plays of wide_search.*without {name}"):
+        contribution(episode, game)
+    kuhn = make_game("repeated", options={"environment": {"name": "kuhn_poker"}})
+    (episode,) = played(kuhn, 1)
+    assert contribution(episode, kuhn) == (None,) * len(episode.turns)  # no parts inside either
+
+
 def test_too_many_parts_to_share_are_refused():
     game = make_game("wide_search", options={"items": 9, "columns": 1, "workers": 9, "turns": 2, "waves": 1, "worlds": 1})
     episode = next(one for one in played(game, 40) if one.turns[0].action == "call 9")

@@ -3,6 +3,7 @@
 import pytest
 
 from sparring.environments.catalogue import make_game
+from sparring.errors import RewardError
 from sparring.players.scheduler import scheduler
 from sparring.players.searcher import searcher
 from sparring.registry import bind
@@ -54,6 +55,19 @@ def test_one_worker_is_no_choice_and_one_seat_no_lead():
     assert set(spawn(episode, game)) == {None, 0.0}
     alone, (single,) = played("wide_search", {**WIDE, "workers": 0, "turns": 8}, searcher())
     assert set(spawn(single, alone)) == set(subtasks_finished(single, alone)) == {None}
+
+
+@pytest.mark.parametrize("combinator", ["trial", "repeated"])
+def test_around_a_team_it_is_refused_and_not_left_out_in_silence(combinator):
+    options = {"environment": {"name": "wide_search", "options": WIDE}}
+    game, (episode,) = played(combinator, options, bind("players", "random")())
+    for name, reward in (("spawn", spawn), ("subtasks_finished", subtasks_finished)):
+        with pytest.raises(RewardError, match=f"'{name}': {combinator} is made of plays of wide_search.*without {combinator}"):
+            reward(episode, game)
+    alone = {"environment": {"name": "wide_search", "options": {**WIDE, "workers": 0, "turns": 8}}}
+    for options in (alone, {"environment": {"name": "kuhn_poker"}}):  # nobody leads inside either
+        game, (episode,) = played(combinator, options, bind("players", "random")())
+        assert set(spawn(episode, game)) == set(subtasks_finished(episode, game)) == {None}
 
 
 def test_where_nobody_leads_nothing_is_said():

@@ -13,10 +13,11 @@ from sparring.environments.drawing.canvas import Theme
 from sparring.errors import ConfigError, SparringError, UnknownNameError
 from sparring.refs import MAIN, ref
 from sparring.report.episode_record import episode_record, finite
-from sparring.report.shown import Decode, episode_lines, listing_rows
+from sparring.report.shown import Decode, endings_lines, episode_lines, listing_rows
 from sparring.report.stored import Stored
 from sparring.report.timeline import of_episode, summary, timeline_lines, timeline_svg
-from sparring.rollout.pictures import picture, sentences
+from sparring.rollout.endings import Conversation, conversations
+from sparring.rollout.pictures import environment_of, picture, sentences
 from sparring.system.files import write_bytes_atomic
 from sparring.types import Episode
 
@@ -90,8 +91,9 @@ def show(
     if svg is not None:
         _write_picture(found, svg, turn, seat, "dark" if dark else "light")
         return
-    positions = _positions(found)
-    for line in episode_lines(number, found, credit, None if ids else _decoder(run), positions):
+    positions, ended = _positions(found), _conversations(found)
+    decode = None if ids else _decoder(run)
+    for line in episode_lines(number, found, credit, decode, positions, ended):
         say(line)
     say(f"\nStored steps: {_several(stored.steps)}. Others of this step: --list, then --episode N.")
 
@@ -113,7 +115,7 @@ def _tell_timeline(episode: Episode, path: Path | None) -> None:
     """Print who acted when, or write it to a file as a picture."""
     drawn = of_episode(episode)
     if path is None:
-        for line in timeline_lines(drawn):
+        for line in (*timeline_lines(drawn), *endings_lines(episode, _conversations(episode))):
             say(line)
         return
     write_bytes_atomic(path, timeline_svg(drawn, standalone=True).encode())
@@ -129,6 +131,14 @@ def _positions(episode: Episode) -> list[str]:
         return list(sentences(episode))
     except SparringError as error:
         say(f"Positions are left out: {error}\n")
+        return []
+
+
+def _conversations(episode: Episode) -> list[Conversation]:
+    """Return how the conversations of an episode have ended; none where it is not known."""
+    try:
+        return conversations(environment_of(episode), episode)
+    except SparringError:
         return []
 
 

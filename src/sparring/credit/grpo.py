@@ -9,11 +9,13 @@ import numpy as np
 from pydantic import Field
 
 from sparring.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.credit.failures import TRAINS_NEEDS, Trains, trained_share, trained_turns
 from sparring.ops.groups import centre, group_counts
 from sparring.ops.standardise import over_deviation
 from sparring.types import Credit, TurnTable
 
-PRESETS = {"dr_grpo": {"divide_by_std": False}}
+PRESETS = {"dr_grpo": {"divide_by_std": False}, "wideseek_r1": {"trains": "as_released"}}
+NEEDS_BY = {"trains": TRAINS_NEEDS}
 
 
 def grpo(
@@ -24,6 +26,7 @@ def grpo(
     ddof: Literal[0, 1] = 1,
     over: Literal["episodes", "turns"] = "episodes",
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+    trains: Trains = "all",
 ) -> Credit:
     """Compare a trajectory's return with the others that started alike.
 
@@ -36,8 +39,12 @@ def grpo(
         A[i, t] = (R_i - mean_g R) / (std_g R + epsilon)
     Without the division this is Dr. GRPO.
     Shapes: advantages [N]; statistics per (group, role).
-    Pitfalls: A group of one, or of equal returns, gives 0.
-    Reference: Shao et al., 2024 (DeepSeekMath); Liu et al., 2025 (Dr. GRPO).
+    Pitfalls: A group of one, or of equal returns, gives 0. ``trains`` leaves turns out of the loss
+    by what came of them, and not out of the group's statistics: the gradient is no longer that of
+    the return. What a policy does that ends in a failure is then never discouraged.
+    Metrics: trained_share, of the turns, where ``trains`` is not "all".
+    Reference: Shao et al., 2024 (DeepSeekMath); Liu et al., 2025 (Dr. GRPO). ``trains``
+    "as_released": code of WideSeek-R1 (arXiv 2602.04634), RLinf, reward.py.
     Verified by: tests/credit/test_grpo.py.
 
     Args:
@@ -50,11 +57,15 @@ def grpo(
             weight.
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
             the deviation is tiny. Unused without ``divide_by_std``.
+        trains: which turns carry loss. "all" (default), as the gradient has it. "unfailed": those
+            of conversations that no limit ended (column ``failed``). "as_released" (preset
+            ``wideseek_r1``): those that WideSeek-R1 trains in teams with a lead (column
+            ``wideseek_turns``); its groups are by role here, and of all agents there.
 
     Raises:
-        CreditError: a reward is not finite.
+        CreditError: a reward is not finite, or ``trains`` lacks its column.
     """
-    check(turns, "grpo")
+    check(turns, "grpo", columns=sorted(TRAINS_NEEDS.get(trains, ())))
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     if over == "turns":
@@ -69,4 +80,11 @@ def grpo(
     advantages = np.where(alone, 0.0, advantages)
     if over != "turns":
         advantages, baselines = spread(advantages, turns), spread(baselines, turns)
-    return Credit(advantages=advantages, state=dict(state), baselines=baselines)
+    trained = trained_turns(turns, trains)
+    return Credit(
+        advantages=advantages,
+        state=dict(state),
+        baselines=baselines,
+        trained=trained,
+        metrics=trained_share(trained),
+    )

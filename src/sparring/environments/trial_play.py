@@ -84,11 +84,11 @@ class TrialPlay(CombinedPlay):
             return Observation(told=told, ask=ask, key=key, attempt=self.attempt, note=True)
         begins = self.attempt > 0 and seat not in self.opened
         keeps = seat in rules.carried and rules.memory == "all"
-        if begins and not keeps:
-            news = self._notes(seat)
-        seen = with_news(self.play.observe(seat), news, rules.brief)
+        seen = self.play.observe(seat)
+        fresh = (begins or seen.fresh) and not keeps
+        seen = with_news(seen, self._notes(seat) if fresh else news, rules.brief)
         key = f"{self.keys[seat]}{seen.key}" if seat in rules.carried else seen.key
-        return seen._replace(key=key, attempt=self.attempt, fresh=begins and not keeps)
+        return seen._replace(key=key, attempt=self.attempt, fresh=fresh)
 
     def _notes(self, seat: int) -> str:
         """Return what a seat has written so far, for a conversation that begins anew."""

@@ -16,6 +16,10 @@ _OURS_ALONE = {
     ),
     "opponents": "Who sat in the other seats is known in Sparring's own runs only.",
     **dict.fromkeys(
+        ("failed", "wideseek_turns"),
+        "How conversations have ended is found in Sparring's own plays only.",
+    ),
+    **dict.fromkeys(
         ("playout", "playout_before"), "Games are played on in Sparring's own runs only."
     ),
 }

@@ -14,6 +14,7 @@ from sparring.environments.openspiel.people import listed
 from sparring.errors import RunError, quoted
 from sparring.oracles.judge import regret
 from sparring.rollout.credit_store import Credits
+from sparring.rollout.endings import ENDS, Conversation, unsent
 from sparring.types import Episode, Turn, Verdict
 
 WIDTH = 100  # of the lines that are printed
@@ -28,6 +29,7 @@ def episode_lines(
     credit: Credits,
     decode: Decode | None,
     positions: Sequence[str] = (),
+    conversations: Sequence[Conversation] = (),
 ) -> list[str]:
     """Return an episode as lines; see ``_lines``.
 
@@ -35,7 +37,7 @@ def episode_lines(
         RunError: its record holds what no run writes.
     """
     try:
-        return _lines(step, episode, credit, decode, positions)
+        return _lines(step, episode, credit, decode, positions, conversations)
     except (ValueError, TypeError, LookupError, OverflowError, AttributeError) as error:
         raise RunError(
             f"Episode {episode.episode_id} of step {step} holds what no run writes "
@@ -44,7 +46,12 @@ def episode_lines(
 
 
 def _lines(
-    step: int, episode: Episode, credit: Credits, decode: Decode | None, positions: Sequence[str]
+    step: int,
+    episode: Episode,
+    credit: Credits,
+    decode: Decode | None,
+    positions: Sequence[str],
+    conversations: Sequence[Conversation],
 ) -> list[str]:
     """Return an episode as lines.
 
@@ -54,7 +61,9 @@ def _lines(
         credit: of ``Stored.credit``.
         decode: gives the text of a token of an agent; None shows ids.
         positions: before each turn, and at the end, in words; none where they are not known.
+        conversations: with how each has ended; none where that is not known.
     """
+    ends = {one.turns[-1]: ENDS[one.end] for one in conversations if one.end != "over"}
     lines = [
         f"Episode {episode.episode_id} of {episode.game}, step {step}, group {episode.group_id}"
     ]
@@ -77,6 +86,7 @@ def _lines(
     for number, turn in enumerate(episode.turns):
         now = positions[number] if positions else ""
         lines += ["", *turn_lines(episode, turn, credit, decode, now)]
+        lines += _labelled("ended", ends[number]) if number in ends else []
     return [*lines, "", *_labelled("end", positions[-1])] if positions else lines
 
 
@@ -108,11 +118,6 @@ def _reply_lines(turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | 
     """Return a reply, its tokens and what it earned as lines."""
     lines: list[str] = []
     memory = turn.event == "memory"
-    unsent = (
-        turn.truncated
-        and not turn.reply
-        and not any(part.ids for part in turn.segments if part.kind == "sampled")
-    )
     played = (
         ""
         if turn.action == turn.reply or memory
@@ -121,7 +126,7 @@ def _reply_lines(turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | 
     wrong = "" if turn.event in ("ok", "memory") else f", {turn.event}"
     cut = ", cut short" if turn.truncated else ""
     label = "memory" if memory else "said"
-    lines += _labelled(label, f"{turn.reply!r}{wrong}{cut}{played}{UNSENT if unsent else ''}")
+    lines += _labelled(label, f"{turn.reply!r}{wrong}{cut}{played}{UNSENT if unsent(turn) else ''}")
     tokens = _tokens(turn, credit, decode)
     lines += _labelled("tokens", tokens) if tokens else []
     runs = _runs(turn)
@@ -203,6 +208,18 @@ def _labelled(label: str, text: str) -> list[str]:
             for number, part in enumerate(found)
         ]
     return lines
+
+
+def endings_lines(episode: Episode, conversations: Sequence[Conversation]) -> list[str]:
+    """Return a line for each seat: how its conversations have ended, in order."""
+    found: dict[int, list[str]] = {}
+    for one in conversations:
+        found.setdefault(one.seat, []).append(one.end)
+    return [
+        f"{episode.roles[seat]} ended: {', '.join(ends)}"
+        for seat, ends in sorted(found.items())
+        if set(ends) != {"over"}
+    ]
 
 
 def listing_rows(episodes: Sequence[Episode]) -> list[tuple[str, ...]]:

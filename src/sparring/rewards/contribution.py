@@ -9,6 +9,7 @@ import numpy as np
 from sparring.environments.base import Parted
 from sparring.errors import RewardError
 from sparring.ops.shapley import MAX_PLAYERS, shapley_values
+from sparring.rewards.counts import around, within
 from sparring.rng import Stream
 from sparring.rollout.replay import ended
 from sparring.types import Episode
@@ -24,9 +25,10 @@ def contribution(
     What: what the play would have been worth without a seat's work is known here, by scoring what
     the others did alone: no other play and no model is asked. Seats whose work has no part of its
     own, such as a lead, are paid the play's return.
-    When to use: in teams whose result is made of parts (``wide_search``), with ``outcome_weight``
-    0, so that the game's return is not paid besides, and ``reorder_outcomes``. Every credit
-    estimator compares what it pays, e.g. ``grpo``.
+    When to use: in teams whose result is made of parts (``wide_search``; ``dag_search``, in which a
+    sub-task counts with all that it needs), with ``outcome_weight`` 0, so that the game's return is
+    not paid besides, and ``reorder_outcomes``. Every credit estimator compares what it pays, e.g.
+    ``grpo``.
     Mathematics: G(S) is the result with the work of the seats S alone, N all that have a part.
         difference:  r_i = G(N) - G(N without i)
         shapley:     r_i = sum over S in N without i of
@@ -52,11 +54,15 @@ def contribution(
         by: how a part is measured: "difference" (default), "shapley" or "own".
 
     Raises:
-        RewardError: over 8 seats have a part, with "shapley".
+        RewardError: over 8 seats have a part, with "shapley"; or the environment is a combinator,
+            such as ``trial``, of one whose seats have parts.
     """
-    if episode.forfeited_by is not None or episode.cut:
-        return (None,) * len(episode.turns)
     if not isinstance(game.reset(Stream(episode.seed)), Parted):
+        inner = within(game)
+        if inner is not game and isinstance(inner.reset(Stream(episode.seed)), Parted):
+            raise around(game, inner, "contribution")
+        return (None,) * len(episode.turns)
+    if episode.forfeited_by is not None or episode.cut:
         return (None,) * len(episode.turns)
     end = ended(game, episode)
     paid = dict(enumerate(episode.returns)) | _parts(end, by)

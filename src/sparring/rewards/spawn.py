@@ -26,5 +26,8 @@ def spawn(episode: Episode, game: Game) -> tuple[float | None, ...]:
     Reference: Kimi K2.5 (arXiv 2602.02276). The report says what it rewards; its form, its weight
     and its schedule are not published. This form is ours.
     Verified by: tests/rewards/test_spawn.py.
+
+    Raises:
+        RewardError: the environment is a combinator, such as ``trial``, of one with a lead.
     """
-    return paid_to_leads(episode, game, "parallel")
+    return paid_to_leads(episode, game, "parallel", "spawn")

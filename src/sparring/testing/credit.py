@@ -202,6 +202,8 @@ def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> 
         playout=normal(size),
         playout_before=normal(size),
         opponents=column(np.arange(count) // 2 % 2),
+        failed=column(np.arange(count) % 5 == 2) > 0,
+        wideseek_turns=column(np.arange(count) % 4 != 3) > 0,
         cut=ends & (column(np.arange(count) % 3) == 1),
         action_names=("up", "down", "left"),
         view_names=("near", "far", "here", "there"),

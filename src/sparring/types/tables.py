@@ -77,6 +77,8 @@ class TurnTable:
     playout: FloatArray | None = None  # nan where nothing was played on
     playout_before: FloatArray | None = None
     opponents: IntArray | None = None  # equal exactly where the same players sat in the other seats
+    failed: BoolArray | None = None  # whether a limit ended the turn's conversation
+    wideseek_turns: BoolArray | None = None  # whether WideSeek-R1, as released, trains the turn
     # columns of plug-ins that have no field here
     extra: Mapping[str, FloatArray] = field(default_factory=dict)
     game_names: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparring.environments.base import Parted
 from sparring.environments.catalogue import make_game
 from sparring.environments.dag_search import dag_search
 from sparring.environments.dag_search.rules import Dag
@@ -186,3 +187,26 @@ def test_the_limit_is_that_of_the_slack_as_it_is_written():
     chain = World((*(tuple(name * 2 for name in four) for four in ("abcd", "efgh", "ijkl", "mnop", "qrst", "uvwx", "ABCD")), ("z",)), ("red",) * 8, needs)
     play = Dag(dag_search(tasks=8, workers=1, pages=4, turns=6, slack=2.2, handout=0), chain)
     assert play.schedule.best().steps == 7 * (1 + 5) + (1 + 2) == 45 and play.limit == 99
+
+
+# -- what each worker has done ---------------------------------------------------------------------
+
+
+def test_a_part_counts_with_all_that_it_needs():
+    """Workers 1 and 2 do a sub-task each, and the third one needs both: it is nobody's alone."""
+    play = begun(slack=9.0)
+    assert isinstance(play, Parted) and play.parts() == ()
+    play.step({0: "call 3"})  # of two sub-tasks that are ready
+    assert play.parts() == (1, 2)
+    play.step({1: "note red", 2: "note gold"})
+    assert play.worth((1, 2)) == play.worth((1,)) == pytest.approx(1 / 3) and play.worth((2,)) == play.worth(()) == 0.0
+    play.step({0: "call 1"})
+    play.step({1: "note blue"})
+    play.step({0: "call 2"})
+    play.step({1: "note gold"})
+    assert play.done and play.returns == (play.worth((1, 2)),) * 4 == (1.0,) * 4
+    assert play.own_share(1) == 1.0 and play.own_share(2) == 0.0  # of three calls and of one
+    play.done_by = {0: 1, 1: 2, 2: 1}
+    assert play.worth((1,)) == pytest.approx(1 / 3) and play.worth((2,)) == pytest.approx(1 / 3) and play.worth((1, 2)) == 1.0
+    play.asked = {1: 4, 2: 1}
+    assert play.own_share(1) == pytest.approx(2 / 4)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sparring.environments.bank import Bank
+from sparring.environments.closing import Closed
 from sparring.environments.dag_search import picture, wording
 from sparring.environments.dag_search.schedule import Schedule
 from sparring.environments.dag_search.world import RESULTS, Shape, World, world
@@ -121,6 +122,7 @@ class Dag(Painted):
         calls: workers that are at work, by seat.
         waves: of each wave the steps that each of its workers took; 0: it had nothing to do.
         ended: whether all is finished, or no step is left.
+        asked: how many sub-tasks each worker was called for, by seat.
         said: what the lead was told and has said, in turn.
         told: the finished sub-tasks, as bits, and the steps left that the lead was told of last.
     """
@@ -134,6 +136,8 @@ class Dag(Painted):
         self.calls: dict[int, Call] = {}
         self.waves: tuple[tuple[int, ...], ...] = ()
         self.spent: dict[int, int] = {}  # steps of the workers of this wave
+        self.asked: dict[int, int] = {}
+        self.ends: dict[int, Closed] = {}  # how the latest call of each worker has ended
         self.lead_steps = 0
         self.said: tuple[str, ...] = (wording.begin(self),)
         self.told = 0, self.left
@@ -167,6 +171,26 @@ class Dag(Painted):
     def ready(self) -> list[int]:
         """Return the sub-tasks that can be worked at."""
         return self.schedule.ready(self.finished)
+
+    def closed(self, seat: int) -> Closed | None:
+        """Return how a worker's latest conversation has ended; see ``Closing``."""
+        return self.ends.get(seat)
+
+    def parts(self) -> tuple[int, ...]:
+        """Return the workers that were called for a sub-task."""
+        return tuple(sorted(self.asked))
+
+    def worth(self, seats: Collection[int]) -> float:
+        """Return the share of sub-tasks that these workers finished, with all that they need."""
+        done: set[int] = set()
+        for task, needs in enumerate(self.start.needs):  # a sub-task needs earlier ones alone
+            if self.done_by.get(task) in seats and done.issuperset(needs):
+                done.add(task)
+        return len(done) / self.rules.tasks
+
+    def own_share(self, seat: int) -> float:
+        """Return the sub-tasks that a worker finished, over those that it was called for."""
+        return self.figures()["found"][seat] / self.asked[seat]
 
     def due(self) -> tuple[int, ...]:
         """Return the workers that are at work, else the lead."""
@@ -204,6 +228,7 @@ class Dag(Painted):
         if self.calls and self.left:
             return
         over = not self.left or len(self.done_by) == self.rules.tasks
+        self.ends = {**self.ends, **dict.fromkeys(self.calls, "limit")}
         self.waves, self.ended = (*self.waves, tuple(self.spent.values())), over
         self.calls, self.spent = {}, {}
         self.said, self.told = (*self.said, wording.back(self)), (self.finished, self.left)
@@ -214,6 +239,8 @@ class Dag(Painted):
         self.said = (*self.said, f"{CALL} {width}")
         given = enumerate(self.ready()[:width], start=1)
         self.calls = {seat: Call(task, self.rules.turns) for seat, task in given}
+        self.ends = {seat: how for seat, how in self.ends.items() if seat not in self.calls}
+        self.asked = {**self.asked, **{seat: self.asked.get(seat, 0) + 1 for seat in self.calls}}
         self.spent = dict.fromkeys(range(1, width + 1), 0)
 
     def _work(self, replies: Mapping[int, str]) -> None:
@@ -229,6 +256,7 @@ class Dag(Painted):
             if word == NOTE and rest[0] == self.start.results[call.task]:
                 self.done_by[call.task] = seat
             if word in (NOTE, DONE) or not call.left:
+                self.ends = {**self.ends, seat: "answered" if word in (NOTE, DONE) else "turns"}
                 del self.calls[seat]
 
     def figures(self) -> dict[str, tuple[float, ...]]:

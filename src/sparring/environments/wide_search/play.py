@@ -8,6 +8,7 @@ from itertools import pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from sparring.environments.closing import Closed
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.reply import listed_reply
@@ -43,6 +44,7 @@ class Search(Painted):
         writing: whether the lead is to write the table now.
         written: what it wrote.
         past: the conversation of the one seat that works alone, once its search is over.
+        ends: how the latest call of each seat that has worked has ended, by seat.
     """
 
     def __init__(self, rules: WideSearch, start: World) -> None:
@@ -58,6 +60,7 @@ class Search(Painted):
         self.before = 0  # cells that were noted before this wave
         self.heard, self.writing, self.written = 0, False, ""
         self.past: tuple[str, ...] = ()
+        self.ends: dict[int, Closed] = {}
         self.lead_steps = 0
         self.useful: frozenset[tuple[int, int]] = frozenset()  # wave and seat with a right cell
         if not rules.workers:
@@ -113,14 +116,15 @@ class Search(Painted):
         """What workers may do and are told: as pages are found by name or by words."""
         return searching if self.rules.by_words else naming
 
-    def open_items(self) -> list[int]:
-        """Return the rows that lack a cell."""
-        columns = range(self.rules.columns)
-        return [
-            item
-            for item in range(len(self.start.names))
-            if any((item, column) not in self.notes for column in columns)
-        ]
+    def closed(self, seat: int) -> Closed | None:
+        """Return how a seat's latest conversation has ended; a lead without a call left: None."""
+        return self.ends.get(seat) if self.ended or seat != LEAD else None
+
+    def open_items(self, among: Sequence[int] | None = None) -> list[int]:
+        """Return the rows that lack a cell, of these or of all."""
+        rows, columns = range(len(self.start.names)), range(self.rules.columns)
+        lacks = [any((row, column) not in self.notes for column in columns) for row in rows]
+        return [row for row in (rows if among is None else among) if lacks[row]]
 
     def parts(self) -> tuple[int, ...]:
         """Return the seats that were called to find cells; none where the answer is written."""
@@ -199,6 +203,7 @@ class Search(Painted):
         self.lead_steps += 1
         self.heard = len(self.waves)
         if reply == FINISH:
+            self.ends = {**self.ends, LEAD: "answered"}
             self._end()
             return
         width, items = int(reply.split()[1]), self.open_items()
@@ -213,8 +218,8 @@ class Search(Painted):
         for seat, items in shares.items():
             lacking = sum((one, column) not in self.notes for one in items for column in columns)
             self.asked[seat] = self.asked.get(seat, 0) + lacking
-        turns = self.rules.turns
-        self.calls = {seat: Call(items, turns) for seat, items in shares.items()}
+        self.calls = {seat: Call(items, self.rules.turns) for seat, items in shares.items()}
+        self.ends = {seat: how for seat, how in self.ends.items() if seat not in shares}
         self.spent, self.before = dict.fromkeys(shares, 0), len(self.notes)
 
     def _end(self) -> None:
@@ -226,6 +231,7 @@ class Search(Painted):
         """Take the table that was written."""
         self.lead_steps += 1
         self.written, self.writing, self.ended = reply, False, True
+        self.ends = {**self.ends, LEAD: "malformed" if self.answer is None else "answered"}
 
     def _work(self, replies: Mapping[int, str]) -> None:
         """Let workers open pages, note cells, or end."""
@@ -239,6 +245,8 @@ class Search(Painted):
             self.spent[seat] += 1
             self.calls[seat] = call = self.ways.acted(self, seat, call, said)
             if said == searching.DONE or not call.left:
+                short = said != searching.DONE and self.open_items(call.items)
+                self.ends = {**self.ends, seat: "turns" if short else "answered"}
                 del self.calls[seat]
                 self.past = call.told if seat == LEAD else ()
         if not self.calls:
@@ -249,12 +257,13 @@ class Search(Painted):
     def _close(self) -> None:
         """End a wave: the lead is told how many cells were noted."""
         if any(self.spent.values()):
-            cells = [cell for cell in [*self.notes][self.before :] if self._is_right(cell)]
-            self.useful |= {(len(self.waves), self.by[cell]) for cell in cells}
+            new = [*self.notes][self.before :]
+            self.useful |= {(len(self.waves), self.by[one]) for one in new if self._is_right(one)}
             self.waves = (*self.waves, tuple(self.spent.values()))
             self.said = (*self.said, wording.back(self))
         alone = self.calls.get(LEAD)  # not yet done where the limit of critical steps is met
         self.past = alone.told if alone is not None else self.past
+        self.ends = {**self.ends, **dict.fromkeys(self.calls, "limit")}
         self.calls, self.spent = {}, {}
 
     def _is_right(self, cell: Cell) -> bool:

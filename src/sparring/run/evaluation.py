@@ -45,6 +45,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from sparring.config import EvaluationConfig
@@ -141,14 +142,16 @@ class Evaluator:
                         stream=own,
                         judge=judge,
                         starts=starts,
-                        on_finished=lambda now, before=ended: self._measuring(
-                            before + now, every_game
-                        ),
+                        on_finished=partial(self._finished, ended, every_game),
                     )
                     ended += game.num_seats * entry.games_per_seat
                     family = "match_seen" if starts.label == "seen" else "match"
                     metrics.update(match_metrics(game.name, name, report, family))
         return metrics
+
+    def _finished(self, before: int, of: int, now: int) -> None:
+        """Tell how many games have ended, with those of the matches before."""
+        self._measuring(before + now, of)
 
     def _matches(self) -> int:
         """Return the number of games that one measurement plays."""

@@ -140,6 +140,8 @@ def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
     if "credit" in changes and name not in RUNS:
         more = asked_of(changes["credit"]["name"], changes["credit"]["preset"])
         changes["rollout"] = {**BASE.get("rollout", {}), **more}
+        if "candidates" in more:
+            changes["rewards"] = [{"name": "format_bonus"}]
     if (credit := changes.get("credit", {"name": ""}))["name"] in PROCESS:
         changes["credit"] = {**credit, PROCESS[credit["name"]]: "format_bonus"}
         changes["rewards"] = [{"name": "format_bonus"}]

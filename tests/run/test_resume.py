@@ -88,6 +88,14 @@ RUNS = {
             "plan": {"name": "branch", "preset": "aepo"},
         },
     },
+    "knowledge": {
+        "environments": [{"name": "rps_spock_lizard", "illegal": {"rule": "random", "penalty": 0.5}}],
+        "rollout": {"games_per_step": 16, "candidates": {"count": 3, "commit": "random"}},
+        "knowledge": {"name": "latent_space", "every": 2, "iterations": 2, "cfr_steps": 20},
+        "credit": {"name": "candidate_value"},
+        "losses": [{"name": "turn_dpo", "preset": "lspo"}],
+        "warmup": {"updates": 5, "games": 16, "weights": {"spock": 0.01, "lizard": 0.01}},
+    },
     "reverse turns": {"learner": {"order": "reverse_turns"}},
     "dropped groups": {"selection": {"name": "equal_groups", "policy": "drop"}, "credit": {"name": "grpo"}},
     "all rewards": {

@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -112,6 +113,13 @@ def test_what_is_no_action_is_worst_and_is_not_clustered():
     first = list(found.scores[0][0])
     assert first[2] < min(first[:2])
     assert "mumble" not in json.dumps(found.state)
+
+
+def test_an_illegal_reply_is_no_statement_whatever_was_played_for_it():
+    play = episode(0, ["rock", "paper"], ["rock"])
+    illegal = play.turns[0]._replace(event="illegal", reply="stone")
+    found = decisions(GAME, replace(play, turns=(illegal, play.turns[1])))
+    assert [one.said for one in found] == [(None, "paper"), ("rock",)]
 
 
 def test_an_iteration_lasts_every_steps_and_the_next_has_more_clusters():

@@ -80,3 +80,52 @@ def test_rows_are_distributions_and_two_calls_agree():
     _, policy = solved("kuhn_poker", 30)
     assert all(row.min() >= 0 and row.sum() == pytest.approx(1) for row in policy)
     assert all(np.array_equal(a, b) for a, b in zip(policy, solved("kuhn_poker", 30)[1], strict=True))
+
+
+def naive(tree, seats, widths, steps):
+    """The same by recursion over histories, one state and one number at a time."""
+    children = {}
+    for node in range(1, len(tree.parent)):
+        children.setdefault(int(tree.parent[node]), []).append(node)
+    paid = {int(end): returns for end, returns in zip(tree.terminal, tree.returns, strict=True)}
+    regrets, sums = ([np.zeros(width) for width in widths] for _ in range(2))
+
+    def strategy(weights):
+        return weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1 / len(weights))
+
+    def value(node, seat, own, others, now, added, weight):
+        if node in paid:
+            return paid[node][seat]
+        below, total, mine = children[node], 0.0, False
+        gains = {}
+        for child in below:
+            state, choice = int(tree.info_state[child]), int(tree.choice[child])
+            share = tree.chance[child] if state < 0 else now[state][choice]
+            mine = state >= 0 and seats[state] == seat
+            worth = value(child, seat, own * share if mine else own, others if mine else others * share, now, added, weight)
+            total += share * worth
+            gains[child] = worth
+        if mine:
+            for child in below:
+                state, choice = int(tree.info_state[child]), int(tree.choice[child])
+                added[state][choice] += others * (gains[child] - total)
+                weight[state] = own
+        return total
+
+    for step in range(1, steps + 1):
+        for seat in sorted(set(seats.tolist())):
+            now, added, weight = [strategy(row) for row in regrets], [np.zeros(width) for width in widths], {}
+            value(0, seat, 1.0, 1.0, now, added, weight)
+            for state in np.flatnonzero(seats == seat):
+                regrets[state] = np.maximum(regrets[state] + added[state], 0)
+                sums[state] = sums[state] + step * weight[state] * now[state]
+    return [strategy(row) for row in sums]
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "tiny_hanabi", "signalling"])
+def test_every_number_is_that_of_the_recursion(name):
+    found = walk(tree_of(make_game(name)))
+    widths = np.array([len(legal) for legal in found.legal])
+    policy = average_strategies(found.tree, found.seats, widths, 9)
+    for row, wanted in zip(policy, naive(found.tree, found.seats, widths, 9), strict=True):
+        assert row == pytest.approx(wanted, abs=1e-12)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.ops.k_means import k_means, matched, nearest
+from sparring.ops.k_means import _drawn, k_means, matched, nearest
 from sparring.rng import Stream
 
 STREAM = Stream.from_seed(3)
@@ -28,14 +28,24 @@ def inertia(points, weights, of):
 
 
 @given(POINTS, st.integers(1, 4))
-def test_it_finds_the_best_partition_of_few_points(rows, k):
+def test_no_point_and_no_centre_wants_to_move(rows, k):
     points, weights = arrays(rows)
-    found = k_means(points, weights, k, STREAM, starts=32)
-    best = min(inertia(points, weights, of) for of in itertools.product(range(k), repeat=len(points)))
-    assert found.inertia == pytest.approx(best, abs=1e-9)
-    assert found.inertia == pytest.approx(inertia(points, weights, found.of.tolist()), abs=1e-9)
+    found = k_means(points, weights, k, STREAM, starts=4)
     assert len(found.centres) == min(k, len(np.unique(points, axis=0)))
     assert np.array_equal(nearest(points, found.centres)[0], found.of)
+    for number, centre in enumerate(found.centres):
+        own = found.of == number
+        assert centre == pytest.approx(weights[own] @ points[own] / weights[own].sum())
+    assert found.inertia == pytest.approx(inertia(points, weights, found.of.tolist()), abs=1e-9)
+    best = min(inertia(points, weights, of) for of in itertools.product(range(k), repeat=len(points)))
+    assert found.inertia >= best - 1e-9
+
+
+@given(st.lists(st.integers(0, 2), min_size=6, max_size=9))
+def test_three_groups_far_apart_are_found(groups):
+    points = np.array([[100.0 * group, float(place % 2)] for place, group in enumerate(groups)])
+    of = k_means(points, np.ones(len(points)), len(set(groups)), STREAM).of.tolist()
+    assert len({*zip(groups, of, strict=True)}) == len(set(groups)) == len(set(of))
 
 
 def test_weights_decide_who_shares_a_cluster():
@@ -66,3 +76,11 @@ def test_clusters_keep_their_numbers_and_new_ones_come_last():
     assert matched(now, earlier).tolist() == [2, 3, 0, 1]
     assert matched(now[:2], earlier).tolist() == [1, 0]  # fewer than before: the earlier ones 1 and 2 have successors
     assert matched(now, np.zeros((0, 2))).tolist() == [0, 1, 2, 3]
+
+
+def test_starts_are_different_points_and_far_ones_likelier():
+    points, weights = np.array([[0.0], [1.0], [10.0]]), np.array([1.0, 5.0, 1.0])
+    pairs = [tuple(_drawn(points, weights, 2, Stream.from_seed(seed)).reshape(-1)) for seed in range(400)]
+    assert all(first != second for first, second in pairs)
+    after_zero = [second for first, second in pairs if first == 0.0]
+    assert len(after_zero) > 30 and np.mean(np.array(after_zero) == 10.0) == pytest.approx(100 / 105, abs=0.1)

@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 from tests.knowledge.said import GAME, STREAM, drawn, episode, gathered, reply
 
+from sparring.environments.catalogue import make_game
 from sparring.environments.rps_spock_lizard import MOVES, won_by
 from sparring.errors import CheckpointError, ConfigError, GameError, PluginError
-from sparring.knowledge.base import Knowledge, check_output, with_scores
+from sparring.knowledge.base import Gathered, Knowledge, check_output, with_scores
+from sparring.knowledge.latent_space import Placed, _scores
 from sparring.knowledge.space import Space, clustered, solved
 from sparring.knowledge.statements import abstract_keys, decisions
 from sparring.registry import bind
 from sparring.rng import Stream
-from sparring.types import Episode, Observation
+from sparring.types import Episode, Observation, Turn
 
 PAYOFFS = np.array([[won_by(one, other) for other in MOVES] for one in MOVES])
 
@@ -248,3 +250,38 @@ def test_what_does_not_fit_is_refused(given, match):
 def test_words_are_counted_over_both_seats():
     counts = Counter(one for own in decisions(GAME, episode(0, ["rock", "paper"], ["rock"])) for one in own.said)
     assert counts == {"rock": 2, "paper": 1}
+
+
+def test_actions_that_are_no_statements_are_judged_where_it_is_asked_for():
+    """Bluff: a high card that claims to be low is dominated; the listener is to call two times in three."""
+    game, plays = make_game("bluff"), []
+    for seed in range(24):
+        card = game.reset(Stream(seed)).card
+        key = f"speaker card {card}"
+        claim = Turn(0, 0, "learner", key, ("high", "low"), "high", "high", "ok", {}, candidates=(Turn(0, 0, "learner", key, ("high", "low"), "low", "low", "ok", {}, candidate=1),))
+        heard, answers = "listener heard high", ("believe", "call")
+        answer = Turn(1, 0, "learner", heard, answers, "call", "call", "ok", {}, moment=1, candidates=(Turn(1, 0, "learner", heard, answers, "believe", "believe", "ok", {}, candidate=1),))
+        plays.append(Episode(episode_id=seed, group_id=seed, game="bluff", seed=seed, roles=game.roles, agents=("learner",) * 2, trained=(True, True), turns=(claim, answer), returns=(0.0, 0.0)))
+    data = Gathered(episodes=plays, environments={"bluff": game}, step=0, stream=STREAM)
+    assert all(set(own) == {0} for own in knowledge(data, clusters=2).scores)
+    with pytest.raises(ConfigError, match=r"there are 'claim'\.$"):
+        knowledge(data, kinds={"speech": 2}, actions=True)
+    found = knowledge(data, clusters=2, actions=True, floor=0.02, cfr_steps=4000)
+    by_card = {play.turns[0].state_key: own for play, own in zip(plays, found.scores, strict=True)}
+    high, low = by_card["speaker card high"], by_card["speaker card low"]
+    assert high[0] == pytest.approx([math.log(0.99 / 0.5), math.log(0.01 / 0.5)], abs=0.02)
+    assert low[0] == pytest.approx([math.log((0.98 / 3 + 0.01) / 0.5), math.log((0.98 * 2 / 3 + 0.01) / 0.5)], abs=0.03)
+    assert high[1] == pytest.approx([math.log((0.98 * 2 / 3 + 0.01) / 0.5), math.log((0.98 / 3 + 0.01) / 0.5)], abs=0.03)
+    assert set(found.state["space"]["strategies"]["bluff"]) == {"0 speaker card high", "0 speaker card low", "1 listener heard high"}
+
+
+def test_shares_of_actions_are_pooled_over_states_with_the_same_list():
+    """Three states of "a", "b" or of "a", "c": what is said elsewhere counts where the list is the same."""
+    states = {"1": ("ab", (0, 0, 0, 0)), "2": ("ab", (0, 0, 1, 1)), "3": ("ac", (1, 1, 1, 1))}
+    space = Space(size=8, names=(), strategies={"g": {key: [0.5, 0.5] for key in states}})
+    placed = [Placed(0, number, ("g", pool, key), of) for number, (key, (pool, of)) in enumerate(states.items())]
+    scores, _ = _scores(placed, space, "ratio", 0.02)
+    shares = [(4 + 2 * 6 / 8) / 6, (2 + 2 * 6 / 8) / 6, 1.0]
+    assert [own[0] for own in scores] == pytest.approx([math.log(0.5 / share) for share in shares])
+    alone, _ = _scores(placed[2:], space, "ratio", 0.02)
+    assert alone == [scores[2]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
@@ -29,6 +30,7 @@ def latent_space(
     iterations: Annotated[int, Field(ge=1)] = 3,
     prefer: Prefer = "ratio",
     floor: Annotated[float, Field(gt=0, le=0.5)] = 0.01,
+    actions: bool = False,
     cfr_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 1000,
     size: Annotated[int, Field(ge=8, le=4096)] = 256,
 ) -> Knowledge:
@@ -51,8 +53,9 @@ def latent_space(
         sigma' = (1 - floor) sigma + floor / k
         q(c | s) = (n(s, c) + k q(c)) / (n(s) + k)
 
-    with n(s, c) the replies of a cluster in s, and q(c) their share among all of the kind. A reply
-    that is no action counts as a cluster of its own, with sigma' = floor / k.
+    with n(s, c) the replies of a cluster in s, and q(c) their share among all of the kind (without
+    a kind, among all decisions with the same list of actions). A reply that is no action counts as
+    a cluster of its own, with sigma' = floor / k.
     With "ratio", credit as it is and soft labels, the loss is least where every cluster has just
     the probability sigma', and statements within it the shares that they had.
     The sign: a reply is better the more the equilibrium plays its cluster. The paper's text prefers
@@ -79,6 +82,8 @@ def latent_space(
         prefer: "ratio" (default) or "probability": what makes a reply better, see above.
         floor: least share of all clusters together, above 0, at most 0.5: what the solution never
             says is not lost. Default 0.01.
+        actions: whether decisions that are no statements are judged as well, each action as a
+            cluster of its own. false (default), as the paper: they are not trained.
         cfr_steps: of the solver. Default 1000.
         size: of a statement's embedding, 8 to 4096. Default 256.
 
@@ -88,7 +93,8 @@ def latent_space(
     """
     _check_kinds(kinds or {})
     found = [
-        decisions(gathered.environments[episode.game], episode) for episode in gathered.episodes
+        decisions(gathered.environments[episode.game], episode, actions=actions)
+        for episode in gathered.episodes
     ]
     iteration = min(gathered.step // every, iterations - 1)
     if not state or int(state["iteration"]) < iteration:
@@ -97,7 +103,9 @@ def latent_space(
             kind: number + growth * iteration
             for kind, number in _wanted(found, clusters, kinds or {}).items()
         }
-        space = _made(gathered, found, earlier, counts, cfr_steps, size)
+        space = Space(size=size, names=_names(gathered))
+        space = _made(gathered, found, earlier, space, counts)
+        space = _solved(gathered, space, cfr_steps, actions)
         state = {"iteration": iteration, "space": space.to_json()}
     space = Space.of_json(state["space"])
     said = _placed(gathered, found, space)
@@ -115,7 +123,7 @@ class Placed(NamedTuple):
 
     episode: int  # its place among those gathered
     number: int  # of the turn
-    state: tuple[str, str, str]  # environment, kind, information state
+    state: tuple[str, str, str]  # environment, kind or list of actions, information state
     of: tuple[int, ...]  # cluster of each reply
 
 
@@ -132,7 +140,7 @@ def _wanted(
     found: Sequence[Sequence[Decision]], clusters: int, kinds: Mapping[str, int]
 ) -> dict[str, int]:
     """Return how many clusters each kind begins with that was met."""
-    met = sorted({one.kind for own in found for one in own})
+    met = sorted({one.kind for own in found for one in own if one.kind})
     unknown = sorted(set(kinds) - set(met))
     if unknown and met:
         raise ConfigError(
@@ -142,20 +150,22 @@ def _wanted(
     return {kind: kinds.get(kind, clusters) for kind in met}
 
 
+def _names(gathered: Gathered) -> tuple[str, ...]:
+    """Return the names of roles, which statements are not to be told apart by."""
+    return tuple(sorted({one for game in gathered.environments.values() for one in game.roles}))
+
+
 def _made(
     gathered: Gathered,
     found: Sequence[Sequence[Decision]],
     earlier: Space | None,
+    space: Space,
     counts: Mapping[str, int],
-    cfr_steps: int,
-    size: int,
 ) -> Space:
-    """Return the latent space of a step's statements, with the solution of every environment."""
+    """Return the latent space of a step's statements."""
     said: dict[str, Counter[str]] = {}
-    for one in (one for own in found for one in own):
+    for one in (one for own in found for one in own if one.kind):
         said.setdefault(one.kind, Counter()).update(line for line in one.said if line is not None)
-    names = {role for game in gathered.environments.values() for role in game.roles}
-    space = Space(size=size, names=tuple(sorted(names)))
     stream = gathered.stream.child("clusters")
     before = earlier.kinds if earlier is not None else {}
     made = {
@@ -163,10 +173,16 @@ def _made(
         for kind, lines in sorted(said.items())
         if lines or kind in before
     }
-    every = {**before, **made}
-    games = sorted({episode.game for episode in gathered.episodes})
-    strategies = {name: solved(gathered.environments[name], every, cfr_steps) for name in games}
-    return Space(size=size, names=space.names, kinds=every, strategies=strategies)
+    return replace(space, kinds={**before, **made})
+
+
+def _solved(gathered: Gathered, space: Space, cfr_steps: int, actions: bool) -> Space:
+    """Return the space with the solution of every environment that was played."""
+    strategies = {
+        name: solved(gathered.environments[name], space.kinds, cfr_steps, actions=actions)
+        for name in sorted({episode.game for episode in gathered.episodes})
+    }
+    return replace(space, strategies=strategies)
 
 
 def _placed(gathered: Gathered, found: Sequence[Sequence[Decision]], space: Space) -> list[Placed]:
@@ -195,9 +211,16 @@ def _placed(gathered: Gathered, found: Sequence[Sequence[Decision]], space: Spac
         keys = abstract_keys(game, episode, own, abstract) if any(d.several for d in own) else {}
         for one in own:
             key = keys.get(one.number, "")
-            if one.several and key in strategy:
+            if not one.several or key not in strategy:
+                continue
+            if one.kind:
                 of = tuple(ILLEGAL if a is None else cluster[one.kind, a] for a in one.said)
-                placed.append(Placed(place, one.number, (episode.game, one.kind, key), of))
+            elif len(strategy[key]) == len(one.legal):
+                of = tuple(ILLEGAL if a is None else one.legal.index(a) for a in one.said)
+            else:
+                continue  # the sentences in place of what was said leave other actions
+            pool = one.kind or "/".join(one.legal)
+            placed.append(Placed(place, one.number, (episode.game, pool, key), of))
     return placed
 
 

@@ -132,13 +132,16 @@ def clustered(
     return Kind(centres=centres, sentences=tuple(sentences))
 
 
-def solved(game: Any, kinds: Mapping[str, Kind], steps: int) -> dict[str, list[float]]:
+def solved(
+    game: Any, kinds: Mapping[str, Kind], steps: int, *, actions: bool = False
+) -> dict[str, list[float]]:
     """Return the strategy of an environment in which only the clusters' sentences may be said.
 
     Args:
         game: the full environment.
         kinds: of actions.
         steps: of CFR.
+        actions: whether states in which something else than a statement is due are in it.
 
     Raises:
         GameError: it has no ``openings``, so that no tree of it is known, or a kind of statement
@@ -159,6 +162,6 @@ def solved(game: Any, kinds: Mapping[str, Kind], steps: int) -> dict[str, list[f
     found: dict[str, list[float]] = {}
     for (_, key), node, row in zip(tree.number, tree.examples, policy, strict=True):
         played: Any = node
-        if kind_of(game, played.play.inner, played.seat) in kinds:
+        if actions or kind_of(game, played.play.inner, played.seat) in kinds:
             found[key] = [float(share) for share in row]
     return found

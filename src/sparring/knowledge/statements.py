@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,22 +20,24 @@ Abstract = Callable[[str, str], str | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """A decision that is a statement.
+    """A decision that is judged.
 
     Args:
         number: of its turn in the episode.
-        kind: of action.
+        kind: of action; "" where it is no statement, but an action of a list.
         said: by each reply to the prompt, in ``base.replies``' order; None where it was no action.
+        legal: the list, where there is one.
         several: whether there was more than one reply.
     """
 
     number: int
     kind: str
     said: tuple[str | None, ...]
+    legal: tuple[str, ...]
     several: bool
 
 
-def decisions(game: Any, episode: Episode) -> list[Decision]:
+def decisions(game: Any, episode: Episode, *, actions: bool = False) -> list[Decision]:
     """Return the decisions of a play that are statements, in order.
 
     The play is played again, as a record does not say of which kind an action is.
@@ -43,13 +45,25 @@ def decisions(game: Any, episode: Episode) -> list[Decision]:
     Args:
         game: what it was played by.
         episode: its record.
+        actions: return decisions that are no statements too.
     """
     found = []
     for number, (turn, play) in enumerate(_at(game, episode)):
-        if turn.event == "memory" or not (kind := kind_of(game, play, turn.seat)):
+        if turn.event == "memory" or turn.seat not in play.due():
+            continue
+        kind = kind_of(game, play, turn.seat)
+        if not kind and not actions:
             continue
         said = tuple(one.action if one.event == "ok" else None for one in replies(turn))
-        found.append(Decision(number=number, kind=kind, said=said, several=bool(turn.candidates)))
+        found.append(
+            Decision(
+                number=number,
+                kind=kind,
+                said=said,
+                legal=turn.legal_actions,
+                several=bool(turn.candidates),
+            )
+        )
     return found
 
 
@@ -59,7 +73,7 @@ def _at(game: Any, episode: Episode) -> Iterator[tuple[Turn, Any]]:
 
 
 def abstract_keys(
-    game: Any, episode: Episode, found: list[Decision], abstract: Abstract
+    game: Any, episode: Episode, found: Sequence[Decision], abstract: Abstract
 ) -> dict[int, str]:
     """Return where each decision stands in the abstracted game: its turn -> information state.
 
@@ -70,7 +84,7 @@ def abstract_keys(
     Args:
         game: what it was played by.
         episode: its record.
-        found: its decisions that are statements.
+        found: its decisions, all statements among them.
         abstract: gives the sentence of a statement.
     """
     keys: dict[int, str] = {}
@@ -85,7 +99,7 @@ def abstract_keys(
                 keys[number] = f"{turn.seat} {play.observe(turn.seat).key}"
             if turn.action is None:
                 continue
-            said = abstract(kinds[number], turn.action) if number in kinds else turn.action
+            said = abstract(kind, turn.action) if (kind := kinds.get(number)) else turn.action
             if said is None:
                 break
             settled[turn.seat] = said

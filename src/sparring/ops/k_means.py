@@ -64,7 +64,7 @@ def k_means(
         steps: of each at most.
     """
     distinct, of = np.unique(points, axis=0, return_inverse=True)
-    mass = np.bincount(of.reshape(-1), weights=weights)
+    mass = np.bincount(of.reshape(-1), weights=weights).astype(np.float64)
     found = [
         _descended(distinct, mass, _drawn(distinct, mass, k, stream.child(number)), steps)
         for number in range(starts)

@@ -76,6 +76,9 @@ class TurnTable:
     default_value: FloatArray | None = None
     playout: FloatArray | None = None  # nan where nothing was played on
     playout_before: FloatArray | None = None
+    # what judged the replies to one prompt said of each, and whether anything did
+    candidate_value: FloatArray | None = None
+    candidate_judged: BoolArray | None = None
     opponents: IntArray | None = None  # equal exactly where the same players sat in the other seats
     failed: BoolArray | None = None  # whether a limit ended the turn's conversation
     wideseek_turns: BoolArray | None = None  # whether WideSeek-R1, as released, trains the turn

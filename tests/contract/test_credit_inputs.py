@@ -24,6 +24,7 @@ COMPONENTS = ("game", "process", "best_action")
 COLUMNS = {  # what an estimator cannot do without, of OPTIONAL and COMPONENTS, by default and with a preset; the others need nothing
     "bi_level_gae": {"token_value"},
     "branch_grpo": {"action"},
+    "candidate_value": {"candidate_value", "candidate_judged"},
     "coma": {"action", "view"},
     "difference_rewards": {"action_value", "default_value"},
     "exact_advantage": {"action_value", "state_value"},

@@ -39,6 +39,7 @@ def batch(size, seed=0, *, low=0.0, equal=False):
         trajectory=torch.cat([place, place + trajectories // 2]),
         turn_index=torch.zeros(2 * size, dtype=torch.int64),
         group=torch.arange(trajectories) % 2,
+        prompt=torch.cat([place, place]),
         outcome=outcome * (not equal),
         **seen,
     )

@@ -14,7 +14,7 @@ from sparring.environments.openspiel.solvers import (
     tree_search,
 )
 from sparring.ops.game_tree import policy_values
-from sparring.oracles.walked import walk
+from sparring.environments.walked import walk
 from sparring.players.cfr import fits
 from sparring.rng import Stream
 

@@ -40,12 +40,14 @@ def make_whole():
         free = numbers(logprobs).requires_grad_(True)
         turn_index = torch.tensor(columns.pop("turn_index", [0] * size))
         uniform = numbers(columns.pop("uniform", [0.5] * size))
+        prompt = torch.tensor(columns.pop("prompt", list(range(size))))
         extra = {name: numbers(values) for name, values in columns.items()}
         whole = Whole(
             logprobs=free.detach().clone(),
             old_logprobs=numbers(old if old is not None else logprobs),
             advantages=numbers(advantages if advantages is not None else [1.0] * size),
             uniform=uniform,
+            prompt=prompt,
             trajectory=trajectory,
             turn_index=turn_index,
             group=torch.tensor(group if group is not None else [0] * trajectories),

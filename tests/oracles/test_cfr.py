@@ -10,7 +10,7 @@ from positions import played
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, OracleError
-from sparring.oracles.walked import walk
+from sparring.environments.walked import walk
 
 KUHN = make_game("kuhn_poker")
 

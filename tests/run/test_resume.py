@@ -88,6 +88,14 @@ RUNS = {
             "plan": {"name": "branch", "preset": "aepo"},
         },
     },
+    "knowledge": {
+        "environments": [{"name": "rps_spock_lizard", "illegal": {"rule": "random", "penalty": 0.5}}],
+        "rollout": {"games_per_step": 16, "candidates": {"count": 3, "commit": "random"}},
+        "knowledge": {"name": "latent_space", "every": 2, "iterations": 2, "cfr_steps": 20},
+        "credit": {"name": "candidate_value"},
+        "losses": [{"name": "turn_dpo", "preset": "lspo"}],
+        "warmup": {"updates": 5, "games": 16, "weights": {"spock": 0.01, "lizard": 0.01}},
+    },
     "reverse turns": {"learner": {"order": "reverse_turns"}},
     "dropped groups": {"selection": {"name": "equal_groups", "policy": "drop"}, "credit": {"name": "grpo"}},
     "all rewards": {
@@ -140,6 +148,8 @@ def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
     if "credit" in changes and name not in RUNS:
         more = asked_of(changes["credit"]["name"], changes["credit"]["preset"])
         changes["rollout"] = {**BASE.get("rollout", {}), **more}
+        if "candidates" in more:
+            changes["rewards"] = [{"name": "format_bonus"}]
     if (credit := changes.get("credit", {"name": ""}))["name"] in PROCESS:
         changes["credit"] = {**credit, PROCESS[credit["name"]]: "format_bonus"}
         changes["rewards"] = [{"name": "format_bonus"}]

@@ -43,7 +43,8 @@ def test_a_step_of_which_selection_leaves_nothing_changes_no_weights(name):
     parts = getattr(registry.load("credit", name).module, "REQUIRES", {}).get("components", ())
     credit = {"name": name, **dict.fromkeys(parts, "game")}
     rollout = {"games_per_step": 16, "group_size": 4, **asked_of(name)}
-    config = setting(credit=credit, losses=LOSSES if critic else LOSSES[:1], rollout=rollout)
+    rewards = [{"name": "format_bonus"}] if "candidates" in rollout else []
+    config = setting(credit=credit, losses=LOSSES if critic else LOSSES[:1], rollout=rollout, rewards=rewards)
     engine = LocalEngine(config)
     before = weights(engine)
     outcome = play_round(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sparring import registry
-from sparring.config_parts import PluginConfig, bound_agent, check_requires, named_components
+from sparring.config_parts import PluginConfig, bound_agent, check_requires
 from sparring.errors import ConfigError, MissingError, UnknownNameError
 from sparring.parts import load_part, offering
 from sparring.refs import MAIN, OWN, ref
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 POLICY, LAST, AVERAGE = "policy", "last", "average"
 PLAIN = (POLICY, LAST, AVERAGE)  # answers of a run that are no mixture of its members
-MOST_REPLIES = 10**6  # that are asked for at once
 MIXTURE = "mixture"  # the player that stands for others
 
 
@@ -207,50 +206,6 @@ def check_sharding(config: RunConfig) -> None:
         raise ConfigError(
             f"{how}: credit {config.credit.name!r} trains a reward model beside the policy, which "
             f"is not split; {instead}, or take another estimator."
-        )
-
-
-def check_candidates(config: RunConfig) -> None:
-    """Refuse candidates that nothing judges, and credit that compares them without any."""
-    several, credit = config.rollout.candidates, config.credit.bind("credit")
-    if several.count == 1:
-        if "candidates" in registry.asks(credit):
-            raise MissingError(
-                f"credit: {config.credit.name!r} compares the replies to one prompt here, and "
-                "there is one; write rollout.candidates.count: 4 (2 or more)."
-            )
-        return
-    asked = min(config.rollout.in_flight, config.rollout.games_per_step) * several.count
-    if asked > MOST_REPLIES:
-        raise ConfigError(
-            f"rollout.candidates.count: {several.count} replies in each of "
-            f"{asked // several.count} plays at once are {asked} prompts, more than "
-            f"{MOST_REPLIES}; lower it, or rollout.in_flight."
-        )
-    without = [one.known_as for one in config.environments if one.weight and one.oracle is None]
-    if several.by == "oracle" and without:
-        raise MissingError(
-            f"rollout.candidates.by: the oracle is to judge, and {without[0]!r} has none; "
-            "write oracle: {name: minimax} below the environment, or another of `sparring "
-            "list oracles`."
-        )
-    reads = {
-        reward.name: getattr(reward.bind("rewards").plugin.module, "READS", "")
-        for reward in config.rewards
-    }
-    if "candidates" in registry.asks(credit):
-        for option, named in named_components(credit).items():
-            if reads.get(named, "turn") != "turn":
-                raise ConfigError(
-                    f"credit: {credit.plugin.name!r} compares candidates by {named!r} (its "
-                    f"option {option}), which reads more than one turn, so that a reply that "
-                    "was not played has none; name best_action or regret."
-                )
-    if several.by == "rewards" and "turn" not in reads.values():
-        raise MissingError(
-            f"rollout.candidates.count is {several.count}, and no reward of the run judges a "
-            "turn by itself; add to rewards a line such as - {name: best_action}, or write "
-            "rollout.candidates.by: oracle."
         )
 
 

@@ -208,4 +208,9 @@ class WarmupConfig(Strict):
 
     updates: FewOrNone = Field(0, description="updates of supervised play; 0 is off")
     games: Some = Field(256, description="random games per update")
+    weights: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
+        default_factory=dict,
+        exclude_if=not_,
+        description="weight of each action in them, 1 where it is not named; none: all are alike",
+    )
     learning_rate: float = Field(3e-3, gt=0, description="step size during warm-up")

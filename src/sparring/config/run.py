@@ -16,9 +16,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from sparring import names, spelling
+from sparring.config.candidates import check_candidates, check_knowledge
 from sparring.config.checks import (
     check_bots,
-    check_candidates,
     check_league,
     check_losses,
     check_needs,
@@ -119,6 +119,11 @@ class RunConfig(Strict):
     curriculum: PluginConfig = PluginConfig(name="by_weight")
     selection: PluginConfig = PluginConfig(name="equal_groups")
     replay: PluginConfig = PluginConfig(name="none")
+    knowledge: PluginConfig | None = Field(
+        None,
+        exclude_if=not_,
+        description="what the run knows beside its weights, and judges candidates by; null: none",
+    )
     credit: PluginConfig = PluginConfig(name="mars")
     losses: list[LossConfig] = Field(
         default_factory=lambda: [LossConfig(name="ppo_clip")],
@@ -237,6 +242,9 @@ class RunConfig(Strict):
                 raise
         # refuses what does not fit
         self.rollout.plan.bind("rollout.plans")(self.rollout.group_size, (), Stream.from_seed(0))
+        if self.knowledge is not None:
+            self.knowledge.bind("knowledge")
+            check_knowledge(self)
         for reward in self.rewards:
             check_needs(self, reward.bind("rewards").plugin)
         for game in self.environments:

@@ -65,7 +65,7 @@ class Policy(Speaker):
             for loss in config.losses
         ]
         self.replies = legal_replies(
-            frozenset().union(*(loss.bound.plugin.needs for loss in losses)), self.renderer
+            frozenset().union(*(loss.bound.needs for loss in losses)), self.renderer
         )
         kept = planned(config)
         self.learner = Learner(

@@ -58,7 +58,12 @@ class Speaker:
             who: a learner, policy, demonstrator or snapshot.
         """
         if who.kind == "demonstrator":
-            return demonstrator(renderer=self.renderer, name=str(who), context=self.context)
+            return demonstrator(
+                renderer=self.renderer,
+                name=str(who),
+                context=self.context,
+                weights=self.config.warmup.weights,
+            )
         model = self.model_of(who)
         return None if model is None else self._sit(who, model)
 

@@ -88,6 +88,10 @@ class Choice(Painted):
         """Return the five choices."""
         return MOVES
 
+    def kind(self, seat: int) -> str:
+        """Return the kind of action: what both say is compared."""
+        return "throw"
+
     def observe(self, seat: int) -> Observation:
         """Return the rules; nothing of the other's choice is known yet."""
         role = self.rules.roles[seat]

@@ -11,7 +11,7 @@ _OURS_ALONE = {
         "Exact values exist in Sparring's own small games only.",
     ),
     **dict.fromkeys(
-        ("state_group", "committed"),
+        ("state_group", "committed", "candidate_value", "candidate_judged"),
         "Replies that are judged and not played exist in Sparring's own runs only.",
     ),
     "opponents": "Who sat in the other seats is known in Sparring's own runs only.",

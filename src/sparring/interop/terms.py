@@ -90,12 +90,12 @@ class Terms:
                     f"schedules: {sorted(bound.schedules)}."
                 )
             self.bound.append((float(options.get("weight", 1.0)), bound))
-        self.needs = frozenset().union(*(bound.plugin.needs for _, bound in self.bound))
+        self.needs = frozenset().union(*(bound.needs for _, bound in self.bound))
 
     def check(self) -> None:
         """Raise ConfigError if a loss needs what the trainer does not pass to it."""
         for _, bound in self.bound:
-            for need in sorted(bound.plugin.needs - self.given):
+            for need in sorted(bound.needs - self.given):
                 advice = self.hints.get(need, "choose another loss")
                 raise ConfigError(
                     f"loss {bound.plugin.name!r} needs {need!r}, which {self.trainer} does not "

@@ -64,7 +64,7 @@ class Learner(LossReader):
         with_reference: bool | None = None,
         value_at: Place = "before",
     ) -> None:
-        self.needs = frozenset().union(*(loss.bound.plugin.needs for loss in losses))
+        self.needs = frozenset().union(*(loss.bound.needs for loss in losses))
         with_reference = (
             "reference_logprobs" in self.needs if with_reference is None else with_reference
         )

@@ -71,7 +71,15 @@ def whole(
         uniform=on_device(targets.uniform[tokens]),
         trajectory=on_device(trajectory.reshape(-1)),
         turn_index=on_device(turns.turn_index[turn_of[tokens]]),
+        prompt=on_device(_prompts(turns)[turn_of[tokens]]),
         group=on_device(group[present]),
         outcome=on_device(returns[present]),
         **{name: column[rows] for name, column in columns.items()},
     )
+
+
+def _prompts(turns: TurnTable) -> IntArray:
+    """Return the number of each row's prompt, [N]; without candidates each row has its own."""
+    if turns.state_group is not None:
+        return turns.state_group
+    return np.arange(len(turns.reward), dtype=np.int64)

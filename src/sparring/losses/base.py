@@ -43,6 +43,8 @@ class Whole:
     turn_index: Tensor  # [M'] int64, which of its seat's turns the token is in, from 0
     group: Tensor  # [G] int64, equal for trajectories of one start and role
     outcome: Tensor  # [G] return of the trajectory
+    # [M'] int64, equal exactly for the tokens of replies to one prompt
+    prompt: Tensor | None = None
     reference_logprobs: Tensor | None = None  # [M'], with NEEDS "reference_logprobs"
     entropy: Tensor | None = None  # [M'], with NEEDS "entropy"
 

@@ -61,37 +61,60 @@ def trajectory_sums(values: Tensor, whole: Whole) -> Tensor:
 
 
 def preference_pairs(whole: Whole, which: Pairs) -> tuple[Tensor, Tensor, Tensor]:
-    """Return pairs of trajectories of one group with different outcomes.
+    """Return pairs of trajectories of one group with different outcomes; see ``pairs_within``."""
+    return pairs_within(whole.group, whole.outcome, which)
+
+
+def pairs_within(
+    group: Tensor, value: Tensor, which: Pairs, *, ties: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return pairs of rows of one group that differ in value.
 
     The better, the worse, and weights of sum 1, [P] each.
 
-    "all": every such pair, all of one weight. "best_worst": those of a best with a worst
-    trajectory; every group that has them weighs the same, so that ties for best or worst count once
-    in sum.
+    "all": every such pair, all of one weight. "best_worst": those of a best with a worst row; every
+    group that has them weighs the same, so that ties for best or worst count once in sum.
+
+    Args:
+        group: int64 [G], of each row.
+        value: [G].
+        which: see above.
+        ties: have pairs of equal value too, the first row as the worse.
     """
-    order = torch.argsort(whole.group, stable=True)
-    _, number, counts = torch.unique(whole.group, return_inverse=True, return_counts=True)
+    order = torch.argsort(group, stable=True)
+    _, number, counts = torch.unique(group, return_inverse=True, return_counts=True)
     first, second = [], []
     for shift in range(1, int(counts.max()) if len(counts) else 0):
         same = number[order[:-shift]] == number[order[shift:]]
         first.append(order[:-shift][same])
         second.append(order[shift:][same])
     a, b = (torch.cat(rows) if rows else order[:0] for rows in (first, second))
-    a_wins, differ = whole.outcome[a] > whole.outcome[b], whole.outcome[a] != whole.outcome[b]
-    better, worse = torch.where(a_wins, a, b)[differ], torch.where(a_wins, b, a)[differ]
-    weight = torch.ones_like(whole.outcome[better])
+    a_wins = value[a] > value[b]
+    kept = torch.ones_like(a_wins) if ties else value[a] != value[b]
+    better, worse = torch.where(a_wins, a, b)[kept], torch.where(a_wins, b, a)[kept]
+    weight = torch.ones_like(value[better])
     if which == "best_worst":
-        empty = whole.outcome.new_zeros(len(counts))
-        best = empty.scatter_reduce(0, number, whole.outcome, "amax", include_self=False)
-        worst = empty.scatter_reduce(0, number, whole.outcome, "amin", include_self=False)
-        extreme = (whole.outcome[better] == best[number[better]]) & (
-            whole.outcome[worse] == worst[number[worse]]
-        )
+        empty = value.new_zeros(len(counts))
+        best = empty.scatter_reduce(0, number, value, "amax", include_self=False)
+        worst = empty.scatter_reduce(0, number, value, "amin", include_self=False)
+        extreme = (value[better] == best[number[better]]) & (value[worse] == worst[number[worse]])
         better, worse = better[extreme], worse[extreme]
-        weight = 1.0 / torch.bincount(number[better], minlength=len(counts))[number[better]].to(
-            whole.outcome.dtype
-        )
+        shared = torch.bincount(number[better], minlength=len(counts))[number[better]]
+        weight = 1.0 / shared.to(value.dtype)
     return better, worse, weight / weight.sum() if len(weight) else weight
+
+
+def turns_of(whole: Whole) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the turns of a minibatch: replies to prompts, T of them.
+
+    The turn of each token [M'], and of each turn its prompt and the mean of its advantages, [T].
+    """
+    assert whole.prompt is not None, "the learner numbers the prompts"
+    pairs = torch.stack((whole.trajectory, whole.turn_index), dim=1)
+    _, turn, counts = torch.unique(pairs, dim=0, return_inverse=True, return_counts=True)
+    prompt = torch.zeros_like(counts).scatter_(0, turn, whole.prompt)
+    sums = whole.advantages.new_zeros(len(counts)).index_add(0, turn, whole.advantages)
+    return turn, prompt, sums / counts
 
 
 def through_tokens(batch: LossBatch, loss_of: Callable[[Tensor], Tensor]) -> Tensor:

@@ -67,12 +67,12 @@ def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray])
     move = tree.info_state >= 0
     edge = tree.chance.copy()
     edge[move] = np.concatenate(policy)[starts[tree.info_state[move]] + tree.choice[move]]
-    levels = _levels(tree)
+    levels = levels_of(tree)
     worth = expected_returns(tree, edge, levels)
     mover = np.where(move, seats[tree.info_state], -1)
     own = mover[:, None] == np.arange(worth.shape[1])[None, :]
     # [T, P] chance and all other seats
-    others = _reach(tree, np.where(own, 1.0, edge[:, None]), levels)
+    others = reached(tree, np.where(own, 1.0, edge[:, None]), levels)
     moves = np.flatnonzero(move)
     state, parent, seat = tree.info_state[moves], tree.parent[moves], mover[moves]
     weight = others[parent, seat]
@@ -82,7 +82,7 @@ def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray])
     action = np.split(earned / np.where(total > 0, total, 1.0), starts[1:-1])
     value = np.array([float(p @ q) for p, q in zip(policy, action, strict=True)])
     visits = np.bincount(
-        state, weights=_reach(tree, edge, levels)[moves], minlength=len(policy)
+        state, weights=reached(tree, edge, levels)[moves], minlength=len(policy)
     ).astype(np.float64)
     return ExactValues(
         action=tuple(action), state=value, reach=visits, others=total[starts[:-1]], returns=worth[0]
@@ -105,7 +105,7 @@ def best_response(
     # the seat's decisions on the way to each history
     made = np.zeros(len(tree.parent), dtype=np.int64)
     turn = np.zeros(len(policy), dtype=np.int64)
-    for rows in _levels(tree)[1:]:
+    for rows in levels_of(tree)[1:]:
         state, parent = tree.info_state[rows], tree.parent[rows]
         mine = (state >= 0) & (seats[state] == seat)
         turn[state[mine]] = made[parent[mine]]
@@ -136,14 +136,14 @@ def folded(
         others: profiles of the rest, one of which is drawn unseen, with their probabilities; rows
             of states that are kept are without effect.
     """
-    move, levels = tree.info_state >= 0, _levels(tree)
+    move, levels = tree.info_state >= 0, levels_of(tree)
     kept = move & own[tree.info_state]
     weight = np.zeros(len(tree.parent))
     for share, rows in others:
         starts = np.cumsum([0, *map(len, rows)])
         edge = tree.chance.copy()
         edge[move] = np.concatenate(rows)[starts[tree.info_state[move]] + tree.choice[move]]
-        weight += share * _reach(tree, np.where(kept, 1.0, edge), levels)
+        weight += share * reached(tree, np.where(kept, 1.0, edge), levels)
     place = np.zeros(len(tree.parent), dtype=np.int64)  # in the new tree, [T]
     made, size = [np.array([[-1, -1, -1]])], 1
     for deeper in levels[1:]:
@@ -180,7 +180,7 @@ def expected_returns(tree: GameTree, edge: FloatArray, levels: Sequence[IntArray
     return worth
 
 
-def _reach(tree: GameTree, edge: FloatArray, levels: Sequence[IntArray]) -> FloatArray:
+def reached(tree: GameTree, edge: FloatArray, levels: Sequence[IntArray]) -> FloatArray:
     """Return the product of the edges [T, ...] that lead to every history, [T, ...]."""
     reach = np.ones_like(edge)
     for rows in levels[1:]:
@@ -188,7 +188,7 @@ def _reach(tree: GameTree, edge: FloatArray, levels: Sequence[IntArray]) -> Floa
     return reach
 
 
-def _levels(tree: GameTree) -> list[IntArray]:
+def levels_of(tree: GameTree) -> list[IntArray]:
     """Return the histories of each depth, the root's first."""
     depth = [0]
     for parent in tree.parent[1:].tolist():

@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 
 from sparring.environments.openspiel.base import Game, State
+from sparring.environments.walked import WalkedGame, walk
 from sparring.ops.game_tree import best_response, policy_values
 from sparring.oracles.base import verdict
 from sparring.oracles.cached import CachedOracle, widened
-from sparring.oracles.walked import WalkedGame, walk
 from sparring.players.cfr import CfrAgent, fits
 from sparring.types import FloatArray, Verdict
 

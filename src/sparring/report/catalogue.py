@@ -27,6 +27,7 @@ METRIC_SOURCES = (
     "run.measures",
     "run.evaluation",
     "run.step",
+    "run.knowing",
     "run.fresh",
     "run.sending",
     "engine.distributed",

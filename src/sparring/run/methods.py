@@ -28,6 +28,7 @@ class Methods:
     credit: Mapping[str, Bound]  # by the name of the policy that it trains
     rewards: tuple[WeightedReward, ...] = ()
     replay: Bound | None = None
+    knowledge: Bound | None = None  # what judges candidates after the plays
     plan: Bound = field(default_factory=lambda: bind("rollout.plans", "none"))
     keeping: Bound = field(default_factory=lambda: bind("league.keeping", "spread"))
     schedules: Mapping[str, Bound] = field(default_factory=dict)  # by the learner's policy
@@ -49,6 +50,7 @@ class Methods:
             },
             rewards=rewards_of(config),
             replay=config.replay.bind("selection.replay"),
+            knowledge=config.knowledge.bind("knowledge") if config.knowledge else None,
             plan=config.rollout.plan.bind("rollout.plans"),
             keeping=config.league.keeping.bind("league.keeping"),
             schedules=schedules_of(config.league),

@@ -67,6 +67,7 @@ from sparring.refs import MAIN
 from sparring.rollout.credit_store import Learned
 from sparring.run.ahead import Ahead
 from sparring.run.fresh import Fresh
+from sparring.run.knowing import known
 from sparring.run.measures import (
     candidate_metrics,
     environment_metrics,
@@ -120,7 +121,7 @@ def play_round(
     book = ArmBook(arms(engine.environments, config.rollout.starts), state.json("curriculum"))
     buffer = state.replay
     ahead = ahead or steps_of(config, engine, methods)
-    played = ahead.played(state)
+    played, learnt = known(engine, methods, state, ahead.played(state), progress)
     for turns_of, arm_of in played.observed:
         book.observe(turns_of, arm_of, step)
     clock.append(time.perf_counter())
@@ -161,8 +162,7 @@ def play_round(
     metrics = {**_of_plays(config, engine, played, methods), **replayed, **metrics}
     timing = _timing(clock, len(played.episodes), sum(b.pack.num_tokens for b in batches))
     timing |= engine.timing()
-    if methods.oracles:
-        timing["seconds/oracle"] = played.counts.judging
+    timing |= {"seconds/oracle": played.counts.judging} if methods.oracles else {}
     teams = {game.name: teams_of(game) for game, _ in engine.environments}
     after = state.after(
         **{
@@ -171,6 +171,7 @@ def play_round(
         },
         curriculum=book.state,
         replay=buffer,
+        **learnt,
         payoffs=state.payoffs.after(
             played.episodes,
             teams,

@@ -201,6 +201,8 @@ def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> 
         token_value=normal(int(n_tokens.sum())),
         playout=normal(size),
         playout_before=normal(size),
+        candidate_value=normal(size),
+        candidate_judged=uniform(size) < 0.75,
         opponents=column(np.arange(count) // 2 % 2),
         cut=ends & (column(np.arange(count) % 3) == 1),
         action_names=("up", "down", "left"),

@@ -76,6 +76,9 @@ class TurnTable:
     default_value: FloatArray | None = None
     playout: FloatArray | None = None  # nan where nothing was played on
     playout_before: FloatArray | None = None
+    # what judged the replies to one prompt said of each, and whether anything did
+    candidate_value: FloatArray | None = None
+    candidate_judged: BoolArray | None = None
     opponents: IntArray | None = None  # equal exactly where the same players sat in the other seats
     # columns of plug-ins that have no field here
     extra: Mapping[str, FloatArray] = field(default_factory=dict)

@@ -1,15 +1,17 @@
 """A game's tree as arrays, with its information states by the strings of its nodes.
 
-What oracles of hidden information work on.
+What solvers of hidden information work on.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from sparring.environments.enumerable import Enumerable, Node
+from sparring.errors import TooLargeError
 from sparring.ops.game_tree import GameTree
 from sparring.types import IntArray
 
@@ -65,14 +67,24 @@ class _Walk:
         ]
 
 
-def walk(game: Enumerable) -> WalkedGame:
+def walk(game: Enumerable, *, most: float = math.inf) -> WalkedGame:
     """Return every history of a game with information states.
 
-    The caller sees to it that the tree is small.
+    Args:
+        game: the game.
+        most: histories that are visited at most.
+
+    Raises:
+        TooLargeError: there are more.
     """
     found = _Walk()
     stack = [(game.first_node(), (-1, -1, -1, 1.0))]
     while stack:
+        if len(found.edges) >= most:
+            raise TooLargeError(
+                f"{game.name}: its tree has more than {most:,} histories; give it fewer rounds, "
+                "seats or words."
+            )
         stack += reversed(found.visit(*stack.pop()))
     parent, info_state, choice, chance = zip(*found.edges, strict=True)
     tree = GameTree(

@@ -1,0 +1,103 @@
+"""An environment in which what may be said is a short list: one sentence for each kind's cluster.
+
+A *kind of action* is what a seat is asked for, such as "the seer speaks"; statements of one kind
+can be compared. A play that is ``Worded`` names the kind of each decision, and "" where the action
+is to be taken as it is. Of a play that does not, decisions that allow any text are a kind per role.
+
+With a list for each kind, statements are actions like others: the environment has a tree where it
+has ``openings``, whatever could be said in the full one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from sparring.types import Observation
+
+__all__ = ["Abstracted", "AbstractedPlay", "Worded", "kind_of"]
+
+
+@runtime_checkable
+class Worded(Protocol):
+    """A play that says which of its decisions are statements."""
+
+    def kind(self, seat: int) -> str:
+        """Return the kind of action that a seat is asked for; "" where it is no statement."""
+        ...
+
+
+def kind_of(rules: Any, play: Any, seat: int) -> str:
+    """Return the kind of action that a seat that is due is asked for; "" where it is no statement.
+
+    Args:
+        rules: the environment.
+        play: of it.
+        seat: one that is due.
+    """
+    if isinstance(play, Worded):
+        return play.kind(seat)
+    return str(rules.roles[seat]) if play.legal(seat) is None else ""
+
+
+class Abstracted:
+    """The rules of an environment with a list of statements for each kind.
+
+    Args:
+        inner: the full environment.
+        said: of each kind that has been met, what may be said; other kinds stay as they are.
+    """
+
+    def __init__(self, inner: Any, said: Mapping[str, Sequence[str]]) -> None:
+        self.inner, self.said = inner, {kind: tuple(lines) for kind, lines in said.items()}
+        self.name, self.roles, self.num_seats = inner.name, inner.roles, inner.num_seats
+
+    def openings(self) -> tuple[tuple[float, AbstractedPlay], ...]:
+        """Return every play that chance can begin, with its probability."""
+        return tuple((share, AbstractedPlay(self, play)) for share, play in self.inner.openings())
+
+
+class AbstractedPlay:
+    """One play.
+
+    Args:
+        rules: whose it is.
+        inner: the play of the full environment.
+    """
+
+    def __init__(self, rules: Abstracted, inner: Any) -> None:
+        self.rules, self.inner = rules, inner
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over."""
+        return bool(self.inner.done)
+
+    @property
+    def returns(self) -> Sequence[float]:
+        """Payoffs so far."""
+        found: Sequence[float] = self.inner.returns
+        return found
+
+    def due(self) -> tuple[int, ...]:
+        """Return the seats whose replies are wanted now."""
+        return tuple(self.inner.due())
+
+    def observe(self, seat: int) -> Observation:
+        """Return what a seat has not been told yet."""
+        found: Observation = self.inner.observe(seat)
+        return found
+
+    def legal(self, seat: int) -> tuple[str, ...] | None:
+        """Return what may be said, or the actions as they are."""
+        kind = kind_of(self.rules.inner, self.inner, seat)
+        found: tuple[str, ...] | None = self.rules.said.get(kind) or self.inner.legal(seat)
+        return found
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Go on with the replies of all seats that are due."""
+        self.inner.step(replies)
+
+    def clone(self) -> AbstractedPlay:
+        """Return a copy that would go on the same."""
+        return AbstractedPlay(self.rules, self.inner.clone())

@@ -1,0 +1,240 @@
+"""Knowledge: a latent space of what can be said, and what an equilibrium would say (LSPO)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from sparring.errors import ConfigError
+from sparring.knowledge.base import Gathered, Knowledge
+from sparring.knowledge.space import Space, clustered, solved
+from sparring.knowledge.statements import Decision, abstract_keys, decisions
+
+ILLEGAL = -1  # the cluster of what was no action
+Prefer = Literal["ratio", "probability"]
+
+
+def latent_space(
+    gathered: Gathered,
+    state: Mapping[str, Any],
+    *,
+    clusters: Annotated[int, Field(ge=1, le=64)] = 3,
+    growth: Annotated[int, Field(ge=0, le=16)] = 1,
+    kinds: Mapping[str, int] | None = None,
+    every: Annotated[int, Field(ge=1)] = 20,
+    iterations: Annotated[int, Field(ge=1)] = 3,
+    prefer: Prefer = "ratio",
+    floor: Annotated[float, Field(gt=0, le=0.5)] = 0.01,
+    cfr_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 1000,
+    size: Annotated[int, Field(ge=8, le=4096)] = 256,
+) -> Knowledge:
+    """Judge what is said by an equilibrium of a game in which little can be said.
+
+    What: latent space policy optimisation. In iterations of ``every`` steps: the statements of the
+    first step are clustered, by kind of action; the environment in which a seat may say one
+    sentence per cluster alone is solved; and until the next iteration each reply is judged by how
+    often the solution says what its cluster says. The next iteration has ``growth`` clusters more.
+    When to use: games whose actions are texts, so many that no solver can list them, with
+    ``rollout.candidates`` (``commit: random``), ``credit: candidate_value`` and the loss
+    ``turn_dpo`` with preset ``lspo``.
+    Mathematics: s is the information state in the abstracted game, c(a) the cluster of reply a of
+    k, sigma the average strategy of CFR there, q the share of the step's replies in a cluster. The
+    score of a reply is
+
+        prefer "ratio":        log(sigma'(c(a) | s) / q(c(a) | s))
+        prefer "probability":  sigma'(c(a) | s)
+
+        sigma' = (1 - floor) sigma + floor / k
+        q(c | s) = (n(s, c) + k q(c)) / (n(s) + k)
+
+    with n(s, c) the replies of a cluster in s, and q(c) their share among all of the kind. A reply
+    that is no action counts as a cluster of its own, with sigma' = floor / k.
+    With "ratio", credit as it is and soft labels, the loss is least where every cluster has just
+    the probability sigma', and statements within it the shares that they had.
+    The sign: a reply is better the more the equilibrium plays its cluster. The paper's text prefers
+    the lower regret; by its update R(a) <- R(a) + u(a) - u(strategy) the larger regret is what is
+    played more. See docs/lspo.md.
+    Pitfalls: "probability", the paper's order, is the same for all clusters of an equilibrium that
+    mixes evenly, so that nothing is learnt there; and what it prefers becomes ever likelier.
+    Clusters are of letters and words, with names and numbers masked: statements that mean the same
+    in other words may be apart. Chance after the start, and trees of more than 500,000 histories,
+    are refused.
+    Shapes: a score per reply.
+    Metrics: iteration (from 1), clusters (of all kinds), apart (mean over states of the sum over
+    clusters of |sigma' - q| / 2: how far the policy is from the solution).
+    Reference: Xu et al., 2025, "Learning strategic language agents in the Werewolf game with
+    iterative latent space policy optimization", arXiv:2502.04686, whose regrets are of Deep CFR.
+    Verified by: tests/knowledge/test_latent_space.py.
+
+    Args:
+        clusters: of each kind in the first iteration, 1 to 64. Default 3.
+        growth: clusters more in each further iteration, 0 to 16. Default 1.
+        kinds: kind of action -> clusters in the first iteration, where it is not ``clusters``.
+        every: steps of an iteration, at least 1. Default 20.
+        iterations: how many; the last one stays. Default 3.
+        prefer: "ratio" (default) or "probability": what makes a reply better, see above.
+        floor: least share of all clusters together, above 0, at most 0.5: what the solution never
+            says is not lost. Default 0.01.
+        cfr_steps: of the solver. Default 1000.
+        size: of a statement's embedding, 8 to 4096. Default 256.
+
+    Raises:
+        GameError: the abstracted game cannot be solved.
+        ConfigError: ``kinds`` names no kind that is there, or too few clusters.
+    """
+    _check_kinds(kinds or {})
+    found = [
+        decisions(gathered.environments[episode.game], episode) for episode in gathered.episodes
+    ]
+    iteration = min(gathered.step // every, iterations - 1)
+    if not state or int(state["iteration"]) < iteration:
+        earlier = Space.of_json(state["space"]) if state else None
+        counts = {
+            kind: number + growth * iteration
+            for kind, number in _wanted(found, clusters, kinds or {}).items()
+        }
+        space = _made(gathered, found, earlier, counts, cfr_steps, size)
+        state = {"iteration": iteration, "space": space.to_json()}
+    space = Space.of_json(state["space"])
+    said = _placed(gathered, found, space)
+    scores, figures = _scores(said, space, prefer, floor)
+    laid_out: list[dict[int, list[float | None]]] = [{} for _ in gathered.episodes]
+    for one, own in zip(said, scores, strict=True):
+        laid_out[one.episode][one.number] = own
+    figures["iteration"] = float(state["iteration"]) + 1.0
+    figures["clusters"] = float(sum(len(one.sentences) for one in space.kinds.values()))
+    return Knowledge(scores=laid_out, state=dict(state), metrics=figures)
+
+
+class Placed(NamedTuple):
+    """A prompt with several replies, in the abstracted game."""
+
+    episode: int  # its place among those gathered
+    number: int  # of the turn
+    state: tuple[str, str, str]  # environment, kind, information state
+    of: tuple[int, ...]  # cluster of each reply
+
+
+def _check_kinds(kinds: Mapping[str, int]) -> None:
+    """Raise ConfigError unless each kind has a cluster."""
+    for kind, number in kinds.items():
+        if number < 1:
+            raise ConfigError(
+                f"knowledge 'latent_space', option 'kinds': {kind}: {number} must be at least 1."
+            )
+
+
+def _wanted(
+    found: Sequence[Sequence[Decision]], clusters: int, kinds: Mapping[str, int]
+) -> dict[str, int]:
+    """Return how many clusters each kind begins with that was met."""
+    met = sorted({one.kind for own in found for one in own})
+    unknown = sorted(set(kinds) - set(met))
+    if unknown and met:
+        raise ConfigError(
+            f"knowledge 'latent_space', option 'kinds': nothing of the kind {unknown[0]!r} was "
+            f"said; there are {', '.join(map(repr, met))}."
+        )
+    return {kind: kinds.get(kind, clusters) for kind in met}
+
+
+def _made(
+    gathered: Gathered,
+    found: Sequence[Sequence[Decision]],
+    earlier: Space | None,
+    counts: Mapping[str, int],
+    cfr_steps: int,
+    size: int,
+) -> Space:
+    """Return the latent space of a step's statements, with the solution of every environment."""
+    said: dict[str, Counter[str]] = {}
+    for one in (one for own in found for one in own):
+        said.setdefault(one.kind, Counter()).update(line for line in one.said if line is not None)
+    names = {role for game in gathered.environments.values() for role in game.roles}
+    space = Space(size=size, names=tuple(sorted(names)))
+    stream = gathered.stream.child("clusters")
+    before = earlier.kinds if earlier is not None else {}
+    made = {
+        kind: clustered(lines, counts[kind], before.get(kind), space, stream.child(kind))
+        for kind, lines in sorted(said.items())
+        if lines or kind in before
+    }
+    every = {**before, **made}
+    games = sorted({episode.game for episode in gathered.episodes})
+    strategies = {name: solved(gathered.environments[name], every, cfr_steps) for name in games}
+    return Space(size=size, names=space.names, kinds=every, strategies=strategies)
+
+
+def _placed(gathered: Gathered, found: Sequence[Sequence[Decision]], space: Space) -> list[Placed]:
+    """Return the prompts with several replies whose place in the abstracted game is known."""
+    lines = {
+        (one.kind, line)
+        for own in found
+        for one in own
+        for line in one.said
+        if line is not None and one.kind in space.kinds
+    }
+    cluster: dict[tuple[str, str], int] = {}
+    for kind in sorted(space.kinds):
+        own_lines = sorted(line for of, line in lines if of == kind)
+        pairs = zip(own_lines, space.clusters(kind, own_lines) if own_lines else (), strict=True)
+        cluster |= {(kind, line): number for line, number in pairs}
+
+    def abstract(kind: str, line: str) -> str | None:
+        number = cluster.get((kind, line))
+        return None if number is None else space.kinds[kind].sentences[number]
+
+    placed = []
+    for place, (episode, own) in enumerate(zip(gathered.episodes, found, strict=True)):
+        game = gathered.environments[episode.game]
+        strategy = space.strategies.get(episode.game, {})
+        keys = abstract_keys(game, episode, own, abstract) if any(d.several for d in own) else {}
+        for one in own:
+            key = keys.get(one.number, "")
+            if one.several and key in strategy:
+                of = tuple(ILLEGAL if a is None else cluster[one.kind, a] for a in one.said)
+                placed.append(Placed(place, one.number, (episode.game, one.kind, key), of))
+    return placed
+
+
+def _scores(
+    said: Sequence[Placed], space: Space, prefer: Prefer, floor: float
+) -> tuple[list[list[float | None]], dict[str, float]]:
+    """Return the scores of the replies to each prompt, and figures of them."""
+    there: dict[tuple[str, str, str], Counter[int]] = {}
+    everywhere: dict[str, Counter[int]] = {}
+    for one in said:
+        there.setdefault(one.state, Counter()).update(one.of)
+        everywhere.setdefault(one.state[1], Counter()).update(one.of)
+    values: dict[tuple[str, str, str], dict[int, float]] = {}
+    apart = []
+    for state, counts in there.items():
+        game, kind, key = state
+        target = _floored(space.strategies[game][key], floor)
+        k, in_all = len(target) - 1, everywhere[kind]
+        share = {
+            number: (counts[number] + k * in_all[number] / in_all.total()) / (counts.total() + k)
+            for number in target
+        }
+        apart.append(sum(abs(target[number] - share[number]) for number in target) / 2)
+        values[state] = {
+            number: math.log(target[number] / share[number])
+            if prefer == "ratio"
+            else target[number]
+            for number in counts
+        }
+    scores: list[list[float | None]] = [
+        [values[one.state][number] for number in one.of] for one in said
+    ]
+    return scores, {"apart": sum(apart) / len(apart)} if apart else {}
+
+
+def _floored(strategy: Sequence[float], floor: float) -> dict[int, float]:
+    """Return what each cluster is to have, and what is no action."""
+    k = len(strategy)
+    target = {number: (1 - floor) * p + floor / k for number, p in enumerate(strategy)}
+    return {**target, ILLEGAL: floor / k}

@@ -1,0 +1,164 @@
+"""A latent space of statements: clusters of each kind, and what an equilibrium plays of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from sparring.environments.abstracted import Abstracted, kind_of
+from sparring.environments.own import Asking
+from sparring.environments.played import PlayedTree
+from sparring.environments.walked import walk
+from sparring.errors import CheckpointError, GameError
+from sparring.ops.cfr import average_strategies
+from sparring.ops.hashed_ngrams import embedded
+from sparring.ops.k_means import k_means, matched, nearest, squared_distances
+from sparring.rng import Stream
+from sparring.types import FloatArray
+
+HISTORIES = 500_000  # of an abstracted game at most
+
+Strategy = Mapping[str, Sequence[float]]
+"""Information state -> probability of each cluster of the kind that is due there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kind:
+    """The clusters of one kind of action.
+
+    Args:
+        centres: [k, d].
+        sentences: of each cluster the statement that stands for it: the one nearest its centre.
+    """
+
+    centres: FloatArray
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Space:
+    """Clusters by kind, and the strategies of the abstracted games by the environment's name.
+
+    Args:
+        size: of an embedding.
+        names: words that stand for players.
+        kinds: by name.
+        strategies: by the environment's name.
+    """
+
+    size: int
+    names: tuple[str, ...]
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    strategies: Mapping[str, Strategy] = field(default_factory=dict)
+
+    def clusters(self, kind: str, said: Sequence[str]) -> list[int]:
+        """Return the number of the cluster of each statement of a kind that is known."""
+        points = embedded(said, size=self.size, names=self.names)
+        return [int(one) for one in nearest(points, self.kinds[kind].centres)[0]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as values of JSON."""
+        kinds = {
+            name: {"centres": one.centres.tolist(), "sentences": list(one.sentences)}
+            for name, one in self.kinds.items()
+        }
+        return {
+            "size": self.size,
+            "names": list(self.names),
+            "kinds": kinds,
+            "strategies": self.strategies,
+        }
+
+    @classmethod
+    def of_json(cls, given: Mapping[str, Any]) -> Self:
+        """Return what ``to_json`` gave.
+
+        Raises:
+            CheckpointError: it is none.
+        """
+        try:
+            return cls(
+                size=int(given["size"]),
+                names=tuple(given["names"]),
+                kinds={
+                    name: Kind(
+                        centres=np.array(one["centres"], dtype=np.float64),
+                        sentences=tuple(one["sentences"]),
+                    )
+                    for name, one in given["kinds"].items()
+                },
+                strategies=given["strategies"],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"What the checkpoint says of the latent space cannot be read ({error!r}). Take "
+                "an earlier one, or start anew with --overwrite."
+            ) from error
+
+
+def clustered(
+    said: Mapping[str, int], k: int, earlier: Kind | None, space: Space, stream: Stream
+) -> Kind:
+    """Return the clusters of a kind's statements.
+
+    Args:
+        said: how often each statement was said.
+        k: clusters.
+        earlier: what the kind was before. Its sentences count as said once more, so that nothing
+            that was found is lost, and clusters that are like earlier ones keep their numbers.
+        space: says how statements are embedded.
+        stream: draws the starts.
+    """
+    counts = dict.fromkeys(earlier.sentences if earlier else (), 1)
+    for line in sorted(said):
+        counts[line] = counts.get(line, 0) + said[line]
+    lines, weights = list(counts), np.array(list(counts.values()), dtype=np.float64)
+    points = embedded(lines, size=space.size, names=space.names)
+    centres = k_means(points, weights, k, stream).centres
+    if earlier is not None:
+        centres = centres[matched(centres, earlier.centres)]
+    of, _ = nearest(points, centres)
+    apart = squared_distances(points, centres)
+    sentences = []
+    for number in range(len(centres)):
+        own = np.flatnonzero(of == number)
+        order = sorted(
+            own, key=lambda one: (round(apart[one, number], 9), -weights[one], lines[one])
+        )
+        sentences.append(lines[order[0]])
+    return Kind(centres=centres, sentences=tuple(sentences))
+
+
+def solved(game: Any, kinds: Mapping[str, Kind], steps: int) -> dict[str, list[float]]:
+    """Return the strategy of an environment in which only the clusters' sentences may be said.
+
+    Args:
+        game: the full environment.
+        kinds: of actions.
+        steps: of CFR.
+
+    Raises:
+        GameError: it has no ``openings``, so that no tree of it is known, or a kind of statement
+            that nobody has made yet.
+        TooLargeError: the abstracted game is too large.
+    """
+    if not hasattr(game, "openings"):
+        raise GameError(
+            f"knowledge 'latent_space': {game.name} has no method openings, so that its abstracted "
+            "game cannot be solved; take an environment that has one (see "
+            "environments/played.py), or leave knowledge out."
+        )
+    few = Abstracted(game, {name: one.sentences for name, one in kinds.items()})
+    with Asking(game):
+        tree = walk(PlayedTree(few), most=HISTORIES)
+    widths = np.array([len(legal) for legal in tree.legal], dtype=np.int64)
+    policy = average_strategies(tree.tree, tree.seats, widths, steps)
+    found: dict[str, list[float]] = {}
+    for (_, key), node, row in zip(tree.number, tree.examples, policy, strict=True):
+        played: Any = node
+        if kind_of(game, played.play.inner, played.seat) in kinds:
+            found[key] = [float(share) for share in row]
+    return found

@@ -1,0 +1,126 @@
+"""k-means of weighted points, seeded, and clusters that keep their numbers.
+
+Starts are drawn as in k-means++: the next centre is a point with probability in proportion to its
+weight times its squared distance from the nearest centre (Arthur and Vassilvitskii, 2007). Of
+several starts the one of least inertia is taken,
+
+    inertia = sum over points of weight * |point - its centre|^2
+
+and of equal ones the first. Points as near to two centres belong to the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from sparring.rng import Stream
+from sparring.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Clusters:
+    """Centres [k, d], the cluster of each point [n], and the inertia."""
+
+    centres: FloatArray
+    of: IntArray
+    inertia: float
+
+
+def nearest(points: FloatArray, centres: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return of each point the nearest centre and the squared distance from it, [n] each."""
+    apart = squared_distances(points, centres)
+    of = apart.argmin(axis=1)
+    return of, apart[np.arange(len(points)), of]
+
+
+def squared_distances(points: FloatArray, centres: FloatArray) -> FloatArray:
+    """Return the squared distance of each point from each centre, [n, k]."""
+    found: FloatArray = ((points[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
+    return found
+
+
+def k_means(
+    points: FloatArray,
+    weights: FloatArray,
+    k: int,
+    stream: Stream,
+    *,
+    starts: int = 16,
+    steps: int = 100,
+) -> Clusters:
+    """Return k clusters of points; as many as there are distinct points, where these are fewer.
+
+    Clusters are in order of weight, the heaviest first.
+
+    Args:
+        points: [n, d], n at least 1.
+        weights: of the points, above 0, [n].
+        k: clusters, at least 1.
+        stream: draws the starts.
+        starts: how many are tried.
+        steps: of each at most.
+    """
+    distinct, of = np.unique(points, axis=0, return_inverse=True)
+    mass = np.bincount(of.reshape(-1), weights=weights)
+    found = [
+        _descended(distinct, mass, _drawn(distinct, mass, k, stream.child(number)), steps)
+        for number in range(starts)
+    ]
+    best = min(found, key=lambda one: one.inertia)
+    total = np.bincount(best.of, weights=mass, minlength=len(best.centres))
+    order = np.lexsort((*best.centres.T[::-1], -total))
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return Clusters(
+        centres=best.centres[order], of=rank[best.of][of.reshape(-1)], inertia=best.inertia
+    )
+
+
+def _drawn(points: FloatArray, weights: FloatArray, k: int, stream: Stream) -> FloatArray:
+    """Return the first centres, all of them different points."""
+    chosen: list[int] = []
+    chances = weights
+    while len(chosen) < min(k, len(points)):
+        line = np.cumsum(chances)
+        target = stream.uniform(len(chosen)) * line[-1]
+        chosen.append(int(np.searchsorted(line, target, side="right").clip(0, len(points) - 1)))
+        chances = weights * nearest(points, points[chosen])[1]
+    return points[chosen]
+
+
+def _descended(
+    points: FloatArray, weights: FloatArray, centres: FloatArray, steps: int
+) -> Clusters:
+    """Return the clusters that these centres lead to."""
+    of, apart = nearest(points, centres)
+    for _ in range(steps):
+        mass = np.bincount(of, weights=weights, minlength=len(centres))
+        sums = np.zeros_like(centres)
+        np.add.at(sums, of, weights[:, None] * points)
+        centres = np.where(
+            mass[:, None] > 0, sums / np.where(mass > 0, mass, 1.0)[:, None], centres
+        )
+        after, apart = nearest(points, centres)
+        if np.array_equal(after, of):
+            break
+        of = after
+    return Clusters(centres=centres, of=of, inertia=float(weights @ apart))
+
+
+def matched(centres: FloatArray, earlier: FloatArray) -> IntArray:
+    """Return an order of centres in which those come first that are like earlier ones, [k].
+
+    Pairs have the least sum of squared distances. A centre without an earlier one comes after all
+    that have one; where there were more earlier, those without a successor are left out.
+
+    Args:
+        centres: [k, d].
+        earlier: [j, d].
+    """
+    before, now = linear_sum_assignment(squared_distances(earlier, centres))
+    first = [int(one) for _, one in sorted(zip(before.tolist(), now.tolist(), strict=True))]
+    rest = [one for one in range(len(centres)) if one not in first]
+    return np.array([*first, *rest], dtype=np.int64)

@@ -1,0 +1,44 @@
+"""What all knowledge must keep, for every file found in the slot: it judges the plays of a step by a state of JSON alone."""
+
+import copy
+import json
+
+import pytest
+from tests.knowledge.said import GAME, drawn
+
+from sparring import registry
+from sparring.knowledge.base import Gathered, replies, with_scores
+from sparring.rng import Stream
+
+SHARES = {"rock": 0.4, "paper": 0.3, "scissors": 0.2, "spock": 0.05, "lizard": 0.05}
+
+
+@pytest.fixture(scope="module")
+def steps():
+    return [drawn(SHARES, step=step) for step in range(3)]
+
+
+@pytest.mark.parametrize("name", registry.names("knowledge"))
+def test_it_judges_is_the_same_again_and_goes_through_json(name, steps):
+    for preset in (None, *registry.load("knowledge", name).presets):
+        bound, state = registry.bind("knowledge", name, preset=preset), {}
+        for step in steps:
+            held, record = json.dumps(state), copy.deepcopy(step.episodes)
+            found = bound(step, state)
+            again = bound(step, json.loads(held))
+            assert json.dumps(state) == held and step.episodes == record, "it changes nothing that it was given"
+            assert found == again
+            assert all(isinstance(value, float) for value in found.metrics.values())
+            scored = with_scores(step.episodes, found.scores)
+            assert any(one.score is not None for episode in scored for turn in episode.turns for one in replies(turn))
+            state = json.loads(json.dumps(found.state))
+            assert state == found.state
+
+
+@pytest.mark.parametrize("name", registry.names("knowledge"))
+def test_no_plays_are_no_error(name, steps):
+    bound = registry.bind("knowledge", name)
+    state = bound(steps[0], {}).state
+    empty = Gathered(episodes=[], environments={GAME.name: GAME}, step=1, stream=Stream.from_seed(0))
+    found = bound(empty, state)
+    assert list(found.scores) == [] and found.state == state

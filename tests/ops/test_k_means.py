@@ -1,0 +1,86 @@
+"""k-means: against the best of all partitions, and numbers that stay."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.ops.k_means import _drawn, k_means, matched, nearest
+from sparring.rng import Stream
+
+STREAM = Stream.from_seed(3)
+POINTS = st.lists(st.tuples(st.integers(-4, 4), st.integers(-4, 4), st.integers(1, 5)), min_size=1, max_size=7)
+
+
+def arrays(rows):
+    return np.array([row[:2] for row in rows], dtype=float), np.array([row[2] for row in rows], dtype=float)
+
+
+def inertia(points, weights, of):
+    total = 0.0
+    for cluster in set(of):
+        own = np.array([one == cluster for one in of])
+        centre = weights[own] @ points[own] / weights[own].sum()
+        total += float(weights[own] @ ((points[own] - centre) ** 2).sum(axis=1))
+    return total
+
+
+@given(POINTS, st.integers(1, 4))
+def test_no_point_and_no_centre_wants_to_move(rows, k):
+    points, weights = arrays(rows)
+    found = k_means(points, weights, k, STREAM, starts=4)
+    assert len(found.centres) == min(k, len(np.unique(points, axis=0)))
+    assert np.array_equal(nearest(points, found.centres)[0], found.of)
+    for number, centre in enumerate(found.centres):
+        own = found.of == number
+        assert centre == pytest.approx(weights[own] @ points[own] / weights[own].sum())
+    assert found.inertia == pytest.approx(inertia(points, weights, found.of.tolist()), abs=1e-9)
+    best = min(inertia(points, weights, of) for of in itertools.product(range(k), repeat=len(points)))
+    assert found.inertia >= best - 1e-9
+
+
+@given(st.lists(st.integers(0, 2), min_size=6, max_size=9))
+def test_three_groups_far_apart_are_found(groups):
+    points = np.array([[100.0 * group, float(place % 2)] for place, group in enumerate(groups)])
+    of = k_means(points, np.ones(len(points)), len(set(groups)), STREAM).of.tolist()
+    assert len({*zip(groups, of, strict=True)}) == len(set(groups)) == len(set(of))
+
+
+def test_weights_decide_who_shares_a_cluster():
+    """Three corners of a triangle into two clusters: the two lightest share one."""
+    points = np.eye(3)
+    for light in range(3):
+        weights = np.where(np.arange(3) == light, 1.0, [5.0, 6.0, 7.0])
+        of = k_means(points, weights, 2, STREAM).of
+        others = sorted(set(range(3)) - {light}, key=lambda one: weights[one])
+        assert of[light] == of[others[0]] != of[others[1]]
+
+
+def test_clusters_are_in_order_of_weight_and_the_same_again():
+    points, weights = arrays([(0, 0, 1), (9, 9, 5), (0, 9, 3), (0, 0, 1)])
+    found = k_means(points, weights, 3, STREAM)
+    assert found.of.tolist() == [2, 0, 1, 2]
+    again = k_means(points, weights, 3, STREAM)
+    assert np.array_equal(found.centres, again.centres) and found.inertia == again.inertia == 0.0
+
+
+def test_of_centres_as_near_the_first_is_taken():
+    assert nearest(np.array([[0.0]]), np.array([[1.0], [-1.0]]))[0].tolist() == [0]
+
+
+def test_clusters_keep_their_numbers_and_new_ones_come_last():
+    earlier = np.array([[0.0, 0.0], [5.0, 5.0], [9.0, 0.0]])
+    now = np.array([[9.0, 1.0], [3.0, 9.0], [0.0, 1.0], [5.0, 4.0]])
+    assert matched(now, earlier).tolist() == [2, 3, 0, 1]
+    assert matched(now[:2], earlier).tolist() == [1, 0]  # fewer than before: the earlier ones 1 and 2 have successors
+    assert matched(now, np.zeros((0, 2))).tolist() == [0, 1, 2, 3]
+
+
+def test_starts_are_different_points_and_far_ones_likelier():
+    points, weights = np.array([[0.0], [1.0], [10.0]]), np.array([1.0, 5.0, 1.0])
+    pairs = [tuple(_drawn(points, weights, 2, Stream.from_seed(seed)).reshape(-1)) for seed in range(400)]
+    assert all(first != second for first, second in pairs)
+    after_zero = [second for first, second in pairs if first == 0.0]
+    assert len(after_zero) > 30 and np.mean(np.array(after_zero) == 10.0) == pytest.approx(100 / 105, abs=0.1)

@@ -1,0 +1,77 @@
+"""Runs that know something beside their weights and learn from what it says of candidates."""
+
+import json
+
+import pytest
+
+import sparring
+from sparring.config import resolve
+from sparring.errors import ConfigError, MissingError
+
+BASE = {
+    "name": "knowing",
+    "threads": 1,
+    "steps": 3,
+    "environments": [{"name": "rps_spock_lizard", "illegal": {"rule": "random", "penalty": 0.5}}],
+    "model": {"context": 16},
+    "rollout": {"games_per_step": 64, "candidates": {"count": 3, "commit": "random"}},
+    "knowledge": {"name": "latent_space", "every": 1},
+    "credit": {"name": "candidate_value"},
+    "losses": [{"name": "turn_dpo", "preset": "lspo"}],
+    "warmup": {"updates": 20, "games": 64},
+    "evaluation": {"every": 3},
+    "checkpoint": {"every": 1, "keep": 9},
+    "store": {"every": 1},
+}
+
+
+def config(**changes):
+    return {**BASE, **changes}
+
+
+def test_what_it_says_of_the_replies_is_recorded_and_learnt_from(tmp_path):
+    run = sparring.train(config(), run=tmp_path / "run")
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["knowledge/latent_space/clusters"] for row in rows if "loss" in row] == [3, 4, 5]
+    assert all(row["knowledge/judged"] == row["credit/judged"] == 1.0 for row in rows if "loss" in row)
+    replies = run.table("episodes").to_pandas().merge(run.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+    assert len(replies) == 3 * 64 * 2 * 3 and replies.score.notna().all()
+    assert abs(replies.score - replies.advantage).max() < 1e-6
+    states = [json.loads((folder / "state.json").read_text())["knowledge"] for folder in sorted((tmp_path / "run" / "checkpoints").iterdir())]
+    assert [state["iteration"] for state in states] == [0, 1, 2]
+
+
+def test_plays_of_workers_are_judged_as_those_of_one_process(tmp_path):
+    found = []
+    for name, scale in (("here", {}), ("two", {"fleet": "simulated", "workers": 2})):
+        sparring.train(config(scale=scale), run=tmp_path / name)
+        rows = [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+        found.append([(row["loss"], row["knowledge/latent_space/apart"]) for row in rows if "loss" in row])
+    assert found[0] == found[1]
+
+
+def test_with_a_lag_too(tmp_path):
+    losses = [{"name": "turn_dpo", "preset": "lspo"}, {"name": "truncated_is"}]
+    sparring.train(config(scale={"lag": 1, "fleet": "simulated", "workers": 1}, losses=losses), run=tmp_path / "run")
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["knowledge/latent_space/iteration"] for row in rows if "loss" in row] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "match"),
+    [
+        ({"rollout": {"games_per_step": 64}, "credit": {"name": "rae"}}, MissingError, r"candidates: \{count: 3, commit: random\}"),
+        ({"rollout": {"games_per_step": 64, "candidates": {"count": 3}}}, MissingError, r"candidates: \{count: 3, commit: random\}"),
+        ({"replay": {"name": "r3"}}, ConfigError, "replay 'r3' learns from older ones; leave replay out"),
+        ({"knowledge": {"name": "latent_spaces"}}, ConfigError, "Did you mean 'latent_space'"),
+        ({"knowledge": {"name": "latent_space", "prefer": "regret"}}, ConfigError, "prefer"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_runs(changes, error, match):
+    with pytest.raises(error, match=match):
+        resolve(config(**changes))
+
+
+def test_the_resolved_configuration_is_as_before_without_knowledge():
+    assert "knowledge" not in resolve({"environments": [{"name": "kuhn_poker"}]}).model_dump()
+    assert "weights" not in resolve({"environments": [{"name": "kuhn_poker"}]}).model_dump()["warmup"]

@@ -10,6 +10,7 @@ from sparring.environments.choose.proposer import MOST, Proposer, numbers
 from sparring.environments.reply import meant
 from sparring.environments.repeated import repeated
 from sparring.environments.spec import spec_of
+from sparring.environments.trial import trial
 from sparring.errors import ConfigError, GameError
 from sparring.players.biased import biased
 from sparring.players.random import random
@@ -78,7 +79,7 @@ def test_the_number_that_a_seat_replies_is_the_candidate_that_is_played():
     for seed in range(40):
         for left in numbers(3):
             course = choose(environment=FIVE).reset(Stream.from_seed(seed))
-            shown = dict(course.shown)
+            shown = dict(course.candidates)
             told = course.observe(0)
             assert told.text == "left choose " + " ".join(f"{n} {a}" for n, a in zip("123", shown[0], strict=True))
             assert all(word in told.key for word in shown[0]) and meant(course, 0, course.legal(0)) == shown[0]
@@ -86,8 +87,8 @@ def test_the_number_that_a_seat_replies_is_the_candidate_that_is_played():
             assert course.play.moves == (shown[0][int(left) - 1], shown[1][1])
             seen.add(shown[0])
     assert len(seen) > 15
-    assert len({choose(environment=FIVE).reset(Stream.from_seed(3)).shown[0] for _ in range(3)}) == 1
-    assert any(course.shown[0] != course.shown[1] for course in (choose(environment=FIVE).reset(Stream.from_seed(n)) for n in range(5)))
+    assert len({choose(environment=FIVE).reset(Stream.from_seed(3)).candidates[0] for _ in range(3)}) == 1
+    assert any(course.candidates[0] != course.candidates[1] for course in (choose(environment=FIVE).reset(Stream.from_seed(n)) for n in range(5)))
 
 
 def test_a_language_model_is_asked_for_a_number():
@@ -108,17 +109,17 @@ def test_candidates_of_decisions_before_are_part_of_what_a_seat_knows():
     keys = set()
     for seed in range(60):
         course = choose(environment={"name": "kuhn_poker"}).reset(Stream.from_seed(seed))
-        before = course.shown[0]
+        before = course.candidates[0]
         course.step({0: numbers(2)[before.index("pass")]})
-        course.step({1: numbers(2)[course.shown[1].index("bet")]})
-        keys.add((course.observe(0).key, course.play.observe(0).key, before, course.shown[0]))
+        course.step({1: numbers(2)[course.candidates[1].index("bet")]})
+        keys.add((course.observe(0).key, course.play.observe(0).key, before, course.candidates[0]))
     assert len({key for key, *_ in keys}) == len(keys) == 12  # three cards, two orders, twice
 
 
 def test_a_seat_sees_its_own_candidates_alone():
     course = choose(environment=FIVE, count=2).reset(Stream.from_seed(2))
     other = course.clone()
-    other.shown = {**course.shown, 1: ("lizard", "spock")}
+    other.candidates = {**course.candidates, 1: ("lizard", "spock")}
     assert course.draw(0) == other.draw(0) and course.described(0) == other.described(0)
     assert course.draw(None) != other.draw(None) and "Candidates of right" in other.described(None)
     course.step({0: "1", 1: "2"})
@@ -140,13 +141,18 @@ def test_bots_prefer_actions_whatever_their_numbers():
     for seed in range(12):
         course = rules.reset(Stream.from_seed(seed))
         shares = biased(weights={"rock": 8, "paper": 1, "scissors": 1}).chances(course, 0)
-        assert shares[numbers(3)[course.shown[0].index("rock")]] == pytest.approx(0.8)
+        assert shares[numbers(3)[course.candidates[0].index("rock")]] == pytest.approx(0.8)
         said = scripted(preference=("scissors",)).chances(course, 1)
-        assert course.shown[1][int(next(iter(said))) - 1] == "scissors"
+        assert course.candidates[1][int(next(iter(said))) - 1] == "scissors"
         around = repeated(environment={"name": "choose", "options": {"environment": RPS}}).reset(Stream.from_seed(seed))
-        assert meant(around, 0, around.legal(0)) == around.play.shown[0]
+        assert meant(around, 0, around.legal(0)) == around.play.candidates[0]
 
 
 def test_weights_of_nothing_are_refused():
     with pytest.raises(ConfigError, match="gives no action a weight above 0; write proposals"):
         choose(proposals={"rock": 0.0})
+
+
+def test_a_trial_around_it_tells_the_cards_of_a_show_down():
+    inner = {"name": "choose", "options": {"environment": {"name": "kuhn_poker"}}}
+    check_environment(trial, environment=inner, attempts=2, reveal=True, plays=6)

@@ -21,7 +21,7 @@ class ChoosePlay(CombinedPlay):
 
     Attributes:
         drawn: candidates of the seats that are due, as the proposer said them.
-        shown: the same, as they are shown.
+        candidates: the same, as they are shown.
         chosen: by seat, its last candidates and the one that it chose.
     """
 
@@ -31,53 +31,53 @@ class ChoosePlay(CombinedPlay):
         self.keys = ("",) * rules.num_seats  # what each seat was shown before
         self.chosen: dict[int, tuple[tuple[str, ...], str]] = {}
         self.drawn: dict[int, tuple[str, ...]] = {}
-        self.shown: dict[int, tuple[str, ...]] = {}
+        self.candidates: dict[int, tuple[str, ...]] = {}
         self._propose()
 
     def _propose(self) -> None:
         """Draw the candidates of every seat that is due; none where it may say any text."""
-        self.drawn, self.shown = {}, {}
+        self.drawn, self.candidates = {}, {}
         for seat in self.play.due():
             legal = self.play.legal(seat)
             if legal is not None:
                 stream = self.stream.child(self.moment).child(seat)
                 self.drawn[seat] = self.rules.proposer.drawn(legal, stream)
-                self.shown[seat] = self.rules.proposer.shown(legal, self.drawn[seat], stream)
+                self.candidates[seat] = self.rules.proposer.shown(legal, self.drawn[seat], stream)
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return the numbers of the candidates of a seat."""
-        if seat not in self.shown:
+        if seat not in self.candidates:
             return super().legal(seat)
-        return numbers(len(self.shown[seat]))
+        return numbers(len(self.candidates[seat]))
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the number in a reply."""
-        if seat not in self.shown:
+        if seat not in self.candidates:
             return super().read(seat, reply, exact)
         return listed_reply(numbers(self.rules.proposer.count), reply, exact or self.rules.brief)
 
     def meant(self, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
         """Return the candidates, in the order of their numbers."""
-        return self.shown[seat] if seat in self.shown else super().meant(seat, legal)
+        return self.candidates[seat] if seat in self.candidates else super().meant(seat, legal)
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a reply drawn at random."""
-        if seat not in self.shown:
+        if seat not in self.candidates:
             return super().sample(seat, stream)
-        return numbers(len(self.shown[seat]))[stream.integer(0, len(self.shown[seat]))]
+        return numbers(len(self.candidates[seat]))[stream.integer(0, len(self.candidates[seat]))]
 
     def observe(self, seat: int) -> Observation:
         """Return what the play tells a seat, with its candidates."""
         seen = super().observe(seat)
-        if seat not in self.shown:
+        if seat not in self.candidates:
             return seen._replace(key=f"{self.keys[seat]}{seen.key}")
-        offered: Observation = self.rules.offered(seen, self.shown[seat], self.keys[seat])
+        offered: Observation = self.rules.offered(seen, self.candidates[seat], self.keys[seat])
         return offered
 
     def step(self, replies: Mapping[int, str]) -> None:
         """Go on with the candidates of these numbers."""
         said = dict(replies)
-        for seat, shown in self.shown.items():
+        for seat, shown in self.candidates.items():
             said[seat] = shown[int(replies[seat]) - 1]
             self.chosen = {**self.chosen, seat: (shown, said[seat])}
             self.keys = tuple(
@@ -101,8 +101,8 @@ class ChoosePlay(CombinedPlay):
         for one in range(self.rules.num_seats):
             if seat not in (None, one):
                 continue
-            if one in self.shown:
-                found.append((f"Candidates of {roles[one]}", _listed(self.shown[one])))
+            if one in self.candidates:
+                found.append((f"Candidates of {roles[one]}", _listed(self.candidates[one])))
             elif one in self.chosen:
                 shown, action = self.chosen[one]
                 found.append((f"{roles[one]} chose among", _listed(shown, action)))

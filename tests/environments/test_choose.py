@@ -7,8 +7,8 @@ import pytest
 from sparring.environments.catalogue import make_game
 from sparring.environments.choose import choose
 from sparring.environments.choose.proposer import MOST, Proposer, numbers
-from sparring.environments.reply import meant
 from sparring.environments.repeated import repeated
+from sparring.environments.reply import meant
 from sparring.environments.spec import spec_of
 from sparring.environments.trial import trial
 from sparring.errors import ConfigError, GameError

@@ -144,7 +144,7 @@ def test_a_decision_before_must_be_there_and_not_too_many(monkeypatch):
     game = game_of("kuhn_poker")
     states = enumerate_info_states(beneath(game))
     later = [query for query in states.queries if query.actions]
-    with pytest.raises(GameError, match="decided before .* is not among the information states"):
+    with pytest.raises(GameError, match=r"decided before .* is not among the information states"):
         ChosenScorer(game, UniformScorer()).action_logprobs(later)
     monkeypatch.setattr(chosen, "MOST", 3)
     with pytest.raises(GameError, match="choose: no exact figures, as 4 lists of candidates lead to one"):

@@ -26,13 +26,16 @@ MOST = 200_000  # conversations that are gone through
 
 
 def beneath(game: Any) -> Any:
-    """Return the game in which exact figures of a game are taken: the one beneath a choice."""
-    return game.inner if isinstance(game, Choose) else game
+    """Return the game in which exact figures of a game are taken: the one beneath a choice.
+
+    Where a seat proposes it is the game itself, of which there are none.
+    """
+    return game.inner if type(game) is Choose else game
 
 
 def as_beneath(game: Any, policy: Any) -> Any:
     """Return a policy as one of the game in which exact figures are taken."""
-    return ChosenScorer(game, policy) if isinstance(game, Choose) else policy
+    return ChosenScorer(game, policy) if type(game) is Choose else policy
 
 
 class _Line(NamedTuple):

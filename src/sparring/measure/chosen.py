@@ -23,6 +23,8 @@ from sparring.measure.policies import ActionScorer, Query, renormalise
 from sparring.types import FloatArray, Observation
 
 MOST = 200_000  # conversations that are gone through
+# share, what was told, replies and candidates before: a conversation that goes on
+_Start = tuple[float, tuple[Observation, ...], tuple[str, ...], str]
 
 
 def beneath(game: Any) -> Any:
@@ -91,7 +93,8 @@ class ChosenScorer:
         self, query: Query, known: dict[tuple[int, str], list[tuple[_Line, FloatArray]]]
     ) -> list[_Line]:
         """Return the conversations that end at an information state."""
-        offers, starts = self.game.proposer.offers(query.legal_actions), [(1.0, (), (), "")]
+        offers = self.game.proposer.offers(query.legal_actions)
+        starts: list[_Start] = [(1.0, (), (), "")]
         if query.actions:
             parent = known.get((query.seat, query.seen[-2].key))
             if parent is None:
@@ -132,9 +135,7 @@ class ChosenScorer:
         )
 
 
-def _chosen(
-    line: _Line, chances: FloatArray, action: str
-) -> tuple[float, tuple[Observation, ...], tuple[str, ...], str]:
+def _chosen(line: _Line, chances: FloatArray, action: str) -> _Start:
     """Return how a conversation goes on after an action; share 0 where it cannot."""
     if action not in line.shown:
         return 0.0, (), (), ""

@@ -14,6 +14,7 @@ from sparring.testing import check_picture, check_svg
 # options with which deals that cannot be told apart are met often; then long plays and large boards
 OPTIONS = {
     "bargain": [{"kinds": 2, "most": 2, "total": 4, "scenarios": 5}, {"style": "full", "messages": 40}],
+    "choose": [{"environment": {"name": "kuhn_poker"}}, {"environment": {"name": "sealed_auction"}, "diverse": False}, {"proposer": "seat"}],
     "code_words": [{"words": 2}, {"words": 6, "style": "full"}],
     "hanabi": [{}, {"size": "simple", "players": 4}],
     "kuhn_poker": [{}, {"players": 3}],

@@ -13,8 +13,8 @@ from sparring.environments.openspiel.solvers import (
     policy_table,
     tree_search,
 )
-from sparring.ops.game_tree import policy_values
 from sparring.environments.walked import walk
+from sparring.ops.game_tree import policy_values
 from sparring.players.cfr import fits
 from sparring.rng import Stream
 

@@ -9,8 +9,8 @@ from positions import played
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError, OracleError
 from sparring.environments.walked import walk
+from sparring.errors import ConfigError, OracleError
 
 KUHN = make_game("kuhn_poker")
 

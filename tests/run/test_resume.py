@@ -96,6 +96,16 @@ RUNS = {
         "losses": [{"name": "turn_dpo", "preset": "lspo"}],
         "warmup": {"updates": 5, "games": 16, "weights": {"spock": 0.01, "lizard": 0.01}},
     },
+    "choosing among candidates": {
+        "environments": [{"name": "choose", "options": {"environment": {"name": "kuhn_poker"}, "proposals": {"pass": 2, "bet": 1}}}],
+        "warmup": {"updates": 2, "games": 8, "weights": {"pass": 3}},
+    },
+    "a model that proposes": {
+        "environments": [{"name": "choose", "options": {"environment": {"name": "kuhn_poker"}, "proposer": "seat", "count": 2, "diverse": False}}],
+        "policies": {"chooser": {}, "proposer": {"learner": {"learning_rate": 0.0}}},
+        "roles": {"first": "chooser", "second": "chooser", "first_proposer": "proposer", "second_proposer": "proposer"},
+        "evaluation": {"every": 2, "exact": False, "opponents": []},
+    },
     "reverse turns": {"learner": {"order": "reverse_turns"}},
     "dropped groups": {"selection": {"name": "equal_groups", "policy": "drop"}, "credit": {"name": "grpo"}},
     "all rewards": {

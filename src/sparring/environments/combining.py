@@ -19,6 +19,7 @@ from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.drawing.pieces import Said
 from sparring.environments.drawing.told import describe_told, draw_told
+from sparring.environments.reply import meant
 from sparring.errors import ConfigError, GameError, quoted
 from sparring.rng import Stream
 from sparring.types import Observation
@@ -176,6 +177,10 @@ class CombinedPlay(Painted):
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the action in a reply, as the play reads it."""
         return read_reply(self.play, seat, self.legal(seat), reply, exact or self.rules.brief)
+
+    def meant(self, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the action that each reply of a list stands for, as the play has it."""
+        return meant(self.play, seat, legal)
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a reply drawn at random."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 # not inside a word, a hyphenated word or a number; no minus sign
 _BEFORE = r"(?<!\w)(?<!\w-)(?<!\d[.,])(?<!-(?=\d))"
@@ -77,3 +78,17 @@ def listed_reply(words: Iterable[str], reply: str, exact: bool) -> str | None:
     """
     parser = ReplyParser(words)
     return parser.word(reply) if exact else parser.find(reply)
+
+
+def meant(play: Any, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the action that each reply of a list stands for, in order.
+
+    It is the reply itself, but where a seat replies with the numbers of candidates (``choose``).
+
+    Args:
+        play: as it stands.
+        seat: who is due.
+        legal: what it may reply.
+    """
+    said: tuple[str, ...] = play.meant(seat, legal) if hasattr(play, "meant") else legal
+    return said

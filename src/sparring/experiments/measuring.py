@@ -16,6 +16,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.combining import styled
 from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
+from sparring.measure.chosen import beneath
 from sparring.measure.exact_figures import exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.measure.league_table import league_table
@@ -41,7 +42,7 @@ def exact_figures(game: Game, policy: Any, *, max_states: int) -> dict[str, floa
         GameError: the game is too large, or has no information states; the message says what to use
             instead.
     """
-    return _exact(game, enumerate_info_states(game, limit=max_states), policy)[0]
+    return _exact(game, enumerate_info_states(beneath(game), limit=max_states), policy)[0]
 
 
 def _exact(game: Game, info_states: InfoStates, policy: Any) -> tuple[dict[str, float], str]:
@@ -114,11 +115,11 @@ def evaluate_policy(
     for game in games:
         if exact:
             try:
-                info_states = enumerate_info_states(game, limit=max_states)
+                info_states = enumerate_info_states(beneath(game), limit=max_states)
                 found, note = _exact(game, info_states, policy)
                 figures.update(found)
                 notes += [note] if note else []
-                known[game.name] = references(game, info_states)
+                known[game.name] = references(beneath(game), info_states)
             except GameError as error:
                 notes.append(str(error))
         judge = (judges or {}).get(game.name)

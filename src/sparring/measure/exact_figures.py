@@ -12,6 +12,7 @@ import numpy as np
 from sparring.environments.base import side_numbers, sides_of, teams_of
 from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
+from sparring.measure.chosen import as_beneath, beneath
 from sparring.measure.exploitability import ask, check_states, figures_of, nash_conv
 from sparring.measure.info_states import InfoStates
 from sparring.measure.team_exploitability import MOST, has_teams, team_exploitability
@@ -45,8 +46,8 @@ def exact_figures_of(game: Game, info_states: InfoStates, policy: Any) -> ExactF
     same.
 
     Args:
-        game: the game the information states were enumerated from.
-        info_states: of ``enumerate_info_states(game)``.
+        game: whose policy it is.
+        info_states: of ``enumerate_info_states(beneath(game))``.
         policy: who is measured, in every seat.
 
     Raises:
@@ -55,16 +56,16 @@ def exact_figures_of(game: Game, info_states: InfoStates, policy: Any) -> ExactF
     """
     if has_teams(teams_of(game)) and isinstance(policy, Mixture):
         return _of_mixture(game, info_states, policy)
-    report = nash_conv(game, info_states, policy)
+    report = nash_conv(beneath(game), info_states, as_beneath(game, policy))
     return ExactFigures(figures_of(game, report), report.values)
 
 
 def _of_mixture(game: Game, info_states: InfoStates, mixture: Mixture) -> ExactFigures:
     """Return the figures of a mixture that each team draws from once per play."""
-    check_states(game, info_states)
+    check_states(beneath(game), info_states)
     teams, name = tuple(teams_of(game)), game.name
     members = list(mixture.shares())
-    scorers: list[Any] = [mixture.agent(member) for member in members]
+    scorers: list[Any] = [as_beneath(game, mixture.agent(member)) for member in members]
     weights = np.array([_shares(mixture.at(game, own[0]), members) for own in sides_of(teams)])
     side = np.array(side_numbers(teams))[info_states.seats]
     asked = [ask(scorer, info_states) for scorer in scorers]

@@ -8,6 +8,7 @@ from typing import Any
 
 from sparring.environments.combining import played
 from sparring.environments.openspiel.base import State
+from sparring.environments.reply import meant
 from sparring.errors import ConfigError, UnknownNameError, quoted
 from sparring.players.base import Agent
 from sparring.players.described import DescribedAgent, listed
@@ -29,11 +30,12 @@ class BiasedAgent(DescribedAgent):
         """
         legal = listed(self.name, state, seat)
         self._check(played(state), legal)
-        weights = {action: self.weights.get(action, 1.0) for action in legal}
+        named = zip(legal, meant(state, seat, legal), strict=True)
+        weights = {reply: self.weights.get(action, 1.0) for reply, action in named}
         total = math.fsum(weights.values())
         if not total:
             return dict.fromkeys(legal, 1.0 / len(legal))
-        return {action: weight / total for action, weight in weights.items()}
+        return {reply: weight / total for reply, weight in weights.items()}
 
     def _check(self, play: Any, legal: tuple[str, ...]) -> None:
         """Refuse a name that is no action, where the environment lists its words."""
@@ -64,6 +66,7 @@ def biased(*, weights: dict[str, float] | None = None) -> Agent:
         P(a) = w_a / sum over b in A of w_b
 
     In rock, paper, scissors {rock: 3, paper: 1} plays .6 .2 .2, and paper earns .4 against it.
+    Among the candidates of ``choose`` the weights are of the actions that their numbers stand for.
     Pitfalls: where all legal actions have weight 0 they are equally likely.
     Verified by: tests/players/test_biased.py.
 

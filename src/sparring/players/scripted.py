@@ -7,6 +7,7 @@ from typing import Any
 
 from sparring.environments.combining import played
 from sparring.environments.openspiel.events import Event
+from sparring.environments.reply import meant
 from sparring.errors import GameError, quoted
 from sparring.players.base import Agent, PendingTurn, Reply, TextAgent
 from sparring.players.described import listed
@@ -28,13 +29,13 @@ class ScriptedAgent(TextAgent):
         return [
             Reply(text=self.choose(turn.state, turn.seat, turn.stream))
             if hasattr(turn.state, "trail") or turn.past is None
-            else Reply(text=self._reply(len(turn.past()), turn.state.legal(turn.seat)))
+            else Reply(text=self._reply(len(turn.past()), turn.state, turn.seat))
             for turn in turns
         ]
 
     def choose(self, state: Any, seat: int, stream: Stream) -> str:
         """Return the scripted reply for the seat's next own turn."""
-        return self._reply(_turn(state.trail, seat), state.legal(seat))
+        return self._reply(_turn(state.trail, seat), state, seat)
 
     def chances(self, state: Any, seat: int) -> dict[str, float]:
         """Return probability 1 for what it says.
@@ -52,7 +53,7 @@ class ScriptedAgent(TextAgent):
                     "preference=[...]."
                 )
             turn = _turn(trail, seat)
-        said = self._reply(turn, legal)
+        said = self._reply(turn, state, seat)
         if said not in legal:
             raise GameError(
                 f"Agent 'scripted' says {quoted(said)} at its turn {turn}, which is not legal "
@@ -60,13 +61,15 @@ class ScriptedAgent(TextAgent):
             )
         return {said: 1.0}
 
-    def _reply(self, turn: int, legal: tuple[str, ...] | None) -> str:
+    def _reply(self, turn: int, state: Any, seat: int) -> str:
         """Return the reply of own turn ``turn``."""
         if turn < len(self.moves):
             return self.moves[turn]
+        legal: tuple[str, ...] | None = state.legal(seat)
         if legal is None:  # any text: the favourite one
             return next(iter(self.preference), "")
-        return next((action for action in self.preference if action in legal), legal[0])
+        replies = dict(zip(meant(state, seat, legal), legal, strict=True))
+        return next((replies[name] for name in self.preference if name in replies), legal[0])
 
 
 def _turn(trail: Iterable[Event], seat: int) -> int:

@@ -51,6 +51,7 @@ from typing import Any
 from sparring.config import EvaluationConfig
 from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
+from sparring.measure.chosen import beneath
 from sparring.measure.exact_figures import exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.measure.matches import MatchReport, intervals_of, play_matches
@@ -98,7 +99,8 @@ class Evaluator:
         self._info_states: dict[str, InfoStates] = {}
         for game in games if config.exact else ():
             try:
-                self._info_states[game.name] = enumerate_info_states(game, limit=config.max_states)
+                states = enumerate_info_states(beneath(game), limit=config.max_states)
+                self._info_states[game.name] = states
             except GameError as error:  # too many states, or rules without information states
                 self.notes.append(str(error))
                 log.info("%s", error)

@@ -1,0 +1,138 @@
+"""A frozen proposer: which actions it names, how likely, and in what order they are shown."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sparring.errors import GameError
+from sparring.rng import Stream
+
+__all__ = ["MOST", "Proposer", "numbers", "remembered"]
+
+MOST = 20_000  # draws of a proposer that are gone through for exact figures
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Proposer:
+    """Draws the candidates of a decision, none of them twice.
+
+    Args:
+        count: candidates, at most.
+        weights: of the actions that are proposed; of none: every legal action alike.
+        diverse: whether they are drawn until so many are different.
+        shuffle: whether they are shown in an order of chance.
+    """
+
+    count: int
+    weights: Mapping[str, float] = field(default_factory=dict)
+    diverse: bool = True
+    shuffle: bool = True
+
+    def proposed(self, legal: Sequence[str]) -> dict[str, float]:
+        """Return the weight of every legal action that may be proposed.
+
+        Where none of the named ones is legal every legal action is proposed alike.
+        """
+        found = {action: self.weights.get(action, 0.0) for action in legal}
+        if any(found.values()):
+            return {action: weight for action, weight in found.items() if weight}
+        return dict.fromkeys(legal, 1.0)
+
+    def drawn(self, legal: Sequence[str], stream: Stream) -> tuple[str, ...]:
+        """Return the candidates of a decision in the order in which they were drawn.
+
+        Args:
+            legal: actions.
+            stream: of the decision.
+        """
+        left, found = self.proposed(legal), list[str]()
+        for number in range(self._draws(left)):
+            found.append(_one(left, stream.uniform(number)))
+            if self.diverse:
+                del left[found[-1]]
+        return tuple(dict.fromkeys(found))
+
+    def shown(self, legal: Sequence[str], drawn: Iterable[str], stream: Stream) -> tuple[str, ...]:
+        """Return candidates in the order in which they are shown.
+
+        Args:
+            legal: actions.
+            drawn: the candidates.
+            stream: of the decision.
+        """
+        found, order = sorted(drawn, key=list(legal).index), stream.child("order")
+        for place in range(len(found) - 1, 0, -1) if self.shuffle else ():
+            other = order.integer(place, place + 1)
+            found[place], found[other] = found[other], found[place]
+        return tuple(found)
+
+    def offers(self, legal: Sequence[str]) -> tuple[tuple[float, tuple[str, ...]], ...]:
+        """Return every list of candidates that may be shown, with its probability.
+
+        Args:
+            legal: actions of the decision.
+
+        Raises:
+            GameError: there are too many draws to go through.
+        """
+        weights = self.proposed(legal)
+        size = self._draws(weights)
+        draws = math.perm(len(weights), size) if self.diverse else len(weights) ** size
+        if draws > MOST:
+            raise GameError(
+                f"choose: no exact figures, as {size} candidates of {len(weights)} actions have "
+                f"{draws:,} draws, and {MOST:,} are gone through at most; write a smaller count."
+            )
+        chance: dict[tuple[str, ...], float] = defaultdict(float)
+        for line in self._lines(weights, size):
+            chance[tuple(sorted({*line}, key=list(legal).index))] += self._share(weights, line)
+        if not self.shuffle:
+            return tuple((share, kept) for kept, share in chance.items())
+        return tuple(
+            (share / math.factorial(len(kept)), shown)
+            for kept, share in chance.items()
+            for shown in itertools.permutations(kept)
+        )
+
+    def _draws(self, weights: Mapping[str, float]) -> int:
+        """Return how many draws are made."""
+        return min(self.count, len(weights)) if self.diverse else self.count
+
+    def _lines(self, weights: Mapping[str, float], size: int) -> Iterable[tuple[str, ...]]:
+        """Return everything that so many draws can give, in order."""
+        if self.diverse:
+            return itertools.permutations(weights, size)
+        return itertools.product(weights, repeat=size)
+
+    def _share(self, weights: Mapping[str, float], line: Sequence[str]) -> float:
+        """Return the probability that these actions are drawn one after the other."""
+        left, share = dict(weights), 1.0
+        for action in line:
+            share *= left[action] / sum(left.values())
+            if self.diverse:
+                del left[action]
+        return share
+
+
+def numbers(count: int) -> tuple[str, ...]:
+    """Return the numbers of so many candidates, from 1."""
+    return tuple(str(number + 1) for number in range(count))
+
+
+def remembered(shown: Sequence[str]) -> str:
+    """Return candidates as part of the key of what a seat knows."""
+    return f"{'/'.join(shown)}|"
+
+
+def _one(weights: Mapping[str, float], uniform: float) -> str:
+    """Return an action by a uniform number, in proportion to the weights."""
+    left = uniform * sum(weights.values())
+    for action, weight in weights.items():
+        left -= weight
+        if left < 0:
+            return action
+    return action  # by rounding

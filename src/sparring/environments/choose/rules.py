@@ -1,0 +1,56 @@
+"""Choosing among candidates: rules and wording."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparring.environments.choose.play import ChoosePlay
+from sparring.environments.choose.proposer import Proposer, numbers, remembered
+from sparring.environments.combining import Combined, joined
+from sparring.rng import Stream
+from sparring.types import Observation
+
+__all__ = ["Choose"]
+
+
+class Choose(Combined):
+    """Rules: those of the other environment, with candidates in place of actions.
+
+    Attributes:
+        proposer: draws the candidates.
+    """
+
+    def __init__(self, inner: Any, proposer: Proposer) -> None:
+        super().__init__("choose", inner)
+        self.proposer = proposer
+        self.max_turns, self.utility_sum = inner.max_turns, inner.utility_sum
+        self.min_utility, self.max_utility = inner.min_utility, inner.max_utility
+
+    def words(self) -> tuple[str, ...]:
+        """Return the numbers of the candidates."""
+        return numbers(self.proposer.count)
+
+    def reset(self, stream: Stream) -> ChoosePlay:
+        """Return a play at its start."""
+        return ChoosePlay(self, self.inner.reset(stream.child(0)), stream.child(1))
+
+    def offered(self, seen: Observation, shown: Sequence[str], before: str) -> Observation:
+        """Return what a seat is told where it is to choose.
+
+        Args:
+            seen: what the other environment tells it.
+            shown: the candidates.
+            before: those of its decisions before, as ``remembered`` has them.
+        """
+        listed = list(zip(numbers(len(shown)), shown, strict=True))
+        key = f"{before}{seen.key} {remembered(shown)}"
+        if self.brief:
+            choices = " ".join(f"{number} {action}" for number, action in listed)
+            ask = ""
+        else:
+            choices = "Your choices:\n" + "\n".join(f"{one}. {action}" for one, action in listed)
+            ask = f"Reply with exactly one of these numbers: {', '.join(n for n, _ in listed)}."
+        view = joined([seen.view, choices], self.brief) if seen.view else ""
+        told = joined([seen.told, choices], self.brief)
+        return seen._replace(told=told, ask=ask, key=key, view=view)

@@ -1,0 +1,158 @@
+"""Candidates in place of actions."""
+
+from collections import Counter
+
+import pytest
+
+from sparring.environments.catalogue import make_game
+from sparring.environments.choose import choose
+from sparring.environments.choose.proposer import MOST, Proposer, numbers
+from sparring.environments.repeated import repeated
+from sparring.environments.reply import meant
+from sparring.environments.spec import spec_of
+from sparring.environments.trial import trial
+from sparring.errors import ConfigError, GameError
+from sparring.players.biased import biased
+from sparring.players.random import random
+from sparring.players.scripted import scripted
+from sparring.rng import Stream
+from sparring.rollout.play import play
+from sparring.rollout.replay import replay
+from sparring.rollout.spec import EpisodeSpec
+from sparring.testing import check_environment
+
+RPS, FULL = {"name": "rock_paper_scissors"}, {"name": "rock_paper_scissors", "options": {"style": "full"}}
+FIVE, THREE = {"name": "rps_spock_lizard"}, ("rock", "paper", "scissors")
+ROOT = Stream.from_seed(0)
+WAYS = [(diverse, shuffle) for diverse in (True, False) for shuffle in (True, False)]
+
+
+@pytest.mark.parametrize("inner", [RPS, FULL, FIVE, {"name": "kuhn_poker"}, {"name": "talk"}, {"name": "sealed_auction"}, {"name": "tic_tac_toe", "options": {"style": "full"}}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"count": 2, "diverse": False}, {"shuffle": False}], ids=str)
+def test_it_keeps_the_contract_around_any_environment(inner, options):
+    check_environment(choose, environment=inner, plays=3, **options)
+    check_environment(repeated, environment={"name": "choose", "options": {"environment": inner, **options}}, rounds=2, plays=2)
+
+
+@pytest.mark.parametrize(("diverse", "shuffle"), WAYS)
+def test_candidates_are_drawn_as_often_as_the_offers_say(diverse, shuffle):
+    proposer = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, diverse=diverse, shuffle=shuffle)
+    offers = {shown: share for share, shown in proposer.offers((*THREE, "spock"))}
+    assert sum(offers.values()) == pytest.approx(1)
+    found = Counter()
+    for number in range(20_000):
+        stream = ROOT.child(number)
+        found[proposer.shown(THREE, proposer.drawn((*THREE, "spock"), stream), stream)] += 1
+    assert set(found) == set(offers) and all(len({*shown}) == len(shown) for shown in offers)
+    assert {shown: count / 20_000 for shown, count in found.items()} == pytest.approx(offers, abs=0.012)
+
+
+def test_the_shares_of_candidates_are_those_of_draws_without_replacement():
+    offers = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, shuffle=False).offers(THREE)
+    assert {shown: share for share, shown in offers} == pytest.approx({
+        ("rock", "paper"): 0.6 * 3 / 4 + 0.3 * 6 / 7, ("rock", "scissors"): 0.6 * 1 / 4 + 0.1 * 6 / 9, ("paper", "scissors"): 0.3 * 1 / 7 + 0.1 * 3 / 9
+    })  # fmt: skip
+    alike = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, diverse=False).offers(THREE)
+    assert {shown: share for share, shown in alike}[("rock",)] == pytest.approx(0.36)
+
+
+def test_one_that_is_drawn_first_is_of_the_weights():
+    proposer = Proposer(count=3, weights={"rock": 6, "paper": 3, "scissors": 1})
+    first = Counter(proposer.drawn(THREE, ROOT.child(number))[0] for number in range(10_000))
+    assert first["rock"] / 10_000 == pytest.approx(0.6, abs=0.015) and first["scissors"] / 10_000 == pytest.approx(0.1, abs=0.01)
+
+
+def test_what_is_not_named_is_proposed_where_nothing_named_is_legal():
+    proposer = Proposer(count=3, weights={"rock": 1.0, "paper": 0.0})
+    assert proposer.drawn(("rock", "paper"), ROOT) == ("rock",)
+    assert sorted(proposer.drawn(("paper", "bet", "pass"), ROOT)) == ["bet", "paper", "pass"]
+
+
+def test_too_many_draws_are_refused():
+    words = tuple(f"w{number}" for number in range(60))
+    with pytest.raises(GameError, match=f"3 candidates of 60 actions have 205,320 draws, and {MOST:,} are gone"):
+        Proposer(count=3).offers(words)
+
+
+def test_the_number_that_a_seat_replies_is_the_candidate_that_is_played():
+    seen = set()
+    for seed in range(40):
+        for left in numbers(3):
+            course = choose(environment=FIVE).reset(Stream.from_seed(seed))
+            shown = dict(course.candidates)
+            told = course.observe(0)
+            assert told.text == "left choose " + " ".join(f"{n} {a}" for n, a in zip("123", shown[0], strict=True))
+            assert all(word in told.key for word in shown[0]) and meant(course, 0, course.legal(0)) == shown[0]
+            course.step({0: left, 1: "2"})
+            assert course.play.moves == (shown[0][int(left) - 1], shown[1][1])
+            seen.add(shown[0])
+    assert len(seen) > 15
+    assert len({choose(environment=FIVE).reset(Stream.from_seed(3)).candidates[0] for _ in range(3)}) == 1
+    assert any(course.candidates[0] != course.candidates[1] for course in (choose(environment=FIVE).reset(Stream.from_seed(n)) for n in range(5)))
+
+
+def test_a_language_model_is_asked_for_a_number():
+    course = choose(environment=FULL, shuffle=False).reset(ROOT)
+    seen = course.observe(1)
+    assert seen.told.endswith("Your choices:\n1. rock\n2. paper\n3. scissors") and "beats scissors" in seen.told
+    assert seen.ask == "Reply with exactly one of these numbers: 1, 2, 3."
+    assert course.read(0, "I take **2**, since paper wins 1 point") == "2" and course.read(0, "paper") is None
+    assert course.read(0, "I take 2", exact=True) is None and course.read(0, "2", exact=True) == "2"
+
+
+def test_a_number_without_a_candidate_is_illegal():
+    course = choose(environment=RPS, proposals={"rock": 1, "paper": 1}).reset(ROOT)
+    assert course.legal(0) == ("1", "2") and course.read(0, "3") == "3" and course.read(0, "4") is None
+
+
+def test_candidates_of_decisions_before_are_part_of_what_a_seat_knows():
+    keys = set()
+    for seed in range(60):
+        course = choose(environment={"name": "kuhn_poker"}).reset(Stream.from_seed(seed))
+        before = course.candidates[0]
+        course.step({0: numbers(2)[before.index("pass")]})
+        course.step({1: numbers(2)[course.candidates[1].index("bet")]})
+        keys.add((course.observe(0).key, course.play.observe(0).key, before, course.candidates[0]))
+    assert len({key for key, *_ in keys}) == len(keys) == 12  # three cards, two orders, twice
+
+
+def test_a_seat_sees_its_own_candidates_alone():
+    course = choose(environment=FIVE, count=2).reset(Stream.from_seed(2))
+    other = course.clone()
+    other.candidates = {**course.candidates, 1: ("lizard", "spock")}
+    assert course.draw(0) == other.draw(0) and course.described(0) == other.described(0)
+    assert course.draw(None) != other.draw(None) and "Candidates of right" in other.described(None)
+    course.step({0: "1", 1: "2"})
+    assert "(chosen)" in course.described(0) and "right chose among" not in course.described(0) and not other.done
+
+
+def test_candidates_are_recorded_and_a_play_is_played_again():
+    game = make_game("choose", options={"environment": {"name": "kuhn_poker"}, "proposals": {"pass": 3, "bet": 1}})
+    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=ROOT.child("deal"), stream=ROOT.child("play"), seats=("a", "a"), trained=(True, True))
+    (episode,) = play([spec], {"a": random()})
+    for turn in episode.turns:
+        assert turn.reply in ("1", "2") and ("1 bet 2 pass" in turn.told or "1 pass 2 bet" in turn.told)
+    assert spec_of(game).options == game.made_by["options"]
+    assert len([*replay(game, episode)]) == len(episode.turns)
+
+
+def test_bots_prefer_actions_whatever_their_numbers():
+    rules = choose(environment=RPS)
+    for seed in range(12):
+        course = rules.reset(Stream.from_seed(seed))
+        shares = biased(weights={"rock": 8, "paper": 1, "scissors": 1}).chances(course, 0)
+        assert shares[numbers(3)[course.candidates[0].index("rock")]] == pytest.approx(0.8)
+        said = scripted(preference=("scissors",)).chances(course, 1)
+        assert course.candidates[1][int(next(iter(said))) - 1] == "scissors"
+        around = repeated(environment={"name": "choose", "options": {"environment": RPS}}).reset(Stream.from_seed(seed))
+        assert meant(around, 0, around.legal(0)) == around.play.candidates[0]
+
+
+def test_weights_of_nothing_are_refused():
+    with pytest.raises(ConfigError, match="gives no action a weight above 0; write proposals"):
+        choose(proposals={"rock": 0.0})
+
+
+def test_a_trial_around_it_tells_the_cards_of_a_show_down():
+    inner = {"name": "choose", "options": {"environment": {"name": "kuhn_poker"}}}
+    check_environment(trial, environment=inner, attempts=2, reveal=True, plays=6)

@@ -1,0 +1,109 @@
+"""Candidates that seats of their own propose."""
+
+import pytest
+
+from sparring.environments.base import teams_of
+from sparring.environments.choose import choose
+from sparring.environments.repeated import repeated
+from sparring.environments.trial import trial
+from sparring.errors import ConfigError, GameError
+from sparring.measure.chosen import beneath
+from sparring.measure.info_states import enumerate_info_states
+from sparring.rng import Stream
+from sparring.testing import check_environment
+
+RPS, KUHN = {"name": "rock_paper_scissors"}, {"name": "kuhn_poker"}
+FULL = {"name": "kuhn_poker", "options": {"style": "full"}}
+
+
+def begun(inner=RPS, seed=0, **options):
+    return choose(environment=inner, proposer="seat", **options).reset(Stream.from_seed(seed))
+
+
+@pytest.mark.parametrize("inner", [RPS, KUHN, FULL, {"name": "talk"}, {"name": "sealed_auction"}, {"name": "code_words"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"count": 2, "diverse": False}, {"shuffle": False}], ids=str)
+def test_it_keeps_the_contract_around_any_environment(inner, options):
+    check_environment(choose, environment=inner, proposer="seat", plays=3, **options)
+
+
+@pytest.mark.parametrize("around", [repeated, trial])
+def test_it_sits_inside_other_combinators(around):
+    inner = {"name": "choose", "options": {"environment": KUHN, "proposer": "seat"}}
+    check_environment(around, environment=inner, plays=3)
+
+
+def test_proposers_are_seats_of_the_same_team_with_the_same_payoff():
+    course = begun(count=2)
+    rules = course.rules
+    assert rules.roles == ("left", "right", "left_proposer", "right_proposer") and teams_of(rules) == (0, 1, 0, 1)
+    assert rules.max_turns == 6 and rules.utility_sum == 0
+    for replies in ({2: "rock", 3: "paper"}, {2: "paper", 3: "scissors"}):
+        course.step(replies)
+    course.step({0: str(course.candidates[0].index("rock") + 1), 1: str(course.candidates[1].index("paper") + 1)})
+    assert course.returns == (-1.0, 1.0, -1.0, 1.0) and course.ending(2) == course.ending(0) == "you rock they paper"
+    assert course.ending(3) == "you paper they rock"
+
+
+def test_what_has_been_proposed_is_shown_and_no_longer_proposed():
+    shown = set()
+    for seed in range(12):
+        course = begun(count=2, seed=seed)
+        assert course.due() == (2, 3) and course.legal(2) == ("rock", "paper", "scissors")
+        assert course.observe(2).text == "left choose propose"
+        course.step({2: "rock", 3: "paper"})
+        assert course.legal(2) == ("paper", "scissors") and course.legal(3) == ("rock", "scissors")
+        assert course.observe(2).text == "propose" and course.read(2, "rock") is None
+        course.step({2: "scissors", 3: "rock"})
+        assert course.due() == (0, 1) and course.drawn == {0: ("rock", "scissors"), 1: ("paper", "rock")}
+        assert set(course.candidates[0]) == {"rock", "scissors"} and course.legal(0) == ("1", "2")
+        shown.add(course.candidates[0])
+    assert len(shown) == 2
+
+
+def test_equal_proposals_are_one_candidate():
+    course = begun(count=3, diverse=False)
+    for word in ("rock", "rock", "paper"):
+        assert course.legal(2) == ("rock", "paper", "scissors")
+        course.step({2: word, 3: "paper"})
+    assert set(course.candidates[0]) == {"rock", "paper"} and course.candidates[1] == ("paper",) and course.legal(1) == ("1",)
+
+
+def test_nothing_more_is_asked_where_there_is_no_other_action():
+    course = begun(KUHN, count=5)
+    course.step({2: "pass"})
+    course.step({2: "bet"})
+    assert course.due() == (0,) and set(course.candidates[0]) == {"pass", "bet"}
+
+
+def test_a_proposer_is_told_what_was_chosen_and_remembers():
+    keys = {}
+    for first in ("pass", "bet"):
+        course = begun(KUHN, shuffle=False)
+        for replies in ({2: first}, {2: "bet" if first == "pass" else "pass"}, {0: "1"}, {3: "pass"}, {3: "bet"}, {1: "2"}):
+            course.step(replies)
+        assert course.due() == (2,) and course.observe(2).text == "took pass bet propose"
+        keys[first] = course.observe(2).key
+        course.step({2: "pass"})
+        assert course.observe(2).text == "propose"
+    assert keys["pass"] != keys["bet"]
+    full = begun(FULL)
+    assert full.observe(2).ask.endswith("Propose an action.") and "Your card" in full.observe(2).told
+    full.step({2: "pass"})
+    assert full.observe(2).ask.endswith("Propose another action.") and full.observe(2).told == ""
+
+
+def test_proposals_are_seen_by_their_proposer_alone_until_they_are_candidates():
+    course, other = begun(count=2), begun(count=2)
+    course.step({2: "rock", 3: "paper"})
+    other.step({2: "rock", 3: "scissors"})
+    for seat in (0, 1, 2):
+        assert course.draw(seat) == other.draw(seat) and course.described(seat) == other.described(seat)
+    assert course.draw(3) != other.draw(3) and "Proposed for right: paper." in course.described(None)
+
+
+def test_it_has_no_exact_figures_and_takes_no_weights():
+    game = choose(environment=RPS, proposer="seat")
+    with pytest.raises(GameError, match="no method openings"):
+        enumerate_info_states(beneath(game))
+    with pytest.raises(ConfigError, match="'proposals' are of proposer: weights"):
+        choose(proposer="seat", proposals={"rock": 1.0})

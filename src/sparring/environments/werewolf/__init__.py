@@ -44,17 +44,17 @@ def werewolf(
     When to use: to study lies, trust and votes; two teams, of which one knows more.
     Mathematics: each seat gets +1 if its team has won and -1 if the other has, 0 in a draw. Summed
     over seats this is not zero, as teams are unequal in size; the mean over the seats of one team
-    is minus that of the other, and that mean is a team's payoff in exact figures. With
-    ``players: 3, seer: false, speech: none, abstain: false, tie: none, rounds: 1`` and random play
-    the village wins with probability 1/4, where both villagers hit the wolf.
-    Pitfalls: do not put ``talk`` around it, which names the seats by their roles. With ``tie:
-    random``, free text, or more than 5 players nothing is computed exactly. Speeches in free text
-    are data: they are laid on one line, cut at ``limit`` characters, freed of characters that print
-    nothing, and told in quotation marks that they cannot close. A reply that names two players, or
-    nobody, or a dead one is illegal, unless one is marked, as in "[p2]".
+    is minus that of the other, and that mean is a team's payoff in exact figures. With 3
+    players, no seer, ``speech: none``, ``abstain: false``, ``tie: none`` and ``rounds: 1`` a random
+    village wins with probability 1/4, where both villagers hit the wolf.
+    Pitfalls: do not put ``talk`` around it, which names the seats by their roles. With random ties,
+    free text, or more than 5 players nothing is computed exactly. Speeches in free text are data:
+    they are laid on one line, cut at ``limit`` characters, freed of characters that print nothing,
+    and told in quotation marks that they cannot close. A reply that names two players, or nobody,
+    or a dead one is illegal, unless one is marked, as in "[p2]".
     Reference: "Learning Strategic Language Agents in the Werewolf Game with Iterative Latent Space
-    Policy Optimization" (Xu et al., 2025, arXiv 2502.04686), appendix A: its rules are ``players:
-    7``. ``strict`` is the end of the first release for arXiv 2310.18940 (Xu et al., 2023).
+    Policy Optimization" (Xu et al., 2025, arXiv 2502.04686), appendix A: its rules are those of 7
+    players. ``strict`` is the end of the first release for arXiv 2310.18940 (Xu et al., 2023).
     Verified by: tests/environments/werewolf/.
 
     Args:

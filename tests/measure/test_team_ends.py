@@ -7,6 +7,7 @@ from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import figures_of, nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import UniformScorer
+from sparring.measure.references import References, beside
 from sparring.measure.team_ends import team_ends
 from sparring.measure.team_exploitability import team_exploitability
 
@@ -64,3 +65,6 @@ def test_where_plans_are_too_many_both_ends_are_figures(monkeypatch):
     assert report.teams is None and found["one_seat_exploitability/werewolf"] == pytest.approx(1 / 4)
     assert found["as_one_exploitability/werewolf"] == pytest.approx(3 / 4)
     assert "team_exploitability/werewolf" not in found
+    known = beside(game, References(uniform=report, best="equilibrium", values=None))
+    assert known["as_one_exploitability/werewolf"] == (pytest.approx(3 / 4), None)  # an equilibrium's is not 0
+    assert known["one_seat_exploitability/werewolf"] == (pytest.approx(1 / 4), 0.0)

@@ -8,10 +8,8 @@ from pydantic import Field
 
 from sparring.environments.werewolf.play import FEW, ListedWerewolf, Werewolf
 from sparring.environments.werewolf.rules import DOCTOR, SEER, VILLAGER, WOLF, Setup
-from sparring.environments.werewolf.speech import SAY
+from sparring.environments.werewolf.speech import SAY, Say
 from sparring.errors import ConfigError
-
-Say = Literal["claim", "result", "accuse", "support"]
 
 
 def werewolf(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Literal
+
+Say = Literal["claim", "result", "accuse", "support"]
 
 SILENCE = "silence"
-SAY = ("claim", "result", "accuse", "support")
+SAY: tuple[Say, ...] = ("claim", "result", "accuse", "support")
 MOST = 100_000  # characters of a speech that are looked at
 _NAME = r"p[1-9]"
 _MARKED = re.compile(

@@ -16,6 +16,8 @@ Metrics, per game GAME:
     one_seat_exploitability/GAME    several teams: mean over teams of what a team gains by the best
                                     plan of one of its seats; 0 here and above 0 together is a local
                                     equilibrium
+    as_one_exploitability/GAME      several teams with too many joint plans to try: mean over teams
+                                    of what a team gains as one player who sees all its seats see
     match/GAME/BOT/ROLE/...         win, win_or_draw (shares) with _low and _high ends of 95 %
                                     intervals, return, illegal (two bots of one kind are told apart
                                     by the options that differ, mcts(simulations=1000))

@@ -1,0 +1,119 @@
+"""Werewolf: hidden roles, nights, speeches and votes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sparring.environments.werewolf.play import FEW, ListedWerewolf, Werewolf
+from sparring.environments.werewolf.rules import DOCTOR, SEER, VILLAGER, WOLF, Setup
+from sparring.environments.werewolf.speech import SAY, Say
+from sparring.errors import ConfigError
+
+
+def werewolf(
+    *,
+    players: Annotated[int, Field(ge=3, le=9)] = 4,
+    wolves: Annotated[int, Field(ge=1, le=4)] | None = None,
+    seer: bool = True,
+    doctor: bool | None = None,
+    rounds: Annotated[int, Field(ge=1, le=20)] = 5,
+    cap: Literal["wolves", "village", "draw"] = "wolves",
+    strict: bool = False,
+    first_night: Literal["kill", "quiet"] | None = None,
+    tie: Literal["random", "none"] = "random",
+    abstain: bool = True,
+    reveal: bool = False,
+    speech: Literal["words", "text", "none"] = "words",
+    say: tuple[Say, ...] = SAY,
+    order: Literal["ordered", "simultaneous"] = "ordered",
+    limit: Annotated[int, Field(ge=1, le=100_000)] = 300,
+    style: Literal["brief", "full"] = "brief",
+) -> Werewolf:
+    """Werewolf for 3 to 9 players: a few who know one another against many who do not.
+
+    What: by night the wolves kill one other player, of several wolves the one with the smallest
+    number proposes whom and the one with the largest decides; the seer learns of one other player
+    whether it is a wolf; the doctor, who is not told the victim, saves one. By day all hear who is
+    dead, speak once each and vote at once; who has most votes is out. The dead are not asked again
+    and learn nothing more before the end. A seat is a role, so that teams never change; which
+    number a seat's player has is drawn, and the players know one another by number alone.
+    When to use: to study lies, trust and votes; two teams, of which one knows more.
+    Mathematics: each seat gets +1 if its team has won and -1 if the other has, 0 in a draw. Summed
+    over seats this is not zero, as teams are unequal in size; the mean over the seats of one team
+    is minus that of the other, and that mean is a team's payoff in exact figures. With 3
+    players, no seer, ``speech: none``, ``abstain: false``, ``tie: none`` and ``rounds: 1`` a random
+    village wins with probability 1/4, where both villagers hit the wolf.
+    Pitfalls: do not put ``talk`` around it, which names the seats by their roles. With random ties,
+    free text, or more than 5 players nothing is computed exactly. Speeches in free text are data:
+    they are laid on one line, cut at ``limit`` characters, freed of characters that print nothing,
+    and told in quotation marks that they cannot close. A reply that names two players, or nobody,
+    or a dead one is illegal, unless one is marked, as in "[p2]".
+    Reference: "Learning Strategic Language Agents in the Werewolf Game with Iterative Latent Space
+    Policy Optimization" (Xu et al., 2025, arXiv 2502.04686), appendix A: its rules are those of 7
+    players. ``strict`` is the end of the first release for arXiv 2310.18940 (Xu et al., 2023).
+    Verified by: tests/environments/werewolf/.
+
+    Args:
+        players: 3 to 9.
+        wolves: how many; null (default): 1 up to 5 players, 2 up to 8, else 3.
+        seer: whether there is one.
+        doctor: whether there is one; null (default): from 6 players on.
+        rounds: days after which the play ends, 1 to 20.
+        cap: who wins then: "wolves" (default), so that every play has a winner and waiting does not
+            help the village; "village"; "draw", nobody.
+        strict: whether the wolves must be more than the others to win. false (default): as many.
+        first_night: "kill" or "quiet", in which the wolves kill nobody; null (default): "quiet"
+            with 3 players, else "kill".
+        tie: who is out where several have most votes: "random", one of them; "none", nobody.
+        abstain: whether a vote may be for nobody.
+        reveal: whether the role of the dead is told.
+        speech: "words": phrases of a small grammar. "text": any text, in style "full". "none".
+        say: phrases there are besides silence: "claim" (claim ROLE), "result" (seer PLAYER wolf,
+            seer PLAYER good), "accuse", "support".
+        order: "ordered", one after the other by number; "simultaneous".
+        limit: characters of a speech in free text that are passed on, 1 to 100,000.
+        style: "brief" (default): words for a tiny model. "full": sentences for a language model.
+
+    Raises:
+        ConfigError: the roles do not fit the players, or free text in style "brief".
+    """
+    pack = wolves if wolves is not None else 1 if players <= 5 else 2 if players <= 8 else 3
+    has_doctor = players >= 6 if doctor is None else doctor
+    night = first_night or ("quiet" if players == 3 else "kill")
+    special = (SEER,) * seer + (DOCTOR,) * has_doctor
+    kinds = (WOLF,) * pack + special
+    kinds += (VILLAGER,) * (players - len(kinds))
+    others = players - pack
+    if len(kinds) > players or others <= pack:
+        raise ConfigError(
+            f"werewolf: players={players} with wolves={pack}, seer={seer}, doctor={has_doctor} "
+            "leaves no game; the wolves must be fewer than the others, and nobody has two roles: "
+            "write fewer wolves or more players."
+        )
+    if night == "kill" and others - 1 <= pack and not has_doctor and not strict:
+        raise ConfigError(
+            f"werewolf: players={players} with wolves={pack} is over after the first night; write "
+            "first_night: quiet, or more players."
+        )
+    if speech == "text" and style == "brief":
+        raise ConfigError(
+            "werewolf: speech=text needs style=full; write speech: words for a tiny model."
+        )
+    setup = Setup(
+        kinds=kinds,
+        rounds=rounds,
+        strict=strict,
+        first_night=night,
+        tie=tie,
+        cap=cap,
+        order=order,
+        speech=speech,
+        say=tuple(dict.fromkeys(say)),
+        limit=limit,
+        abstain=abstain,
+        reveal=reveal,
+    )
+    listed = speech != "text" and tie == "none" and players <= FEW
+    return ListedWerewolf(setup, style) if listed else Werewolf(setup, style)

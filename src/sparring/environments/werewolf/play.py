@@ -1,0 +1,238 @@
+"""Werewolf as an environment, and plays of it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.painted import Painted
+from sparring.environments.reply import listed_reply
+from sparring.environments.werewolf import picture
+from sparring.environments.werewolf.rules import (
+    NOBODY,
+    WOLF,
+    Position,
+    Setup,
+    name_of,
+)
+from sparring.environments.werewolf.speech import SAY, clean, named, phrases
+from sparring.environments.werewolf.wording import (
+    asked,
+    brief_event,
+    brief_opening,
+    ending,
+    full_ask,
+    full_event,
+    full_opening,
+    vocabulary,
+)
+from sparring.rng import Stream
+from sparring.types import Observation
+
+TIES = 1000  # draws of the stream before it decide who sits where
+FEW = 5  # players up to which every deal is listed
+
+
+class Werewolf:
+    """Rules and wording: seats are roles of the deal, wolves first.
+
+    Args:
+        setup: what never changes.
+        style: "brief" or "full".
+    """
+
+    name = "werewolf"
+    min_utility, max_utility, utility_sum, zero_sum = -1.0, 1.0, None, False
+    figures = ("won", "survived", "right_votes", "cut")
+
+    def __init__(self, setup: Setup, style: str) -> None:
+        self.setup, self.style, self.brief = setup, style, style == "brief"
+        self.roles = tuple(_role_names(setup.kinds))
+        self.teams = tuple(int(seat not in setup.wolves) for seat in range(setup.players))
+        self.num_seats = setup.players
+        self.max_turns = setup.rounds * 3 * setup.players
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word of the brief wording."""
+        return vocabulary(self.setup)
+
+    def reset(self, stream: Stream) -> WerewolfPlay:
+        """Return a play at its start: who has which number is drawn."""
+        places = list(range(self.num_seats))
+        for at in range(self.num_seats - 1):
+            other = at + stream.integer(at, self.num_seats - at)
+            places[at], places[other] = places[other], places[at]
+        return self.begun(tuple(places), stream)
+
+    def begun(self, places: tuple[int, ...], stream: Stream) -> WerewolfPlay:
+        """Return a play in which the players of the seats have these numbers, from 0."""
+        position = Position(setup=self.setup, places=places).begun()
+        return WerewolfPlay(self, position, stream, (0,) * self.num_seats, (0,) * self.num_seats)
+
+
+class ListedWerewolf(Werewolf):
+    """Werewolf in which nothing is left to chance after the deal, so that solvers can walk it."""
+
+    def openings(self) -> tuple[tuple[float, WerewolfPlay], ...]:
+        """Return a play of every deal, with its probability."""
+        deals = [*itertools.permutations(range(self.num_seats))]
+        unused = Stream.from_seed(0)
+        return tuple((1 / len(deals), self.begun(places, unused)) for places in deals)
+
+
+class WerewolfPlay(Painted):
+    """One play.
+
+    Attributes:
+        position: all that has happened.
+        heard: of each seat, how many of the events that it knows it had been told when it replied.
+        cut: of each seat, its speeches that were too long.
+    """
+
+    def __init__(
+        self,
+        rules: Werewolf,
+        position: Position,
+        stream: Stream,
+        heard: tuple[int, ...],
+        cut: tuple[int, ...],
+    ) -> None:
+        self.rules, self.position, self.stream = rules, position, stream
+        self.heard, self.cut = heard, cut
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over."""
+        return self.position.phase == "over"
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """1 for every seat of the team that has won, -1 for the others; 0 before and in a draw."""
+        winner = self.position.winner
+        if winner in (-1, NOBODY):
+            return (0.0,) * self.rules.num_seats
+        return tuple(1.0 if team == winner else -1.0 for team in self.rules.teams)
+
+    def due(self) -> tuple[int, ...]:
+        """Return the seats whose replies are wanted."""
+        return self.position.due()
+
+    def legal(self, seat: int) -> tuple[str, ...] | None:
+        """Return the players that may be named, or the phrases of a speech; None: any text."""
+        return self.position.legal(seat)
+
+    def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
+        """Return the action in a reply: a player, who may be dead, or a speech."""
+        legal = self.legal(seat)
+        if legal is None:
+            return reply
+        if exact or self.position.phase == "speak":
+            return listed_reply(legal, reply, exact)
+        return named(reply)
+
+    def sample(self, seat: int, stream: Stream) -> str:
+        """Return a speech drawn at random from the phrases of the grammar."""
+        position = self.position
+        names = tuple(map(name_of, position.targets(seat)))
+        kinds = dict.fromkeys(kind for kind in self.rules.setup.kinds if kind != WOLF)
+        every = phrases(SAY, tuple(kinds), names)
+        return every[stream.integer(0, len(every))]
+
+    def observe(self, seat: int) -> Observation:
+        """Return what has happened since the seat's last reply, as far as it learns of it."""
+        position, rules = self.position, self.rules
+        seen = position.seen(seat)
+        what = asked(position, seat)
+        parts = [repr(tuple(event[:4])) for event in seen]
+        opening = brief_opening(position, seat)
+        key = " | ".join([str(seat), opening, *parts, *([what] if what else [])])
+        own = position.places[seat]
+        first = self.heard[seat] == 0
+        news = [
+            event
+            for event in seen[max(self.heard[seat] - 1, 0) :]
+            if not (event.who == own and event.kind in ("say", "save", "kill", "propose"))
+        ]
+        if rules.brief:
+            told = [opening] if first else []
+            told += [*map(brief_event, news), *([what] if what else [])]
+            return Observation(told=" ".join(told) or ".", key=key)
+        text = rules.setup.speech == "text"
+        sentences = [full_opening(position, seat)] if first else []
+        sentences += ["\n".join(full_event(event, text) for event in news)] if news else []
+        ask = full_ask(position, seat, self.legal(seat)) if what else ""
+        told_all = "\n\n".join(sentences) or "Nothing has happened since."
+        return Observation(told=told_all, ask=ask, key=key)
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Go on with the replies of all seats that are due."""
+        before = self.position
+        said = dict(replies)
+        if before.phase == "speak" and self.rules.setup.speech == "text":
+            cleaned = {seat: clean(text, self.rules.setup.limit) for seat, text in replies.items()}
+            said = {seat: line for seat, (line, _) in cleaned.items()}
+            self.cut = tuple(
+                count + int(seat in cleaned and cleaned[seat][1])
+                for seat, count in enumerate(self.cut)
+            )
+        # 1 more than the events, so that 0 says that nothing was told
+        self.heard = tuple(
+            len(before.seen(seat)) + 1 if seat in replies else count
+            for seat, count in enumerate(self.heard)
+        )
+        drawn = 0
+        if before.phase == "vote" and self.rules.setup.tie == "random":
+            drawn = self.stream.integer(TIES + before.round, math.factorial(before.setup.players))
+        self.position = before.after(said, drawn)
+
+    def redeal(self, stream: Stream) -> None:
+        """Draw how ties end from here on from another stream."""
+        self.stream = stream
+
+    def figures(self) -> dict[str, tuple[float, ...]]:
+        """Return of a play that is over, per seat, what the environment counts.
+
+        Whether its team has won, whether it lives, which share of its votes was against a player
+        of the other team, and how many of its speeches were cut.
+        """
+        position, teams = self.position, self.rules.teams
+        right = []
+        for seat, team in enumerate(teams):
+            own = [
+                e for e in position.events if e.kind == "vote" and e.who == position.places[seat]
+            ]
+            hits = [e for e in own if e.target >= 0 and teams[position.seat_at(e.target)] != team]
+            right.append(len(hits) / len(own) if own else 0.0)
+        return {
+            "won": tuple(float(team == position.winner) for team in teams),
+            "survived": tuple(float(seat not in position.dead) for seat in range(len(teams))),
+            "right_votes": tuple(right),
+            "cut": tuple(map(float, self.cut)),
+        }
+
+    def ending(self, seat: int) -> str:
+        """Return who has won, and all roles."""
+        return ending(self.position, seat, self.rules.brief)
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw who knows what, says what and votes whom."""
+        picture.paint(canvas, self.position, seat)
+
+    def described(self, seat: int | None) -> str:
+        """Return the position in words."""
+        return picture.describe(self.position, seat)
+
+    def clone(self) -> WerewolfPlay:
+        """Return a copy that goes on the same."""
+        return WerewolfPlay(self.rules, self.position, self.stream, self.heard, self.cut)
+
+
+def _role_names(kinds: Sequence[str]) -> list[str]:
+    """Return a name for each seat: the role, with a number where several have it."""
+    found: list[str] = []
+    for seat, kind in enumerate(kinds):
+        number = kinds[: seat + 1].count(kind)
+        found.append(f"{kind}{number}" if kinds.count(kind) > 1 else kind)
+    return found

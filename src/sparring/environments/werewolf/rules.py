@@ -1,0 +1,258 @@
+"""The rules of Werewolf as one state machine: positions, who is due, what is legal, what follows.
+
+A seat is a role of the deal and never changes its team; a player's number is its place at the
+table, drawn at the start. Players know one another by their numbers alone, so that the number of a
+seat says nothing to the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from sparring.environments.werewolf.speech import phrases
+
+Phase = Literal["night", "decide", "speak", "vote", "over"]
+WOLF, SEER, DOCTOR, VILLAGER = "wolf", "seer", "doctor", "villager"
+GOOD = "good"  # what a seer learns of a player who is no wolf
+ABSTAIN = "abstain"
+WOLVES, VILLAGE, NOBODY = 0, 1, 2  # teams, and a draw
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setup:
+    """What never changes; see the options of ``werewolf``."""
+
+    kinds: tuple[str, ...]  # of each seat, wolves first
+    rounds: int
+    strict: bool
+    first_night: str
+    tie: str
+    cap: str
+    order: str
+    speech: str
+    say: tuple[str, ...]
+    limit: int
+    abstain: bool
+    reveal: bool
+
+    @property
+    def players(self) -> int:
+        """How many there are."""
+        return len(self.kinds)
+
+    @property
+    def wolves(self) -> tuple[int, ...]:
+        """The seats of the wolves."""
+        return tuple(seat for seat, kind in enumerate(self.kinds) if kind == WOLF)
+
+
+class Event(NamedTuple):
+    """Something that has happened; ``who`` and ``target`` are numbers of players, -1 for none.
+
+    ``to`` are the seats that learn of it, None: all that live.
+    """
+
+    kind: str
+    who: int = -1
+    target: int = -1
+    word: str = ""
+    to: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Position:
+    """A moment of a play.
+
+    Args:
+        setup: what never changes.
+        places: the number of each seat's player, from 0.
+        phase: what is wanted now.
+        round: from 1.
+        dead: seats, in the order in which they died.
+        known: of each seat that is dead, the events that had happened.
+        events: all so far.
+        proposed: the number that a wolf has proposed this night.
+        victim: the number that the wolves kill this night.
+        saved: the number that the doctor saves this night.
+        spoken: seats that have spoken this day.
+        winner: a team, or ``NOBODY``; -1 before the end.
+    """
+
+    setup: Setup
+    places: tuple[int, ...]
+    phase: Phase = "night"
+    round: int = 1
+    dead: tuple[int, ...] = ()
+    known: tuple[int, ...] = ()
+    events: tuple[Event, ...] = ()
+    proposed: int = -1
+    victim: int = -1
+    saved: int = -1
+    spoken: tuple[int, ...] = ()
+    winner: int = -1
+
+    def seat_at(self, place: int) -> int:
+        """Return the seat of a player's number."""
+        return self.places.index(place)
+
+    def living(self) -> tuple[int, ...]:
+        """Return the seats that live, in the order of their players' numbers."""
+        alive = (seat for seat in range(self.setup.players) if seat not in self.dead)
+        return tuple(sorted(alive, key=lambda seat: self.places[seat]))
+
+    def pack(self) -> tuple[int, ...]:
+        """Return the wolves that live, in the order of their numbers."""
+        return tuple(seat for seat in self.living() if self.setup.kinds[seat] == WOLF)
+
+    def kills(self) -> bool:
+        """Return whether the wolves kill this night."""
+        return self.round > 1 or self.setup.first_night == "kill"
+
+    def due(self) -> tuple[int, ...]:
+        """Return the seats whose replies are wanted now, ascending."""
+        return tuple(sorted(self._due()))
+
+    def _due(self) -> tuple[int, ...]:
+        """Return the seats that are to act."""
+        living = self.living()
+        if self.phase == "night":
+            kinds = (SEER, DOCTOR) if self.kills() else (SEER,)
+            awake = tuple(seat for seat in living if self.setup.kinds[seat] in kinds)
+            return (*self.pack()[:1], *awake) if self.kills() else awake
+        if self.phase == "decide":
+            return self.pack()[-1:]
+        if self.phase == "speak":
+            left = tuple(seat for seat in living if seat not in self.spoken)
+            return left[:1] if self.setup.order == "ordered" else left
+        return living if self.phase == "vote" else ()
+
+    def targets(self, seat: int) -> tuple[int, ...]:
+        """Return the numbers that a seat may name now."""
+        kind, living = self.setup.kinds[seat], self.living()
+        night = self.phase in ("night", "decide")
+        if night and kind == WOLF:
+            return tuple(self.places[one] for one in living if one not in self.setup.wolves)
+        own = night and kind == DOCTOR
+        return tuple(self.places[one] for one in living if one != seat or own)
+
+    def legal(self, seat: int) -> tuple[str, ...] | None:
+        """Return what a seat may reply now, None: any text."""
+        named = tuple(map(name_of, self.targets(seat)))
+        if self.phase == "speak":
+            setup = self.setup
+            kinds = tuple(dict.fromkeys(setup.kinds[len(setup.wolves) :]))
+            return None if setup.speech == "text" else phrases(setup.say, kinds, named)
+        return (*named, ABSTAIN) if self.phase == "vote" and self.setup.abstain else named
+
+    def after(self, replies: Mapping[int, str], drawn: int = 0) -> Position:
+        """Return the position after the replies of all seats that are due.
+
+        Args:
+            replies: a legal one each; of a speech in free text, the text that is passed on.
+            drawn: a number from which a tie is decided, uniform below the product of all
+                numbers of players that can be tied.
+        """
+        if self.phase == "vote":
+            return self._voted(replies, drawn)
+        if self.phase == "speak":
+            order = sorted(replies, key=lambda seat: self.places[seat])
+            said = tuple(Event("say", self.places[seat], word=replies[seat]) for seat in order)
+            now = replace(self, events=(*self.events, *said), spoken=(*self.spoken, *order))
+            return now if now._due() else replace(now, phase="vote")
+        return self._by_night(replies)
+
+    def _by_night(self, replies: Mapping[int, str]) -> Position:
+        """Take what was done in a half of the night."""
+        now, pack = self, self.pack()
+        for seat, word in sorted(replies.items()):
+            kind, target = self.setup.kinds[seat], number_of(word)
+            own = self.places[seat]
+            if kind == SEER:
+                wolf = self.setup.kinds[self.seat_at(target)] == WOLF
+                now = now.told(Event("look", own, target, WOLF if wolf else GOOD, (seat,)))
+            elif kind == DOCTOR:
+                now = replace(now.told(Event("save", own, target, to=(seat,))), saved=target)
+            elif self.phase == "night" and len(pack) > 1:
+                event = Event("propose", own, target, to=pack)
+                now = replace(now.told(event), proposed=target, phase="decide")
+            else:
+                now = replace(now.told(Event("kill", own, target, to=pack)), victim=target)
+        return now if now.phase == "decide" and now.victim < 0 else now.morning()
+
+    def told(self, event: Event) -> Position:
+        """Return the position in which something has happened besides."""
+        return replace(self, events=(*self.events, event))
+
+    def morning(self) -> Position:
+        """Return the position after the night: somebody is dead or nobody, then speeches."""
+        if self.victim >= 0 and self.victim != self.saved:
+            now = self._without(self.seat_at(self.victim), "dead")
+        else:
+            now = self.told(Event("quiet"))
+        now = replace(now, proposed=-1, victim=-1, saved=-1, spoken=()).judged()
+        if now.phase == "over":
+            return now
+        return replace(now, phase="vote" if self.setup.speech == "none" else "speak")
+
+    def _without(self, seat: int, how: str) -> Position:
+        """Return the position after a death, which the dead still learn of."""
+        word = self.setup.kinds[seat] if self.setup.reveal else ""
+        now = self.told(Event(how, target=self.places[seat], word=word))
+        return replace(now, dead=(*now.dead, seat), known=(*now.known, len(now.events)))
+
+    def _voted(self, replies: Mapping[int, str], drawn: int) -> Position:
+        """Take all votes at once."""
+        order = sorted(replies, key=lambda seat: self.places[seat])
+        chosen = [-1 if replies[seat] == ABSTAIN else number_of(replies[seat]) for seat in order]
+        votes = (
+            Event("vote", self.places[seat], target)
+            for seat, target in zip(order, chosen, strict=True)
+        )
+        now = replace(self, events=(*self.events, *votes))
+        counts = Counter(target for target in chosen if target >= 0)
+        most = sorted(one for one in counts if counts[one] == max(counts.values()))
+        if len(most) == 1 or (most and self.setup.tie == "random"):
+            out = most[drawn % len(most)]
+            now = now._without(now.seat_at(out), "out")
+        else:
+            now = now.told(Event("stay"))
+        now = now.judged()
+        if now.phase == "over":
+            return now
+        if self.round == self.setup.rounds:
+            won = {"wolves": WOLVES, "village": VILLAGE, "draw": NOBODY}[self.setup.cap]
+            return replace(now, phase="over", winner=won)
+        return replace(now, phase="night", round=self.round + 1).begun()
+
+    def judged(self) -> Position:
+        """Return the position, over where a team has won."""
+        pack = len(self.pack())
+        others = len(self.living()) - pack
+        if not pack:
+            return replace(self, phase="over", winner=VILLAGE)
+        enough = pack > others if self.setup.strict else pack >= others
+        return replace(self, phase="over", winner=WOLVES) if enough else self
+
+    def begun(self) -> Position:
+        """Return the position at the first moment of a night in which anybody acts."""
+        return self if self._due() else self.morning()
+
+    def seen(self, seat: int) -> tuple[Event, ...]:
+        """Return the events that a seat knows of: of the dead none after their death."""
+        until = len(self.events)
+        if seat in self.dead:
+            until = self.known[self.dead.index(seat)]
+        return tuple(event for event in self.events[:until] if event.to is None or seat in event.to)
+
+
+def name_of(place: int) -> str:
+    """Return what a player is called."""
+    return f"p{place + 1}"
+
+
+def number_of(name: str) -> int:
+    """Return the number of a player of a name."""
+    return int(name[1:]) - 1

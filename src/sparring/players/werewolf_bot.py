@@ -1,0 +1,161 @@
+"""Werewolf by simple rules: a village that believes the seer, and wolves that lie."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from sparring.environments.combining import played
+from sparring.environments.werewolf.play import WerewolfPlay
+from sparring.environments.werewolf.rules import ABSTAIN, GOOD, SEER, WOLF, name_of
+from sparring.environments.werewolf.speech import SILENCE
+from sparring.errors import GameError
+from sparring.players.base import Agent
+from sparring.players.described import DescribedAgent
+from sparring.rng import Stream
+
+Style = Literal["talkative", "silent", "accuser"]
+
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+class WerewolfBot(DescribedAgent):
+    """Scores the players that it may name by what it has heard, and takes the highest."""
+
+    def __init__(self, style: str) -> None:
+        super().__init__("werewolf_bot")
+        self.style = style
+
+    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+        """Return a reply; where speeches are free text, the phrase that it would have said."""
+        if state.legal(seat) is not None:
+            return super().choose(state, seat, stream)
+        said = self.chances(state, seat)
+        return list(said)[stream.integer(0, len(said))]
+
+    def chances(self, state: Any, seat: int) -> dict[str, float]:
+        """Return the probabilities of the replies: equal ones of those it likes best.
+
+        Raises:
+            GameError: it is no Werewolf.
+        """
+        play = played(state)
+        if not isinstance(play, WerewolfPlay):
+            raise GameError(
+                f"Agent 'werewolf_bot' plays werewolf alone, not {type(play).__name__}; write "
+                "random or scripted there."
+            )
+        position = play.position
+        scores = self._scores(play, seat)
+        if position.phase == "speak":
+            return _even(self._speeches(play, seat, scores))
+        kind = position.setup.kinds[seat]
+        names = position.targets(seat)
+        if position.phase != "vote" and kind not in (WOLF, SEER):
+            return _even([name_of(position.places[seat])])  # the doctor saves itself
+        if position.phase != "vote" and kind == SEER:
+            known = {e.target for e in position.seen(seat) if e.kind == "look"}
+            return _even([name_of(n) for n in names if n not in known] or list(map(name_of, names)))
+        if position.phase != "vote":
+            proposed = position.proposed
+            if position.phase == "decide" and proposed in names:
+                return _even([name_of(proposed)])
+            return _even(_best(names, {n: _claims_seer(play, n) for n in names}))
+        best = _best(names, scores)
+        wary = self.style == "silent" and max(scores[n] for n in names) <= 0
+        return _even([ABSTAIN] if wary and position.setup.abstain else best)
+
+    def _scores(self, play: WerewolfPlay, seat: int) -> dict[int, float]:
+        """Return by number how much a seat wants a player out: its knowledge, then what is said."""
+        position, own = play.position, play.position.places[seat]
+        wolves = position.setup.wolves
+        scores = dict.fromkeys(range(position.setup.players), 0.0)
+        for event in position.seen(seat):
+            if event.kind == "look":
+                scores[event.target] += 100.0 if event.word == WOLF else -100.0
+            elif event.kind == "say" and event.who != own:
+                verb, *rest = _WORD.findall(event.word.lower())[:3] or [""]
+                target = _number(rest[0]) if rest else -1
+                if target not in scores:
+                    continue
+                if verb == SEER and rest[1:] in ([WOLF], [GOOD]):
+                    wolf = rest[1] == WOLF
+                    scores[event.who if target == own and wolf else target] += 10 if wolf else -10
+                elif verb in ("accuse", "support"):
+                    scores[target] += 1.0 if verb == "accuse" else -1.0
+        for mate in wolves if seat in wolves else ():
+            scores[position.places[mate]] = -1000.0
+        return scores
+
+    def _speeches(self, play: WerewolfPlay, seat: int, scores: dict[int, float]) -> list[str]:
+        """Return the speeches that it would say, of those that there are."""
+        position = play.position
+        legal = position.legal(seat)
+        names = position.targets(seat)
+        worst = _best(names, scores)
+        wanted: list[list[str]] = []
+        looks = [e for e in position.seen(seat) if e.kind == "look" and e.target in names]
+        guilty = [f"{SEER} {name_of(e.target)} {WOLF}" for e in looks if e.word == WOLF]
+        if self.style != "silent" or guilty:
+            wanted += [guilty, [f"{SEER} {name_of(e.target)} {e.word}" for e in looks]]
+        if self.style == "accuser" and position.setup.kinds[seat] == WOLF:
+            wanted.append([f"{SEER} {name} {WOLF}" for name in worst])
+        if self.style != "silent":
+            wanted.append([f"accuse {name}" for name in worst])
+        for speeches in wanted:
+            found = [one for one in speeches if legal is None or one in legal]
+            if found:
+                return found
+        return [SILENCE]
+
+
+def _best(names: tuple[int, ...], scores: dict[int, float]) -> list[str]:
+    """Return the names of the highest score."""
+    top = max(scores[name] for name in names)
+    return [name_of(name) for name in names if scores[name] == top]
+
+
+def _claims_seer(play: WerewolfPlay, place: int) -> float:
+    """Return whether a player has said that it is the seer."""
+    said = (e.word for e in play.position.events if e.kind == "say" and e.who == place)
+    return float(any(one.startswith(SEER) or one == f"claim {SEER}" for one in said))
+
+
+def _number(name: str) -> int:
+    """Return the number of a player, -1 where it is no name."""
+    return (
+        int(name[1:]) - 1 if name[:1] == "p" and name[1:].isascii() and name[1:].isdigit() else -1
+    )
+
+
+def _even(replies: list[str]) -> dict[str, float]:
+    """Return replies with equal probabilities."""
+    return dict.fromkeys(replies, 1.0 / len(replies))
+
+
+def werewolf_bot(*, style: Style = "talkative") -> Agent:
+    """Werewolf by simple rules, in a style: scripted village and scripted wolves.
+
+    What: it adds up what it has heard of each living player and wants the one with the most out.
+    "seer p2 wolf" counts 10 against p2, or against the speaker where it is p2 itself; "seer p2
+    good" counts 10 for p2; an accusation 1, support -1; what a seer has seen itself 100. Among
+    equals it draws. The seer looks at those it has not seen, and tells of a wolf it has found. The
+    doctor saves itself. A wolf kills who has claimed to be the seer, else anybody, follows what its
+    mate proposes, and never votes for its mate.
+    When to use: as a fixed opponent that can be believed or lied to. It says how it plays exactly.
+    Mathematics: P(a) = 1 / |best| for each of the replies with the highest score.
+    Pitfalls: it believes whoever speaks as the seer, so that it can be led by a lie. In free text
+    it reads only speeches that begin as a phrase of the grammar does. In plays without those
+    phrases (option ``say``) it is silent.
+    Reference: styles as in "Language Agents with Reinforcement Learning for Strategic Play in the
+    Werewolf Game" (Xu et al., 2023, arXiv 2310.18940), where models are prompted to them; the rules
+    are ours.
+    Verified by: tests/players/test_werewolf_bot.py.
+
+    Args:
+        style: "talkative" (default): accuses whom it wants out and tells what it has seen as the
+            seer. "silent": speaks only as a seer who has found a wolf, and abstains unless there
+            is something against somebody. "accuser": as talkative, but as a wolf it claims to be
+            the seer who has found a wolf.
+    """
+    return WerewolfBot(style)

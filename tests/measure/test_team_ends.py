@@ -1,0 +1,70 @@
+"""The two ends of a team's gain: by hand in the smallest Werewolf, and around the best joint plan."""
+
+import numpy as np
+import pytest
+
+from sparring.environments.catalogue import make_game
+from sparring.measure.exploitability import figures_of, nash_conv
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.policies import UniformScorer
+from sparring.measure.references import References, beside
+from sparring.measure.team_ends import team_ends
+from sparring.measure.team_exploitability import team_exploitability
+
+SMALLEST = {"players": 3, "seer": False, "speech": "none", "tie": "none", "rounds": 1, "abstain": False}
+
+
+def uniform(states):
+    return [np.full(width, 1 / width) for width in states.widths]
+
+
+def ends_of(options, name="werewolf"):
+    game = make_game(name, options=options)
+    states = enumerate_info_states(game)
+    return game, states, team_ends(game, states, game.teams, uniform(states))
+
+
+def test_two_villagers_and_a_wolf_by_hand():
+    """Both villagers hit the wolf with probability 1/4; who sees both knows the wolf."""
+    game, states, ends = ends_of(SMALLEST)
+    assert len(states) == 9 and ends.values == pytest.approx((1 / 2, -1 / 2))
+    assert ends.alone == pytest.approx((0, 0)) and ends.as_one == pytest.approx((0, 3 / 2))
+    joint = team_exploitability(states, game.teams, [uniform(states)])
+    assert joint.joint == pytest.approx((0, 1 / 2))  # each votes for one fixed number: 1/2 of the deals
+
+
+def test_a_seer_alone_wins_half_of_the_plays_and_may_not_tell():
+    ends = ends_of({**SMALLEST, "seer": True})[2]
+    assert ends.values == pytest.approx((1 / 2, -1 / 2))
+    assert ends.alone == pytest.approx((0, 1 / 2)) and ends.as_one == pytest.approx((0, 3 / 2))
+    assert ends.one_seat_exploitability == pytest.approx(1 / 4) and ends.as_one_exploitability == pytest.approx(3 / 4)
+
+
+@pytest.mark.parametrize("options", [{}, {"game": "seek_attack_defend", "members": 2}])
+def test_seats_that_know_the_same_gain_as_much_as_one_player(options):
+    game, states, ends = ends_of(options, "team_matrix")
+    joint = team_exploitability(states, game.teams, [uniform(states)])
+    assert ends.as_one == pytest.approx(joint.joint) and ends.alone == pytest.approx(joint.alone)
+    assert max(ends.as_one) > max(ends.alone)
+
+
+def test_the_best_joint_plan_lies_between():
+    game, states, ends = ends_of({"words": 2, "leak": 0.4}, "code_words")
+    joint = team_exploitability(states, game.teams, [uniform(states)])
+    assert ends.alone == pytest.approx(joint.alone)
+    assert all(low <= found <= high + 1e-9 for low, found, high in zip(ends.alone, joint.joint, ends.as_one, strict=True))
+    # one player who holds the secret word names it whatever is said
+    assert ends.as_one == pytest.approx((1 / 2, 1 / 2)) and ends.values == pytest.approx((0, 0))
+
+
+def test_where_plans_are_too_many_both_ends_are_figures(monkeypatch):
+    monkeypatch.setattr("sparring.measure.team_exploitability.MOST", 1)
+    game = make_game("werewolf", options={**SMALLEST, "seer": True})
+    report = nash_conv(game, enumerate_info_states(game), UniformScorer())
+    found = figures_of(game, report)
+    assert report.teams is None and found["one_seat_exploitability/werewolf"] == pytest.approx(1 / 4)
+    assert found["as_one_exploitability/werewolf"] == pytest.approx(3 / 4)
+    assert "team_exploitability/werewolf" not in found
+    known = beside(game, References(uniform=report, best="equilibrium", values=None))
+    assert known["as_one_exploitability/werewolf"] == (pytest.approx(3 / 4), None)  # an equilibrium's is not 0
+    assert known["one_seat_exploitability/werewolf"] == (pytest.approx(1 / 4), 0.0)

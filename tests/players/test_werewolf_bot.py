@@ -1,0 +1,82 @@
+"""Scripted Werewolf players: what each style says and whom it votes for, and whom it refuses to play."""
+
+import pytest
+
+from sparring.environments.catalogue import make_game
+from sparring.environments.werewolf import werewolf
+from sparring.errors import GameError
+from sparring.players.werewolf_bot import werewolf_bot
+from sparring.rng import Stream
+
+
+def day(look="p1", kill="p3", **options):
+    """Wolf p1, seer p2, villagers p3 and p4, after the first night."""
+    play = werewolf(**options).begun((0, 1, 2, 3), Stream.from_seed(0))
+    play.step({0: kill, 1: look})
+    return play
+
+
+def test_nights():
+    play = werewolf().begun((0, 1, 2, 3), Stream.from_seed(0))
+    bot = werewolf_bot()
+    assert bot.chances(play, 0) == dict.fromkeys(("p2", "p3", "p4"), 1 / 3) == {**bot.chances(play, 0)}
+    assert set(bot.chances(play, 1)) == {"p1", "p3", "p4"}
+    seven = werewolf(players=7).begun(tuple(range(7)), Stream.from_seed(0))
+    assert bot.chances(seven, 3) == {"p4": 1.0}  # the doctor itself
+    seven.step({0: "p6", 2: "p1", 3: "p4"})
+    assert bot.chances(seven, 1) == {"p6": 1.0}  # as its mate proposes
+
+
+@pytest.mark.parametrize(
+    ("style", "wolf", "seer", "villager"),
+    [
+        ("talkative", {"accuse p2", "accuse p4"}, {"seer p1 wolf"}, {"accuse p1"}),
+        ("silent", {"silence"}, {"seer p1 wolf"}, {"silence"}),
+        ("accuser", {"seer p2 wolf", "seer p4 wolf"}, {"seer p1 wolf"}, {"accuse p1"}),
+    ],
+)
+def test_speeches_and_votes_by_style(style, wolf, seer, villager):
+    play, bot = day(), werewolf_bot(style=style)
+    assert set(bot.chances(play, 0)) == wolf
+    play.step({0: "silence"})
+    assert set(bot.chances(play, 1)) == seer
+    play.step({1: "seer p1 wolf"})
+    assert set(bot.chances(play, 3)) == villager
+    play.step({3: "silence"})
+    assert bot.chances(play, 1) == bot.chances(play, 3) == {"p1": 1.0}
+    # who is told to be a wolf and is none knows that the speaker lies; so the wolf says as well
+    assert bot.chances(play, 0) == {"p2": 1.0}
+
+
+def test_the_silent_abstain_without_a_reason():
+    play = day(look="p4")
+    while play.position.phase == "speak":
+        play.step(dict.fromkeys(play.due(), "silence"))
+    assert werewolf_bot(style="silent").chances(play, 3) == {"abstain": 1.0}
+    assert set(werewolf_bot().chances(play, 3)) == {"p1", "p2"}
+
+
+def test_wolves_kill_who_claims_to_be_the_seer_and_spare_their_mate():
+    play = werewolf(players=7).begun(tuple(range(7)), Stream.from_seed(0))  # wolves p1, p2
+    play.step({0: "p7", 2: "p1", 3: "p4"})
+    play.step({1: "p7"})
+    bot, said = werewolf_bot(), {2: "seer p1 wolf"}
+    while play.position.phase == "speak":
+        play.step({seat: said.get(seat, "silence") for seat in play.due()})
+    assert "p1" not in bot.chances(play, 1) and bot.chances(play, 5) == {"p1": 1.0}
+    play.step(dict.fromkeys(play.due(), "abstain"))
+    assert bot.chances(play, 0) == {"p3": 1.0}
+
+
+def test_free_text_is_read_where_it_begins_as_a_phrase():
+    play, bot = day(style="full", speech="text"), werewolf_bot()
+    play.step({0: "seer p4 wolf, believe me"})
+    assert bot.choose(play, 1, Stream.from_seed(0)) == "seer p1 wolf"
+    play.step({1: "p1 p1 p1 \u00b2 seer"})
+    play.step({3: "seer p\u00b2 wolf"})
+    assert bot.chances(play, 3) == {"p1": 1.0}
+
+
+def test_it_plays_werewolf_alone():
+    with pytest.raises(GameError, match="plays werewolf alone"):
+        werewolf_bot().chances(make_game("nim").reset(Stream.from_seed(0)), 0)

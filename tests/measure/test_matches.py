@@ -10,6 +10,7 @@ from sparring.errors import ConfigError
 from sparring.measure.matches import illegal_share, outcome, play_matches
 from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
 from sparring.players.base import TextAgent
+from sparring.players.random import random
 from sparring.rng import Stream
 
 
@@ -170,3 +171,27 @@ def test_too_few_games_are_refused(games):
 )
 def test_who_won(returns, expected):
     assert tuple(outcome(returns, seat) for seat in range(len(returns))) == expected
+
+
+@pytest.mark.parametrize(
+    ("returns", "teams", "expected"),
+    [
+        ((-1.0, 1.0, 1.0, 1.0), (0, 1, 1, 1), (-1, 1, 1, 1)),  # team-mates win together
+        ((1.0, -1.0, -1.0, -1.0), (0, 1, 1, 1), (1, -1, -1, -1)),
+        ((0.0, 0.0, 0.0), (0, 1, 1), (0, 0, 0)),
+        ((1.0, -2.0, 0.0), (0, 0, 1), (1, -1, -1)),  # a mate that forfeited: the best rival counts
+        ((2.0, 2.0), (0, 0), (0, 0)),  # all are one team
+        ((0.5,), (0,), (1,)),
+    ],
+)
+def test_a_seat_wins_against_other_teams(returns, teams, expected):
+    assert tuple(outcome(returns, seat, teams) for seat in range(len(returns))) == expected
+
+
+def test_a_village_that_wins_is_counted_as_winning():
+    options = {"players": 3, "seer": False, "speech": "none", "abstain": False, "tie": "none", "rounds": 1}
+    report = play_matches(make_game("werewolf", options=options), random(), random(), games_per_seat=200, stream=Stream.from_seed(0))
+    assert report.overall.draws == 0
+    for seat in report.seats[1:]:  # both villagers hit the wolf with probability 1/4
+        assert seat.win.low < 0.25 < seat.win.high
+    assert report.seats[0].win.low < 0.75 < report.seats[0].win.high

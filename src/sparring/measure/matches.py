@@ -5,11 +5,13 @@ One agent against opponents, the same number of games from every seat, with inte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sparring.environments.base import teams_of
 from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
 from sparring.measure.regret import Judge, Regret, measured_regret
@@ -28,10 +30,10 @@ AGENT, OPPONENT = "agent", "opponent"  # what the two are called in the episodes
 class Record:
     """Results of some games, seen by one seat's agent.
 
-    A win is the single highest return of all seats.
+    A win is a return above those of all seats of other teams.
 
-    A draw shares the highest return with another seat; anything else is a loss. So in cooperative
-    games all is a draw, and in games of one seat all is a win: there ``success`` says how it went.
+    A draw is one as high as the best of theirs; anything else is a loss. In cooperative games all
+    is a draw, and in games of one seat all is a win: there ``success`` says how it went.
     """
 
     wins: int
@@ -116,13 +118,14 @@ def play_matches(
     episodes = play_teams(specs, agents, on_finished=on_finished)
     seats = [[e for e in episodes if e.agents[seat] == AGENT] for seat in range(game.num_seats)]
     records = [_seat_record(game, played, judge, level) for played in seats]
+    teams = teams_of(game)
     return MatchReport(
         game=game.name,
         agent=agent.name,
         opponent=opponent.name,
         roles=tuple(game.roles),
         seats=tuple(records),
-        overall=record(episodes, AGENT, level=level),
+        overall=record(episodes, AGENT, level=level, teams=teams),
         opponent_return=_mean(
             [
                 value
@@ -138,7 +141,7 @@ def _seat_record(
     game: Game, episodes: Sequence[Episode], judge: Judge | None, level: float
 ) -> Record:
     """Return the agent's results from one seat."""
-    found = record(episodes, AGENT, level=level)
+    found = record(episodes, AGENT, level=level, teams=teams_of(game))
     if game.num_seats == 1:
         solved = sum(succeeded(game, episode.returns[0]) for episode in episodes)
         found = replace(found, success=wilson_interval(solved, len(episodes), level=level))
@@ -167,17 +170,24 @@ def match_spec(
     return alone(starts.game, place, seats, own, starts.deal(own, number))
 
 
-def record(episodes: Sequence[Episode], agent: str, *, level: float = 0.95) -> Record:
+def record(
+    episodes: Sequence[Episode],
+    agent: str,
+    *,
+    level: float = 0.95,
+    teams: Sequence[int] | None = None,
+) -> Record:
     """Return the results of ``agent``, which sits in exactly one seat of every episode.
 
     Args:
         episodes: at least 2, of one game.
         agent: the name in ``Episode.agents``.
         level: confidence level of the intervals.
+        teams: see ``outcome``.
     """
     seats = [episode.agents.index(agent) for episode in episodes]
     outcomes = [
-        outcome(episode.returns, seat) for episode, seat in zip(episodes, seats, strict=True)
+        outcome(episode.returns, seat, teams) for episode, seat in zip(episodes, seats, strict=True)
     ]
     replied = [
         illegal_replies(turn for turn in episode.turns if turn.seat == seat)
@@ -234,12 +244,20 @@ def intervals_of(record: Record) -> dict[str, Interval]:
     return found | (record.regret.intervals if record.regret is not None else {})
 
 
-def outcome(returns: Sequence[float], seat: int) -> int:
-    """Return 1 when the seat alone has the highest return, 0 when it shares it, -1 otherwise."""
-    best = max(returns)
-    if returns[seat] < best:
-        return -1
-    return 1 if sum(value == best for value in returns) == 1 else 0
+def outcome(returns: Sequence[float], seat: int, teams: Sequence[int] | None = None) -> int:
+    """Return 1 when a seat has more than every rival, 0 as much as the best of them, else -1.
+
+    Args:
+        returns: of each seat.
+        seat: whose outcome it is.
+        teams: number of each seat's team: rivals are the seats of others. None, or all are one
+            team: all other seats are.
+    """
+    if teams is None or len(set(teams)) == 1:
+        teams = range(len(returns))
+    rivals = [value for value, team in zip(returns, teams, strict=True) if team != teams[seat]]
+    best = max(rivals, default=-math.inf)
+    return (returns[seat] > best) - (returns[seat] < best)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -25,11 +25,16 @@ from sparring.types import Episode, Interval
 Tally = dict[str, Any]
 
 
-def tally(episodes: Sequence[Episode]) -> Tally:
-    """Return the counts of some games; the agent's first seat is the one whose return counts."""
+def tally(episodes: Sequence[Episode], teams: Sequence[int]) -> Tally:
+    """Return the counts of some games; the agent's first seat is the one whose return counts.
+
+    Args:
+        episodes: of one game.
+        teams: number of each seat's team.
+    """
     seats = [episode.agents.index(AGENT) for episode in episodes]
     outcomes = [
-        outcome(episode.returns, seat) for episode, seat in zip(episodes, seats, strict=True)
+        outcome(episode.returns, seat, teams) for episode, seat in zip(episodes, seats, strict=True)
     ]
     replied = [
         illegal_replies(turn for turn in episode.turns if turn.agent == AGENT)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
+from sparring.environments.base import teams_of
 from sparring.environments.openspiel.base import Game
 from sparring.measure.matches import (
     AGENT,
@@ -130,10 +131,11 @@ def play_piece(
         specs = [_together(spec) for spec in specs]
     agents = {AGENT: agent} if opponent is None else {AGENT: agent, OPPONENT: opponent}
     episodes = play_teams(specs, agents)
+    counts = tally(episodes, teams_of(game))
     if oracle is None:
-        return tally(episodes)
+        return counts
     return {
-        **tally(episodes),
+        **counts,
         "judged": judged_turns(
             starts.game, episodes, AGENT, Judge(oracle=oracle, budget=None)
         ).as_data(),

@@ -1,4 +1,4 @@
-"""The table of docs/reproduction/vpr.md on SmolLM2."""
+"""The tables of docs/reproduction/vpr.md on SmolLM2."""
 
 from measured import markdown, rows, source, spread
 
@@ -14,7 +14,30 @@ def smol():
     return markdown(head, lines)
 
 
+def transfer():
+    """Return what SmolLM2 solves of puzzles and of word problems, after each stage of training."""
+    head = ("after", "row", "starts", "games", "solved", "illegal replies", "best moves")
+    lines = []
+    for one in rows("vpr-transfer"):
+        best = spread(one, "best moves") if "best moves" in one["values"] else "-"
+        figures = (spread(one, "solved"), spread(one, "illegal"), best)
+        lines.append((one["arm"], one["row"], one["starts"], str(one["games"]), *figures))
+    return markdown(head, lines)
+
+
+def trained_by():
+    """Return how the runs of that table were trained."""
+    arms = {
+        one["arm"]: f"`{one['trained by'].removeprefix('sparring train ')}` at {one['trained at']}"
+        for one in rows("vpr-transfer")
+    }
+    return "; ".join(f"{arm} by {how}" for arm, how in arms.items()) + "."
+
+
 MADE = {
+    "vpr transfer": transfer,
+    "vpr transfer trained": trained_by,
+    "vpr transfer source": lambda: source("vpr-transfer"),
     "vpr smol": smol,
     "vpr smol source": lambda: source("vpr-smol"),
 }

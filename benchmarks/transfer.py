@@ -1,0 +1,88 @@
+"""What SmolLM2 learns of three puzzles, and what that does to word problems: suite vpr-transfer.
+
+    python benchmarks/transfer.py                         all arms, trained and measured: hours
+    python benchmarks/transfer.py --arms start "warm-up"  some of them, written to runs/results
+
+A run of `--folder` that is there is not trained again, and games already played are not played
+again. Each row names the command that trained its run, and its commit.
+"""
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from published import portable, record, settings
+
+RECIPE, SUITE, TEMPERATURE = "vpr/puzzles-smol", "vpr-transfer", "0.5"
+STILL = ["steps=1", "learner.learning_rate=1e-9"]  # one step that moves nothing: for its checkpoint
+ARMS = {
+    "start": [*STILL, "warmup.updates=0"],
+    "warm-up": STILL,
+    "VPR as released": [],
+}
+
+
+def sparring(*words):
+    """Run a command of the package and return what it printed."""
+    command = [sys.executable, "-c", "import sparring.cli; sparring.cli.main()", *words]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def trained(arm, folder):
+    """Return the run folder of an arm, which is trained unless it is there."""
+    run = folder / arm.replace(" ", "-").lower()
+    if not (run / "checkpoints").exists():
+        sparring("train", RECIPE, "threads=1", "seed=0", *ARMS[arm], "--run", str(run))
+    return run
+
+
+def source(run):
+    """Return how a run was trained: its command without places of this machine, and its commit."""
+    first = json.loads((run / "provenance.json").read_text(encoding="utf-8"))["starts"][0]
+    words = [word for word in shlex.split(first["command"]) if word != "--overwrite"]
+    kept = portable(["--folder" if word == "--run" else word for word in words])
+    return {"trained by": shlex.join(kept), "trained at": first["commit"][:8]}
+
+
+def measured(arm, run):
+    """Return the rows of a run: what it solves of each game, legal replies and best moves."""
+    how = ["--suite", SUITE, "--temperature", TEMPERATURE, "--workers", "1", "--json"]
+    said = sparring("evaluate", str(run), *how)
+    rows = []
+    for one in json.loads(said)["rows"]:
+        if not one["measured"]:
+            continue
+        found = one["overall"]
+        figures = {"solved": found["success"], "illegal": found["illegal"]}
+        if "optimal" in found:
+            figures["best moves"] = found["optimal"]
+        rows.append(
+            {
+                "arm": arm,
+                "row": one["name"],
+                "game": one["game"],
+                "starts": one["starts"],
+                "games": found["games"],
+                "values": {name: {"0": value["mean"]} for name, value in figures.items()},
+                "intervals": {
+                    name: [value["low"], value["high"]] for name, value in figures.items()
+                },
+                **source(run),
+            }
+        )
+    return rows
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
+    parser.add_argument("--folder", type=Path, default=Path("runs/transfer"), help="of the runs")
+    given = settings(parser)
+    record(
+        "vpr-transfer",
+        [row for arm in given.arms for row in measured(arm, trained(arm, given.folder))],
+        given,
+    )

@@ -170,7 +170,7 @@ def test_batches_come_in_order_with_the_state_carried_on_and_the_burn_in_left_ou
 def test_columns_are_the_truth():
     lab = lab_of("leduc_poker", episodes=512)
     turns, played = lab.played.turns, lab.played
-    assert all((getattr(turns, field.name) is None) == (field.name in ("process_logprob", "cut", "state_group", "committed", "memory", "attempt", "note", "opponents", "playout", "playout_before", "candidate_value", "candidate_judged")) for field in fields(turns))
+    assert all((getattr(turns, field.name) is None) == (field.name in ("process_logprob", "cut", "state_group", "committed", "memory", "attempt", "note", "opponents", "playout", "playout_before", "candidate_value", "candidate_judged", "failed", "wideseek_turns")) for field in fields(turns))
     for row in range(0, len(turns.reward), 37):
         index, choice = played.state[row], played.choice[row]
         probabilities = lab.policy.rows[index]

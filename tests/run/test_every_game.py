@@ -1,7 +1,7 @@
 """Every game trains, from two to four seats, hand-written or by OpenSpiel's name, and under every rule for illegal replies."""
 
 import pytest
-from tests.estimators import asked_of
+from tests.estimators import asked_of, played_for
 
 from sparring import registry
 from sparring.config import resolve
@@ -74,7 +74,7 @@ def test_every_estimator_runs_in_the_loop(name):
     for preset in (None, *registry.load("credit", name).presets):
         more = {**changes, "rollout": {**changes["rollout"], **asked_of(name, preset)}}
         own = {**PROCESS.get(name, {}), **({"process": "format_bonus", "skip_above": 1.0} if (name, preset) == ("vpr", "as_released") else {})}
-        outcome = rounds(game, {}, measured=False, credit={"name": name, "preset": preset, **own}, **more)
+        outcome = rounds(played_for(name, preset) or game, {}, measured=False, credit={"name": name, "preset": preset, **own}, **more)
         assert outcome.metrics["gradient_norm"] > 0
 
 

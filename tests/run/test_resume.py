@@ -1,7 +1,7 @@
 """Whatever a run is made of, stopping and going on changes nothing: every estimator, loss, kind of opponent and selection."""
 
 import pytest
-from tests.estimators import asked_of
+from tests.estimators import asked_of, played_for
 
 from sparring import registry
 from sparring.config import resolve
@@ -160,6 +160,8 @@ def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
         changes["rollout"] = {**BASE.get("rollout", {}), **more}
         if "candidates" in more:
             changes["rewards"] = [{"name": "format_bonus"}]
+        if (needed := played_for(changes["credit"]["name"], changes["credit"]["preset"])) is not None:
+            changes |= {"environments": [{"name": needed, "illegal": {"rule": "random"}}], "model": {**BASE["model"], "context": 1024}}
     if (credit := changes.get("credit", {"name": ""}))["name"] in PROCESS:
         changes["credit"] = {**credit, PROCESS[credit["name"]]: "format_bonus"}
         changes["rewards"] = [{"name": "format_bonus"}]

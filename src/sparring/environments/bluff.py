@@ -44,7 +44,7 @@ class Bluff:
     utility_sum, zero_sum = 0.0, True
 
     def __init__(self, stake: float, phrases: int, speech: Speech, style: str) -> None:
-        self.stake, self.phrases, self.speech = stake, phrases, speech
+        self.extra, self.phrases, self.speech = stake, phrases, speech
         self.style, self.brief = style, style == "brief"
         self.max_utility, self.min_utility = 1.0 + stake, -1.0 - stake
         self.claims = tuple(word for card in CARDS for word in MEANT[card][:phrases])
@@ -89,7 +89,7 @@ class Claim(Painted):
         elif self.said[1] == "believe":
             won = 1.0
         else:
-            won = (1.0 + self.rules.stake) * (1.0 if self.card == "high" else -1.0)
+            won = (1.0 + self.rules.extra) * (1.0 if self.card == "high" else -1.0)
         return (won, -won)
 
     def due(self) -> tuple[int, ...]:
@@ -132,7 +132,7 @@ class Claim(Painted):
 
     def _rules(self) -> str:
         """Return the rules in sentences."""
-        called = f"{1 + self.rules.stake:g}"
+        called = f"{1 + self.rules.extra:g}"
         return (
             "We play one round of bluff. The speaker has a card, high or low, both equally likely, "
             "and says what it is; it need not be true. Who claims the low card pays 1 to the "

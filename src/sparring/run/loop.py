@@ -101,14 +101,12 @@ def train(
     """
     methods = Methods.of(config, [game for game, _ in engine.environments])
     games = [game for game, _ in engine.environments]
-    met = Met(config, games)
-    evaluator = Evaluator(games, config.evaluation, methods.oracles, met, measuring)
+    evaluator = Evaluator(games, config.evaluation, methods.oracles, Met(config, games), measuring)
     state, kept, notes = _restore(config, engine, folder, resume)
     apart = bool(apart_by(config))
     number, halt = 0, ""  # the step at work, 0: the warm-up; why a health rule stops the run
     writer = MetricsWriter(folder.path, Sinks.of(config, folder.path, state.step))
-    store = EpisodeStore(folder.path / "episodes")
-    credit = CreditStore(folder.path / "credit")
+    store, credit = EpisodeStore(folder.path / "episodes"), CreditStore(folder.path / "credit")
     for record in (writer, store, credit):
         record.truncate_after(state.step)
     ahead = steps_of(config, engine, methods)

@@ -21,7 +21,7 @@ from sparring.interop import verl as bridge
 from sparring.types import TurnTable
 
 SCHEDULE = {"schedule": "linear", "start": 0.9, "end": 0.5}
-NEVER = {"value_after", "action_value", "process_logprob", "playout", "playout_before", "state_group", "committed", "candidate_value", "candidate_judged"}
+NEVER = {"value_after", "action_value", "process_logprob", "playout", "playout_before", "state_group", "committed", "candidate_value", "candidate_judged", "failed", "wideseek_turns"}
 
 
 def batch(seed=0, rows=12, length=14, groups=3, turns=True):

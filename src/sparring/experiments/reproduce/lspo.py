@@ -10,7 +10,7 @@ from sparring.experiments.study import Study
 
 FIVE = "lspo/rps_spock_lizard-tiny"
 STUDY = Study(
-    summary="LSPO in rock, paper, scissors, Spock, lizard, with both preferences, and in bluff.",
+    summary="LSPO in rock, paper, scissors, Spock, lizard, with both preferences, and in bluff",
     page="docs/lspo.md",
     hours=0.3,
     results="lspo",

@@ -10,7 +10,7 @@ from sparring.experiments.study import Study
 
 THREE, FIVE = "sla/rps-tiny", "sla/rps_spock_lizard-tiny"
 STUDY = Study(
-    summary="SLA's chooser among three words, in rock, paper, scissors and in the game of five.",
+    summary="SLA's chooser among three words, in rock, paper, scissors and in the game of five",
     page="docs/sla.md",
     hours=0.3,
     results="sla",

@@ -289,12 +289,16 @@ def test_running_state_is_saved_and_loaded(tmp_path):
 
 @pytest.mark.parametrize("name", registry.names("losses"))
 def test_every_loss_trains_or_says_what_is_missing(tmp_path, name):
-    needs = registry.load("losses", name).needs
+    needs = registry.bind("losses", name).needs
     losses = {"ppo_clip": {}, name: {}} if name in ("probability_mask", "d3s_tokens", "kl_penalty") else {name: {}}
     arguments = {"beta": 0.1 if "reference_logprobs" in needs else 0.0, "num_iterations": 2}
     if needs & {"values", "old_logprobs", "legal_replies"} or needs & set(registry.names("features")) - {"entropy"}:
         with pytest.raises(ConfigError, match="which TRL does not pass"):
             trainer(tmp_path, losses=losses, arguments=arguments)
+        return
+    if name == "turn_dpo":
+        with pytest.raises(ConfigError, match="by their prompt, which TRL does not pass"):
+            run(tmp_path, losses=losses, arguments=arguments)
         return
     made = run(tmp_path, losses=losses, arguments=arguments)
     assert weights(made).isfinite().all()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from sparring.measure.info_states import InfoStates
 from sparring.measure.team_exploitability import shared
 from sparring.ops.game_tree import GameTree, best_response, policy_values
 from sparring.types import FloatArray, IntArray
+
+Sides = tuple[tuple[int, ...], ...]  # the seats of each team
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,15 +59,17 @@ def team_ends(
             is the mean of its seats' payoffs.
         policy: probabilities of the legal actions of each information state, I arrays.
     """
-    seats, tree = info_states.seats, shared(info_states.tree, teams)
+    sides, seats = sides_of(tuple(teams)), info_states.seats
+    tree = shared(info_states.tree, teams)
     found = []
-    for own in sides_of(tuple(teams)):
+    for own, one in zip(sides, _one_players(game, info_states, tree, sides), strict=True):
         value = _paid(tree, seats, policy, own[0])
         alone = max(
             _paid(tree, seats, best_response(tree, seats, policy, seat), seat) for seat in own
         )
-        one, acts, rows = _as_one(game, tree, seats, policy, own)
-        joint = _paid(one, acts, best_response(one, acts, rows, own[0]), own[0])
+        rows = [policy[state] for state in one.states]
+        best = best_response(one.tree, one.seats, rows, own[0])
+        joint = _paid(one.tree, one.seats, best, own[0])
         found.append((value, max(alone - value, 0.0), max(joint - value, 0.0)))
     values, alone_gains, joint_gains = zip(*found, strict=True)
     return TeamEnds(values=values, alone=alone_gains, as_one=joint_gains)
@@ -75,48 +80,87 @@ def _paid(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray], seat: i
     return float(policy_values(tree, seats, policy).returns[seat])
 
 
-def _as_one(
-    game: Game, tree: GameTree, seats: IntArray, policy: Sequence[FloatArray], own: Sequence[int]
-) -> tuple[GameTree, IntArray, list[FloatArray]]:
-    """Return the tree in which a team is its first seat, who knows all that its seats know.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _OnePlayer:
+    """A game in which a team is its first seat, who knows all that its seats know."""
 
-    Also who acts in each information state of it, and the policy there.
+    tree: GameTree
+    seats: IntArray  # who acts in each information state; -1 in those that are no more
+    states: IntArray  # of each, one of the game's whose policy is played there
+
+
+_merged: WeakKeyDictionary[InfoStates, dict[Sides, list[_OnePlayer]]] = WeakKeyDictionary()
+
+
+def _one_players(
+    game: Game, info_states: InfoStates, tree: GameTree, sides: Sides
+) -> list[_OnePlayer]:
+    """Return the game of each team as one player, found once per ``info_states``."""
+    known = _merged.setdefault(info_states, {})
+    if sides not in known:
+        seats = info_states.seats
+        state_at = np.full(len(tree.parent), -1, dtype=np.int64)  # left by a history's children
+        state_at[tree.parent[1:]] = tree.info_state[1:]
+        team = {seat: own for own in sides for seat in own}
+        told = [
+            tuple(node.information_state_string(seat) for seat in team[int(seats[state])])
+            if (state := int(state_at[at])) >= 0
+            else ()
+            for at, node in enumerate(_histories(tree_of(game)))
+        ]
+        known[sides] = [_as_one(tree, seats, state_at, told, own) for own in sides]
+    return known[sides]
+
+
+def _as_one(
+    tree: GameTree,
+    seats: IntArray,
+    state_at: IntArray,
+    told: Sequence[tuple[str, ...]],
+    own: Sequence[int],
+) -> _OnePlayer:
+    """Return the game in which a team is one player.
+
+    Args:
+        tree: every history.
+        seats: who acts in each information state.
+        state_at: the information state of each history, -1 where nobody acts.
+        told: of each history what the seats of the team that acts know.
+        own: seats of the team.
     """
-    state_at = np.full(len(tree.parent), -1, dtype=np.int64)  # left by each history's children
-    state_at[tree.parent[1:]] = tree.info_state[1:]
     number: dict[tuple[object, ...], int] = {}
-    rows, acts = list(policy), [-1 if seat in own else int(seat) for seat in seats]
+    states = [*range(len(seats))]
     new_at = state_at.copy()
-    before: dict[int, tuple[int, int]] = {}  # history -> the team's last state and choice
-    for at, node in _histories(tree_of(game)):
-        parent = int(tree.parent[at])
-        last = before.get(parent, (-1, -1))
-        if parent >= 0 and new_at[parent] >= len(policy):
+    before: list[tuple[int, int]] = []  # of each history, the team's last state and choice
+    for at, parent in enumerate(tree.parent.tolist()):
+        last = before[parent] if parent >= 0 else (-1, -1)
+        if parent >= 0 and new_at[parent] >= len(seats):
             last = (int(new_at[parent]), int(tree.choice[at]))
-        before[at] = last
+        before.append(last)
         state = int(state_at[at])
         if state < 0 or int(seats[state]) not in own:
             continue
-        told = tuple(node.information_state_string(seat) for seat in own)
-        key = (last, int(seats[state]), told)
+        key = (last, int(seats[state]), told[at])
         if key not in number:
-            number[key] = len(rows)
-            rows.append(policy[state])
-            acts.append(own[0])
+            number[key] = len(states)
+            states.append(state)
         new_at[at] = number[key]
     info_state = tree.info_state.copy()
     info_state[1:] = new_at[tree.parent[1:]]
-    return replace(tree, info_state=info_state), np.array(acts), rows
+    acts = np.where(np.isin(seats, own), -1, seats)
+    return _OnePlayer(
+        tree=replace(tree, info_state=info_state),
+        seats=np.append(acts, np.full(len(number), own[0])),
+        states=np.array(states),
+    )
 
 
-def _histories(rules: Enumerable) -> Iterator[tuple[int, Node]]:
-    """Yield every history with its number, in the order of ``enumerate_info_states``."""
+def _histories(rules: Enumerable) -> Iterator[Node]:
+    """Yield every history, in the order of ``enumerate_info_states``."""
     stack: list[Node] = [rules.first_node()]
-    number = 0
     while stack:
         node = stack.pop()
-        yield number, node
-        number += 1
+        yield node
         if node.is_terminal():
             continue
         if node.is_chance_node():

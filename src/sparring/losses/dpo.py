@@ -11,6 +11,7 @@ from torch.nn.functional import logsigmoid
 from sparring.losses.base import LossBatch, LossTerm
 from sparring.losses.minibatch import (
     Pairs,
+    pair_metrics,
     preference_pairs,
     through_tokens,
     trajectory_sums,
@@ -75,10 +76,5 @@ def dpo(
         )
         return (weight * losses).sum()
 
-    now = margins(whole.logprobs)
-    metrics: dict[str, Tensor | float] = {
-        "pairs": float(len(weight)),
-        "accuracy": (weight * (now > 0)).sum(),
-        "margin": (weight * now).sum(),
-    }
+    metrics = pair_metrics(margins(whole.logprobs), weight)
     return LossTerm(values=through_tokens(batch, loss_of), level="sum", metrics=metrics)

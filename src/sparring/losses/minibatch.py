@@ -104,6 +104,20 @@ def pairs_within(
     return better, worse, weight / weight.sum() if len(weight) else weight
 
 
+def pair_metrics(margins: Tensor, weight: Tensor) -> dict[str, Tensor | float]:
+    """Return the figures of preferences: pairs, accuracy and margin.
+
+    Args:
+        margins: by how much the better is ahead of the worse, [P].
+        weight: of the pairs, [P].
+    """
+    return {
+        "pairs": float(len(weight)),
+        "accuracy": (weight * (margins > 0)).sum(),
+        "margin": (weight * margins).sum(),
+    }
+
+
 def turns_of(whole: Whole) -> tuple[Tensor, Tensor, Tensor]:
     """Return the turns of a minibatch: replies to prompts, T of them.
 

@@ -12,6 +12,7 @@ from torch.nn.functional import logsigmoid
 from sparring.losses.base import LossBatch, LossTerm, Whole
 from sparring.losses.minibatch import (
     Pairs,
+    pair_metrics,
     preference_pairs,
     through_tokens,
     trajectory_sums,
@@ -75,12 +76,7 @@ def trajectory_dpo(
         gain = trajectory_sums(factor * (logprobs - reference), whole)
         return beta * (gain[better] - gain[worse])
 
-    now = margins(whole.logprobs)
-    metrics: dict[str, Tensor | float] = {
-        "pairs": float(len(weight)),
-        "accuracy": (weight * (now > 0)).sum(),
-        "margin": (weight * now).sum(),
-    }
+    metrics = pair_metrics(margins(whole.logprobs), weight)
     values = through_tokens(batch, lambda logprobs: -(weight * logsigmoid(margins(logprobs))).sum())
     return LossTerm(values=values, level="sum", metrics=metrics)
 

@@ -10,7 +10,14 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from sparring.losses.base import LossBatch, LossTerm
-from sparring.losses.minibatch import Pairs, pairs_within, through_tokens, turns_of, whole_of
+from sparring.losses.minibatch import (
+    Pairs,
+    pair_metrics,
+    pairs_within,
+    through_tokens,
+    turns_of,
+    whole_of,
+)
 
 NEEDS = {"whole"}
 NEEDS_BY = {"reference": {"start": {"reference_logprobs"}}}
@@ -102,10 +109,5 @@ def turn_dpo(
         losses = -preferred * logsigmoid(margin) - (1.0 - preferred) * logsigmoid(-margin)
         return (weight * losses).sum()
 
-    now = margins(whole.logprobs)
-    metrics: dict[str, Tensor | float] = {
-        "pairs": float(len(weight)),
-        "accuracy": (weight * (now > 0)).sum(),
-        "margin": (weight * now).sum(),
-    }
+    metrics = pair_metrics(margins(whole.logprobs), weight)
     return LossTerm(values=through_tokens(batch, loss_of), level="sum", metrics=metrics)

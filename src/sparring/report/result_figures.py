@@ -72,6 +72,17 @@ def seeds_of(of: Row, figure: str = "seconds") -> list[str]:
     return sorted(of["values"][figure], key=int)
 
 
+def seeds_in_words(of: Row) -> str:
+    """Return how many seeds a row has."""
+    count = len(seeds_of(of))
+    return "1 seed" if count == 1 else f"{count} seeds"
+
+
+def share(value: float | None) -> str:
+    """Return a share, or a dash where there is none."""
+    return "-" if value is None else f"{value:.3f}"
+
+
 def values(of: Row, figure: str) -> list[float]:
     """Return a figure by seed, in the order of the seeds."""
     return [of["values"][figure][seed] for seed in seeds_of(of, figure)]

@@ -14,7 +14,16 @@ from sparring.experiments.dilemma_rounds import (
     WITH_ITSELF,
 )
 from sparring.experiments.reproduce.dilemma import ALIGNED, ALONG, NAIVE
-from sparring.report.result_figures import Maker, Results, Row, curve, markdown, seeds_of, values
+from sparring.report.result_figures import (
+    Maker,
+    Results,
+    curve,
+    markdown,
+    seeds_in_words,
+    seeds_of,
+    share,
+    values,
+)
 from sparring.report.svg import Series, line_chart
 
 MOST_LOST, LEAST_BOTH = 0.1, 0.8  # points a round lost to always-defect; rounds of cooperation
@@ -39,7 +48,7 @@ def strategies(results: Results) -> str:
     names = (OPENS, *(f"{AFTER}{pair}" for pair in pairs))
     head = ("learner", "seed", "first round", *(f"after {pair}" for pair in pairs))
     lines = [
-        (row["arm"], seed, *(_share(row["values"][name].get(seed)) for name in names))
+        (row["arm"], seed, *(share(row["values"][name].get(seed)) for name in names))
         for row in results.rows()
         for seed in seeds_of(row)
     ]
@@ -60,33 +69,22 @@ def verdict(results: Results) -> str:
         every = sum(map(all, zip(both, lost, strict=True)))
         said.append(
             f"**{ALIGNED}**: cooperation in {sum(both)}, at most so much lost in {sum(lost)}, both "
-            f"in {every} of {_of(row)}."
+            f"in {every} of {seeds_in_words(row)}."
         )
     for row in results.rows(arm=NAIVE):
         found = sum(value > LEAST_BOTH for value in values(row, NEITHER))
-        said.append(f"**{NAIVE}**: defection in {found} of {_of(row)}.")
+        said.append(f"**{NAIVE}**: defection in {found} of {seeds_in_words(row)}.")
     return " ".join(said)
 
 
 def charts(results: Results) -> dict[str, str]:
     """Return the chart of points a round in training: means over seeds."""
     series = [Series(name=row["arm"], points=curve(row, ALONG)) for row in results.rows()]
-    note = f"means over {_of(results.rows()[0])}; both cooperate 3, both defect 1"
+    note = f"means over {seeds_in_words(results.rows()[0])}; both cooperate 3, both defect 1"
     title = "Points a round of a policy with itself"
     return {
         "dilemma.svg": line_chart(series, title=title, note=note, x_label="steps", standalone=True)
     }
-
-
-def _of(row: Row) -> str:
-    """Return how many seeds a row has, in words."""
-    count = len(seeds_of(row))
-    return "1 seed" if count == 1 else f"{count} seeds"
-
-
-def _share(value: float | None) -> str:
-    """Return a share, or a dash where there is none."""
-    return "-" if value is None else f"{value:.3f}"
 
 
 MADE: dict[str, Maker] = {

@@ -14,7 +14,16 @@ from sparring.experiments.reproduce.league_tictactoe_smol import (
     START,
 )
 from sparring.ops.statistics import wilson_interval
-from sparring.report.result_figures import Maker, Results, Row, curve, markdown, seeds_of, values
+from sparring.report.result_figures import (
+    Maker,
+    Results,
+    Row,
+    curve,
+    markdown,
+    seeds_in_words,
+    seeds_of,
+    values,
+)
 from sparring.report.svg import Series, line_chart
 from sparring.types import Interval
 
@@ -62,10 +71,9 @@ def _reached(row: Row, start: Row) -> str:
     seeds = seeds_of(row)
     found = [reached(row, start, place) for place in range(len(seeds))]
     parts = [sum(one[part] for one in found) for part in range(3)]
-    of = "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
     return (
         f"**{row['arm']}**: {DIFFER} in {parts[0]}, {LEGAL} in {parts[1]}, share as X in "
-        f"{parts[2]}, all three in {sum(map(all, found))} of {of}."
+        f"{parts[2]}, all three in {sum(map(all, found))} of {seeds_in_words(row)}."
     )
 
 

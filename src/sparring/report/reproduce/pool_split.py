@@ -18,7 +18,17 @@ from sparring.experiments.split_rounds import (
     SUM,
     TAKES,
 )
-from sparring.report.result_figures import Maker, Results, Row, curve, markdown, seeds_of, values
+from sparring.report.result_figures import (
+    Maker,
+    Results,
+    Row,
+    curve,
+    markdown,
+    seeds_in_words,
+    seeds_of,
+    share,
+    values,
+)
 from sparring.report.svg import Series, line_chart
 
 HALF_WAY = 0.5  # of the sum that taking all leaves lying
@@ -43,7 +53,7 @@ def strategies(results: Results) -> str:
 def _lines(results: Results, names: tuple[str, ...]) -> str:
     """Return a line of figures per learner and seed."""
     lines = [
-        (row["arm"], seed, *(_share(row["values"][name].get(seed)) for name in names))
+        (row["arm"], seed, *(share(row["values"][name].get(seed)) for name in names))
         for row in results.rows()
         for seed in seeds_of(row)
     ]
@@ -69,19 +79,21 @@ def verdict(results: Results) -> str:
         found = gained(row)
         reached = sum((one > HALF_WAY) == (row["arm"] == ALIGNED) for one in found)
         spread = f"{min(found):.2f} to {max(found):.2f}"
-        said.append(f"**{row['arm']}**: {spread} of it, as asked for in {reached} of {_of(row)}.")
+        said.append(
+            f"**{row['arm']}**: {spread} of it, as asked for in {reached} of {seeds_in_words(row)}."
+        )
     for row in results.rows(arm=ALIGNED):
         kept = sum(
             taken <= own for taken, own in zip(values(row, TAKES), values(row, ITSELF), strict=True)
         )
-        said.append(f"Taking all does not pay against it in {kept} of {_of(row)}.")
+        said.append(f"Taking all does not pay against it in {kept} of {seeds_in_words(row)}.")
     return " ".join(said)
 
 
 def charts(results: Results) -> dict[str, str]:
     """Return the chart of points a round in training: means over seeds."""
     series = [Series(name=row["arm"], points=curve(row, ALONG)) for row in results.rows()]
-    note = f"means over {_of(results.rows()[0])}; two who take all get 0.5 each"
+    note = f"means over {seeds_in_words(results.rows()[0])}; two who take all get 0.5 each"
     title = "Share of the pool's worth a round, of a learner with itself"
     drawn = line_chart(series, title=title, note=note, x_label="steps", standalone=True)
     return {"pool-split.svg": drawn}
@@ -91,17 +103,6 @@ def minutes(results: Results) -> str:
     """Return how long the runs took."""
     found = [value / 60 for row in results.rows() for value in values(row, "seconds")]
     return f"{min(found):.1f} to {max(found):.1f} minutes"
-
-
-def _of(row: Row) -> str:
-    """Return how many seeds a row has, in words."""
-    count = len(seeds_of(row))
-    return "1 seed" if count == 1 else f"{count} seeds"
-
-
-def _share(value: float | None) -> str:
-    """Return a share, or a dash where there is none."""
-    return "-" if value is None else f"{value:.3f}"
 
 
 MADE: dict[str, Maker] = {

@@ -46,6 +46,17 @@ def taken(counts: Counts, claims: tuple[Counts, Counts], over: Over) -> tuple[li
     return got
 
 
+def shares(
+    scenario: Scenario, claims: tuple[Counts, Counts], total: int, over: Over
+) -> tuple[float, float]:
+    """Return what claims pay seats 0 and 1: each its items at its values, over ``total``."""
+    one, two = (
+        sum(units * value for units, value in zip(own, values, strict=True)) / total
+        for own, values in zip(taken(scenario.counts, claims, over), scenario.values, strict=True)
+    )
+    return one, two
+
+
 def opposed(one: Counts, other: Counts) -> bool:
     """Return whether two seats rank the kinds of items the other way round, with no ties."""
     pairs = itertools.combinations(zip(one, other, strict=True), 2)
@@ -108,12 +119,8 @@ class SplitPlay(Painted):
         """What each seat's items are worth to it, as a share of the pool's worth."""
         if not self.claims:
             return (0.0, 0.0)
-        got = taken(self.start.counts, (self.claims[0], self.claims[1]), self.rules.over)
-        total = self.rules.source.total
-        return tuple(
-            sum(units * value for units, value in zip(own, values, strict=True)) / total
-            for own, values in zip(got, self.start.values, strict=True)
-        )
+        one, two = self.claims
+        return shares(self.start, (one, two), self.rules.source.total, self.rules.over)
 
     def due(self) -> tuple[int, ...]:
         """Return both seats: they name it at once."""

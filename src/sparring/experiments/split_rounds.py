@@ -16,7 +16,7 @@ from typing import Any
 from sparring.environments.bargain.rules import Counts, Scenario
 from sparring.environments.catalogue import another_bank
 from sparring.environments.openspiel.base import Game
-from sparring.environments.pool_split import taken
+from sparring.environments.pool_split import shares
 from sparring.errors import GameError
 from sparring.experiments.load import load_run
 from sparring.players.base import Agent, TextAgent
@@ -59,12 +59,7 @@ class Round:
 
     def points(self, claims: Claims | None = None) -> tuple[float, float]:
         """Return what these claims pay both seats, as shares of the pool's worth."""
-        got = taken(self.scenario.counts, claims or self.claims, "share")
-        one, two = (
-            sum(units * value for units, value in zip(own, values, strict=True)) / self.total
-            for own, values in zip(got, self.scenario.values, strict=True)
-        )
-        return one, two
+        return shares(self.scenario, claims or self.claims, self.total, "share")
 
     @property
     def best(self) -> float:

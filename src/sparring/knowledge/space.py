@@ -120,8 +120,8 @@ def clustered(
     centres = k_means(points, weights, k, stream).centres
     if earlier is not None:
         centres = centres[matched(centres, earlier.centres)]
-    of, _ = nearest(points, centres)
     apart = squared_distances(points, centres)
+    of = apart.argmin(axis=1)
     sentences = []
     for number in range(len(centres)):
         own = np.flatnonzero(of == number)

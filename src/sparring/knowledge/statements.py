@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from sparring.errors import GameError
 from sparring.knowledge.base import replies
 from sparring.rng import Stream
 from sparring.rollout.replay import replayed
-from sparring.types import Episode, Turn
+from sparring.types import Episode
 
 Abstract = Callable[[str, str], str | None]
 """Kind and statement -> the sentence of its cluster; None where there is none."""
@@ -48,7 +48,8 @@ def decisions(game: Any, episode: Episode, *, actions: bool = False) -> list[Dec
         actions: return decisions that are no statements too.
     """
     found = []
-    for number, (turn, play) in enumerate(_at(game, episode)):
+    stood = zip(episode.turns, replayed(game, episode), strict=False)
+    for number, (turn, play) in enumerate(stood):
         if turn.event == "memory" or turn.seat not in play.due():
             continue
         kind = kind_of(game, play, turn.seat)
@@ -65,11 +66,6 @@ def decisions(game: Any, episode: Episode, *, actions: bool = False) -> list[Dec
             )
         )
     return found
-
-
-def _at(game: Any, episode: Episode) -> Iterator[tuple[Turn, Any]]:
-    """Yield each turn, with the play as it stood before it."""
-    yield from zip(episode.turns, replayed(game, episode), strict=False)
 
 
 def abstract_keys(

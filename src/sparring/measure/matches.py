@@ -174,16 +174,16 @@ def record(
     episodes: Sequence[Episode],
     agent: str,
     *,
+    teams: Sequence[int],
     level: float = 0.95,
-    teams: Sequence[int] | None = None,
 ) -> Record:
     """Return the results of ``agent``, which sits in exactly one seat of every episode.
 
     Args:
         episodes: at least 2, of one game.
         agent: the name in ``Episode.agents``.
-        level: confidence level of the intervals.
         teams: see ``outcome``.
+        level: confidence level of the intervals.
     """
     seats = [episode.agents.index(agent) for episode in episodes]
     outcomes = [

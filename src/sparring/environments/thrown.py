@@ -1,0 +1,129 @@
+"""Games of one throw: two seats choose a word at once, and one word beats another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.pieces import heading, seats, table
+from sparring.environments.drawing.told import due_sentence
+from sparring.types import Observation
+
+
+class Throws:
+    """Rules and wording.
+
+    Attributes:
+        moves: the words.
+        rules: in sentences.
+        ask: the question, in a sentence.
+        payoffs: what the picture's table of pairs is called.
+    """
+
+    name = ""
+    moves: tuple[str, ...] = ()
+    rules, ask, payoffs = "", "", ""
+    roles = ("left", "right")
+    max_turns = 2
+    min_utility, max_utility, utility_sum, zero_sum = -1.0, 1.0, 0.0, True
+
+    def __init__(self, style: str) -> None:
+        self.style, self.brief = style, style == "brief"
+
+    def won(self, left: str, right: str) -> float:
+        """Return what the first word gets from the second: 1, 0 or -1."""
+        raise NotImplementedError
+
+    def paid(self, left: str, right: str) -> str:
+        """Return what the picture says of a pair."""
+        return f"{self.won(left, right):g}"
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word of the brief wording."""
+        return tuple(sorted({*self.moves, *self.roles, "choose", "they", "you"}))
+
+    def play(self) -> Throw:
+        """Return a play at its start."""
+        return Throw(self)
+
+    def reset(self, stream: Any) -> Throw:
+        """Return a play at its start; nothing is left to chance."""
+        return self.play()
+
+    def openings(self) -> tuple[tuple[float, Throw], ...]:
+        """Return the one play that there is at the start, with its probability."""
+        return ((1.0, self.play()),)
+
+
+class Throw(Painted):
+    """One play.
+
+    Attributes:
+        moves: what both chose; empty before.
+    """
+
+    def __init__(self, rules: Throws, moves: tuple[str, ...] = ()) -> None:
+        self.rules, self.moves = rules, moves
+
+    @property
+    def done(self) -> bool:
+        """Whether both have chosen."""
+        return bool(self.moves)
+
+    @property
+    def returns(self) -> tuple[float, float]:
+        """1 to who won, -1 to the other; 0 where both chose the same."""
+        if not self.moves:
+            return (0.0, 0.0)
+        won = self.rules.won(*self.moves)
+        return (won, -won or 0.0)
+
+    def due(self) -> tuple[int, ...]:
+        """Return both seats: they choose at once."""
+        return () if self.done else (0, 1)
+
+    def legal(self, seat: int) -> tuple[str, ...]:
+        """Return the words."""
+        return self.rules.moves
+
+    def observe(self, seat: int) -> Observation:
+        """Return the rules; nothing of the other's choice is known yet."""
+        role = self.rules.roles[seat]
+        if self.rules.brief:
+            return Observation(told=f"{role} choose", key=role)
+        return Observation(told=self.rules.rules, ask=self.rules.ask, key=role)
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Take both choices."""
+        self.moves = (replies[0], replies[1])
+
+    def ending(self, seat: int) -> str:
+        """Return what a seat learns at the end: the other's choice."""
+        mine, theirs = self.moves[seat], self.moves[1 - seat]
+        if self.rules.brief:
+            return f"you {mine} they {theirs}"
+        return f"You chose {mine}, the other player chose {theirs}."
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw what each pair of words pays and, once both have chosen, the choices."""
+        rules, words = self.rules, self.rules.moves
+        seats(canvas, rules.roles, self.due(), dict(enumerate(self.moves)))
+        heading(canvas, rules.payoffs, "left (rows), right (columns)")
+        rows: list[tuple[str, ...]] = [("", *words)]
+        rows += [(word, *(rules.paid(word, other) for other in words)) for word in words]
+        places = [words.index(word) + 1 for word in self.moves]
+        table(canvas, rows, marked=[(places[0], places[1])] if places else ())
+
+    def described(self, seat: int | None) -> str:
+        """Return who is to choose, or both choices."""
+        if not self.moves:
+            return due_sentence(self.rules.roles)
+        left, right = self.moves
+        won = ("Nobody wins", "left wins", "right wins")[int(self.returns[0]) % 3]
+        return f"The play is over. left chose {left}, right chose {right}. {won}."
+
+    def clone(self) -> Throw:
+        """Return a copy."""
+        return type(self)(self.rules, self.moves)

@@ -9,6 +9,7 @@ from sparring import play, recipe
 from sparring.config import resolve
 from sparring.environments.catalogue import make_game
 from sparring.experiments import dilemma_rounds as rounds
+from sparring.experiments import rounds_along
 from sparring.experiments.reproduce import dilemma as study
 from sparring.measure.opponents import AgentSpec
 from sparring.report.reproduce import dilemma as page
@@ -84,7 +85,7 @@ def test_an_illegal_reply_is_no_legal_one_and_what_was_played_for_it_counts():
 
 def test_a_run_is_measured_in_a_process_of_its_own(tmp_path, monkeypatch):
     lines = [{"step": step, "return/repeated_dilemma/row": 20.0 + step, "return/repeated_dilemma/column": 20.0} for step in (5, 10, 20)]
-    told_run(monkeypatch, study, lines, {"environments": [{"options": {"rounds": 20}}]})
+    told_run(monkeypatch, rounds_along, lines, {"environments": [{"options": {"rounds": 20}}]})
     asked = []
 
     def ask(words):
@@ -102,7 +103,7 @@ def row(arm, **figures):
     """Return a row of two seeds; the figures given are those of seed 1, and seed 0 always reaches what is asked for."""
     good = {rounds.BOTH: 0.9, rounds.NEITHER: 0.9, rounds.LOST: 0.0, rounds.LEGAL: 1.0, rounds.WITH_ITSELF: 2.0, rounds.AGAINST: 1.0}
     names = (rounds.OPENS, *(f"{rounds.AFTER}{one}, {two}" for one, two in rounds.PAIRS))
-    good |= dict.fromkeys(names) | {"seconds": 60.0, f"{study.ALONG}10": 1.0, f"{study.ALONG}20": 3.0}
+    good |= dict.fromkeys(names) | {"seconds": 60.0, f"{rounds_along.ALONG}10": 1.0, f"{rounds_along.ALONG}20": 3.0}
     named = {getattr(rounds, name.upper()): value for name, value in figures.items()}
     return {"arm": arm, "starts": "all", "plays": 9, "values": {name: {"0": value, "1": named.get(name, value)} for name, value in good.items()}}
 

@@ -10,6 +10,7 @@ from sparring.config import resolve
 from sparring.environments.bargain.rules import Scenario
 from sparring.environments.catalogue import another_bank, make_game
 from sparring.errors import GameError
+from sparring.experiments import rounds_along
 from sparring.experiments import split_rounds as rounds
 from sparring.experiments.reproduce import pool_split as study
 from sparring.measure.opponents import AgentSpec
@@ -144,7 +145,7 @@ def test_the_points_of_its_rounds_add_up_to_what_a_play_paid():
 
 def test_both_learners_are_trained_and_measured_with_each_other(tmp_path, monkeypatch):
     lines = [{"step": step, "return/repeated/first": 4.0 + step, "return/repeated/second": 6.0} for step in (5, 10, 20)]
-    told_run(monkeypatch, study, lines, {"environments": [{"options": {"rounds": 10}}]})
+    told_run(monkeypatch, rounds_along, lines, {"environments": [{"options": {"rounds": 10}}]})
     asked, run = [], tmp_path / "naive-3"
     run.mkdir()
 
@@ -168,7 +169,7 @@ def test_both_learners_are_trained_and_measured_with_each_other(tmp_path, monkey
 def row(arm, **figures):
     """Return a row of two seeds; the figures given are those of seed 1."""
     names = [value for name, value in vars(rounds).items() if name.isupper() and isinstance(value, str) and name != "CROSS"]
-    good = dict.fromkeys([*names, page.FIRST, page.SECOND, f"{study.ALONG}10", f"{study.ALONG}20"], 0.5) | {"seconds": 120.0}
+    good = dict.fromkeys([*names, page.FIRST, page.SECOND, f"{rounds_along.ALONG}10", f"{rounds_along.ALONG}20"], 0.5) | {"seconds": 120.0}
     good |= {rounds.SUM: 0.9 if arm == study.ALIGNED else 0.6, rounds.BOTH_ALL: 0.6, rounds.AFTER_LESS: None}
     named = {getattr(rounds, name.upper()): value for name, value in figures.items()}
     return {"arm": arm, "starts": "unseen", "plays": 9, "values": {name: {"0": value, "1": named.get(name, value)} for name, value in good.items()}}

@@ -13,18 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.experiments.cells import metrics
+from sparring.experiments.rounds_along import points_along
 from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, seed_rows, training
-from sparring.run.folder import RunFolder
 from sparring.system.files import parse_json
 
 MODULE = "sparring.experiments.dilemma_rounds"
 FOUND = "rounds.json"
 NAIVE, ALIGNED = "naive", "alignment"
 ARMS = {NAIVE: "dilemma/naive-tiny", ALIGNED: "dilemma/alignment-tiny"}
-GAME = "repeated_dilemma"
-ALONG = "points a round after "  # and a number of steps
-SHOWN = 10  # every so many steps
 MATCH = "evaluation.opponents=[]"  # measured here with more plays
 
 
@@ -54,13 +50,7 @@ def measured(run: Path, said: str, ask: Ask, *, plays: int) -> dict[str, Any]:
     """
     given = json.dumps({"run": str(run), "plays": plays})
     ask(["python", "-m", MODULE, given, str(run / FOUND)])
-    options = RunFolder.open(run).config()["environments"][0]["options"]
-    along = {
-        f"{ALONG}{line['step']}": (line[f"return/{GAME}/row"] + line[f"return/{GAME}/column"])
-        / (2 * options["rounds"])
-        for line in metrics(run)
-        if line["step"] % SHOWN == 0
-    }
+    along = points_along(run, "repeated_dilemma", ("row", "column"))
     return {**parse_json((run / FOUND).read_bytes()), **along}
 
 

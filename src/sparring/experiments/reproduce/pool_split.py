@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.experiments.cells import metrics
+from sparring.environments.pool_split import ROLES
+from sparring.experiments.rounds_along import points_along
 from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, seed_rows, training
-from sparring.run.folder import RunFolder
 from sparring.system.files import parse_json
 
 MODULE = "sparring.experiments.split_rounds"
@@ -25,9 +25,6 @@ FOUND = "rounds.json"
 RECIPE = "pool_split-tiny"
 NAIVE, ALIGNED = "naive", "alignment"
 ARMS = {NAIVE: ["credit.beta=0"], ALIGNED: []}
-GAME = "repeated"
-ALONG = "points a round after "  # and a number of steps
-SHOWN = 10  # every so many steps
 MATCH = "evaluation.opponents=[]"  # measured here with more plays
 SECONDS = "seconds"
 
@@ -71,19 +68,10 @@ def measured(
     given = {"runs": {arm: str(one) for arm, one in runs.items()}, "plays": setting["plays"]}
     ask(["python", "-m", MODULE, json.dumps(given), str(run / FOUND)])
     found = parse_json((run / FOUND).read_bytes())
-    kept = {arm: {**found[arm], **along(one)} for arm, one in runs.items()}
-    return {**kept, ALIGNED: {**kept[ALIGNED], SECONDS: seconds}}
-
-
-def along(run: Path) -> dict[str, float]:
-    """Return the points a round of both seats' mean, every few steps of a run."""
-    options = RunFolder.open(run).config()["environments"][0]["options"]
-    return {
-        f"{ALONG}{line['step']}": (line[f"return/{GAME}/first"] + line[f"return/{GAME}/second"])
-        / (2 * options["rounds"])
-        for line in metrics(run)
-        if line["step"] % SHOWN == 0
+    kept = {
+        arm: {**found[arm], **points_along(one, "repeated", ROLES)} for arm, one in runs.items()
     }
+    return {**kept, ALIGNED: {**kept[ALIGNED], SECONDS: seconds}}
 
 
 def rows(setting: Setting, kept: Found) -> list[Row]:

@@ -13,7 +13,8 @@ from sparring.experiments.dilemma_rounds import (
     PAIRS,
     WITH_ITSELF,
 )
-from sparring.experiments.reproduce.dilemma import ALIGNED, ALONG, NAIVE
+from sparring.experiments.reproduce.dilemma import ALIGNED, NAIVE
+from sparring.experiments.rounds_along import ALONG
 from sparring.report.result_figures import (
     Maker,
     Results,

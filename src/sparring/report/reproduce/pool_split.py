@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sparring.experiments.reproduce.pool_split import ALIGNED, ALONG
+from sparring.experiments.reproduce.pool_split import ALIGNED
+from sparring.experiments.rounds_along import ALONG
 from sparring.experiments.split_rounds import (
     AFTER_ALL,
     AFTER_LESS,

@@ -61,5 +61,5 @@ def test_it_says_exactly_how_it_plays_where_it_can():
     assert bot(moves=["a1", "c3"]).chances(state, 1) == {"a1": 1.0}
     with pytest.raises(GameError, match=r"says 'b2' at its turn 0, which is not legal there"):
         bot(moves=["b2"]).chances(state, 1)
-    with pytest.raises(GameError, match=r"Choice, which does not count a seat's turns; write preference"):
+    with pytest.raises(GameError, match=r"Throw, which does not count a seat's turns; write preference"):
         bot(moves=["rock"]).chances(make_game("rock_paper_scissors").reset(Stream.from_seed(0)), 0)

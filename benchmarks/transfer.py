@@ -9,42 +9,17 @@ again. Each row names the command that trained its run, and its commit.
 
 import argparse
 import json
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
-from published import portable, record, settings
+from arms import STILL, source, sparring, trained
+from published import record, settings
 
 RECIPE, SUITE, TEMPERATURE = "vpr/puzzles-smol", "vpr-transfer", "0.5"
-STILL = ["steps=1", "learner.learning_rate=1e-9"]  # one step that moves nothing: for its checkpoint
 ARMS = {
     "start": [*STILL, "warmup.updates=0"],
     "warm-up": STILL,
     "VPR as released": [],
 }
-
-
-def sparring(*words):
-    """Run a command of the package and return what it printed."""
-    command = [sys.executable, "-c", "import sparring.cli; sparring.cli.main()", *words]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-
-
-def trained(arm, folder):
-    """Return the run folder of an arm, which is trained unless it is there."""
-    run = folder / arm.replace(" ", "-").lower()
-    if not (run / "checkpoints").exists():
-        sparring("train", RECIPE, "threads=1", "seed=0", *ARMS[arm], "--run", str(run))
-    return run
-
-
-def source(run):
-    """Return how a run was trained: its command without places of this machine, and its commit."""
-    first = json.loads((run / "provenance.json").read_text(encoding="utf-8"))["starts"][0]
-    words = [word for word in shlex.split(first["command"]) if word != "--overwrite"]
-    kept = portable(["--folder" if word == "--run" else word for word in words])
-    return {"trained by": shlex.join(kept), "trained at": first["commit"][:8]}
 
 
 def measured(arm, run):
@@ -81,8 +56,8 @@ if __name__ == "__main__":
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
     parser.add_argument("--folder", type=Path, default=Path("runs/transfer"), help="of the runs")
     given = settings(parser)
-    record(
-        "vpr-transfer",
-        [row for arm in given.arms for row in measured(arm, trained(arm, given.folder))],
-        given,
-    )
+    runs = {
+        arm: trained(RECIPE, arm, ["threads=1", "seed=0", *ARMS[arm]], given.folder)
+        for arm in given.arms
+    }
+    record("vpr-transfer", [row for arm in runs for row in measured(arm, runs[arm])], given)

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from tests.knowledge.said import GAME, STREAM, drawn, episode, gathered, reply
 
+from sparring.environments.abstracted import Abstracted
 from sparring.environments.catalogue import make_game
 from sparring.environments.rps_spock_lizard import MOVES, won_by
 from sparring.errors import CheckpointError, ConfigError, GameError, PluginError
 from sparring.knowledge.base import Gathered, Knowledge, check_output, with_scores
 from sparring.knowledge.latent_space import Placed, _scores
 from sparring.knowledge.space import Space, clustered, solved
-from sparring.knowledge.statements import abstract_keys, decisions
+from sparring.knowledge.statements import about, decisions, pattern, placed
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.types import Episode, Observation, Turn
@@ -206,9 +207,10 @@ def test_free_text_is_a_kind_per_role_and_its_states_are_those_of_the_clusters()
     play = talk("you are a wolf", "no I am not")
     found = decisions(Chat(), play)
     assert [(one.number, one.kind, one.said, one.several) for one in found] == [(0, "asker", ("you are a wolf",), False), (1, "echo", ("no I am not",), False)]
-    assert abstract_keys(Chat(), play, found, lambda kind, line: kind) == {0: "0 ", 1: "1 asker"}
-    assert abstract_keys(Chat(), play, found, lambda kind, line: None) == {0: "0 "}
-    assert abstract_keys(Chat(), play, found, lambda kind, line: "@") == {0: "0 "}  # the rules refuse the sentence
+    few = Abstracted(Chat(), {"echo": ("a wolf", "a sheep @")})
+    assert placed(few, play, found, lambda kind, line: kind) == {0: ("0 ", ()), 1: ("1 asker", ("a wolf", "a sheep @"))}
+    assert placed(few, play, found, lambda kind, line: None) == {0: ("0 ", ())}
+    assert placed(few, play, found, lambda kind, line: "@") == {0: ("0 ", ())}  # the rules refuse the sentence
     space = Space(size=64, names=())
     kinds = {kind: clustered({"a wolf": 3, "a sheep": 2}, 2, None, space, STREAM) for kind in Chat.roles}
     answer = solved(Chat(), kinds, 500)
@@ -285,3 +287,41 @@ def test_shares_of_actions_are_pooled_over_states_with_the_same_list():
     assert [own[0] for own in scores] == pytest.approx([math.log(0.5 / share) for share in shares])
     alone, _ = _scores(placed[2:], space, "ratio", 0.02)
     assert alone == [scores[2]]
+
+
+# -- statements about players -----------------------------------------------------------------------
+
+
+CALLED = ("p1", "p2", "p10")
+
+
+@pytest.mark.parametrize(("line", "without", "whom"), [
+    ("accuse p2", "accuse @", "p2"),
+    ("P10 lies, as p2 says; P10 is the wolf", "@ lies, as someone says; @ is the wolf", "p10"),
+    ("silence", "silence", None),
+    ("write to me@p1.org, xp2 p22", "write to me at @.org, xp2 p22", "p1"),
+    ("", "", None),
+])
+def test_a_statement_is_taken_apart_into_whom_it_is_about_and_what_it_says(line, without, whom):
+    assert (pattern(line, CALLED), about(line, CALLED)) == (without, whom)
+    assert (pattern(line, ()), about(line, ())) == (line, None)
+
+
+def test_clusters_of_statements_about_players_are_the_same_whoever_is_named():
+    space = Space(size=256, names=CALLED, called=CALLED)
+    said = {pattern(line, CALLED): 5 for line in ("silence", "seer p1 wolf", "seer p2 good")}
+    kind = clustered(said, 3, None, space, STREAM)
+    assert sorted(kind.sentences) == ["seer @ good", "seer @ wolf", "silence"]
+    whole = replace(space, kinds={"speaks": kind})
+    lines = ["seer p10 wolf", "seer p2 good", "silence", "seer p2 wolf"]
+    assert whole.stand_ins("speaks", lines) == lines
+    assert Space.of_json(json.loads(json.dumps(whole.to_json()))).stand_ins("speaks", lines) == lines
+    # a statement that names nobody is of a cluster that names nobody, or of none
+    assert whole.stand_ins("speaks", ["seer wolf"]) == ["silence"]
+    some = replace(space, kinds={"speaks": clustered({"seer @ wolf": 1, "accuse @": 9}, 1, None, space, STREAM)})
+    assert some.stand_ins("speaks", ["silence", "seer p1 wolf"]) == [None, "accuse p1"]
+
+
+def test_in_other_environments_no_sign_stands_for_a_player():
+    space = Space(size=64, names=("left",), kinds={"speaks": clustered({"a@b": 1}, 1, None, Space(size=64, names=()), STREAM)})
+    assert space.stand_ins("speaks", ["left"]) == ["a@b"]

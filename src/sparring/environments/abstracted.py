@@ -6,6 +6,11 @@ is to be taken as it is. Of a play that does not, decisions that allow any text 
 
 With a list for each kind, statements are actions like others: the environment has a tree where it
 has ``openings``, whatever could be said in the full one.
+
+Where statements are about players, a sentence holds "@" in place of a name, and stands for as many
+actions as there are players that may be named: "accuse @" for "accuse p1" and "accuse p3". Rules
+that have such statements list all names in ``called``, and their plays say who may be named now
+(``named(seat)``).
 """
 
 from __future__ import annotations
@@ -15,7 +20,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from sparring.types import Observation
 
-__all__ = ["Abstracted", "AbstractedPlay", "Worded", "kind_of"]
+__all__ = ["NAME", "Abstracted", "AbstractedPlay", "Worded", "filled", "kind_of"]
+
+NAME = "@"  # stands in a sentence for a player
 
 
 @runtime_checkable
@@ -38,6 +45,15 @@ def kind_of(rules: Any, play: Any, seat: int) -> str:
     if isinstance(play, Worded):
         return play.kind(seat)
     return str(rules.roles[seat]) if play.legal(seat) is None else ""
+
+
+def filled(sentences: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Return sentences with every name in place of ``NAME``, and those without one as they are."""
+    return tuple(
+        line.replace(NAME, name)
+        for line in sentences
+        for name in (names if NAME in line else ("",))
+    )
 
 
 class Abstracted:
@@ -90,8 +106,10 @@ class AbstractedPlay:
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return what may be said, or the actions as they are."""
-        kind = kind_of(self.rules.inner, self.inner, seat)
-        found: tuple[str, ...] | None = self.rules.said.get(kind) or self.inner.legal(seat)
+        said = self.rules.said.get(kind_of(self.rules.inner, self.inner, seat), ())
+        if hasattr(self.inner, "named"):
+            said = filled(said, self.inner.named(seat))
+        found: tuple[str, ...] | None = said or self.inner.legal(seat)
         return found
 
     def step(self, replies: Mapping[int, str]) -> None:

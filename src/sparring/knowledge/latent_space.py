@@ -12,8 +12,8 @@ from pydantic import Field
 
 from sparring.errors import ConfigError
 from sparring.knowledge.base import Gathered, Knowledge
-from sparring.knowledge.space import Space, clustered, solved
-from sparring.knowledge.statements import Decision, abstract_keys, decisions
+from sparring.knowledge.space import Space, clustered, few, solved
+from sparring.knowledge.statements import Decision, decisions, pattern, placed
 
 ILLEGAL = -1  # the cluster of what was no action
 Prefer = Literal["ratio", "probability"]
@@ -103,7 +103,7 @@ def latent_space(
             kind: number + growth * iteration
             for kind, number in _wanted(found, clusters, kinds or {}).items()
         }
-        space = Space(size=size, names=_names(gathered))
+        space = Space(size=size, **_names(gathered))
         space = _made(gathered, found, earlier, space, counts)
         space = _solved(gathered, space, cfr_steps, actions)
         state = {"iteration": iteration, "space": space.to_json()}
@@ -123,8 +123,8 @@ class Placed(NamedTuple):
 
     episode: int  # its place among those gathered
     number: int  # of the turn
-    state: tuple[str, str, str]  # environment, kind or list of actions, information state
-    of: tuple[int, ...]  # cluster of each reply
+    state: tuple[str, str, str]  # environment, kind and list of actions, information state
+    of: tuple[int, ...]  # action of each reply there
 
 
 def _check_kinds(kinds: Mapping[str, int]) -> None:
@@ -150,9 +150,16 @@ def _wanted(
     return {kind: kinds.get(kind, clusters) for kind in met}
 
 
-def _names(gathered: Gathered) -> tuple[str, ...]:
-    """Return the names of roles, which statements are not to be told apart by."""
-    return tuple(sorted({one for game in gathered.environments.values() for one in game.roles}))
+def _names(gathered: Gathered) -> dict[str, tuple[str, ...]]:
+    """Return the names of players that statements are not to be told apart by.
+
+    Those that environments call them by, and of the other environments those of roles.
+    """
+    called, names = set[str](), set[str]()
+    for game in gathered.environments.values():
+        called |= set(getattr(game, "called", ()))
+        names |= set(getattr(game, "called", game.roles))
+    return {"names": tuple(sorted(names)), "called": tuple(sorted(called))}
 
 
 def _made(
@@ -165,7 +172,9 @@ def _made(
     """Return the latent space of a step's statements."""
     said: dict[str, Counter[str]] = {}
     for one in (one for own in found for one in own if one.kind):
-        said.setdefault(one.kind, Counter()).update(line for line in one.said if line is not None)
+        said.setdefault(one.kind, Counter()).update(
+            pattern(line, space.called) for line in one.said if line is not None
+        )
     stream = gathered.stream.child("clusters")
     before = earlier.kinds if earlier is not None else {}
     made = {
@@ -187,6 +196,37 @@ def _solved(gathered: Gathered, space: Space, cfr_steps: int, actions: bool) -> 
 
 def _placed(gathered: Gathered, found: Sequence[Sequence[Decision]], space: Space) -> list[Placed]:
     """Return the prompts with several replies whose place in the abstracted game is known."""
+    stands = _stand_ins(found, space)
+    of_game = {name: few(game, space.kinds) for name, game in gathered.environments.items()}
+    judged = []
+    for place, (episode, own) in enumerate(zip(gathered.episodes, found, strict=True)):
+        strategy = space.strategies.get(episode.game, {})
+        places = {}
+        if any(one.several for one in own):
+            places = placed(of_game[episode.game], episode, own, lambda *one: stands.get(one))
+        for one in own:
+            key, legal = places.get(one.number, ("", ()))
+            if not one.several or key not in strategy or len(strategy[key]) != len(legal):
+                continue
+            said = [
+                stands.get((one.kind, line)) if one.kind and line is not None else line
+                for line in one.said
+            ]
+            if any(
+                line is not None and action not in legal
+                for line, action in zip(one.said, said, strict=True)
+            ):
+                continue  # the sentences in place of what was said leave other actions
+            of = tuple(ILLEGAL if action is None else legal.index(action) for action in said)
+            pool = "/".join((one.kind, *legal))
+            judged.append(Placed(place, one.number, (episode.game, pool, key), of))
+    return judged
+
+
+def _stand_ins(
+    found: Sequence[Sequence[Decision]], space: Space
+) -> dict[tuple[str, str], str | None]:
+    """Return what stands for each statement in the abstracted game, by kind and statement."""
     lines = {
         (one.kind, line)
         for own in found
@@ -194,34 +234,12 @@ def _placed(gathered: Gathered, found: Sequence[Sequence[Decision]], space: Spac
         for line in one.said
         if line is not None and one.kind in space.kinds
     }
-    cluster: dict[tuple[str, str], int] = {}
+    stands: dict[tuple[str, str], str | None] = {}
     for kind in sorted(space.kinds):
         own_lines = sorted(line for of, line in lines if of == kind)
-        pairs = zip(own_lines, space.clusters(kind, own_lines) if own_lines else (), strict=True)
-        cluster |= {(kind, line): number for line, number in pairs}
-
-    def abstract(kind: str, line: str) -> str | None:
-        number = cluster.get((kind, line))
-        return None if number is None else space.kinds[kind].sentences[number]
-
-    placed = []
-    for place, (episode, own) in enumerate(zip(gathered.episodes, found, strict=True)):
-        game = gathered.environments[episode.game]
-        strategy = space.strategies.get(episode.game, {})
-        keys = abstract_keys(game, episode, own, abstract) if any(d.several for d in own) else {}
-        for one in own:
-            key = keys.get(one.number, "")
-            if not one.several or key not in strategy:
-                continue
-            if one.kind:
-                of = tuple(ILLEGAL if a is None else cluster[one.kind, a] for a in one.said)
-            elif len(strategy[key]) == len(one.legal):
-                of = tuple(ILLEGAL if a is None else one.legal.index(a) for a in one.said)
-            else:
-                continue  # the sentences in place of what was said leave other actions
-            pool = one.kind or "/".join(one.legal)
-            placed.append(Placed(place, one.number, (episode.game, pool, key), of))
-    return placed
+        pairs = zip(own_lines, space.stand_ins(kind, own_lines), strict=True)
+        stands |= {(kind, line): sentence for line, sentence in pairs}
+    return stands
 
 
 def _scores(

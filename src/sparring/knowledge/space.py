@@ -8,14 +8,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from sparring.environments.abstracted import Abstracted, kind_of
+from sparring.environments.abstracted import NAME, Abstracted, kind_of
 from sparring.environments.own import Asking
 from sparring.environments.played import PlayedTree
 from sparring.environments.walked import walk
 from sparring.errors import CheckpointError, GameError
+from sparring.knowledge.statements import about, pattern
 from sparring.ops.cfr import average_strategies
 from sparring.ops.hashed_ngrams import embedded
-from sparring.ops.k_means import k_means, matched, nearest, squared_distances
+from sparring.ops.k_means import k_means, matched, squared_distances
 from sparring.rng import Stream
 from sparring.types import FloatArray
 
@@ -31,7 +32,8 @@ class Kind:
 
     Args:
         centres: [k, d].
-        sentences: of each cluster the statement that stands for it: the one nearest its centre.
+        sentences: of each cluster the statement that stands for it: the one nearest its centre, a
+            ``statements.pattern``.
     """
 
     centres: FloatArray
@@ -44,20 +46,44 @@ class Space:
 
     Args:
         size: of an embedding.
-        names: words that stand for players.
+        names: words that stand for players in an embedding.
+        called: names that are taken out of statements, which are then about any of these players.
         kinds: by name.
         strategies: by the environment's name.
     """
 
     size: int
     names: tuple[str, ...]
+    called: tuple[str, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     strategies: Mapping[str, Strategy] = field(default_factory=dict)
 
-    def clusters(self, kind: str, said: Sequence[str]) -> list[int]:
-        """Return the number of the cluster of each statement of a kind that is known."""
-        points = embedded(said, size=self.size, names=self.names)
-        return [int(one) for one in nearest(points, self.kinds[kind].centres)[0]]
+    def stand_ins(self, kind: str, said: Sequence[str]) -> list[str | None]:
+        """Return for each statement of a kind that is known what stands for it.
+
+        That is the sentence of the nearest cluster, about the player that the statement names. A
+        statement that names nobody is of the nearest cluster whose sentence names nobody.
+
+        Returns:
+            None for a statement that names nobody where every sentence names somebody.
+        """
+        if not said:
+            return []
+        own, patterns = self.kinds[kind], [pattern(line, self.called) for line in said]
+        apart = squared_distances(embedded(patterns, size=self.size, names=self.names), own.centres)
+        if not self.called:
+            return [own.sentences[number] for number in apart.argmin(axis=1)]
+        named = np.array([NAME in sentence for sentence in own.sentences])
+        whom = [about(line, self.called) for line in said]
+        apart[np.array([name is None for name in whom])[:, None] & named] = np.inf
+        nearest = [
+            own.sentences[number] if np.isfinite(apart[row, number]) else None
+            for row, number in enumerate(apart.argmin(axis=1))
+        ]
+        return [
+            None if sentence is None else sentence.replace(NAME, name or "")
+            for sentence, name in zip(nearest, whom, strict=True)
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Return it as values of JSON."""
@@ -68,6 +94,7 @@ class Space:
         return {
             "size": self.size,
             "names": list(self.names),
+            "called": list(self.called),
             "kinds": kinds,
             "strategies": self.strategies,
         }
@@ -83,6 +110,7 @@ class Space:
             return cls(
                 size=int(given["size"]),
                 names=tuple(given["names"]),
+                called=tuple(given.get("called", ())),
                 kinds={
                     name: Kind(
                         centres=np.array(one["centres"], dtype=np.float64),
@@ -132,6 +160,11 @@ def clustered(
     return Kind(centres=centres, sentences=tuple(sentences))
 
 
+def few(game: Any, kinds: Mapping[str, Kind]) -> Abstracted:
+    """Return an environment in which only the clusters' sentences may be said."""
+    return Abstracted(game, {name: one.sentences for name, one in kinds.items()})
+
+
 def solved(
     game: Any, kinds: Mapping[str, Kind], steps: int, *, actions: bool = False
 ) -> dict[str, list[float]]:
@@ -154,9 +187,8 @@ def solved(
             "game cannot be solved; take an environment that has one (see "
             "environments/played.py), or leave knowledge out."
         )
-    few = Abstracted(game, {name: one.sentences for name, one in kinds.items()})
     with Asking(game):
-        tree = walk(PlayedTree(few), most=HISTORIES)
+        tree = walk(PlayedTree(few(game, kinds)), most=HISTORIES)
     widths = np.array([len(legal) for legal in tree.legal], dtype=np.int64)
     policy = average_strategies(tree.tree, tree.seats, widths, steps)
     found: dict[str, list[float]] = {}

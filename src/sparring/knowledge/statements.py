@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from sparring.environments.abstracted import kind_of
+from sparring.environments.abstracted import NAME, Abstracted, AbstractedPlay, kind_of
 from sparring.environments.own import Asking
 from sparring.errors import GameError
 from sparring.knowledge.base import replies
@@ -15,7 +17,17 @@ from sparring.rollout.replay import replayed
 from sparring.types import Episode
 
 Abstract = Callable[[str, str], str | None]
-"""Kind and statement -> the sentence of its cluster; None where there is none."""
+"""Kind and statement -> what stands for it in the abstracted game; None where nothing does."""
+
+
+OTHERS = "someone"  # stands for the players that a statement names after the first
+
+
+class Place(NamedTuple):
+    """Where a decision stands in the abstracted game: its information state, and the actions."""
+
+    key: str
+    legal: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,31 +80,60 @@ def decisions(game: Any, episode: Episode, *, actions: bool = False) -> list[Dec
     return found
 
 
-def abstract_keys(
-    game: Any, episode: Episode, found: Sequence[Decision], abstract: Abstract
-) -> dict[int, str]:
-    """Return where each decision stands in the abstracted game: its turn -> information state.
+def pattern(line: str, called: tuple[str, ...]) -> str:
+    """Return a statement without names, so that it can be said of any player.
+
+    Args:
+        line: the statement.
+        called: names of players. "@" stands for the one that is named first, "someone" for others.
+            None: the statement is returned as it is.
+    """
+    if not called:
+        return line
+    first = about(line, called)
+    text = line.replace(NAME, " at ")
+    return _names(called).sub(lambda one: NAME if one[0].lower() == first else OTHERS, text)
+
+
+def about(line: str, called: tuple[str, ...]) -> str | None:
+    """Return the player that a statement names first, in small letters; None: it names none."""
+    found = _names(called).search(line) if called else None
+    return found[0].lower() if found else None
+
+
+@lru_cache(maxsize=64)
+def _names(called: tuple[str, ...]) -> re.Pattern[str]:
+    """Return what finds names, the longest first."""
+    longest = sorted(called, key=lambda name: (-len(name), name))
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest))})(?!\w)", re.IGNORECASE)
+
+
+def placed(
+    few: Abstracted, episode: Episode, found: Sequence[Decision], abstract: Abstract
+) -> dict[int, Place]:
+    """Return where each decision stands in the abstracted game, by the number of its turn.
 
     The play is played once more, with the sentence of its cluster in place of each statement. What
     comes after a statement that has no cluster, or in whose place the rules allow no other, is left
     out.
 
     Args:
-        game: what it was played by.
-        episode: its record.
+        few: the abstracted game.
+        episode: a record of the full one.
         found: its decisions, all statements among them.
         abstract: gives the sentence of a statement.
     """
-    keys: dict[int, str] = {}
+    places: dict[int, Place] = {}
     kinds = {one.number: one.kind for one in found}
     settled: dict[int, str] = {}
-    with Asking(game):
-        play = game.reset(Stream(episode.seed))
+    with Asking(few.inner):
+        play = AbstractedPlay(few, few.inner.reset(Stream(episode.seed)))
         for number, turn in enumerate(episode.turns):
             if turn.seat not in play.due():
                 break
             if number in kinds:
-                keys[number] = f"{turn.seat} {play.observe(turn.seat).key}"
+                key = f"{turn.seat} {play.observe(turn.seat).key}"
+                places[number] = Place(key, play.legal(turn.seat) or ())
             if turn.action is None:
                 continue
             said = abstract(kind, turn.action) if (kind := kinds.get(number)) else turn.action
@@ -105,4 +146,4 @@ def abstract_keys(
                 except GameError:
                     break
                 settled = {}
-    return keys
+    return places

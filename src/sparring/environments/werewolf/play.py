@@ -41,6 +41,9 @@ class Werewolf:
     Args:
         setup: what never changes.
         style: "brief" or "full".
+
+    Attributes:
+        called: what players are called, by number.
     """
 
     name = "werewolf"
@@ -52,6 +55,7 @@ class Werewolf:
         self.roles = tuple(_role_names(setup.kinds))
         self.teams = tuple(int(seat not in setup.wolves) for seat in range(setup.players))
         self.num_seats = setup.players
+        self.called = tuple(map(name_of, range(setup.players)))
         self.max_turns = setup.rounds * 3 * setup.players
 
     def vocabulary(self) -> tuple[str, ...]:
@@ -122,6 +126,16 @@ class WerewolfPlay(Painted):
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return the players that may be named, or the phrases of a speech; None: any text."""
         return self.position.legal(seat)
+
+    def kind(self, seat: int) -> str:
+        """Return the kind of statement: a speech, by the role that speaks; "" for who names."""
+        return f"{self.rules.setup.kinds[seat]} speaks" if self.position.phase == "speak" else ""
+
+    def named(self, seat: int) -> tuple[str, ...]:
+        """Return the players that a speech may name: in free text all of them."""
+        if self.legal(seat) is None:
+            return self.rules.called
+        return tuple(map(name_of, self.position.targets(seat)))
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the action in a reply: a player, who may be dead, or a speech."""

@@ -57,6 +57,22 @@ def test_with_a_lag_too(tmp_path):
     assert [row["knowledge/latent_space/iteration"] for row in rows if "loss" in row] == [1, 2, 3]
 
 
+def test_speeches_of_werewolf_are_clustered_without_names_and_judged_with_them(tmp_path):
+    """With as many clusters as patterns every reply is judged, whoever is named; the seer is not to call its villager a wolf."""
+    game = {"name": "werewolf", "options": {"players": 3, "tie": "none", "rounds": 1, "abstain": False, "say": ["result"], "order": "simultaneous"}}
+    knowledge = {"name": "latent_space", "actions": True, "cfr_steps": 60}
+    asked = config(environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}], knowledge=knowledge, model={"context": 64}, steps=1, evaluation={"every": 9, "exact": False})
+    run = sparring.train(asked, run=tmp_path / "run")
+    (folder,) = (tmp_path / "run" / "checkpoints").iterdir()
+    known = json.loads((folder / "state.json").read_text())["knowledge"]["space"]["kinds"]
+    assert {kind: sorted(own["sentences"]) for kind, own in known.items()} == dict.fromkeys(
+        ("seer speaks", "villager speaks", "wolf speaks"), ["seer @ good", "seer @ wolf", "silence"]
+    )
+    replies = run.table("episodes").to_pandas()
+    chosen = replies[replies.groupby(["episode_id", "seat", "turn_index"]).candidate.transform("count") == 3]
+    assert len(chosen) > 64 * 5 * 3 and chosen.score.notna().all()
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "match"),
     [

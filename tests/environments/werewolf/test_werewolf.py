@@ -8,12 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
+from sparring.environments.abstracted import filled
 from sparring.environments.base import filled_together, teams_of
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.played import tree_of
 from sparring.environments.spec import spec_of
 from sparring.environments.werewolf import werewolf
 from sparring.errors import ConfigError
+from sparring.knowledge.statements import pattern
 from sparring.measure.info_states import enumerate_info_states
 from sparring.render.chat import chat
 from sparring.rng import Stream
@@ -305,6 +307,26 @@ def test_keys_are_information_states(options):
     told = {(query.seat, query.observations, query.actions) for query in states.queries}
     assert len(told) == len(states)  # what is told tells apart whatever the key does
     assert tree_of(werewolf(tie="random")) is None and tree_of(werewolf(speech="text", style="full", tie="none")) is None
+
+
+def test_patterns_of_phrases_filled_with_names_are_the_phrases():
+    rules = werewolf(players=6, doctor=True)
+    for seed in range(5):
+        play, draws = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
+        while not play.done:
+            replies = {}
+            for seat in play.due():
+                legal, kind = play.legal(seat), rules.setup.kinds[seat]
+                assert play.kind(seat) == (f"{kind} speaks" if play.position.phase == "speak" else "")
+                if play.kind(seat):
+                    patterns = dict.fromkeys(pattern(line, rules.called) for line in legal)
+                    assert not any(name in line for name in rules.called for line in patterns)
+                    assert sorted(filled(tuple(patterns), play.named(seat))) == sorted(legal)
+                replies[seat] = legal[draws.integer(0, len(legal))]
+            play.step(replies)
+    free = begun(style="full", speech="text")
+    free.step({0: "p3", 1: "p1"})
+    assert free.kind(0) == "wolf speaks" and free.named(0) == ("p1", "p2", "p3", "p4")
 
 
 # -- replies and hostile speeches -----------------------------------------------------------------

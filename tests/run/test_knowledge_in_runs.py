@@ -61,7 +61,14 @@ def test_speeches_of_werewolf_are_clustered_without_names_and_judged_with_them(t
     """With as many clusters as patterns every reply is judged, whoever is named; the seer is not to call its villager a wolf."""
     game = {"name": "werewolf", "options": {"players": 3, "tie": "none", "rounds": 1, "abstain": False, "say": ["result"], "order": "simultaneous"}}
     knowledge = {"name": "latent_space", "actions": True, "cfr_steps": 60}
-    asked = config(environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}], knowledge=knowledge, model={"context": 64}, steps=1, evaluation={"every": 9, "exact": False})
+    asked = config(
+        environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}],
+        knowledge=knowledge,
+        model={"context": 64},
+        rollout={**BASE["rollout"], "max_new_tokens": 4},
+        steps=1,
+        evaluation={"every": 9, "exact": False},
+    )
     run = sparring.train(asked, run=tmp_path / "run")
     (folder,) = (tmp_path / "run" / "checkpoints").iterdir()
     known = json.loads((folder / "state.json").read_text())["knowledge"]["space"]["kinds"]

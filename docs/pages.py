@@ -43,6 +43,7 @@ SLOT_OF = {
     "losses": "losses",
     "opponents": "players",
     "bots": "players",
+    "player": "players",
     "oracle": "oracles",
 }
 BOUNDS = {Ge: "at least", Gt: "above", Le: "at most", Lt: "below"}

@@ -5,7 +5,7 @@ stands in metrics, records and pages:
 
     learner             the policy as it is trained, its latest weights
     policy              the policy as it is published: averaged weights, where a run has them
-    demonstrator        random legal play, which the warm-up imitates
+    demonstrator        random legal play or a player's, which the warm-up imitates
     past-000100         the snapshot taken at step 100
     learner-NAME, policy-NAME, demonstrator-NAME, past-NAME-000100
                         the same of the policy NAME, where a run has several; those without a name

@@ -97,4 +97,4 @@ def test_what_does_not_fit_is_refused_before_anything_runs(changes, error, match
 
 def test_the_resolved_configuration_is_as_before_without_knowledge():
     assert "knowledge" not in resolve({"environments": [{"name": "kuhn_poker"}]}).model_dump()
-    assert "weights" not in resolve({"environments": [{"name": "kuhn_poker"}]}).model_dump()["warmup"]
+    assert "player" not in resolve({"environments": [{"name": "kuhn_poker"}]}).model_dump()["warmup"]

@@ -94,11 +94,11 @@ RUNS = {
         "knowledge": {"name": "latent_space", "every": 2, "iterations": 2, "cfr_steps": 20},
         "credit": {"name": "candidate_value"},
         "losses": [{"name": "turn_dpo", "preset": "lspo"}],
-        "warmup": {"updates": 5, "games": 16, "weights": {"spock": 0.01, "lizard": 0.01}},
+        "warmup": {"updates": 5, "games": 16, "player": {"name": "biased", "weights": {"spock": 0.01, "lizard": 0.01}}},
     },
     "choosing among candidates": {
         "environments": [{"name": "choose", "options": {"environment": {"name": "kuhn_poker"}, "proposals": {"pass": 2, "bet": 1}}}],
-        "warmup": {"updates": 2, "games": 8, "weights": {"pass": 3}},
+        "warmup": {"updates": 2, "games": 8, "player": {"name": "biased", "weights": {"pass": 3}}},
     },
     "a model that proposes": {
         "environments": [{"name": "choose", "options": {"environment": {"name": "kuhn_poker"}, "proposer": "seat", "count": 2, "diverse": False}}],

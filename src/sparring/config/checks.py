@@ -102,11 +102,13 @@ def _check_average(config: RunConfig) -> None:
 
 
 def check_bots(config: RunConfig) -> None:
-    """Bind the agents that a run meets, and refuse one that asks a person."""
+    """Bind the agents that a run meets or imitates, and refuse one that asks a person."""
     for name, agent in config.bots.items():
         _check_agent(config, f"bots.{name}", agent, config.bots)
     for number, agent in enumerate(config.evaluation.opponents):
         _check_agent(config, f"evaluation.opponents.{number}", agent, None)
+    if config.warmup.player is not None:
+        _check_agent(config, "warmup.player", config.warmup.player, None)
 
 
 def _check_agent(

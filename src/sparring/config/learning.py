@@ -204,13 +204,16 @@ class ProcessConfig(Strict):
 
 
 class WarmupConfig(Strict):
-    """Optional supervised start: imitate random legal play for a few seconds."""
+    """Optional supervised start: imitate random legal play, or a player's, for a few seconds."""
 
     updates: FewOrNone = Field(0, description="updates of supervised play; 0 is off")
-    games: Some = Field(256, description="random games per update")
-    weights: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
-        default_factory=dict,
+    games: Some = Field(256, description="games of imitated play per update")
+    player: PluginConfig | None = Field(
+        None,
         exclude_if=not_,
-        description="weight of each action in them, 1 where it is not named; none: all are alike",
+        description=(
+            "who sits in every seat and is imitated, e.g. {name: biased, weights: {rock: 3}}; "
+            "null: random legal play"
+        ),
     )
     learning_rate: float = Field(3e-3, gt=0, description="step size during warm-up")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from torch import Tensor
 
 from sparring.config import RunConfig
 from sparring.learn.snapshots import Snapshot
 from sparring.models.language_model import LanguageModel
-from sparring.players.base import Agent
-from sparring.players.demonstrator import demonstrator
+from sparring.players.base import Agent, TextAgent
+from sparring.players.demonstrator import demonstrator, imitated
 from sparring.players.policy import PolicyAgent, policy
 from sparring.refs import LEARNER, PlayerRef
 from sparring.rng import Stream
@@ -62,10 +64,16 @@ class Speaker:
                 renderer=self.renderer,
                 name=str(who),
                 context=self.context,
-                weights=self.config.warmup.weights,
+                player=self.imitated,
             )
         model = self.model_of(who)
         return None if model is None else self._sit(who, model)
+
+    @cached_property
+    def imitated(self) -> TextAgent | None:
+        """The player that the warm-up imitates; None: random legal play."""
+        player = self.config.warmup.player
+        return imitated(None if player is None else player.bind("players"))
 
     def publish(self, agent: Agent, who: PlayerRef) -> None:
         """Give the sampler of one of its players the weights of now, if it has older ones."""

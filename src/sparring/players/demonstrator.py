@@ -1,30 +1,30 @@
-"""Random legal play that speaks in tokens, to be imitated during warm-up."""
+"""Play that speaks in the learner's tokens, to be imitated during warm-up."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sparring.environments.base import random_reply
-from sparring.players.base import PendingTurn, Reply
-from sparring.players.biased import BiasedAgent
+from sparring.errors import ConfigError
+from sparring.players.base import PendingTurn, Reply, TextAgent
 from sparring.registry import Bound
 
 
 class DemonstratorAgent:
-    """Says a random legal action the way the renderer writes a complete reply."""
+    """Says what a player would do the way the renderer writes a complete reply."""
 
     def __init__(
         self,
         name: str,
         renderer: Any,
         context: Bound | None = None,
-        weights: Mapping[str, float] | None = None,
+        player: TextAgent | None = None,
     ) -> None:
         self.name = name
         self.renderer = renderer
         self.context = context
-        self._leaning = BiasedAgent(weights) if weights else None
+        self.player = player
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return one legal reply per pending turn; its log-probabilities are 0."""
@@ -32,8 +32,8 @@ class DemonstratorAgent:
 
     def _say(self, turn: PendingTurn) -> Reply:
         text = turn.memory
-        if text is None and self._leaning is not None:
-            text = self._leaning.choose(turn.state, turn.seat, turn.stream)
+        if text is None and self.player is not None:
+            text = self.player.choose(turn.state, turn.seat, turn.stream)
         elif text is None:
             legal = turn.state.legal(turn.seat)
             text = random_reply(turn.state, turn.seat, legal, turn.stream)
@@ -41,19 +41,37 @@ class DemonstratorAgent:
         return Reply(text=text, ids=ids, logprobs=(0.0,) * len(ids))
 
 
+def imitated(player: Bound | None) -> TextAgent | None:
+    """Return the player that the warm-up imitates; None: random legal play.
+
+    Raises:
+        ConfigError: it does not choose by the play alone, as a model or an endpoint.
+    """
+    if player is None:
+        return None
+    made = player()
+    if not isinstance(made, TextAgent):
+        raise ConfigError(
+            f"warmup.player: {player.plugin.name!r} answers by what a seat was told, and the "
+            "warm-up imitates players that choose by the play alone; write one such as biased, "
+            "scripted, minimax or mcts, or leave it out for random legal play."
+        )
+    return made
+
+
 def demonstrator(
     *,
     renderer: Any,
     name: str = "demonstrator",
     context: Bound | None = None,
-    weights: Mapping[str, float] | None = None,
+    player: TextAgent | None = None,
 ) -> DemonstratorAgent:
-    """Random legal moves, written as the learner writes its own, for the optional warm-up.
+    """A player's moves, written as the learner writes its own, for the optional warm-up.
 
     Args:
         renderer: the learner's renderer, which writes the replies.
         name: what the agent is called.
         context: the learner's context strategy, bound. null (default): full.
-        weights: weight by action, as of ``biased``. null (default): all are equally likely.
+        player: whose moves, from ``imitated``. null (default): random legal ones.
     """
-    return DemonstratorAgent(name, renderer, context, weights)
+    return DemonstratorAgent(name, renderer, context, player)

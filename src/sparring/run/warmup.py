@@ -29,7 +29,7 @@ def warm_up(
     watch: Callable[[WarmupReport], None] | None = None,
     stop: GracefulStop | None = None,
 ) -> None:
-    """Imitate random legal play for ``warmup.updates`` updates.
+    """Imitate random legal play, or ``warmup.player``, for ``warmup.updates`` updates.
 
     Args:
         config: of the run.

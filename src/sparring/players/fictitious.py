@@ -1,0 +1,67 @@
+"""Plays what beats what the other player has done so far: fictitious play."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from sparring.environments.base import random_reply
+from sparring.environments.combining import played
+from sparring.environments.thrown import Throws
+from sparring.errors import GameError
+from sparring.players.base import Agent, TextAgent
+from sparring.rng import Stream
+
+
+class FictitiousAgent(TextAgent):
+    """Answers the other player's throws before this one."""
+
+    def __init__(self) -> None:
+        super().__init__("fictitious")
+
+    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+        """Return a best answer to what the other player did in the plays before; a note at random.
+
+        Raises:
+            GameError: it is no game of one throw.
+        """
+        legal = state.legal(seat)
+        if legal is None:
+            return random_reply(state, seat, None, stream)
+        rules: Any = getattr(played(state), "rules", None)
+        if not isinstance(rules, Throws) or legal != rules.moves:
+            raise GameError(
+                f"Agent 'fictitious' plays games of one throw, rock_paper_scissors and "
+                f"rps_spock_lizard, not {type(played(state)).__name__} with the actions "
+                f"{', '.join(legal)}; write random or scripted there."
+            )
+        seen = Counter(play.moves[1 - seat] for play in getattr(state, "before", ()))
+        worth = {
+            move: sum(count * rules.won(move, other) for other, count in seen.items())
+            for move in legal
+        }
+        best = [move for move in legal if worth[move] == max(worth.values())]
+        return best[stream.integer(0, len(best))]
+
+
+def fictitious() -> Agent:
+    """Fictitious play in games of one throw: a best answer to how the other has played so far.
+
+    What: in ``trial`` and ``repeated`` over ``rock_paper_scissors`` or ``rps_spock_lizard`` it
+    counts the other player's words of the plays before, and says one that would have earned most
+    against them. In the first play, and among words that are worth the same, it draws.
+    When to use: as an adaptive player beside a policy that is to adapt, to be met or measured
+    (``sparring evaluate --agent fictitious --adaptation``), and as who the warm-up imitates
+    (``warmup.player``).
+    Mathematics: with n_b the times that the other said b and u(a, b) what a earns against b,
+
+        a = argmax over a of sum over b of n_b u(a, b)
+
+    Pitfalls: it forgets nothing, and a player who knows it can lead it.
+    Reference: Brown, 1951, "Iterative solution of games by fictitious play".
+    Verified by: tests/players/test_fictitious.py.
+
+    Raises:
+        GameError: at the first turn of any other environment.
+    """
+    return FictitiousAgent()

@@ -15,7 +15,7 @@ NEEDS_MORE = [
     for name in registry.names("players")
     if any(option.default is inspect.Parameter.empty for option in registry.load("players", name).options.values())
 ]
-NOT_TIC_TAC_TOE = {"cfr", "house", "kuhn_bot", "scheduler", "searcher", "werewolf_bot"}  # see tests/players, a file of each
+NOT_TIC_TAC_TOE = {"cfr", "fictitious", "house", "kuhn_bot", "scheduler", "searcher", "werewolf_bot"}  # see tests/players, a file of each
 NAMES = [name for name in registry.names("players") if name not in {*NEEDS_MORE, *NOT_TIC_TAC_TOE}]
 
 

@@ -1,11 +1,13 @@
 """Deductions of Werewolf: when they are asked for, what is read, who is told, and how often they are right."""
 
+import hashlib
 import math
 from collections import Counter
 
 import pytest
 
 from sparring.environments.catalogue import make_game
+from sparring.environments.played import tree_of
 from sparring.environments.werewolf import werewolf
 from sparring.environments.werewolf.deduction import drawn, guesses, read
 from sparring.errors import GameError
@@ -49,6 +51,17 @@ def test_a_seat_deduces_before_it_speaks_and_before_it_votes():
     assert play.observe(3).told == "think p1 seer low p2 wolf low vote"
     play.step({0: "p2", 1: "p1", 3: "p1"})
     assert play.done and play.returns == (-1.0, 1.0, 1.0, 1.0)
+
+
+def test_they_are_asked_anew_on_the_second_day():
+    play, night = werewolf(deduce=True, players=5).begun((0, 1, 2, 3, 4), ROOT), {0: "p3", 1: "p1"}
+    for victim in ("p3", "p4"):
+        play.step({**night, 0: victim})
+        assert play.position.phase == "speak" and play.due() == (0,) and play.legal(0) is None
+        while play.position.phase in ("speak", "vote"):
+            said = "?" if play.position.deducing else "silence" if play.position.phase == "speak" else "abstain"
+            play.step(dict.fromkeys(play.due(), said))
+    assert play.done or play.position.round == 3
 
 
 def test_nobody_else_learns_of_a_deduction():
@@ -179,6 +192,36 @@ def test_draws_are_even_over_what_a_seat_cannot_exclude():
     assert sum(n for one, n in counts.items() if one.startswith("p1 wolf")) == pytest.approx(300, abs=60)
 
 
+def test_a_wolf_says_who_its_mates_are():
+    play = werewolf(deduce=True, players=7).begun(tuple(range(7)), ROOT)
+    play.step({0: "p7", 2: "p1", 3: "p4"})
+    play.step({1: "p7"})
+    for number in range(12):
+        found = guesses(drawn(play.position, 0, ROOT.child(number)))
+        assert found[0] == ("p2", "wolf", "high") and all(one.role != "wolf" and one.confidence == "medium" for one in found[1:])
+
+
+def test_a_seer_takes_nobody_for_a_wolf_whom_it_has_seen():
+    play = werewolf(deduce=True).begun((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
+    play.step({0: "p3", 1: "p4"})
+    for number in range(12):
+        one, two = guesses(drawn(play.position, 1, ROOT.child(number)))
+        assert two == ("p4", "villager", "medium") or (two.role == "villager" and two.confidence == "high")
+        assert one.role in ("wolf", "villager") and one.confidence == "low"
+
+
+def test_right_is_who_a_number_is_and_not_the_seat_of_that_number():
+    play = werewolf(deduce=True, rounds=1).begun((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
+    play.step({0: "p3", 1: "p2"})
+    while not play.done:
+        said = {"p1": "p1 seer low", "p2": "p2 wolf low", "p4": "p4 villager low"}
+        own = {seat: f"p{play.position.places[seat] + 1}" for seat in play.due()}
+        speaks = "silence" if play.position.phase == "speak" else "abstain"
+        play.step({seat: " ".join(text for name, text in said.items() if name != own[seat]) if play.position.deducing else speaks for seat in own})
+    assert play.figures()["right_roles"][:2] == (1, 1) and play.figures()["right_roles"][3] == 1
+    assert tree_of(werewolf(deduce=True, tie="none")) is None and tree_of(werewolf(tie="none")) is not None
+
+
 def test_means_leave_out_seats_without_a_number():
     game = make_game("werewolf", options={"deduce": True, "rounds": 1})
     specs = [
@@ -202,3 +245,23 @@ def test_a_bot_says_what_it_knows_and_has_no_exact_description_there():
 def test_brief_words_are_there_where_they_are_said_alone():
     assert {"deduce", "think", "unknown", "low", "medium", "high"} <= set(werewolf(deduce=True).vocabulary())
     assert not {"deduce", "think", "unknown", "low", "medium", "high"} & set(werewolf().vocabulary())
+
+
+@pytest.mark.parametrize(
+    ("options", "digest"),
+    [({}, "2bfd87f7116f48ba"), ({"players": 7, "style": "full", "reveal": True}, "977c73003621fd6d"), ({"players": 6, "speech": "text", "style": "full"}, "ac2ecd320de44b69")],
+)
+def test_without_them_plays_are_as_they_were_before(options, digest):
+    """Also those of the scripted players, byte for byte; the digests are of the code before there were deductions."""
+    text = ""
+    for seed in range(2):
+        for bot in (random(), werewolf_bot(), werewolf_bot(style="silent"), werewolf_bot(style="accuser")):
+            play, draws, lines = make_game("werewolf", options=options).reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play"), []
+            while not play.done:
+                due = play.due()
+                lines += [repr((seat, tuple(play.observe(seat)), play.legal(seat), play.described(seat))) for seat in due]
+                replies = {seat: bot.choose(play, seat, draws.child(len(lines)).child(seat)) for seat in due}
+                lines.append(repr(replies))
+                play.step(replies)
+            text += "\n".join([*lines, repr(play.figures()), repr(play.returns)])
+    assert hashlib.blake2b(text.encode(), digest_size=8).hexdigest() == digest

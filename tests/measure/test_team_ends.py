@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from sparring.environments.catalogue import make_game
-from sparring.measure.exploitability import figures_of, nash_conv
+from sparring.errors import GameError
+from sparring.measure.chosen import as_beneath, beneath
+from sparring.measure.exact_figures import exact_figures_of
+from sparring.measure.exploitability import ask, figures_of, nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import UniformScorer
 from sparring.measure.references import References, beside
@@ -68,3 +71,37 @@ def test_where_plans_are_too_many_both_ends_are_figures(monkeypatch):
     known = beside(game, References(uniform=report, best="equilibrium", values=None))
     assert known["as_one_exploitability/werewolf"] == (pytest.approx(3 / 4), None)  # an equilibrium's is not 0
     assert known["one_seat_exploitability/werewolf"] == (pytest.approx(1 / 4), 0.0)
+
+
+def chooser_of(options, **given):
+    return make_game("choose", options={"environment": {"name": "werewolf", "options": options}, **given})
+
+
+def test_the_ends_of_a_chooser_are_those_of_what_it_plays_in_the_game_beneath(monkeypatch):
+    """Who can vote for p1 does: the village wins where p1 is the wolf, and loses p1 where it is not."""
+    game = chooser_of(SMALLEST, count=1, proposals={"p1": 1.0})
+    states = enumerate_info_states(beneath(game))
+    rows, _ = ask(as_beneath(game, UniformScorer()), states)
+    ends = team_ends(beneath(game), states, game.teams, rows)
+    assert ends.values == pytest.approx((1 / 3, -1 / 3))
+    assert ends.alone == pytest.approx((0, 0)) and ends.as_one == pytest.approx((0, 4 / 3))
+    monkeypatch.setattr("sparring.measure.team_exploitability.MOST", 1)
+    found = exact_figures_of(game, states, UniformScorer()).figures
+    assert found["as_one_exploitability/choose"] == pytest.approx(2 / 3)
+    assert found["one_seat_exploitability/choose"] == pytest.approx(0)
+
+
+def test_of_an_even_chooser_with_an_even_proposer_they_are_those_of_uniform_play(monkeypatch):
+    monkeypatch.setattr("sparring.measure.team_exploitability.MOST", 1)
+    game = chooser_of({**SMALLEST, "seer": True}, count=2)
+    found = exact_figures_of(game, enumerate_info_states(beneath(game)), UniformScorer())
+    assert found.values == pytest.approx((1 / 2, -1 / 2, -1 / 2))
+    assert found.figures["one_seat_exploitability/choose"] == pytest.approx(1 / 4)
+    assert found.figures["as_one_exploitability/choose"] == pytest.approx(3 / 4)
+
+
+@pytest.mark.parametrize("options", [{"tie": "random"}, {"speech": "text", "style": "full"}, {"deduce": True}])
+def test_a_chooser_whose_game_cannot_be_walked_is_refused(options):
+    game = chooser_of({**SMALLEST, **options})
+    with pytest.raises(GameError, match="werewolf: no exact figures"):
+        enumerate_info_states(beneath(game))

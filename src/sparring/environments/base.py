@@ -142,7 +142,10 @@ class Counting(Protocol):
     """A play that counts things of its own, under the names of its environment's ``figures``."""
 
     def figures(self) -> Mapping[str, tuple[float, ...]]:
-        """Return of a play that is over a number per seat for each name."""
+        """Return of a play that is over a number per seat for each name; nan: none of this seat.
+
+        Seats without a number count in no mean.
+        """
         ...
 
 

@@ -5,6 +5,7 @@ An agent whose plays are all alike meets one course of the game, and learns of n
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +36,8 @@ class SelfPlays:
         turns: replies per play, all seats, the mean.
         illegal: share of replies that are illegal; games are clusters.
         returns: mean return of each role, in the game's units.
-        figures: mean of what the environment counts, by name: of each play the mean over its seats.
+        figures: mean of what the environment counts, by name: of each play the mean over its seats
+            of which it says something.
     """
 
     game: str
@@ -100,11 +102,17 @@ def self_plays(
 def _figures(game: Any, played: Sequence[Episode], level: float) -> dict[str, Interval]:
     """Return the means of what an environment counts; none where it counts nothing."""
     counted = [found for found in (figures_of(game, one) for one in played) if found is not None]
-    return {
-        name: mean_interval([sum(one[name]) / len(one[name]) for one in counted], level=level)
+    means = {
+        name: [mean for one in counted if (mean := _mean(one[name])) is not None]
         for name in getattr(game, "figures", ())
-        if counted
     }
+    return {name: mean_interval(found, level=level) for name, found in means.items() if found}
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    """Return the mean over the seats that have a number; None where none has."""
+    own = [value for value in values if not math.isnan(value)]
+    return sum(own) / len(own) if own else None
 
 
 def course(episode: Episode) -> Hashable:

@@ -42,7 +42,8 @@ class BiasedAgent(DescribedAgent):
         for name in self.weights:
             if name not in legal:
                 words = _words(play)
-                if words and name not in words:
+                phrase = set(name.split() or [name])  # an action may be several words
+                if words and name not in words and not phrase <= set(words):
                     raise UnknownNameError("action", name, sorted({*legal, *words}))
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from sparring.environments.combining import played
+from sparring.environments.reply import meant
 from sparring.environments.werewolf.play import WerewolfPlay
 from sparring.environments.werewolf.rules import ABSTAIN, GOOD, SEER, WOLF, name_of
 from sparring.environments.werewolf.speech import SILENCE
 from sparring.errors import GameError
 from sparring.players.base import Agent
-from sparring.players.described import DescribedAgent
+from sparring.players.described import DescribedAgent, listed
 from sparring.rng import Stream
 
 Style = Literal["talkative", "silent", "accuser"]
@@ -28,7 +30,9 @@ class WerewolfBot(DescribedAgent):
 
     def choose(self, state: Any, seat: int, stream: Stream) -> str:
         """Return a reply; where speeches are free text, the phrase that it would have said."""
-        if state.legal(seat) is not None:
+        play = played(state)
+        deducing = isinstance(play, WerewolfPlay) and play.position.deducing
+        if deducing or state.legal(seat) is not None:
             return super().choose(state, seat, stream)
         said = self.chances(state, seat)
         return list(said)[stream.integer(0, len(said))]
@@ -45,25 +49,35 @@ class WerewolfBot(DescribedAgent):
                 f"Agent 'werewolf_bot' plays werewolf alone, not {type(play).__name__}; write "
                 "random or scripted there."
             )
-        position = play.position
-        scores = self._scores(play, seat)
+        if play.position.deducing:
+            listed(self.name, state, seat)  # refused
+        liked, legal = self._liked(play, seat), state.legal(seat)
+        if legal is None:
+            return _even(next(filter(None, liked)))
+        replies = dict(zip(meant(state, seat, legal), legal, strict=True))
+        for actions in liked:
+            found = [replies[one] for one in actions if one in replies]
+            if found:
+                return _even(found)
+        return _even(list(legal))  # of candidates, none that it would think of
+
+    def _liked(self, play: WerewolfPlay, seat: int) -> list[list[str]]:
+        """Return actions that it likes alike, the best first; some may be illegal."""
+        position, scores = play.position, self._scores(play, seat)
         if position.phase == "speak":
-            return _even(self._speeches(play, seat, scores))
-        kind = position.setup.kinds[seat]
-        names = position.targets(seat)
-        if position.phase != "vote" and kind not in (WOLF, SEER):
-            return _even([name_of(position.places[seat])])  # the doctor saves itself
-        if position.phase != "vote" and kind == SEER:
+            return self._speeches(play, seat, scores)
+        kind, names = position.setup.kinds[seat], position.targets(seat)
+        if position.phase == "vote":
+            wary = self.style == "silent" and max(scores[n] for n in names) <= 0
+            first = [[ABSTAIN]] if wary and position.setup.abstain else []
+            return [*first, *_ranked(names, scores)]
+        if kind == SEER:
             known = {e.target for e in position.seen(seat) if e.kind == "look"}
-            return _even([name_of(n) for n in names if n not in known] or list(map(name_of, names)))
-        if position.phase != "vote":
-            proposed = position.proposed
-            if position.phase == "decide" and proposed in names:
-                return _even([name_of(proposed)])
-            return _even(_best(names, {n: _claims_seer(play, n) for n in names}))
-        best = _best(names, scores)
-        wary = self.style == "silent" and max(scores[n] for n in names) <= 0
-        return _even([ABSTAIN] if wary and position.setup.abstain else best)
+            return _ranked(names, {n: float(n not in known) for n in names})
+        if kind != WOLF:
+            return [[name_of(position.places[seat])]]  # the doctor saves itself
+        first = [[name_of(position.proposed)]] if position.phase == "decide" else []
+        return [*first, *_ranked(names, {n: _claims_seer(play, n) for n in names})]
 
     def _scores(self, play: WerewolfPlay, seat: int) -> dict[int, float]:
         """Return by number how much a seat wants a player out: its knowledge, then what is said."""
@@ -87,12 +101,11 @@ class WerewolfBot(DescribedAgent):
             scores[position.places[mate]] = -1000.0
         return scores
 
-    def _speeches(self, play: WerewolfPlay, seat: int, scores: dict[int, float]) -> list[str]:
-        """Return the speeches that it would say, of those that there are."""
+    def _speeches(self, play: WerewolfPlay, seat: int, scores: dict[int, float]) -> list[list[str]]:
+        """Return the speeches that it would say, the best first; some may not be there."""
         position = play.position
-        legal = position.legal(seat)
         names = position.targets(seat)
-        worst = _best(names, scores)
+        worst = _ranked(names, scores)[0]
         wanted: list[list[str]] = []
         looks = [e for e in position.seen(seat) if e.kind == "look" and e.target in names]
         guilty = [f"{SEER} {name_of(e.target)} {WOLF}" for e in looks if e.word == WOLF]
@@ -102,17 +115,13 @@ class WerewolfBot(DescribedAgent):
             wanted.append([f"{SEER} {name} {WOLF}" for name in worst])
         if self.style != "silent":
             wanted.append([f"accuse {name}" for name in worst])
-        for speeches in wanted:
-            found = [one for one in speeches if legal is None or one in legal]
-            if found:
-                return found
-        return [SILENCE]
+        return [*wanted, [SILENCE]]
 
 
-def _best(names: tuple[int, ...], scores: dict[int, float]) -> list[str]:
-    """Return the names of the highest score."""
-    top = max(scores[name] for name in names)
-    return [name_of(name) for name in names if scores[name] == top]
+def _ranked(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[str]]:
+    """Return the names by score, the highest first; those of one score are together."""
+    found = sorted({scores[name] for name in names}, reverse=True)
+    return [[name_of(name) for name in names if scores[name] == one] for one in found]
 
 
 def _claims_seer(play: WerewolfPlay, place: int) -> float:
@@ -143,8 +152,10 @@ def werewolf_bot(*, style: Style = "talkative") -> Agent:
     doctor saves itself. A wolf kills who has claimed to be the seer, else anybody, follows what its
     mate proposes, and never votes for its mate.
     When to use: as a fixed opponent that can be believed or lied to. It says how it plays exactly.
-    Mathematics: P(a) = 1 / |best| for each of the replies with the highest score.
-    Pitfalls: it believes whoever speaks as the seer, so that it can be led by a lie. In free text
+    Mathematics: P(a) = 1 / |best| for each of the replies with the highest score. Among the
+    candidates of ``choose`` the replies are the numbers, and the best of what is there counts.
+    Pitfalls: it believes whoever speaks as the seer, so that it can be led by a lie. A deduction
+    (``deduce``) it draws by what its seat knows for certain, whatever was said. In free text
     it reads only speeches that begin as a phrase of the grammar does. In plays without those
     phrases (option ``say``) it is silent.
     Reference: styles as in "Language Agents with Reinforcement Learning for Strategic Play in the

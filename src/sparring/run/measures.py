@@ -23,7 +23,8 @@ of replies (legal_rate to sampled_entropy) count all, figures of games what was 
     attempt/GAME/NUMBER     of trials, mean payoff of the game in attempt 1, 2, ..., over the seats
                             that had a turn in it, times environments.N.scale
     figure/GAME/NAME        what an environment counts itself, such as understood of code_words, a
-                            mean over seats; plays that were forfeited or cut are left out
+                            mean over seats; plays that were forfeited or cut are left out, and
+                            seats of which it says nothing
     candidates/decisions    decisions per game to which there were several replies; this and the
                             next where rollout.candidates.count is above 1
     candidates/equal_share  share of these whose replies were all judged alike
@@ -39,6 +40,7 @@ of replies (legal_rate to sampled_entropy) count all, figures of games what was 
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -106,7 +108,8 @@ def environment_metrics(episodes: Sequence[Episode], games: Iterable[Any]) -> di
         for episode in episodes if counted else ():
             found = figures_of(game, episode) if episode.game == game.name else None
             for name, values in (found or {}).items():
-                counted[name] += (values[n] for n, mine in enumerate(episode.trained) if mine)
+                own = (values[n] for n, mine in enumerate(episode.trained) if mine)
+                counted[name] += (value for value in own if not math.isnan(value))
         means = {name: sum(own) / len(own) for name, own in counted.items() if own}
         metrics |= {f"figure/{game.name}/{name}": mean for name, mean in means.items()}
     return metrics

@@ -28,8 +28,8 @@ def check_environment(
     replied. A list of legal actions has each once, each is read back from a reply that is the
     action, and a reply without an action reads as None. Returns are one finite number per seat,
     within ``min_utility`` and ``max_utility`` where these are said; of each of its ``figures``, if
-    it names any, a play gives one finite number per seat. The same stream gives the same play, and
-    so does a copy of a play.
+    it names any, a play gives one finite number per seat, or nan. The same stream gives the same
+    play, and so does a copy of a play.
 
     Args:
         environment: the function that makes it, or the plug-in bound.
@@ -150,7 +150,8 @@ def _final(play: Any, rules: Any, name: str) -> tuple[float, ...]:
             f"{name}: figures() gave {sorted(found)}; the environment's figures are {names}."
         )
         for one, counted in found.items():
-            assert len(counted) == rules.num_seats and all(map(math.isfinite, counted)), (
-                f"{name}: the figure {one!r} is {counted!r}; give a finite number per seat."
+            assert len(counted) == rules.num_seats and not any(map(math.isinf, counted)), (
+                f"{name}: the figure {one!r} is {counted!r}; give a finite number per seat, or "
+                "math.nan for one of which it says nothing."
             )
     return returns

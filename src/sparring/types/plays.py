@@ -53,7 +53,7 @@ class Observation(NamedTuple):
     ``view`` is what the seat can see of the position now, without its memory of how it came about:
     equal views may have different keys. ``fresh`` begins a new conversation: what the seat was told
     before is not shown to it again. ``attempt`` counts the attempts of a trial, from 0. ``note``
-    says that the seat is asked for a note to itself between two attempts.
+    says that the seat is asked for a note to itself, as between two attempts, and not to act.
     """
 
     told: str
@@ -133,7 +133,7 @@ class Turn(NamedTuple):
     candidates: tuple[Turn, ...] = ()
     # mean return to the seat of games played on from before the turn; None where none were
     playout_before: float | None = None
-    # Observation.note: no decision, but a note that the seat wrote between two attempts
+    # Observation.note: no decision, but a note that the seat wrote, as between two attempts
     note: bool = False
 
 

@@ -11,6 +11,9 @@ from transformers import PreTrainedTokenizerFast
 from sparring.environments.abstracted import filled
 from sparring.environments.base import filled_together, teams_of
 from sparring.environments.catalogue import from_spec, make_game
+from sparring.environments.choose.play import ChoosePlay
+from sparring.environments.choose.proposer import Proposer
+from sparring.environments.choose.rules import Choose
 from sparring.environments.played import tree_of
 from sparring.environments.spec import spec_of
 from sparring.environments.werewolf import werewolf
@@ -28,6 +31,8 @@ VARIANTS = [
     {**SEVEN, "speech": "text", "style": "full", "limit": 40},
     {"players": 9, "order": "simultaneous", "reveal": True, "wolves": 3},
     {"players": 3, "speech": "none"},
+    {"deduce": True, "say": ["result"]},
+    {**SEVEN, "deduce": True, "style": "full", "order": "simultaneous"},
     {"players": 5, "strict": True, "cap": "draw", "doctor": True, "tie": "none", "abstain": False},
 ]
 
@@ -201,11 +206,11 @@ def _random(play, seat, stream):
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32), options=st.sampled_from(VARIANTS[:5]), data=st.data())
-def test_what_a_seat_sees_hangs_on_nothing_that_it_must_not_know(seed, options, data):
-    """Two seats that a third one cannot tell apart change places: it sees the same play.
+@given(seed=st.integers(0, 2**32), options=st.sampled_from(VARIANTS[:-1]), chosen=st.booleans(), data=st.data())
+def test_what_a_seat_sees_hangs_on_nothing_that_it_must_not_know(seed, options, chosen, data):
+    """Two seats that a third one cannot tell apart change places: it sees the same play, also among candidates.
 
-    Each does at night what its role can do; by day both numbers say and do the same.
+    Each does at night what its role can do; by day both numbers say and do the same, but deduce what they like.
     """
     rules = werewolf(**options)
     one = rules.reset(Stream.from_seed(seed))
@@ -218,6 +223,8 @@ def test_what_a_seat_sees_hangs_on_nothing_that_it_must_not_know(seed, options, 
     for old, new in zip(others, swap, strict=True):
         places[new] = one.position.places[old]
     two = rules.begun(tuple(places), one.stream)
+    if chosen:
+        one, two = (Chosen(play, Stream.from_seed(seed).child("candidates")) for play in (one, two))
     draws = Stream.from_seed(seed).child("play")
     reveal = rules.setup.reveal
     for number in itertools.count():
@@ -233,10 +240,26 @@ def test_what_a_seat_sees_hangs_on_nothing_that_it_must_not_know(seed, options, 
             if one.position.phase == "speak" and rules.setup.speech == "words":
                 allowed = {one.position.places[s] for s in one.due()} == {two.position.places[s] for s in two.due()}
                 assert allowed
+            deducing = one.position.deducing
             for play in (one, two):
-                play.step({s: said[play.position.places[s]] for s in play.due()})
+                play.step({s: "other" if play is two and deducing and s != looker else said[play.position.places[s]] for s in play.due()})
         if reveal and one.position.dead:
             break
+
+
+class Chosen:
+    """A play inside ``choose`` that is stepped by actions, all of which are candidates."""
+
+    def __init__(self, play, stream):
+        self.course = ChoosePlay(Choose(play.rules, Proposer(count=99)), play, stream)
+        self.observe, self.described, self.draw = self.course.observe, self.course.described, self.course.draw
+
+    def __getattr__(self, name):
+        return getattr(self.course.play, name)
+
+    def step(self, replies):
+        shown = self.course.candidates
+        self.course.step({s: str(shown[s].index(said) + 1) if s in shown else said for s, said in replies.items()})
 
 
 def _night(one, two, looker, stream):
@@ -327,6 +350,9 @@ def test_patterns_of_phrases_filled_with_names_are_the_phrases():
     free = begun(style="full", speech="text")
     free.step({0: "p3", 1: "p1"})
     assert free.kind(0) == "wolf speaks" and free.named(0) == ("p1", "p2", "p3", "p4")
+    thinks = begun(deduce=True)
+    thinks.step({0: "p3", 1: "p1"})
+    assert thinks.legal(0) is None and thinks.kind(0) == ""  # a deduction is no speech
 
 
 # -- replies and hostile speeches -----------------------------------------------------------------

@@ -80,6 +80,10 @@ class AskedPlay(ChoosePlay):
         """Payoffs so far; a proposer has those of its seat."""
         return tuple(self.play.returns) * 2
 
+    def figures(self) -> dict[str, tuple[float, ...]]:
+        """Return what the other environment counts; a proposer has what its seat has."""
+        return {name: tuple(own) * 2 for name, own in super().figures().items()}
+
     def due(self) -> tuple[int, ...]:
         """Return the proposers that are to propose, else the seats that are to choose."""
         waiting = self._waiting()

@@ -88,6 +88,10 @@ class ChoosePlay(CombinedPlay):
         self.moment += 1
         self._propose()
 
+    def figures(self) -> dict[str, tuple[float, ...]]:
+        """Return what the other environment counts in a play that is over."""
+        return dict(self.play.figures())
+
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         """Draw the play, and the candidates that are seen."""
         super().paint(canvas, seat)

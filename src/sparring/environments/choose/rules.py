@@ -19,6 +19,7 @@ class Choose(Combined):
 
     Attributes:
         proposer: draws the candidates.
+        figures: names of what the other environment counts.
     """
 
     def __init__(self, inner: Any, proposer: Proposer) -> None:
@@ -26,6 +27,7 @@ class Choose(Combined):
         self.proposer = proposer
         self.max_turns, self.utility_sum = inner.max_turns, inner.utility_sum
         self.min_utility, self.max_utility = inner.min_utility, inner.max_utility
+        self.figures: tuple[str, ...] = getattr(inner, "figures", ())
 
     def words(self) -> tuple[str, ...]:
         """Return the numbers of the candidates."""

@@ -29,6 +29,7 @@ def werewolf(
     say: tuple[Say, ...] = SAY,
     order: Literal["ordered", "simultaneous"] = "ordered",
     limit: Annotated[int, Field(ge=1, le=100_000)] = 300,
+    deduce: bool = False,
     style: Literal["brief", "full"] = "brief",
 ) -> Werewolf:
     """Werewolf for 3 to 9 players: a few who know one another against many who do not.
@@ -46,10 +47,10 @@ def werewolf(
     players, no seer, ``speech: none``, ``abstain: false``, ``tie: none`` and ``rounds: 1`` a random
     village wins with probability 1/4, where both villagers hit the wolf.
     Pitfalls: do not put ``talk`` around it, which names the seats by their roles. With random ties,
-    free text, or more than 5 players nothing is computed exactly. Speeches in free text are data:
-    they are laid on one line, cut at ``limit`` characters, freed of characters that print nothing,
-    and told in quotation marks that they cannot close. A reply that names two players, or nobody,
-    or a dead one is illegal, unless one is marked, as in "[p2]".
+    free text, deductions, or more than 5 players nothing is computed exactly. Speeches in free text
+    are data: they are laid on one line, cut at ``limit`` characters, freed of characters that print
+    nothing, and told in quotation marks that they cannot close. A reply that names two players, or
+    nobody, or a dead one is illegal, unless one is marked, as in "[p2]".
     Reference: "Learning Strategic Language Agents in the Werewolf Game with Iterative Latent Space
     Policy Optimization" (Xu et al., 2025, arXiv 2502.04686), appendix A: its rules are those of 7
     players. ``strict`` is the end of the first release for arXiv 2310.18940 (Xu et al., 2023).
@@ -74,6 +75,9 @@ def werewolf(
             seer PLAYER good), "accuse", "support".
         order: "ordered", one after the other by number; "simultaneous".
         limit: characters of a speech in free text that are passed on, 1 to 100,000.
+        deduce: whether a seat, before it speaks or votes, is asked what each other living player
+            is, and how sure it is: a turn of its own, a note to itself that it is told afterwards
+            and nobody else is. What cannot be read is counted and costs nothing.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
 
     Raises:
@@ -114,6 +118,7 @@ def werewolf(
         limit=limit,
         abstain=abstain,
         reveal=reveal,
+        deduce=deduce,
     )
-    listed = speech != "text" and tie == "none" and players <= FEW
+    listed = speech != "text" and not deduce and tie == "none" and players <= FEW
     return ListedWerewolf(setup, style) if listed else Werewolf(setup, style)

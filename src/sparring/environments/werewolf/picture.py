@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.pieces import Said, heading, table, timeline
+from sparring.environments.drawing.pieces import Said, heading, printed, table, timeline
 from sparring.environments.drawing.told import due_sentence
 from sparring.environments.werewolf.rules import (
+    DEDUCED,
     NOBODY,
     SEER,
     WOLF,
@@ -14,7 +15,7 @@ from sparring.environments.werewolf.rules import (
     Position,
     name_of,
 )
-from sparring.environments.werewolf.wording import full_event
+from sparring.environments.werewolf.wording import full_event, thoughts
 
 
 def paint(canvas: Canvas, position: Position, seat: int | None) -> None:
@@ -40,8 +41,12 @@ def paint(canvas: Canvas, position: Position, seat: int | None) -> None:
     ]
     table(canvas, rows, faint=gone_rows, shares=(2, 3, 3))
     text = position.setup.speech == "text"
-    said = [_line(position, event, text) for event in events if event.kind != "vote"]
-    timeline(canvas, said, most=8, lines=2)
+    shown = [event for event in events if event.kind not in ("vote", DEDUCED)]
+    timeline(canvas, [_line(position, event, text) for event in shown], most=8, lines=2)
+    thought = _thought(events)
+    if thought:
+        heading(canvas, "Deduced last")
+        printed(canvas, thought)
 
 
 def describe(position: Position, seat: int | None) -> str:
@@ -57,7 +62,14 @@ def describe(position: Position, seat: int | None) -> str:
     parts += [f"Dead or out: {', '.join(gone)}."] if gone else []
     shown = range(position.setup.players) if seat is None else (seat,)
     parts += [f"{name_of(position.places[one])} is {position.setup.kinds[one]}." for one in shown]
+    parts += [f"Deduced by {line}." for line in _thought(events)]
     return " ".join(parts)
+
+
+def _thought(events: tuple[Event, ...]) -> list[str]:
+    """Return the last deduction of each player, of events that are seen."""
+    last = {event.who: event.word for event in events if event.kind == DEDUCED}
+    return [f"{name_of(who)}: {', '.join(thoughts(last[who]))}" for who in sorted(last)]
 
 
 def _when(position: Position, seat: int | None) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.reply import listed_reply
-from sparring.environments.werewolf import picture
+from sparring.environments.werewolf import deduction, picture
 from sparring.environments.werewolf.rules import (
     NOBODY,
     WOLF,
@@ -48,7 +48,7 @@ class Werewolf:
 
     name = "werewolf"
     min_utility, max_utility, utility_sum, zero_sum = -1.0, 1.0, None, False
-    figures = ("won", "survived", "right_votes", "cut")
+    figures: tuple[str, ...] = ("won", "survived", "right_votes", "cut")
 
     def __init__(self, setup: Setup, style: str) -> None:
         self.setup, self.style, self.brief = setup, style, style == "brief"
@@ -56,7 +56,9 @@ class Werewolf:
         self.teams = tuple(int(seat not in setup.wolves) for seat in range(setup.players))
         self.num_seats = setup.players
         self.called = tuple(map(name_of, range(setup.players)))
-        self.max_turns = setup.rounds * 3 * setup.players
+        self.max_turns = setup.rounds * (5 if setup.deduce else 3) * setup.players
+        if setup.deduce:
+            self.figures = (*self.figures, *deduction.figures(setup.kinds))
 
     def vocabulary(self) -> tuple[str, ...]:
         """Return every word of the brief wording."""
@@ -128,8 +130,9 @@ class WerewolfPlay(Painted):
         return self.position.legal(seat)
 
     def kind(self, seat: int) -> str:
-        """Return the kind of statement: a speech, by the role that speaks; "" for who names."""
-        return f"{self.rules.setup.kinds[seat]} speaks" if self.position.phase == "speak" else ""
+        """Return the kind of statement: a speech, by the role that speaks; "" for all else."""
+        speaks = self.position.phase == "speak" and not self.position.deducing
+        return f"{self.rules.setup.kinds[seat]} speaks" if speaks else ""
 
     def named(self, seat: int) -> tuple[str, ...]:
         """Return the players that a speech may name: in free text all of them."""
@@ -147,8 +150,10 @@ class WerewolfPlay(Painted):
         return named(reply)
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a speech drawn at random from the phrases of the grammar."""
+        """Return a speech drawn at random from the phrases of the grammar, or a deduction."""
         position = self.position
+        if position.deducing:
+            return deduction.drawn(position, seat, stream)
         names = tuple(map(name_of, position.targets(seat)))
         kinds = dict.fromkeys(kind for kind in self.rules.setup.kinds if kind != WOLF)
         every = phrases(SAY, tuple(kinds), names)
@@ -169,22 +174,25 @@ class WerewolfPlay(Painted):
             for event in seen[max(self.heard[seat] - 1, 0) :]
             if not (event.who == own and event.kind in ("say", "save", "kill", "propose"))
         ]
+        note = position.deducing and bool(what)
         if rules.brief:
             told = [opening] if first else []
             told += [*map(brief_event, news), *([what] if what else [])]
-            return Observation(told=" ".join(told) or ".", key=key)
+            return Observation(told=" ".join(told) or ".", key=key, note=note)
         text = rules.setup.speech == "text"
         sentences = [full_opening(position, seat)] if first else []
         sentences += ["\n".join(full_event(event, text) for event in news)] if news else []
         ask = full_ask(position, seat, self.legal(seat)) if what else ""
         told_all = "\n\n".join(sentences) or "Nothing has happened since."
-        return Observation(told=told_all, ask=ask, key=key)
+        return Observation(told=told_all, ask=ask, key=key, note=note)
 
     def step(self, replies: Mapping[int, str]) -> None:
         """Go on with the replies of all seats that are due."""
         before = self.position
         said = dict(replies)
-        if before.phase == "speak" and self.rules.setup.speech == "text":
+        if before.deducing:
+            said = {seat: self._deduced(seat, text) for seat, text in replies.items()}
+        elif before.phase == "speak" and self.rules.setup.speech == "text":
             cleaned = {seat: clean(text, self.rules.setup.limit) for seat, text in replies.items()}
             said = {seat: line for seat, (line, _) in cleaned.items()}
             self.cut = tuple(
@@ -201,6 +209,11 @@ class WerewolfPlay(Painted):
             drawn = self.stream.integer(TIES + before.round, math.factorial(before.setup.players))
         self.position = before.after(said, drawn)
 
+    def _deduced(self, seat: int, text: str) -> str:
+        """Return a deduction as it is noted."""
+        names = tuple(map(name_of, self.position.targets(seat)))
+        return deduction.read(text, names, self.rules.setup.kinds, self.rules.brief)
+
     def redeal(self, stream: Stream) -> None:
         """Draw how ties end from here on from another stream."""
         self.stream = stream
@@ -209,7 +222,8 @@ class WerewolfPlay(Painted):
         """Return of a play that is over, per seat, what the environment counts.
 
         Whether its team has won, whether it lives, which share of its votes was against a player
-        of the other team, and how many of its speeches were cut.
+        of the other team, and how many of its speeches were cut; and of deductions what
+        ``deduction.counted`` says.
         """
         position, teams = self.position, self.rules.teams
         right = []
@@ -224,6 +238,7 @@ class WerewolfPlay(Painted):
             "survived": tuple(float(seat not in position.dead) for seat in range(len(teams))),
             "right_votes": tuple(right),
             "cut": tuple(map(float, self.cut)),
+            **(deduction.counted(position) if self.rules.setup.deduce else {}),
         }
 
     def ending(self, seat: int) -> str:

@@ -18,6 +18,7 @@ Phase = Literal["night", "decide", "speak", "vote", "over"]
 WOLF, SEER, DOCTOR, VILLAGER = "wolf", "seer", "doctor", "villager"
 GOOD = "good"  # what a seer learns of a player who is no wolf
 ABSTAIN = "abstain"
+DEDUCED = "think"  # an event: what a seat thinks that the others are, which it alone learns of
 WOLVES, VILLAGE, NOBODY = 0, 1, 2  # teams, and a draw
 
 
@@ -37,6 +38,7 @@ class Setup:
     limit: int
     abstain: bool
     reveal: bool
+    deduce: bool
 
     @property
     def players(self) -> int:
@@ -78,6 +80,7 @@ class Position:
         victim: the number that the wolves kill this night.
         saved: the number that the doctor saves this night.
         spoken: seats that have spoken this day.
+        deduced: whether those that are due have deduced what the others are.
         winner: a team, or ``NOBODY``; -1 before the end.
     """
 
@@ -92,6 +95,7 @@ class Position:
     victim: int = -1
     saved: int = -1
     spoken: tuple[int, ...] = ()
+    deduced: bool = False
     winner: int = -1
 
     def seat_at(self, place: int) -> int:
@@ -129,6 +133,11 @@ class Position:
             return left[:1] if self.setup.order == "ordered" else left
         return living if self.phase == "vote" else ()
 
+    @property
+    def deducing(self) -> bool:
+        """Whether those that are due are asked what the others are, before they speak or vote."""
+        return self.setup.deduce and self.phase in ("speak", "vote") and not self.deduced
+
     def targets(self, seat: int) -> tuple[int, ...]:
         """Return the numbers that a seat may name now."""
         kind, living = self.setup.kinds[seat], self.living()
@@ -141,6 +150,8 @@ class Position:
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return what a seat may reply now, None: any text."""
         named = tuple(map(name_of, self.targets(seat)))
+        if self.deducing:
+            return None
         if self.phase == "speak":
             setup = self.setup
             kinds = tuple(dict.fromkeys(setup.kinds[len(setup.wolves) :]))
@@ -151,16 +162,23 @@ class Position:
         """Return the position after the replies of all seats that are due.
 
         Args:
-            replies: a legal one each; of a speech in free text, the text that is passed on.
+            replies: a legal one each; of a speech in free text, the text that is passed on; a
+                deduction as it is noted.
             drawn: a number from which a tie is decided, uniform below the product of all
                 numbers of players that can be tied.
         """
+        order = sorted(replies, key=lambda seat: self.places[seat])
+        if self.deducing:
+            thought = (
+                Event(DEDUCED, self.places[seat], word=replies[seat], to=(seat,)) for seat in order
+            )
+            return replace(self, events=(*self.events, *thought), deduced=True)
         if self.phase == "vote":
-            return self._voted(replies, drawn)
+            return replace(self, deduced=False)._voted(replies, drawn)
         if self.phase == "speak":
-            order = sorted(replies, key=lambda seat: self.places[seat])
             said = tuple(Event("say", self.places[seat], word=replies[seat]) for seat in order)
-            now = replace(self, events=(*self.events, *said), spoken=(*self.spoken, *order))
+            spoken, events = (*self.spoken, *order), (*self.events, *said)
+            now = replace(self, events=events, spoken=spoken, deduced=False)
             return now if now._due() else replace(now, phase="vote")
         return self._by_night(replies)
 

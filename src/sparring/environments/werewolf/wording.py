@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sparring.environments.werewolf.deduction import CONFIDENCES, UNKNOWN, guesses
 from sparring.environments.werewolf.rules import (
+    DEDUCED,
     DOCTOR,
     NOBODY,
     SEER,
@@ -17,6 +19,7 @@ from sparring.environments.werewolf.rules import (
 )
 from sparring.environments.werewolf.speech import SILENCE, quoted
 
+DEDUCE = "deduce"  # the question for a deduction
 ASKS = {"propose": "propose", "kill": "kill", SEER: "look", DOCTOR: "save"}
 
 
@@ -24,6 +27,8 @@ def asked(position: Position, seat: int) -> str:
     """Return what a seat is asked to do now, in a word; "" where it is not due."""
     if seat not in position.due():
         return ""
+    if position.deducing:
+        return DEDUCE
     if position.phase == "speak":
         return "say"
     if position.phase == "vote":
@@ -50,7 +55,8 @@ def vocabulary(setup: Setup) -> tuple[str, ...]:
     verbs = ("kill", "propose", "look", "save", "say", "vote", "abstain", "mate")
     told = ("dead", "quiet", "out", "stay", "won", "lost", "draw", "good", "you", ".")
     spoken = (SILENCE, "claim", "accuse", "support", SEER, WOLF)
-    return tuple(sorted({*names, *verbs, *told, *spoken, *setup.kinds}))
+    thought = (DEDUCE, DEDUCED, UNKNOWN, *CONFIDENCES) if setup.deduce else ()
+    return tuple(sorted({*names, *verbs, *told, *spoken, *thought, *setup.kinds}))
 
 
 def brief_opening(position: Position, seat: int) -> str:
@@ -72,6 +78,12 @@ def brief_event(event: Event) -> str:
 
 
 # -- full ----------------------------------------------------------------------------------------
+
+
+NOTED = (
+    "Before you speak or vote you are asked what you think that the others are; nobody else learns "
+    "what you answer."
+)
 
 
 def full_rules(setup: Setup) -> str:
@@ -101,6 +113,7 @@ def full_rules(setup: Setup) -> str:
     shown = "its role is told" if setup.reveal else "its role is not told"
     parts.append(f"By day all are told who was killed, if anybody; {shown}.")
     parts += [_talk(setup)] if setup.speech != "none" else []
+    parts += [NOTED] if setup.deduce else []
     tied = "one of them, drawn at random, is out" if setup.tie == "random" else "nobody is out"
     rest = " or abstains" if setup.abstain else ""
     parts.append(
@@ -161,6 +174,8 @@ def full_event(event: Event, text: bool) -> str:
     if event.kind == "look":
         what = "a werewolf" if event.word == WOLF else "no werewolf"
         return f"You learn that {target} is {what}."
+    if event.kind == DEDUCED:
+        return f"You have noted: {', '.join(thoughts(event.word))}."
     sentences = {
         "vote": f"{who} votes for {target}." if target else f"{who} abstains.",
         "propose": f"{who} proposes to kill {target}.",
@@ -172,6 +187,14 @@ def full_event(event: Event, text: bool) -> str:
         "stay": "Nobody is out by the vote.",
     }
     return sentences[event.kind]
+
+
+def thoughts(noted: str) -> tuple[str, ...]:
+    """Return the parts of a deduction as they are read."""
+    return tuple(
+        f"{one.name} is {_role(one.role)} ({one.confidence})" if one.role else f"{one.name} unknown"
+        for one in guesses(noted)
+    )
 
 
 def _said(phrase: str) -> str:
@@ -194,11 +217,29 @@ def full_ask(position: Position, seat: int, legal: Sequence[str] | None) -> str:
         "save": "Whom do you save?",
         "say": "What do you say to all?",
         "vote": "Whom do you vote for?",
+        DEDUCE: "What do you think that the others are?",
         "": "",
     }[asked(position, seat)]
+    if position.deducing:
+        return f"{question} {_form(position, seat)}" if question else ""
     if not question or legal is None:
         return f"{question} Reply with your speech alone." if question else ""
     return f"{question} Reply with exactly one of: {', '.join(legal)}."
+
+
+def _form(position: Position, seat: int) -> str:
+    """Return how a deduction is to be written."""
+    names = ", ".join(name_of(place) for place in position.targets(seat))
+    kinds = ", ".join("werewolf" if kind == WOLF else kind for kind in _kinds(position.setup))
+    return (
+        f"Write a line for each of {names}: PLAYER: ROLE, CONFIDENCE. A role is one of: {kinds}. A "
+        f"confidence is one of: {', '.join(CONFIDENCES)}."
+    )
+
+
+def _kinds(setup: Setup) -> tuple[str, ...]:
+    """Return the roles that there are, each once."""
+    return tuple(dict.fromkeys(setup.kinds))
 
 
 def ending(position: Position, seat: int, brief: bool) -> str:

@@ -1,0 +1,182 @@
+"""Deductions: what a seat thinks that the others are, how that is read, and how often it is right.
+
+In the grammar of brief style, of every other player that lives,
+
+    p2 wolf high p3 seer low
+
+in any order. Of a player of whom nothing could be read it is noted as ``p3 unknown``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from sparring.environments.werewolf.rules import (
+    DEDUCED,
+    GOOD,
+    WOLF,
+    Position,
+    name_of,
+    number_of,
+)
+from sparring.environments.werewolf.speech import MOST
+from sparring.rng import Stream
+
+__all__ = ["CONFIDENCES", "UNKNOWN", "Guess", "counted", "drawn", "figures", "guesses", "read"]
+
+CONFIDENCES = ("low", "medium", "high")
+UNKNOWN = "unknown"
+RIGHT = "right_roles"
+T = TypeVar("T")
+_GAP = r"[^\w]{1,20}"
+_ROLE = "werewolf|wolf|seer|doctor|villager"
+_BEFORE = "s|is|was|role|must|may|could|be|probably|likely|maybe|perhaps|possibly|surely|an?|the"
+_BETWEEN = "with|confidence|is|of|and|my"
+# "p2: werewolf, high", "p2 is probably the seer (confidence: low)"; not "p2 is not a werewolf"
+_THOUGHT = re.compile(
+    rf"(?<![\w-])(p[1-9]){_GAP}(?:(?:{_BEFORE}){_GAP}){{0,6}}({_ROLE})\b"
+    rf"(?:{_GAP}(?:(?:{_BETWEEN}){_GAP}){{0,4}}(low|medium|high)\b)?",
+    re.IGNORECASE,
+)
+
+
+class Guess(NamedTuple):
+    """What a seat thinks that one player is; role and confidence are "" where nothing was read."""
+
+    name: str
+    role: str = ""
+    confidence: str = ""
+
+
+def read(text: str, names: Sequence[str], kinds: Sequence[str], brief: bool) -> str:
+    """Return a deduction in the words in which it is noted.
+
+    Args:
+        text: what the seat has replied.
+        names: the players that it was asked about.
+        kinds: the roles that there are.
+        brief: whether nothing but the grammar will do, and all of it; otherwise what is said of
+            each player is looked for, and the last that is said of one counts.
+    """
+    found = _by_grammar(text) if brief else _by_search(text)
+    good = {one.name: one for one in found if one.role in kinds and one.confidence in CONFIDENCES}
+    if brief and not (len(found) == len(names) and set(good) == set(names)):
+        good = {}
+    return " ".join(_noted(good.get(name, Guess(name))) for name in names)
+
+
+def guesses(noted: str) -> tuple[Guess, ...]:
+    """Return the parts of a deduction as it is noted."""
+    words, found = noted.split(), list[Guess]()
+    while words:
+        size = 2 if words[1] == UNKNOWN else 3
+        name, *rest = words[:size]
+        found.append(Guess(name) if size == 2 else Guess(name, *rest))
+        words = words[size:]
+    return tuple(found)
+
+
+def drawn(position: Position, seat: int, stream: Stream) -> str:
+    """Return a deduction that agrees with all that a seat knows for certain, in the grammar.
+
+    All deals that it cannot exclude by what it has seen itself are equally likely. A role that it
+    knows has high confidence; one of a player of whom it knows whether it is a wolf, medium.
+
+    Args:
+        position: in which the seat is due.
+        seat: who deduces.
+        stream: what is drawn from.
+    """
+    setup, own = position.setup, position.places[seat]
+    exact, good = _certain(position, seat)
+    left = list(setup.kinds)
+    for kind in (setup.kinds[seat], *exact.values()):
+        left.remove(kind)
+    rest = [place for place in range(setup.players) if place != own and place not in exact]
+    doubtful = [place for place in rest if place not in good]
+    wolves = left.count(WOLF)
+    roles = {**exact, **dict.fromkeys(_shuffled(doubtful, stream.child(0))[:wolves], WOLF)}
+    others = [place for place in rest if place not in roles]
+    kinds = _shuffled([kind for kind in left if kind != WOLF], stream.child(1))
+    roles |= zip(others, kinds, strict=True)
+    sided = wolves in (0, len(doubtful))  # who is a wolf is known of all
+    found = []
+    for place in position.targets(seat):
+        sure = sided or place in good
+        known = place in exact or (sure and (roles[place] == WOLF or len({*kinds}) == 1))
+        confidence = "high" if known else "medium" if sure else "low"
+        found.append(_noted(Guess(name_of(place), roles[place], confidence)))
+    return " ".join(found)
+
+
+def figures(kinds: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of what ``counted`` counts, where there are these roles."""
+    return (RIGHT, *(f"{RIGHT}_{kind}" for kind in dict.fromkeys(kinds)), "malformed")
+
+
+def counted(position: Position) -> dict[str, tuple[float, ...]]:
+    """Return figures of a play, per seat: which share of roles was right, and what was malformed.
+
+    The share is over all players that a seat was asked about, each time it was; there is no number
+    for a seat that never was. The share of one role's deductions is that of the seats of this role.
+    """
+    setup = position.setup
+    right, malformed = [], []
+    for place in position.places:
+        own = [e.word for e in position.events if e.kind == DEDUCED and e.who == place]
+        said = [guess for noted in own for guess in guesses(noted)]
+        hits = [setup.kinds[position.seat_at(number_of(one.name))] == one.role for one in said]
+        right.append(sum(hits) / len(hits) if hits else math.nan)
+        malformed.append(float(sum(UNKNOWN in noted.split() for noted in own)))
+    by_role = {
+        f"{RIGHT}_{kind}": tuple(
+            share if setup.kinds[seat] == kind else math.nan for seat, share in enumerate(right)
+        )
+        for kind in dict.fromkeys(setup.kinds)
+    }
+    return {RIGHT: tuple(right), **by_role, "malformed": tuple(malformed)}
+
+
+def _by_grammar(text: str) -> list[Guess]:
+    """Return the triples of words; one that is not whole has no confidence."""
+    words = text[:MOST].split()
+    return [Guess(*words[place : place + 3]) for place in range(0, len(words), 3)]
+
+
+def _by_search(text: str) -> list[Guess]:
+    """Return what is said of players, in order; confidence is low where none is said."""
+    found = []
+    for name, role, confidence in _THOUGHT.findall(text[:MOST]):
+        kind = WOLF if role.lower() == "werewolf" else role.lower()
+        found.append(Guess(name.lower(), kind, confidence.lower() or "low"))
+    return found
+
+
+def _noted(guess: Guess) -> str:
+    """Return what is thought of a player as it is noted."""
+    return " ".join(guess) if guess.role else f"{guess.name} {UNKNOWN}"
+
+
+def _certain(position: Position, seat: int) -> tuple[dict[int, str], set[int]]:
+    """Return by number the roles that a seat knows, and the players that it knows to be no wolf."""
+    setup, exact, good = position.setup, dict[int, str](), set[int]()
+    if seat in setup.wolves:
+        exact |= {position.places[wolf]: WOLF for wolf in setup.wolves if wolf != seat}
+    for event in position.seen(seat):
+        if event.kind == "look" and event.word == GOOD:
+            good.add(event.target)
+        elif event.kind in ("look", "dead", "out") and event.word:
+            exact[event.target] = event.word
+    return exact, good
+
+
+def _shuffled(items: Sequence[T], stream: Stream) -> list[T]:
+    """Return items in an order of chance."""
+    found = list(items)
+    for at in range(len(found) - 1):
+        other = at + stream.integer(at, len(found) - at)
+        found[at], found[other] = found[other], found[at]
+    return found

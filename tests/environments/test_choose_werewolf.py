@@ -1,0 +1,126 @@
+"""Werewolf among candidates: teams, what is counted, what is private, and who sits there."""
+
+import itertools
+
+import pytest
+
+from sparring.environments.base import teams_of
+from sparring.environments.catalogue import make_game
+from sparring.environments.choose import choose
+from sparring.environments.reply import meant
+from sparring.errors import UnknownNameError
+from sparring.players.biased import biased
+from sparring.players.random import random
+from sparring.players.werewolf_bot import werewolf_bot
+from sparring.rng import Stream
+from sparring.rollout.play import play
+from sparring.rollout.replay import figures_of
+from sparring.rollout.spec import EpisodeSpec
+from sparring.testing import check_environment
+
+ROOT = Stream.from_seed(0)
+SMALL = {"players": 3, "say": ["result"], "rounds": 1, "tie": "none", "abstain": False}
+
+
+def around(options=SMALL, **given):
+    return choose(environment={"name": "werewolf", "options": options}, **given)
+
+
+@pytest.mark.parametrize("given", [{}, {"count": 2, "proposer": "seat"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"players": 6, "style": "full", "speech": "text"}, {**SMALL, "deduce": True}], ids=str)
+def test_it_keeps_the_contract(options, given):
+    check_environment(choose, environment={"name": "werewolf", "options": options}, plays=2, **given)
+
+
+@pytest.mark.parametrize("given", [{}, {"proposer": "seat"}], ids=str)
+def test_a_team_wins_as_in_werewolf_alone(given):
+    rules = around({}, **given)
+    own, seats = rules.inner.teams, rules.inner.num_seats
+    assert teams_of(rules) == own * (rules.num_seats // seats) and rules.figures == rules.inner.figures
+    for seed in range(4):
+        course, draws = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
+        alone = course.play.clone()
+        for number in itertools.count():
+            if course.done:
+                break
+            replies = {seat: random().choose(course, seat, draws.child(number).child(seat)) for seat in course.due()}
+            actions = {seat: dict(zip(course.legal(seat), meant(course, seat, course.legal(seat)), strict=True))[said] for seat, said in replies.items()}
+            course.step(replies)
+            if max(actions) < seats:
+                alone.step(actions)
+        times = rules.num_seats // seats
+        assert alone.done and course.returns == alone.returns * times
+        assert course.figures() == {name: values * times for name, values in alone.figures().items()}
+        assert [course.ending(seat) for seat in range(seats)] == [alone.ending(seat) for seat in range(seats)]
+
+
+def test_what_werewolf_counts_is_counted_in_an_episode():
+    game = make_game("choose", options={"environment": {"name": "werewolf", "options": {**SMALL, "deduce": True}}})
+    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=ROOT.child("deal"), stream=ROOT.child("play"), seats=("a",) * 3, trained=(True,) * 3)
+    (episode,) = play([spec], {"a": random()})
+    found = figures_of(game, episode)
+    assert set(found) == {"won", "survived", "right_votes", "cut", "right_roles", "right_roles_wolf", "right_roles_seer", "right_roles_villager", "malformed"}
+    assert found["won"] == tuple(float(value > 0) for value in episode.returns)
+    noted = [turn for turn in episode.turns if turn.note]
+    assert len(noted) == 6 and all(turn.legal_actions == () and turn.event == "ok" for turn in noted)
+    assert all(turn.reply in ("1", "2", "3") and "1 " in turn.told for turn in episode.turns if not turn.note)
+
+
+def test_a_seat_sees_its_own_candidates_alone():
+    for seed in range(6):
+        course, draws = around({"players": 6, "order": "simultaneous"}).reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
+        for number in itertools.count():
+            if course.done:
+                break
+            for seat in range(6):
+                other = course.clone()
+                other.candidates = {one: shown if one == seat else shown[::-1] for one, shown in course.candidates.items()}
+                other.chosen = {one: found if one == seat else (("p9",), "p9") for one, found in course.chosen.items()}
+                assert other.observe(seat) == course.observe(seat) and other.described(seat) == course.described(seat)
+                assert number != 2 or other.draw(seat) == course.draw(seat)
+            course.step({seat: random().choose(course, seat, draws.child(number).child(seat)) for seat in course.due()})
+
+
+@pytest.mark.parametrize("style", ["talkative", "silent", "accuser"])
+def test_a_bot_takes_what_it_likes_best_of_the_candidates(style):
+    bot, met = werewolf_bot(style=style), set()
+    for seed in range(12):
+        course, draws = around({}, count=2).reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
+        for number in itertools.count():
+            if course.done:
+                break
+            for seat in course.due():
+                shares, own = bot.chances(course, seat), bot.chances(course.play, seat)
+                assert set(shares) <= set(course.legal(seat)) and sum(shares.values()) == pytest.approx(1)
+                named = {course.candidates[seat][int(said) - 1] for said in shares}
+                there = set(own) & set(course.candidates[seat])
+                assert named == there or not there
+                met.add(bool(there))
+            course.step({seat: bot.choose(course, seat, draws.child(number).child(seat)) for seat in course.due()})
+    assert met == {True, False}
+
+
+def test_without_its_best_a_bot_takes_the_next_best():
+    course = around({}, count=2).reset(ROOT)
+    course.play = course.play.rules.begun((0, 1, 2, 3), ROOT)
+    course.candidates = {0: ("p2", "p3"), 1: ("p1", "p3")}
+    course.step({0: "2", 1: "1"})
+    course.candidates = {0: ("claim seer", "accuse p2")}
+    assert werewolf_bot().chances(course, 0) == {"2": 1.0}
+    assert werewolf_bot(style="silent").chances(course, 0) == {"1": 0.5, "2": 0.5}  # neither is silence
+    course.play.step({0: "silence"})
+    course.candidates = {1: ("seer p1 good", "accuse p1")}
+    assert werewolf_bot().chances(course, 1) == {"2": 1.0}  # of a wolf that it has seen
+    for seat in (1, 3):
+        course.play.step({seat: "silence"})
+    course.candidates = {1: ("p4", "abstain")}
+    assert werewolf_bot().chances(course, 1) == {"1": 1.0}
+
+
+def test_weights_may_be_of_phrases():
+    course = around({}, count=2).reset(ROOT)
+    course.candidates = {0: ("p2", "p1"), 1: ("claim seer", "silence")}
+    agent = biased(weights={"claim seer": 4.0, "p1": 2.0})
+    assert agent.chances(course, 0) == pytest.approx({"1": 1 / 3, "2": 2 / 3}) and agent.chances(course, 1) == pytest.approx({"1": 0.8, "2": 0.2})
+    with pytest.raises(UnknownNameError, match="claim mayor"):
+        biased(weights={"claim mayor": 1.0}).chances(course, 0)

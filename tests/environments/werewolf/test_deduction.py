@@ -1,0 +1,267 @@
+"""Deductions of Werewolf: when they are asked for, what is read, who is told, and how often they are right."""
+
+import hashlib
+import math
+from collections import Counter
+
+import pytest
+
+from sparring.environments.catalogue import make_game
+from sparring.environments.played import tree_of
+from sparring.environments.werewolf import werewolf
+from sparring.environments.werewolf.deduction import drawn, guesses, read
+from sparring.errors import GameError
+from sparring.measure.self_plays import self_plays
+from sparring.measure.starts import Starts
+from sparring.players.random import random
+from sparring.players.werewolf_bot import werewolf_bot
+from sparring.rng import Stream
+from sparring.rollout.play import play as played
+from sparring.rollout.spec import EpisodeSpec
+from sparring.run.measures import environment_metrics
+
+KINDS = ("wolf", "seer", "villager", "villager")
+ROOT = Stream.from_seed(0)
+
+
+def day(**options):
+    """Wolf p1, seer p2, villagers p3, who is dead, and p4."""
+    play = werewolf(deduce=True, **options).begun((0, 1, 2, 3), ROOT)
+    play.step({0: "p3", 1: "p1"})
+    return play
+
+
+def test_a_seat_deduces_before_it_speaks_and_before_it_votes():
+    play = day()
+    assert play.due() == (0,) and play.legal(0) is None
+    seen = play.observe(0)
+    assert seen.note and seen.told == "dead p3 deduce"
+    play.step({0: "p4 villager low p2 seer high"})
+    assert play.due() == (0,) and "silence" in play.legal(0)
+    seen = play.observe(0)
+    assert not seen.note and seen.told == "think p2 seer high p4 villager low say"
+    play.step({0: "silence"})
+    assert play.due() == (1,) and play.legal(1) is None
+    for seat in (1, 3):
+        play.step({seat: "p1 wolf high"})
+        play.step({seat: "silence"})
+    assert play.due() == (0, 1, 3) and all(play.legal(seat) is None and play.observe(seat).note for seat in play.due())
+    play.step({0: "p2 seer high p4 villager high", 1: "p1 wolf high p4 villager high", 3: "p1 seer low p2 wolf low"})
+    assert play.due() == (0, 1, 3) and play.legal(3) == ("p1", "p2", "abstain")
+    assert play.observe(3).told == "think p1 seer low p2 wolf low vote"
+    play.step({0: "p2", 1: "p1", 3: "p1"})
+    assert play.done and play.returns == (-1.0, 1.0, 1.0, 1.0)
+
+
+def test_they_are_asked_anew_on_the_second_day():
+    play, night = werewolf(deduce=True, players=5).begun((0, 1, 2, 3, 4), ROOT), {0: "p3", 1: "p1"}
+    for victim in ("p3", "p4"):
+        play.step({**night, 0: victim})
+        assert play.position.phase == "speak" and play.due() == (0,) and play.legal(0) is None
+        while play.position.phase in ("speak", "vote"):
+            said = "?" if play.position.deducing else "silence" if play.position.phase == "speak" else "abstain"
+            play.step(dict.fromkeys(play.due(), said))
+    assert play.done or play.position.round == 3
+
+
+def test_nobody_else_learns_of_a_deduction():
+    one, two = day(), day()
+    one.step({0: "p2 villager low p4 seer low"})
+    two.step({0: "I will not say"})
+    assert one.described(0) != two.described(0) and one.draw(0) != two.draw(0) and one.observe(0) != two.observe(0)
+    assert "Deduced by p1: p2 is a villager (low), p4 is the seer (low)." in one.described(0)
+    assert "p4 unknown" in two.described(None)
+    for _ in range(2):
+        for seat in (1, 2, 3):
+            assert one.observe(seat) == two.observe(seat)
+            assert one.described(seat) == two.described(seat) and one.draw(seat) == two.draw(seat)
+        for play in (one, two):
+            play.step({0: "silence"} if play.due() == (0,) else {1: "p1 wolf high p4 villager high"})
+
+
+def test_at_night_nobody_is_asked():
+    play = werewolf(deduce=True).reset(ROOT)
+    assert all(play.legal(seat) and not play.observe(seat).note for seat in play.due())
+
+
+@pytest.mark.parametrize(
+    ("text", "noted"),
+    [
+        ("p2 seer high p4 villager low", "p2 seer high p4 villager low"),
+        ("p4 villager low p2 seer high", "p2 seer high p4 villager low"),
+        ("p2 seer high", ""),
+        ("p2 seer high p4 villager", ""),
+        ("p2 seer high p4 doctor low", ""),
+        ("p2 seer high p4 villager sure", ""),
+        ("p2 seer high p2 seer low", ""),
+        ("p2 seer high p4 villager low p1 wolf low", ""),
+        ("p2 seer high p4 villager low p4 wolf low", ""),
+        ("p2: seer, high; p4: villager, low", ""),
+        ("", ""),
+    ],
+)
+def test_the_grammar_is_read_as_it_is(text, noted):
+    assert read(text, ("p2", "p4"), KINDS, True) == (noted or "p2 unknown p4 unknown")
+
+
+@pytest.mark.parametrize(
+    ("text", "noted"),
+    [
+        ("p2 seer high p4 villager low", "p2 seer high p4 villager low"),
+        ("p2: werewolf, high\np4: villager, medium", "p2 wolf high p4 villager medium"),
+        ("- **P2**: Seer (confidence: low)\n- p4 is probably a Werewolf with high confidence.", "p2 seer low p4 wolf high"),
+        ('{"p2": {"role": "Werewolf", "confidence": "high"}, "p4": {"role": "seer", "confidence": "low"}}', "p2 wolf high p4 seer low"),
+        ("p2 is not a werewolf. p4 is the seer", "p2 unknown p4 seer low"),
+        ("p2 is a villager? No, p2 is the seer, high.", "p2 seer high p4 unknown"),
+        ("p2 accuses p4, the seer.", "p2 unknown p4 seer low"),
+        ("p2: doctor, high", "p2 unknown p4 unknown"),
+        ("p1: seer, high", "p2 unknown p4 unknown"),
+        ("xp2 seer, p22 seer, p2 seers", "p2 unknown p4 unknown"),
+        ("p2 " * 60_000, "p2 unknown p4 unknown"),
+    ],
+)
+def test_sentences_are_read_leniently(text, noted):
+    assert read(text, ("p2", "p4"), KINDS, False) == noted
+
+
+def test_what_is_malformed_is_counted_and_costs_nothing():
+    play = day()
+    play.step({0: "p2 seer"})
+    assert play.observe(0).told == "think p2 unknown p4 unknown say" and "silence" in play.legal(0)
+    for seat, text in ((0, ""), (1, "p1 wolf high p4 villager high"), (3, "p1 seer low p2 wolf low")):
+        if seat:
+            play.step({seat: text})
+        play.step({seat: "silence"})
+    play.step({0: "p2 seer high p4 villager low", 1: "what?", 3: "p1 wolf low p2 wolf low"})
+    play.step({0: "p2", 1: "p1", 3: "p1"})
+    found = play.figures()
+    assert found["malformed"] == (1, 1, 0, 0) and play.returns == (-1.0, 1.0, 1.0, 1.0)
+    assert found["right_roles"][0] == 2 / 4 and found["right_roles"][1] == 2 / 4 and found["right_roles"][3] == 1 / 4
+    assert math.isnan(found["right_roles"][2])  # killed before it was asked
+    assert found["right_roles_seer"][1] == 1 / 2 and sum(map(math.isnan, found["right_roles_seer"])) == 3
+    assert found["right_roles_villager"][3] == 1 / 4 and set(found) == set(play.rules.figures)
+
+
+def test_a_language_model_is_asked_for_lines():
+    play = day(style="full")
+    seen = play.observe(0)
+    rules = werewolf(deduce=True, style="full").reset(ROOT).observe(0).told
+    assert "Before you speak or vote you are asked what you think" in rules and seen.ask == (
+        "What do you think that the others are? Write a line for each of p2, p4: PLAYER: ROLE, CONFIDENCE. A role is one of: "
+        "werewolf, seer, villager. A confidence is one of: low, medium, high."
+    )
+    play.step({0: "p2: seer, high."})
+    assert play.observe(0).told == "You have noted: p2 is the seer (high), p4 unknown."
+    assert play.observe(0).ask.startswith("What do you say to all?")
+    free = day(style="full", speech="text", limit=20)
+    free.step({0: "p2: seer, high, as it speaks a great deal and says nothing"})
+    assert free.cut == (0, 0, 0, 0) and free.observe(0).ask.endswith("Reply with your speech alone.")
+
+
+@pytest.mark.parametrize("options", [{}, {"players": 7, "reveal": True, "style": "full"}, {"players": 9, "doctor": False}])
+def test_what_is_drawn_is_read_and_agrees_with_what_is_known(options):
+    rules = werewolf(deduce=True, **options)
+    for seed in range(8):
+        play, draws, number = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play"), 0
+        while not play.done:
+            number += 1
+            replies = {seat: random().choose(play, seat, draws.child(number).child(seat)) for seat in play.due()}
+            for seat in play.due() if play.position.deducing else ():
+                position, kinds = play.position, rules.setup.kinds
+                names = [f"p{place + 1}" for place in position.targets(seat)]
+                assert read(replies[seat], names, kinds, True) == read(replies[seat], names, kinds, False) == replies[seat]
+                for one in guesses(replies[seat]):
+                    truth = kinds[position.seat_at(int(one.name[1:]) - 1)]
+                    assert truth == one.role or one.confidence != "high"
+                    assert (truth == "wolf") == (one.role == "wolf") or one.confidence == "low"
+            play.step(replies)
+
+
+def test_draws_are_even_over_what_a_seat_cannot_exclude():
+    play = day()
+    counts = Counter(drawn(play.position, 0, ROOT.child(number)) for number in range(900))
+    assert {one.split()[1] for one in counts} == {"seer", "villager"} and all("medium" in one for one in counts)
+    assert sum(n for one, n in counts.items() if one.startswith("p2 seer")) == pytest.approx(300, abs=60)
+    play.step({0: ""})
+    play.step({0: "silence"})
+    assert {drawn(play.position, 1, ROOT.child(number)) for number in range(20)} == {"p1 wolf high p4 villager high"}
+    for reply in ("", "silence"):
+        play.step({1: reply})
+    counts = Counter(drawn(play.position, 3, ROOT.child(number)) for number in range(900))
+    assert len(counts) == 6 and all("high" not in one for one in counts)
+    assert sum(n for one, n in counts.items() if one.startswith("p1 wolf")) == pytest.approx(300, abs=60)
+
+
+def test_a_wolf_says_who_its_mates_are():
+    play = werewolf(deduce=True, players=7).begun(tuple(range(7)), ROOT)
+    play.step({0: "p7", 2: "p1", 3: "p4"})
+    play.step({1: "p7"})
+    for number in range(12):
+        found = guesses(drawn(play.position, 0, ROOT.child(number)))
+        assert found[0] == ("p2", "wolf", "high") and all(one.role != "wolf" and one.confidence == "medium" for one in found[1:])
+
+
+def test_a_seer_takes_nobody_for_a_wolf_whom_it_has_seen():
+    play = werewolf(deduce=True).begun((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
+    play.step({0: "p3", 1: "p4"})
+    for number in range(12):
+        one, two = guesses(drawn(play.position, 1, ROOT.child(number)))
+        assert two == ("p4", "villager", "medium") or (two.role == "villager" and two.confidence == "high")
+        assert one.role in ("wolf", "villager") and one.confidence == "low"
+
+
+def test_right_is_who_a_number_is_and_not_the_seat_of_that_number():
+    play = werewolf(deduce=True, rounds=1).begun((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
+    play.step({0: "p3", 1: "p2"})
+    while not play.done:
+        said = {"p1": "p1 seer low", "p2": "p2 wolf low", "p4": "p4 villager low"}
+        own = {seat: f"p{play.position.places[seat] + 1}" for seat in play.due()}
+        speaks = "silence" if play.position.phase == "speak" else "abstain"
+        play.step({seat: " ".join(text for name, text in said.items() if name != own[seat]) if play.position.deducing else speaks for seat in own})
+    assert play.figures()["right_roles"][:2] == (1, 1) and play.figures()["right_roles"][3] == 1
+    assert tree_of(werewolf(deduce=True, tie="none")) is None and tree_of(werewolf(tie="none")) is not None
+
+
+def test_means_leave_out_seats_without_a_number():
+    game = make_game("werewolf", options={"deduce": True, "rounds": 1})
+    specs = [
+        EpisodeSpec(game=game, episode_id=n, group_id=n, deal=ROOT.child(n), stream=ROOT.child("play").child(n), seats=("a",) * 4, trained=(True,) * 4)
+        for n in range(12)
+    ]
+    found = environment_metrics(played(specs, {"a": random()}), [game])
+    assert 0 < found["figure/werewolf/right_roles"] < 1 and found["figure/werewolf/right_roles_seer"] > found["figure/werewolf/right_roles_villager"]
+    assert found["figure/werewolf/malformed"] == 0
+    own = self_plays(Starts(label="all", game=game), werewolf_bot(), plays=8, stream=ROOT)
+    assert 0 < own.figures["right_roles"].mean < 1 and own.figures["right_roles_wolf"].count == 8
+
+
+def test_a_bot_says_what_it_knows_and_has_no_exact_description_there():
+    play, bot = day(), werewolf_bot()
+    assert bot.choose(play, 0, ROOT).startswith("p2 ") and len(guesses(bot.choose(play, 0, ROOT))) == 2
+    with pytest.raises(GameError, match="no exact description where any text is a reply"):
+        bot.chances(play, 0)
+
+
+def test_brief_words_are_there_where_they_are_said_alone():
+    assert {"deduce", "think", "unknown", "low", "medium", "high"} <= set(werewolf(deduce=True).vocabulary())
+    assert not {"deduce", "think", "unknown", "low", "medium", "high"} & set(werewolf().vocabulary())
+
+
+@pytest.mark.parametrize(
+    ("options", "digest"),
+    [({}, "2bfd87f7116f48ba"), ({"players": 7, "style": "full", "reveal": True}, "977c73003621fd6d"), ({"players": 6, "speech": "text", "style": "full"}, "ac2ecd320de44b69")],
+)
+def test_without_them_plays_are_as_they_were_before(options, digest):
+    """Also those of the scripted players, byte for byte; the digests are of the code before there were deductions."""
+    text = ""
+    for seed in range(2):
+        for bot in (random(), werewolf_bot(), werewolf_bot(style="silent"), werewolf_bot(style="accuser")):
+            play, draws, lines = make_game("werewolf", options=options).reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play"), []
+            while not play.done:
+                due = play.due()
+                lines += [repr((seat, tuple(play.observe(seat)), play.legal(seat), play.described(seat))) for seat in due]
+                replies = {seat: bot.choose(play, seat, draws.child(len(lines)).child(seat)) for seat in due}
+                lines.append(repr(replies))
+                play.step(replies)
+            text += "\n".join([*lines, repr(play.figures()), repr(play.returns)])
+    assert hashlib.blake2b(text.encode(), digest_size=8).hexdigest() == digest

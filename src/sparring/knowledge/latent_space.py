@@ -103,7 +103,8 @@ def latent_space(
             kind: number + growth * iteration
             for kind, number in _wanted(found, clusters, kinds or {}).items()
         }
-        space = Space(size=size, **_names(gathered))
+        names, called = _names(gathered)
+        space = Space(size=size, names=names, called=called)
         space = _made(gathered, found, earlier, space, counts)
         space = _solved(gathered, space, cfr_steps, actions)
         state = {"iteration": iteration, "space": space.to_json()}
@@ -150,16 +151,18 @@ def _wanted(
     return {kind: kinds.get(kind, clusters) for kind in met}
 
 
-def _names(gathered: Gathered) -> dict[str, tuple[str, ...]]:
+def _names(gathered: Gathered) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of players that statements are not to be told apart by.
 
-    Those that environments call them by, and of the other environments those of roles.
+    Returns:
+        Those that environments call them by, with the roles of other environments; and the first
+        alone, which are taken out of statements.
     """
     called, names = set[str](), set[str]()
     for game in gathered.environments.values():
         called |= set(getattr(game, "called", ()))
         names |= set(getattr(game, "called", game.roles))
-    return {"names": tuple(sorted(names)), "called": tuple(sorted(called))}
+    return tuple(sorted(names)), tuple(sorted(called))
 
 
 def _made(

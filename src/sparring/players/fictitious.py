@@ -25,7 +25,7 @@ class FictitiousAgent(TextAgent):
         Raises:
             GameError: it is no game of one throw.
         """
-        legal = state.legal(seat)
+        legal: tuple[str, ...] | None = state.legal(seat)
         if legal is None:
             return random_reply(state, seat, None, stream)
         rules: Any = getattr(played(state), "rules", None)

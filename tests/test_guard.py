@@ -31,6 +31,7 @@ def test_a_call_that_does_not_come_back_is_interrupted(hang):
     assert guard._calls == []
 
 
+@pytest.mark.slow
 def test_calls_that_come_back_are_left_alone():
     with Watch(1.2, tick=0.05):  # a busy machine may stretch a sleep
         for _ in range(6):

@@ -152,12 +152,14 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_on_a_gpu_mixes_no_devices(name, gpu, chat_folder, tmp_path):
     whole_run(engine(chat_folder, **CASES[name]), engine(chat_folder, **CASES[name]), tmp_path)
     assert gpu.operations > 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_plays_learns_and_is_exported_on_a_gpu(family, gpu, chat_folder, tmp_path):
     folder = shutil.copytree(chat_folder, tmp_path / family)

@@ -52,6 +52,7 @@ def shard_of(run, monkeypatch, folder):
     return one, said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("master", [False, True])
 def test_a_learner_of_split_weights_learns_saves_and_takes_back_on_its_gpu(master, gpu, monkeypatch, chat_folder, tmp_path):
     learner = {"leaves": 4, "master_weights": master, "minibatches": 1}

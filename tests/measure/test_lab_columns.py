@@ -44,6 +44,7 @@ def worth(lab, history, seat):
     return value(history)
 
 
+@pytest.mark.slow
 def test_values_by_playing_on_are_those_of_the_histories():
     """Of both cards, not of the seat's own: games from one history have one mean, whoever looks."""
     lab = lab_of(episodes=256, playouts=400)
@@ -74,6 +75,7 @@ def test_the_last_turn_is_worth_the_return_and_neighbours_share_their_games(kuhn
     assert np.array_equal(turns.playout_before[second], -turns.playout[first])  # the payoffs of kuhn poker sum to 0
 
 
+@pytest.mark.slow
 def test_differences_of_histories_are_unbiased_and_whitening_is_not():
     lab = lab_of(episodes=8000)
     plain, white = lab.row("vine_ppo:unbiased"), lab.row("vine_ppo")
@@ -84,6 +86,7 @@ def test_differences_of_histories_are_unbiased_and_whitening_is_not():
     assert 0.6 < plain.right_sign < 0.95  # what is hidden is noise in the differences
 
 
+@pytest.mark.slow
 def test_more_games_make_less_noise():
     one, many = (lab_of(playouts=count).row("vine_ppo:unbiased").gradient.variance for count in (1, 16))
     assert one.mean > many.high and many.mean < one.low

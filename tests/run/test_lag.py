@@ -135,7 +135,7 @@ def test_workers_change_no_byte(tmp_path, variant):
     assert run(tmp_path / "workers", config_of(2, SIMULATED, **changes)) == alone
 
 
-@pytest.mark.parametrize(("after", "scale"), [(1, {}), (3, {}), (1, SIMULATED), (3, ONE_PROCESS), pytest.param(3, PROCESSES, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("after", "scale"), [(1, {}), (3, {}), (1, SIMULATED), *(pytest.param(3, one, marks=pytest.mark.slow) for one in (ONE_PROCESS, PROCESSES))])
 def test_a_run_that_goes_on_plays_the_open_steps_again(tmp_path, whole, after, scale):
     path, wanted = whole
     copy = tmp_path / "run"

@@ -133,7 +133,8 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, reference):
     assert fingerprint(tmp_path / "run") == reference
 
 
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [False, True])
 def test_a_kill_at_every_write_gives_the_same_run(tmp_path, monkeypatch, reference, every):
     """Raise at the k-th call that touches the disk, for every k (every 17th in the quick run); then go on to the end."""
     calls = [0, None]

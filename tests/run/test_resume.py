@@ -149,7 +149,8 @@ def fingerprint(path):
     return (path / "metrics.jsonl").read_bytes(), kept, stored
 
 
-@pytest.mark.parametrize("name", CASES)
+# every second one in make test-slow
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (number % 2)) for number, name in enumerate(CASES)])
 def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
     """A folder cut back to an earlier checkpoint, as a kill leaves it, ends as if nothing had happened."""
     changes = dict(CASES[name])

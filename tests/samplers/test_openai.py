@@ -310,7 +310,11 @@ RUN = {
 FRESH = {"fleet": "processes", "workers": 1, "order": "fresh", "lag": 1, "unit_games": 4}
 
 
-@pytest.mark.parametrize("scale", [{}, {"fleet": "processes", "workers": 1}, FRESH], ids=["here", "worker", "fresh"])
+@pytest.mark.parametrize(
+    "scale",
+    [{}, *(pytest.param(one, marks=pytest.mark.slow) for one in ({"fleet": "processes", "workers": 1}, FRESH))],
+    ids=["here", "worker", "fresh"],
+)
 def test_in_every_step_of_a_run_log_probs_are_the_learners(scale, chat_folder, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -128,7 +128,7 @@ def test_what_is_scored_is_what_the_learner_says_at_every_temperature():
             assert np.abs(found - expected).max() < 1e-5
 
 
-@pytest.mark.parametrize("kind", ["die", "garbled", "hang", "pause", "stale", "skewed"])
+@pytest.mark.parametrize("kind", ["die", "garbled", pytest.param("hang", marks=pytest.mark.slow), "pause", "stale", "skewed"])
 def test_a_replica_that_fails_is_started_again_and_asked_again_with_the_same_seeds(faults, kind):
     own = model()
     sampler = vllm(own, timeout=6.0 if kind == "hang" else 300.0)
@@ -186,12 +186,12 @@ def test_a_torn_file_of_weights_is_refused_and_written_anew_once(torn):
 @pytest.mark.parametrize(
     ("kind", "times", "options", "said"),
     [
-        ("never", 2, {"start_timeout": 4.0}, r"was not ready after \d+ s \(sampler.start_timeout\), before it was ready, 2 times in a row"),
+        pytest.param("never", 2, {"start_timeout": 4.0}, r"was not ready after \d+ s \(sampler.start_timeout\), before it was ready, 2 times in a row", marks=pytest.mark.slow),
         ("broken", 2, {}, r"has failed: RuntimeError: no kernel image is available, before it was ready, 2 times in a row.*It printed last: .*no kernel image"),
         ("skewed", 2, {}, r"computes other log-probabilities than its weights give: they differ from the learner's by 0\.\d+ where it has -\d\.\d, and 0.0001\d* is allowed"),
         ("die", 3, {}, "has ended, the third one that ended over one request"),
         ("die", 1, {"restarts": 0}, r"has ended, and 1 were lost in an hour \(sampler.restarts\)"),
-        ("hang", 1, {"timeout": 5.0, "restarts": 0}, r"has said nothing for \d+ s while ready \(sampler.timeout\)"),
+        pytest.param("hang", 1, {"timeout": 5.0, "restarts": 0}, r"has said nothing for \d+ s while ready \(sampler.timeout\)", marks=pytest.mark.slow),
     ],
     ids=["never", "broken", "skewed", "die", "restarts", "hang"],
 )

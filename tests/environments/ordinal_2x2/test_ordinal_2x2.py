@@ -134,6 +134,7 @@ def test_the_suite_of_games_has_every_game_by_every_measure():
         assert row.model_dump(include=same) == measured[pay].model_dump(include=same)
 
 
+@pytest.mark.slow
 def test_an_agent_is_measured_game_by_game_and_totals_are_over_the_ranks(tmp_path):
     player = agent_player(AgentSpec("random", {}))
     evaluation = SuiteEvaluation("ordinal-2x2-games", player, games=2, folder=tmp_path)

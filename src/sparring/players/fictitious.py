@@ -50,9 +50,8 @@ def fictitious() -> Agent:
     What: in ``trial`` and ``repeated`` over ``rock_paper_scissors`` or ``rps_spock_lizard`` it
     counts the other player's words of the plays before, and says one that would have earned most
     against them. In the first play, and among words that are worth the same, it draws.
-    When to use: as an adaptive player beside a policy that is to adapt, to be met or measured
-    (``sparring evaluate --agent fictitious --adaptation``), and as who the warm-up imitates
-    (``warmup.player``).
+    When to use: as an adaptive player beside a policy that is to adapt, to be met or measured, and
+    as who the warm-up imitates (``warmup.player``).
     Mathematics: with n_b the times that the other said b and u(a, b) what a earns against b,
 
         a = argmax over a of sum over b of n_b u(a, b)

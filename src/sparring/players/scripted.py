@@ -34,8 +34,19 @@ class ScriptedAgent(TextAgent):
         ]
 
     def choose(self, state: Any, seat: int, stream: Stream) -> str:
-        """Return the scripted reply for the seat's next own turn."""
-        return self._reply(_turn(state.trail, seat), state, seat)
+        """Return the scripted reply for the seat's next own turn.
+
+        Raises:
+            GameError: there are ``moves``, and the play counts no turns.
+        """
+        trail = getattr(state, "trail", None)
+        if self.moves and trail is None:
+            raise GameError(
+                f"Agent 'scripted': which of moves={quoted(self.moves)} is due cannot be told from "
+                f"{type(played(state)).__name__} alone, which does not count a seat's turns; write "
+                "preference=[...]."
+            )
+        return self._reply(0 if trail is None else _turn(trail, seat), state, seat)
 
     def chances(self, state: Any, seat: int) -> dict[str, float]:
         """Return probability 1 for what it says.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from sparring.environments.werewolf.rules import (
     DEDUCED,
@@ -21,6 +21,7 @@ from sparring.environments.werewolf.rules import (
     Position,
     name_of,
     number_of,
+    shuffled,
 )
 from sparring.environments.werewolf.speech import MOST
 from sparring.rng import Stream
@@ -30,7 +31,6 @@ __all__ = ["CONFIDENCES", "UNKNOWN", "Guess", "counted", "drawn", "figures", "gu
 CONFIDENCES = ("low", "medium", "high")
 UNKNOWN = "unknown"
 RIGHT = "right_roles"
-T = TypeVar("T")
 _GAP = r"[^\w]{1,20}"
 _ROLE = "werewolf|wolf|seer|doctor|villager"
 _BEFORE = "s|is|was|role|must|may|could|be|probably|likely|maybe|perhaps|possibly|surely|an?|the"
@@ -98,9 +98,9 @@ def drawn(position: Position, seat: int, stream: Stream) -> str:
     rest = [place for place in range(setup.players) if place != own and place not in exact]
     doubtful = [place for place in rest if place not in good]
     wolves = left.count(WOLF)
-    roles = {**exact, **dict.fromkeys(_shuffled(doubtful, stream.child(0))[:wolves], WOLF)}
+    roles = {**exact, **dict.fromkeys(shuffled(doubtful, stream.child(0))[:wolves], WOLF)}
     others = [place for place in rest if place not in roles]
-    kinds = _shuffled([kind for kind in left if kind != WOLF], stream.child(1))
+    kinds = shuffled([kind for kind in left if kind != WOLF], stream.child(1))
     roles |= zip(others, kinds, strict=True)
     sided = wolves in (0, len(doubtful))  # who is a wolf is known of all
     found = []
@@ -171,12 +171,3 @@ def _certain(position: Position, seat: int) -> tuple[dict[int, str], set[int]]:
         elif event.kind in ("look", "dead", "out") and event.word:
             exact[event.target] = event.word
     return exact, good
-
-
-def _shuffled(items: Sequence[T], stream: Stream) -> list[T]:
-    """Return items in an order of chance."""
-    found = list(items)
-    for at in range(len(found) - 1):
-        other = at + stream.integer(at, len(found) - at)
-        found[at], found[other] = found[other], found[at]
-    return found

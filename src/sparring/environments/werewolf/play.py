@@ -16,6 +16,7 @@ from sparring.environments.werewolf.rules import (
     Position,
     Setup,
     name_of,
+    shuffled,
 )
 from sparring.environments.werewolf.speech import SAY, clean, named, phrases
 from sparring.environments.werewolf.wording import (
@@ -66,11 +67,7 @@ class Werewolf:
 
     def reset(self, stream: Stream) -> WerewolfPlay:
         """Return a play at its start: who has which number is drawn."""
-        places = list(range(self.num_seats))
-        for at in range(self.num_seats - 1):
-            other = at + stream.integer(at, self.num_seats - at)
-            places[at], places[other] = places[other], places[at]
-        return self.begun(tuple(places), stream)
+        return self.begun(tuple(shuffled(range(self.num_seats), stream)), stream)
 
     def begun(self, places: tuple[int, ...], stream: Stream) -> WerewolfPlay:
         """Return a play in which the players of the seats have these numbers, from 0."""
@@ -138,7 +135,7 @@ class WerewolfPlay(Painted):
         """Return the players that a speech may name: in free text all of them."""
         if self.legal(seat) is None:
             return self.rules.called
-        return tuple(map(name_of, self.position.targets(seat)))
+        return self.position.named(seat)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the action in a reply: a player, who may be dead, or a speech."""
@@ -154,7 +151,7 @@ class WerewolfPlay(Painted):
         position = self.position
         if position.deducing:
             return deduction.drawn(position, seat, stream)
-        names = tuple(map(name_of, position.targets(seat)))
+        names = position.named(seat)
         kinds = dict.fromkeys(kind for kind in self.rules.setup.kinds if kind != WOLF)
         every = phrases(SAY, tuple(kinds), names)
         return every[stream.integer(0, len(every))]
@@ -211,7 +208,7 @@ class WerewolfPlay(Painted):
 
     def _deduced(self, seat: int, text: str) -> str:
         """Return a deduction as it is noted."""
-        names = tuple(map(name_of, self.position.targets(seat)))
+        names = self.position.named(seat)
         return deduction.read(text, names, self.rules.setup.kinds, self.rules.brief)
 
     def redeal(self, stream: Stream) -> None:

@@ -8,11 +8,14 @@ seat says nothing to the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from sparring.environments.werewolf.speech import phrases
+from sparring.rng import Stream
+
+T = TypeVar("T")
 
 Phase = Literal["night", "decide", "speak", "vote", "over"]
 WOLF, SEER, DOCTOR, VILLAGER = "wolf", "seer", "doctor", "villager"
@@ -147,9 +150,13 @@ class Position:
         own = night and kind == DOCTOR
         return tuple(self.places[one] for one in living if one != seat or own)
 
+    def named(self, seat: int) -> tuple[str, ...]:
+        """Return the names of these."""
+        return tuple(map(name_of, self.targets(seat)))
+
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return what a seat may reply now, None: any text."""
-        named = tuple(map(name_of, self.targets(seat)))
+        named = self.named(seat)
         if self.deducing:
             return None
         if self.phase == "speak":
@@ -264,6 +271,15 @@ class Position:
         if seat in self.dead:
             until = self.known[self.dead.index(seat)]
         return tuple(event for event in self.events[:until] if event.to is None or seat in event.to)
+
+
+def shuffled(items: Iterable[T], stream: Stream) -> list[T]:
+    """Return items in an order of chance, each order alike."""
+    found = list(items)
+    for at in range(len(found) - 1):
+        other = at + stream.integer(at, len(found) - at)
+        found[at], found[other] = found[other], found[at]
+    return found
 
 
 def name_of(place: int) -> str:

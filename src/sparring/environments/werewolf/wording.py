@@ -229,17 +229,12 @@ def full_ask(position: Position, seat: int, legal: Sequence[str] | None) -> str:
 
 def _form(position: Position, seat: int) -> str:
     """Return how a deduction is to be written."""
-    names = ", ".join(name_of(place) for place in position.targets(seat))
-    kinds = ", ".join("werewolf" if kind == WOLF else kind for kind in _kinds(position.setup))
+    kinds = dict.fromkeys(position.setup.kinds)
+    roles = ", ".join("werewolf" if kind == WOLF else kind for kind in kinds)
     return (
-        f"Write a line for each of {names}: PLAYER: ROLE, CONFIDENCE. A role is one of: {kinds}. A "
-        f"confidence is one of: {', '.join(CONFIDENCES)}."
+        f"Write a line for each of {', '.join(position.named(seat))}: PLAYER: ROLE, CONFIDENCE. "
+        f"A role is one of: {roles}. A confidence is one of: {', '.join(CONFIDENCES)}."
     )
-
-
-def _kinds(setup: Setup) -> tuple[str, ...]:
-    """Return the roles that there are, each once."""
-    return tuple(dict.fromkeys(setup.kinds))
 
 
 def ending(position: Position, seat: int, brief: bool) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sparring.environments.abstracted import NAME, Abstracted, AbstractedPlay, kind_of
 from sparring.environments.own import Asking
 from sparring.errors import GameError
 from sparring.knowledge.base import replies
+from sparring.ops.hashed_ngrams import finder
 from sparring.rng import Stream
 from sparring.rollout.replay import replayed
 from sparring.types import Episode
@@ -85,27 +85,21 @@ def pattern(line: str, called: tuple[str, ...]) -> str:
 
     Args:
         line: the statement.
-        called: names of players. "@" stands for the one that is named first, "someone" for others.
-            None: the statement is returned as it is.
+        called: names of players, in small letters. "@" stands for the one that is named first,
+            "someone" for others. Without any the statement is returned as it is.
     """
-    if not called:
+    names = finder(called, re.IGNORECASE)
+    if names is None:
         return line
-    first = about(line, called)
-    text = line.replace(NAME, " at ")
-    return _names(called).sub(lambda one: NAME if one[0].lower() == first else OTHERS, text)
+    first, text = about(line, called), line.replace(NAME, " at ")
+    return names.sub(lambda one: NAME if one[0].lower() == first else OTHERS, text)
 
 
 def about(line: str, called: tuple[str, ...]) -> str | None:
     """Return the player that a statement names first, in small letters; None: it names none."""
-    found = _names(called).search(line) if called else None
+    names = finder(called, re.IGNORECASE)
+    found = names.search(line) if names is not None else None
     return found[0].lower() if found else None
-
-
-@lru_cache(maxsize=64)
-def _names(called: tuple[str, ...]) -> re.Pattern[str]:
-    """Return what finds names, the longest first."""
-    longest = sorted(called, key=lambda name: (-len(name), name))
-    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest))})(?!\w)", re.IGNORECASE)
 
 
 def placed(

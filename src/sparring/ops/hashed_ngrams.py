@@ -38,7 +38,7 @@ def embedded(
         names: words that stand for players; all of them become one and the same.
         salt: another one gives another table of places.
     """
-    masking = _mask(tuple(names))
+    masking = finder(tuple(names))
     found = np.zeros((len(texts), size))
     for row, text in enumerate(texts):
         for feature in _features(masked(text, masking)):
@@ -55,10 +55,17 @@ def masked(text: str, names: re.Pattern[str] | None = None) -> str:
 
 
 @lru_cache(maxsize=64)
-def _mask(names: tuple[str, ...]) -> re.Pattern[str] | None:
-    """Return what finds names in small letters, the longest first; None where there are none."""
+def finder(names: tuple[str, ...], flags: int = 0) -> re.Pattern[str] | None:
+    """Return what finds whole names, the longest first; None where there are none.
+
+    Args:
+        names: to find, in small letters.
+        flags: of ``re``; with ``re.IGNORECASE`` large letters are found too.
+    """
     words = sorted({name.lower() for name in names if name}, key=lambda name: (-len(name), name))
-    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)") if words else None
+    if not words:
+        return None
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)", flags)
 
 
 def _features(text: str) -> Iterator[str]:

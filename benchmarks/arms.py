@@ -32,6 +32,22 @@ def trained(recipe, arm, changes, folder):
     return run
 
 
+def row(labels, figures, run):
+    """Return a row of a results file about one run.
+
+    Args:
+        labels: of the row.
+        figures: ``mean``, ``low`` and ``high`` of each figure, by its name.
+        run: the run folder.
+    """
+    return {
+        **labels,
+        "values": {name: {"0": value["mean"]} for name, value in figures.items()},
+        "intervals": {name: [value["low"], value["high"]] for name, value in figures.items()},
+        **source(run),
+    }
+
+
 def source(run):
     """Return how a run was trained: its command without places of this machine, and its commit."""
     first = json.loads((run / "provenance.json").read_text(encoding="utf-8"))["starts"][0]

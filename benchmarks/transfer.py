@@ -11,7 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
-from arms import STILL, source, sparring, trained
+from arms import STILL, row, sparring, trained
 from published import record, settings
 
 RECIPE, SUITE, TEMPERATURE = "vpr/puzzles-smol", "vpr-transfer", "0.5"
@@ -34,20 +34,14 @@ def measured(arm, run):
         figures = {"solved": found["success"], "illegal": found["illegal"]}
         if "optimal" in found:
             figures["best moves"] = found["optimal"]
-        rows.append(
-            {
-                "arm": arm,
-                "row": one["name"],
-                "game": one["game"],
-                "starts": one["starts"],
-                "games": found["games"],
-                "values": {name: {"0": value["mean"]} for name, value in figures.items()},
-                "intervals": {
-                    name: [value["low"], value["high"]] for name, value in figures.items()
-                },
-                **source(run),
-            }
-        )
+        labels = {
+            "arm": arm,
+            "row": one["name"],
+            "game": one["game"],
+            "starts": one["starts"],
+            "games": found["games"],
+        }
+        rows.append(row(labels, figures, run))
     return rows
 
 
@@ -60,4 +54,4 @@ if __name__ == "__main__":
         arm: trained(RECIPE, arm, ["threads=1", "seed=0", *ARMS[arm]], given.folder)
         for arm in given.arms
     }
-    record("vpr-transfer", [row for arm in runs for row in measured(arm, runs[arm])], given)
+    record("vpr-transfer", [one for arm in runs for one in measured(arm, runs[arm])], given)

@@ -11,7 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
-from arms import STILL, source, sparring, trained
+from arms import STILL, row, sparring, trained
 from published import record, settings
 
 RECIPE = "mage/rock-smol"
@@ -31,25 +31,19 @@ def measured(arm, run, games):
         figures["gain"] = one["gain"]
         for number, found in enumerate(one.get("closed", ()), 1):
             figures[f"share of the headroom, attempt {number}"] = found
-        rows.append(
-            {
-                "arm": arm,
-                "role": one["role"],
-                "opponents": "met in training" if one["trained"] else "held out",
-                "opponent": one["opponent"] or "all",
-                "starts": one["starts"],
-                "trials": one["attempts"][0]["trials"],
-                "forfeits": one["forfeits"],
-                "best": one["best"],
-                "fixed": one["fixed"],
-                "ceiling": one.get("ceiling", []),
-                "values": {name: {"0": value["mean"]} for name, value in figures.items()},
-                "intervals": {
-                    name: [value["low"], value["high"]] for name, value in figures.items()
-                },
-                **source(run),
-            }
-        )
+        labels = {
+            "arm": arm,
+            "role": one["role"],
+            "opponents": "met in training" if one["trained"] else "held out",
+            "opponent": one["opponent"] or "all",
+            "starts": one["starts"],
+            "trials": one["attempts"][0]["trials"],
+            "forfeits": one["forfeits"],
+            "best": one["best"],
+            "fixed": one["fixed"],
+            "ceiling": one.get("ceiling", []),
+        }
+        rows.append(row(labels, figures, run))
     return rows
 
 
@@ -64,4 +58,4 @@ if __name__ == "__main__":
         for arm in given.arms
     }
     found = (measured(arm, run, given.games) for arm, run in runs.items())
-    record("mage-smol", [row for rows in found for row in rows], given)
+    record("mage-smol", [one for rows in found for one in rows], given)

@@ -1,5 +1,7 @@
 """A lead is paid for width: by hand in both environments, who is paid and when, annealed weights, and where nothing is counted."""
 
+import math
+
 import pytest
 
 from sparring.environments.catalogue import make_game
@@ -48,6 +50,14 @@ def test_by_hand(name, width, expected):
     paid = {number: value for number, value in enumerate(found) if value is not None}
     last = max(number for number, turn in enumerate(episode.turns) if turn.seat == 0)
     assert paid == {last: pytest.approx(expected)} and len(found) == len(episode.turns)
+
+
+def test_a_seat_of_which_the_environment_says_nothing_is_paid_nothing(monkeypatch):
+    game, (episode,) = played("wide_search", WIDE, searcher(width=2))
+    assert any(value is not None for value in spawn(episode, game))
+    seats = game.num_seats
+    monkeypatch.setattr("sparring.rewards.counts.figures_of", lambda *_: dict.fromkeys(game.figures, (math.nan,) * seats))
+    assert spawn(episode, game) == (None,) * len(episode.turns)
 
 
 def test_one_worker_is_no_choice_and_one_seat_no_lead():

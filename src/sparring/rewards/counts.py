@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from sparring.errors import RewardError
@@ -34,8 +35,8 @@ def around(game: Any, inner: Any, reward: str) -> RewardError:
 def paid_to_leads(episode: Episode, game: Any, name: str, reward: str) -> tuple[float | None, ...]:
     """Return a figure of the play on the last turn of each seat that leads, None on all others.
 
-    None everywhere where the environment does not count it, or has no lead, and in plays that were
-    cut or forfeited.
+    None everywhere where the environment does not count it, or has no lead, in plays that were cut
+    or forfeited, and for a seat of which the figure says nothing (nan).
 
     Args:
         episode: the play.
@@ -58,7 +59,6 @@ def paid_to_leads(episode: Episode, game: Any, name: str, reward: str) -> tuple[
     if found is None:
         return nothing
     last = {turn.seat: number for number, turn in enumerate(episode.turns)}
-    return tuple(
-        found[name][turn.seat] if last[turn.seat] == number and leads(turn.seat) else None
-        for number, turn in enumerate(episode.turns)
-    )
+    paid = {last[seat]: found[name][seat] for seat in last if leads(seat)}
+    said = {number: value for number, value in paid.items() if not math.isnan(value)}
+    return tuple(said.get(number) for number in range(len(episode.turns)))

@@ -17,7 +17,6 @@ from sparring.environments.base import random_reply, read_reply
 from sparring.environments.catalogue import make_game
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
-from sparring.environments.drawing.pieces import Said
 from sparring.environments.drawing.told import describe_told, draw_told
 from sparring.environments.reply import meant
 from sparring.errors import ConfigError, GameError, quoted
@@ -246,28 +245,6 @@ def played(play: Any) -> Any:
     while isinstance(play, CombinedPlay):
         play = play.play
     return play
-
-
-def ended(
-    plays: Sequence[Any], roles: Sequence[str], seat: int | None, word: str, most: int
-) -> list[Said]:
-    """Return plays that are over as messages, as a seat knows them; None: nothing is hidden.
-
-    Args:
-        plays: in order.
-        roles: name of each seat.
-        seat: who looks.
-        word: what such a play is called.
-        most: the latest ones, which are worded; those before are empty messages.
-    """
-    hidden = max(0, len(plays) - most)
-    said = [Said("", "")] * hidden
-    for number, play in enumerate(plays[hidden:], start=hidden + 1):
-        text = describe_told(play, roles, seat).removeprefix("The play is over.").strip()
-        got = play.returns if seat is None else play.returns[seat : seat + 1]
-        note = " and ".join(f"{value:+g}" for value in got)
-        said.append(Said(f"{word} {number}", text, note=note))
-    return said
 
 
 def with_news(seen: Observation, news: str, brief: bool) -> Observation:

@@ -10,7 +10,6 @@ from pydantic import Field
 from sparring.environments.combining import (
     Combined,
     CombinedPlay,
-    ended,
     ending_of,
     inner_of,
     joined,
@@ -18,6 +17,7 @@ from sparring.environments.combining import (
 )
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, timeline
+from sparring.environments.drawing.told import ended
 from sparring.rng import Stream
 from sparring.types import Observation
 

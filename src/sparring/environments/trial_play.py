@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparring.environments.combining import CombinedPlay, ended, joined, with_news
+from sparring.environments.combining import CombinedPlay, joined, with_news
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, paragraph, timeline
+from sparring.environments.drawing.told import ended
 from sparring.environments.drawing.words import wrapped
 from sparring.environments.repeated import SHOWN, result_text
 from sparring.rng import Stream

@@ -94,3 +94,25 @@ def due_sentence(names: Sequence[str]) -> str:
     if len(names) == 1:
         return f"{names[0]} is to act."
     return f"{', '.join(names[:-1])} and {names[-1]} are to act at once."
+
+
+def ended(
+    plays: Sequence[Any], roles: Sequence[str], seat: int | None, word: str, most: int
+) -> list[Said]:
+    """Return plays that are over as messages, as a seat knows them; None: nothing is hidden.
+
+    Args:
+        plays: in order.
+        roles: name of each seat.
+        seat: who looks.
+        word: what such a play is called.
+        most: the latest ones, which are worded; those before are empty messages.
+    """
+    hidden = max(0, len(plays) - most)
+    said = [Said("", "")] * hidden
+    for number, play in enumerate(plays[hidden:], start=hidden + 1):
+        text = describe_told(play, roles, seat).removeprefix("The play is over.").strip()
+        got = play.returns if seat is None else play.returns[seat : seat + 1]
+        note = " and ".join(f"{value:+g}" for value in got)
+        said.append(Said(f"{word} {number}", text, note=note))
+    return said

@@ -164,6 +164,10 @@ class CombinedPlay(Painted):
         """Payoffs so far."""
         return tuple(self.play.returns)
 
+    def within(self, seat: int) -> int:
+        """Return the seat of the play that a seat acts for: itself."""
+        return seat
+
     def due(self) -> tuple[int, ...]:
         """Return the seats that the play wants replies of."""
         return tuple(self.play.due())
@@ -245,6 +249,13 @@ def played(play: Any) -> Any:
     while isinstance(play, CombinedPlay):
         play = play.play
     return play
+
+
+def seated(play: Any, seat: int) -> tuple[Any, int]:
+    """Return ``played``, and the seat of it that a seat acts for: a proposer's is its chooser's."""
+    while isinstance(play, CombinedPlay):
+        play, seat = play.play, play.within(seat)
+    return play, seat
 
 
 def with_news(seen: Observation, news: str, brief: bool) -> Observation:

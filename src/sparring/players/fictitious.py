@@ -6,7 +6,8 @@ from collections import Counter
 from typing import Any
 
 from sparring.environments.base import random_reply
-from sparring.environments.combining import played
+from sparring.environments.combining import played, seated
+from sparring.environments.reply import meant
 from sparring.environments.thrown import Throws
 from sparring.errors import GameError
 from sparring.players.base import Agent, TextAgent
@@ -28,19 +29,21 @@ class FictitiousAgent(TextAgent):
         legal: tuple[str, ...] | None = state.legal(seat)
         if legal is None:
             return random_reply(state, seat, None, stream)
-        rules: Any = getattr(played(state), "rules", None)
-        if not isinstance(rules, Throws) or legal != rules.moves:
+        play, own = seated(state, seat)
+        rules: Any = getattr(play, "rules", None)
+        actions = meant(state, seat, legal)
+        if not isinstance(rules, Throws) or not set(actions) <= set(rules.moves):
             raise GameError(
                 f"Agent 'fictitious' plays games of one throw, rock_paper_scissors and "
-                f"rps_spock_lizard, not {type(played(state)).__name__} with the actions "
+                f"rps_spock_lizard, not {type(play).__name__} with the actions "
                 f"{', '.join(legal)}; write random or scripted there."
             )
-        seen = Counter(play.moves[1 - seat] for play in getattr(state, "before", ()))
+        seen = Counter(played(one).moves[1 - own] for one in getattr(state, "before", ()))
         worth = {
-            move: sum(count * rules.won(move, other) for other, count in seen.items())
-            for move in legal
+            reply: sum(count * rules.won(move, other) for other, count in seen.items())
+            for reply, move in zip(legal, actions, strict=True)
         }
-        best = [move for move in legal if worth[move] == max(worth.values())]
+        best = [reply for reply in legal if worth[reply] == max(worth.values())]
         return best[stream.integer(0, len(best))]
 
 

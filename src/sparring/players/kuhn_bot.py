@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from sparring.environments.combining import played
+from sparring.environments.combining import seated
 from sparring.environments.openspiel.base import State
+from sparring.environments.reply import meant
 from sparring.errors import GameError
 from sparring.players.base import Agent
 from sparring.players.described import DescribedAgent, listed
@@ -36,7 +37,7 @@ class KuhnBot(DescribedAgent):
         Raises:
             GameError: it is no Kuhn poker of two seats.
         """
-        play = played(state)
+        play, own = seated(state, seat)
         legal = listed(self.name, state, seat)
         rules: Any = getattr(play, "game", getattr(play, "rules", play))
         if not isinstance(play, State) or rules.rules_name != "kuhn_poker" or rules.num_seats != 2:
@@ -45,9 +46,13 @@ class KuhnBot(DescribedAgent):
                 f"{getattr(rules, 'name', type(play).__name__)}; "
                 "write biased or scripted there."
             )
-        known = play.observe(seat).key  # the card, then p and b for all that was done
+        known = play.observe(own).key  # the card, then p and b for all that was done
         bet = STYLES[self.style]["b" in known][int(known[0])]
-        return dict(zip(legal, (1.0 - bet, float(bet)), strict=True))
+        shares = dict(zip(play.legal_actions(), (1.0 - bet, float(bet)), strict=True))
+        actions = meant(state, seat, legal)
+        if len(actions) < len(shares):  # of candidates, or proposed before
+            return dict.fromkeys(legal, 1.0 / len(legal))
+        return {reply: shares[action] for reply, action in zip(legal, actions, strict=True)}
 
 
 def kuhn_bot(*, style: Style = "conservative") -> Agent:

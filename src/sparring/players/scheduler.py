@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from sparring.environments.combining import played
+from sparring.environments.combining import seated
 from sparring.environments.dag_search.rules import CALL, DONE, NOTE, OPEN, Dag
 from sparring.environments.dag_search.world import RESULTS
 from sparring.errors import GameError
@@ -29,7 +29,7 @@ class Scheduler(TextAgent):
         Raises:
             GameError: it is no ``dag_search``.
         """
-        play = played(state)
+        play, seat = seated(state, seat)
         if not isinstance(play, Dag):
             raise GameError(
                 f"Agent 'scheduler' plays dag_search alone, not {type(play).__name__}; write "

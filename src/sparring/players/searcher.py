@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from sparring.environments.combining import played
+from sparring.environments.combining import seated
 from sparring.environments.wide_search import answers, searching
 from sparring.environments.wide_search.call import Call
 from sparring.environments.wide_search.library import Page
@@ -33,7 +33,7 @@ class Searcher(TextAgent):
         Raises:
             GameError: it is no ``wide_search``.
         """
-        play = played(state)
+        play, seat = seated(state, seat)
         if not isinstance(play, Search):
             raise GameError(
                 f"Agent 'searcher' plays wide_search alone, not {type(play).__name__}; write "

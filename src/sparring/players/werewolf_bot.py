@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from sparring.environments.combining import played
+from sparring.environments.combining import played, seated
 from sparring.environments.reply import meant
 from sparring.environments.werewolf.play import WerewolfPlay
 from sparring.environments.werewolf.rules import ABSTAIN, GOOD, SEER, WOLF, name_of
@@ -43,7 +43,7 @@ class WerewolfBot(DescribedAgent):
         Raises:
             GameError: it is no Werewolf.
         """
-        play = played(state)
+        play, own = seated(state, seat)
         if not isinstance(play, WerewolfPlay):
             raise GameError(
                 f"Agent 'werewolf_bot' plays werewolf alone, not {type(play).__name__}; write "
@@ -51,7 +51,7 @@ class WerewolfBot(DescribedAgent):
             )
         if play.position.deducing:
             listed(self.name, state, seat)  # refused
-        liked, legal = self._liked(play, seat), state.legal(seat)
+        liked, legal = self._liked(play, own), state.legal(seat)
         if legal is None:
             return _even(next(filter(None, liked)))
         replies = dict(zip(meant(state, seat, legal), legal, strict=True))

@@ -57,7 +57,7 @@ class AskedPlay(ChoosePlay):
             seat: () for seat in self.play.due() if self.play.legal(seat) is not None
         }
 
-    def _own(self, seat: int) -> int:
+    def within(self, seat: int) -> int:
         """Return the seat that a proposer proposes for; of any other, itself."""
         chooser: int = seat % self.rules.inner.num_seats
         return chooser
@@ -73,7 +73,7 @@ class AskedPlay(ChoosePlay):
 
     def _proposes(self, seat: int) -> bool:
         """Return whether a seat is a proposer."""
-        return self._own(seat) != seat
+        return self.within(seat) != seat
 
     @property
     def returns(self) -> tuple[float, ...]:
@@ -95,7 +95,7 @@ class AskedPlay(ChoosePlay):
         """Return the numbers of a seat's candidates, or what may be proposed."""
         if not self._proposes(seat):
             return super().legal(seat)
-        own = self._own(seat)
+        own = self.within(seat)
         said = self.said.get(own, ()) if self.rules.proposer.diverse else ()
         return tuple(action for action in self.play.legal(own) or () if action not in said)
 
@@ -104,7 +104,7 @@ class AskedPlay(ChoosePlay):
         if not self._proposes(seat):
             return super().read(seat, reply, exact)
         legal = self.legal(seat)
-        return read_reply(self.play, self._own(seat), legal, reply, exact or self.rules.brief)
+        return read_reply(self.play, self.within(seat), legal, reply, exact or self.rules.brief)
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a reply drawn at random."""
@@ -117,8 +117,8 @@ class AskedPlay(ChoosePlay):
         """Return what the play tells a seat; a proposer is told what its seat is."""
         if not self._proposes(seat):
             return super().observe(seat)
-        rules, said = self.rules, self.said.get(self._own(seat), ())
-        seen: Observation = self.play.observe(self._own(seat))
+        rules, said = self.rules, self.said.get(self.within(seat), ())
+        seen: Observation = self.play.observe(self.within(seat))
         key = f"{self.keys[seat]}{seen.key} {PROPOSE} {'/'.join(said)}"
         told = "" if said else seen.told
         if rules.brief:
@@ -135,7 +135,7 @@ class AskedPlay(ChoosePlay):
         if self._waiting():
             for seat, action in replies.items():
                 self.news.pop(seat, None)
-                own = self._own(seat)
+                own = self.within(seat)
                 self.said = {**self.said, own: (*self.said[own], action)}
             if not self._waiting():
                 self._show()
@@ -161,22 +161,22 @@ class AskedPlay(ChoosePlay):
 
     def ending(self, seat: int) -> str:
         """Return what a seat learns at the end, or the seat that it proposes for."""
-        return ending_of(self.play, self._own(seat))
+        return ending_of(self.play, self.within(seat))
 
     def shown(self, seat: int) -> str:
         """Return what the rules show a seat at the end, or the seat that it proposes for."""
-        return shown_of(self.play, self._own(seat), brief=False)
+        return shown_of(self.play, self.within(seat), brief=False)
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         """Draw the play, and the candidates or proposals that are seen."""
-        CombinedPlay.paint(self, canvas, None if seat is None else self._own(seat))
+        CombinedPlay.paint(self, canvas, None if seat is None else self.within(seat))
         for head, lines in self._lines(seat):
             heading(canvas, head)
             printed(canvas, lines)
 
     def described(self, seat: int | None) -> str:
         """Return the position of the play, and the candidates or proposals that are seen."""
-        own = None if seat is None else self._own(seat)
+        own = None if seat is None else self.within(seat)
         parts = [f"{head}: {', '.join(lines)}." for head, lines in self._lines(seat)]
         return " ".join([CombinedPlay.described(self, own), *parts])
 

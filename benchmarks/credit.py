@@ -78,6 +78,7 @@ def drawn_table(size):
         n_tokens=generator.integers(1, 4, size),
         action=generator.integers(0, 3, size),
         view=view,
+        candidate_judged=np.ones(size, dtype=bool),
         **{name: -generator.random(size) for name in optional},
         game_names=("game",),
         role_names=("first", "second"),

@@ -132,6 +132,51 @@ def test_with_notes_alone_a_conversation_begins_anew_with_them():
     assert last[0].fresh and "1. first\n\n2. secon" in last[0].told and "note" not in last[0].told.split("2. secon")[1]
 
 
+def firsts_of_attempts(**options):
+    """Return what the carried seat is told first in each attempt, with its other words."""
+    course = trial(attempts=3, reflect=False, **options).reset(Stream.from_seed(0))
+    said = {}
+    while not course.done:
+        for seat in course.due():
+            seen = course.observe(seat)
+            if seat == 0:
+                said.setdefault(seen.attempt, (seen.told, seen.key))
+        course.step({seat: course.sample(seat, Stream.from_seed(seat)) for seat in course.due()})
+    return [said[attempt] for attempt in range(3)]
+
+
+@pytest.mark.parametrize("inner", [RPS_FULL, {"name": "kuhn_poker", "options": {"style": "full"}}])
+def test_the_rules_are_told_once_if_asked_and_nothing_else_is_left_out(inner):
+    always, once = firsts_of_attempts(environment=inner), firsts_of_attempts(environment=inner, retell=False)
+    rules = make_game(inner["name"], options=inner["options"]).rules
+    assert [told.count(rules) for told, _ in always] == [1, 1, 1] and [told.count(rules) for told, _ in once] == [1, 0, 0]
+    assert once[0] == always[0] and [key for _, key in once] == [key for _, key in always]
+    for (told, _), (short, _) in zip(always[1:], once[1:], strict=True):
+        new = [part for part in told.replace(rules, "").split("\n\n") if part.strip()]
+        assert all(part.strip() in short for part in new) and "A new attempt begins, by the same rules." in short
+        assert len(short) < len(told)
+
+
+@pytest.mark.parametrize("memory", ["all", "notes"])
+def test_who_begins_anew_is_told_the_rules(memory):
+    course = trial(environment=RPS_FULL, attempts=2, reflect=False, memory=memory, retell=False).reset(Stream.from_seed(0))
+    course.step({0: "rock", 1: "paper"})
+    told = {seat: "We play rock, paper, scissors." in course.observe(seat).told for seat in (0, 1)}
+    assert told == {0: memory == "notes", 1: True}  # the other seat remembers nothing
+
+
+@pytest.mark.parametrize(
+    ("inner", "said"),
+    [
+        ({"name": "rock_paper_scissors"}, "rock_paper_scissors tells no rules in brief style"),
+        ({"name": "talk", "options": {"environment": RPS_FULL}}, "talk holds its rules in no one text"),
+    ],
+)
+def test_rules_that_cannot_be_left_out_are_said(inner, said):
+    with pytest.raises(ConfigError, match=f"retell=false leaves the rules out, and {said}; write retell: true"):
+        trial(environment=inner, retell=False)
+
+
 def test_a_trial_stops_at_a_win_if_asked():
     for stop, moments in ((True, 1), (False, 3)):
         course = trial(environment=RPS, reflect=False, stop_on_win=stop).reset(Stream.from_seed(0))

@@ -28,8 +28,10 @@ class Trial(Combined):
         stop_on_win: bool,
         note_limit: int,
         reveal: bool = False,
+        retell: bool = True,
     ) -> None:
         super().__init__("trial", inner)
+        self.told_once = "" if retell else _rules_of(inner)
         self.attempts, self.reflect, self.memory, self.redeal = attempts, reflect, memory, redeal
         self.stop_on_win, self.note_limit, self.reveal = stop_on_win, note_limit, reveal
         self.carried = tuple(inner.roles.index(role) for role in carry)
@@ -64,6 +66,7 @@ def trial(
     stop_on_win: bool = False,
     note_limit: Annotated[int, Field(ge=1, le=100_000)] = 2000,
     reveal: bool = False,
+    retell: bool = True,
 ) -> Trial:
     """Several attempts at an environment in one episode: meta-RL, learning within an episode.
 
@@ -96,9 +99,13 @@ def trial(
         reveal: whether those who remember are told at the end of an attempt what the rules show
             then, such as the cards of a show-down in kuhn_poker (no card after a fold). false by
             default: the actions and the result alone.
+        retell: whether those who keep their whole conversation are told the rules at every attempt.
+            true by default. false: at the first one alone, so that a conversation has fewer tokens;
+            for an environment in full style whose rules are one text.
 
     Raises:
-        ConfigError: the option ``environment`` names none, or a role is carried twice.
+        ConfigError: the option ``environment`` names none, a role is carried twice, or there are no
+            rules to leave out.
         UnknownNameError: the environment has no role of a name in ``carry``.
     """
     inner = inner_of("trial", environment)
@@ -117,4 +124,21 @@ def trial(
         stop_on_win=stop_on_win,
         note_limit=note_limit,
         reveal=reveal,
+        retell=retell,
     )
+
+
+def _rules_of(inner: Any) -> str:
+    """Return the text in which an environment tells its rules.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    rules = getattr(inner, "rules", "")
+    if inner.brief or not isinstance(rules, str) or not rules:
+        has = "tells no rules in brief style" if inner.brief else "holds its rules in no one text"
+        raise ConfigError(
+            f"environments 'trial': retell=false leaves the rules out, and {inner.name} {has}; "
+            "write retell: true, or an environment in style: full."
+        )
+    return rules

@@ -16,6 +16,7 @@ from sparring.types import Observation
 
 REFLECT = "reflect"  # the question between attempts, in brief style
 OVER = "The attempt is over."
+AGAIN = "A new attempt begins, by the same rules."
 NOTE = "note"  # begins a reflection, in brief style
 ASK = (
     "Before the next attempt, write a short note to yourself: what you have learned, and what you "
@@ -86,6 +87,9 @@ class TrialPlay(CombinedPlay):
         begins = self.attempt > 0 and seat not in self.opened
         keeps = seat in rules.carried and rules.memory == "all"
         seen = self.play.observe(seat)
+        if begins and keeps and rules.told_once:
+            said = seen.told.removeprefix(rules.told_once).strip()
+            seen = seen._replace(told=joined([AGAIN, said], False))
         fresh = (begins or seen.fresh) and not keeps
         seen = with_news(seen, self._notes(seat) if fresh else news, rules.brief)
         key = f"{self.keys[seat]}{seen.key}" if seat in rules.carried else seen.key

@@ -8,6 +8,7 @@ from tests.experiments.told_run import told_run
 from sparring import recipe
 from sparring.config import resolve
 from sparring.environments.catalogue import make_game
+from sparring.experiments import self_played
 from sparring.experiments.reproduce import wideseek as study
 from sparring.experiments.results_file import row_faults
 from sparring.report.reproduce import wideseek as page
@@ -59,7 +60,7 @@ def test_the_start_is_what_the_warm_up_left():
     for arm, trained in ((study.START, study.JOINT), (study.ALONE_START, study.ALONE)):
         (name, changes), (other, none) = study.ARMS[arm], study.ARMS[trained]
         config = config_of(name, changes)
-        assert name == other and none == [] and (config.steps, config.learner.learning_rate) == (1, 0.0)
+        assert name == other and none == () and (config.steps, config.learner.learning_rate) == (1, 0.0)
         assert config.warmup == config_of(name).warmup and config.warmup.updates
 
 
@@ -81,7 +82,7 @@ def told(game, mean):
 
 def test_a_run_is_measured_by_self_play_in_order_of_widths_with_the_tokens_that_it_sampled(tmp_path, monkeypatch):
     lines = [{"step": step, "turns_per_game": 5.0, "reply_tokens": 3.0} for step in (1, 2)]
-    told_run(monkeypatch, study, lines, {"rollout": {"games_per_step": 10}})
+    told_run(monkeypatch, self_played, lines, {"rollout": {"games_per_step": 10}})
     asked = []
 
     def ask(words):

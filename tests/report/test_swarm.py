@@ -3,7 +3,7 @@
 import pytest
 
 from sparring.experiments.reproduce import swarm
-from sparring.report.reproduce.swarm import claims, found
+from sparring.report.reproduce.swarm import both, claims, found, teams
 from sparring.report.result_figures import Results
 
 
@@ -22,9 +22,20 @@ def ran(width, *, steps=13.0, chain=1.0, rank=0.9, finished=1.0):
     ]
 
 
+def played(finished):
+    """What two seeds of a team of models came to, with this share finished in chains and 0.5 elsewhere."""
+
+    def one(share):
+        figures = dict.fromkeys(swarm.TEAM_FIGURES, 1.0)
+        return {**figures, "return": share, "tokens sampled in training": 1_500_000.0}
+
+    return [{"independent": one(0.5), "chain": one(finished + less), "random": one(0.5)} for less in (0.0, 0.001)]
+
+
 def results(**arms):
-    setting = {"arms": list(arms), "seeds": 2}
-    kept = {(arm, seed): {"found": one} for arm, seeds in arms.items() for seed, one in enumerate(seeds)}
+    own = {name: [arm for arm in arms if arm in known] for name, known in (("arms", swarm.ARMS), ("teams", swarm.TEAMS))}
+    setting = {**own, "seeds": 2}
+    kept = {(arm, seed): {"found": one, "seconds": 120.0} for arm, seeds in arms.items() for seed, one in enumerate(seeds)}
     return Results({"rows": swarm.rows(setting, kept)})
 
 
@@ -57,3 +68,14 @@ def test_what_is_not_seen_is_said_so():
     assert verdict(table, "rank correlation of chosen and best width: constant") == "not held"
     assert "with eight workers" not in table
     assert found(results(annealed=ran(4.0))).count("| annealed to zero |") == 3
+
+
+def test_teams_of_models_stand_in_tables_of_their_own_paired_by_seed():
+    all_of = results(annealed=ran(4.0), start=played(0.2), lead=played(0.4), workers=played(0.9), joint=played(0.9))
+    assert found(all_of).count("\n") == 4 and "both" not in found(all_of)  # the scripted arm alone: head, line, three shapes
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in teams(all_of).splitlines()[2:]]
+    assert [row[:2] for row in rows[-3:]] == [["both", shape] for shape in swarm.SHAPES]
+    assert [row[-2:] for row in rows] == [["1.50", "2.0"]] * 12
+    verdicts = {(row[0], row[1]): row[-1] for row in ([cell.strip() for cell in line.strip("|").split("|")] for line in both(all_of).splitlines()[2:])}
+    assert verdicts["chain", "the lead"] == verdicts["chain", "nobody"] == "ahead"
+    assert verdicts["chain", "the workers"] == verdicts["random", "the lead"] == "not decided"

@@ -5,6 +5,9 @@ annealed to zero, none, both with weights that stay, and the first with eight su
 Kept per seed and shape, on worlds that training never met: width and the best schedule's, critical
 steps, the best schedule's and those of one worker at a time, the share finished, and the rank
 correlation of chosen and best width.
+
+And does it take both? Here the workers are models that do half of their sub-tasks at first. Arms:
+lead and workers learn, the lead over workers that stay as they are, the workers under such a lead.
 """
 
 from __future__ import annotations
@@ -14,7 +17,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, by_seed, training
+from sparring.experiments.self_played import TOKENS, UNTRAINED, sampled_tokens, self_played
+from sparring.experiments.study import (
+    Ask,
+    Cell,
+    Found,
+    Measure,
+    Row,
+    Setting,
+    Study,
+    by_seed,
+    training,
+)
 from sparring.experiments.swarm_widths import ALL
 from sparring.system.files import parse_json
 
@@ -26,26 +40,47 @@ ARMS = {
     CONSTANT: "swarm/tiny-constant",
     EIGHT: "swarm/tiny-eight",
 }
+START, LEAD, WORKERS, JOINT = "start", "lead", "workers", "joint"
+TEAMS: dict[str, tuple[str, tuple[str, ...]]] = {  # whose workers are models
+    START: ("swarm/tiny-joint", UNTRAINED),
+    LEAD: ("swarm/tiny-lead", ()),
+    WORKERS: ("swarm/tiny-workers", ()),
+    JOINT: ("swarm/tiny-joint", ()),
+}
 SHAPES = ("independent", "chain", "random")
 FIGURES = (
     *("return", "success", "width", "optimal_width", "width_right", "regret", "finished_share"),
     *("critical_steps", "optimal_critical_steps", "serial_critical_steps"),
 )
+TEAM_FIGURES = ("success", "width", "optimal_width", "finished_share", "critical_steps")
 
 
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
+    plays = setting["plays"]
     return [
-        training(
-            (arm, seed),
-            f"{arm}-{seed}",
-            ARMS[arm],
-            [f"seed={seed}", "threads=1", "evaluation.every=100000", *setting["changes"]],
-            partial(measured, plays=setting["plays"]),
-        )
+        cell
         for seed in range(setting["seeds"])
-        for arm in setting["arms"]
+        for cell in (
+            *(
+                trained(arm, ARMS[arm], (), seed, setting, partial(measured, plays=plays))
+                for arm in setting["arms"]
+            ),
+            *(
+                trained(arm, *TEAMS[arm], seed, setting, partial(as_team, plays=plays, seed=seed))
+                for arm in setting["teams"]
+            ),
+        )
     ]
+
+
+def trained(
+    arm: str, recipe: str, own: tuple[str, ...], seed: int, setting: Setting, measure: Measure
+) -> Cell:
+    """Return the cell of an arm and a seed."""
+    always = (f"seed={seed}", "threads=1", "evaluation.every=100000")
+    changes = [*always, *setting["changes"], *own]
+    return training((arm, seed), f"{arm}-{seed}", recipe, changes, measure)
 
 
 def measured(run: Path, said: str, ask: Ask, *, plays: int) -> dict[str, Any]:
@@ -56,10 +91,23 @@ def measured(run: Path, said: str, ask: Ask, *, plays: int) -> dict[str, Any]:
     return found
 
 
+def as_team(run: Path, said: str, ask: Ask, *, plays: int, seed: int) -> dict[str, Any]:
+    """Return how a run's lead and workers play with each other, by shape."""
+    tokens = sampled_tokens(run)
+    return {
+        one["game"]: {
+            "return": one["returns"]["lead"]["mean"],
+            **{name: one["figures"][name]["mean"] for name in TEAM_FIGURES},
+            TOKENS: tokens,
+        }
+        for one in self_played(run, ask, plays=plays, seed=seed)
+    }
+
+
 def rows(setting: Setting, kept: Found) -> list[Row]:
     """Return a row per arm and shape, and one per arm of the correlation over all shapes.
 
-    A correlation has values of the seeds in which both widths vary.
+    A correlation has values of the seeds in which both widths vary. Teams of models have none.
     """
     made = []
     for arm in setting["arms"]:
@@ -69,6 +117,12 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
             values = by_seed([{name: one[shape][name] for name in FIGURES} for one in ran])
             made.append({**labels, "shape": shape, "values": values | _ranks(ran, shape)})
         made.append({**labels, "shape": ALL, "values": _ranks(ran, ALL)})
+    for arm in setting["teams"]:
+        ran = [kept[arm, seed] for seed in range(setting["seeds"])]
+        for shape in SHAPES:
+            own = [{**one["found"][shape], "seconds": one["seconds"]} for one in ran]
+            values = by_seed(own)
+            made.append({"arm": arm, "starts": "unseen", "shape": shape, "values": values})
     return made
 
 
@@ -82,11 +136,12 @@ def _ranks(ran: list[dict[str, Any]], shape: str) -> dict[str, dict[str, float]]
 STUDY = Study(
     summary="Agent Swarm: does a lead call as many workers as the task wants, by which rewards",
     page="docs/reproduction/swarm.md",
-    hours=1.0,
+    hours=1.5,
     results="swarm",
-    setting={"arms": list(ARMS), "seeds": 5, "plays": 200, "changes": []},
+    setting={"arms": list(ARMS), "teams": list(TEAMS), "seeds": 5, "plays": 200, "changes": []},
     quick={
         "arms": [ANNEALED, CONSTANT],
+        "teams": [LEAD, JOINT],
         "seeds": 1,
         "plays": 4,
         "changes": ["steps=1", "warmup.updates=1", "warmup.games=6", "rollout.games_per_step=24"],

@@ -11,26 +11,23 @@ fewest, those of one worker, it has as many as any team's critical steps.
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.experiments.cells import metrics
+from sparring.experiments.self_played import TOKENS, UNTRAINED, sampled_tokens, self_played
 from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, by_seed, training
-from sparring.run.folder import RunFolder
 
 START, JOINT, LEAD, WORKERS = "start", "joint", "lead", "workers"
 ALONE, ALONE_START = "single", "single start"
 TEAMS = (START, JOINT, LEAD, WORKERS)
-UNTRAINED = ["steps=1", "learner.learning_rate=0.0"]  # what the warm-up left
-ARMS: dict[str, tuple[str, list[str]]] = {
+ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
     START: ("wideseek/tiny", UNTRAINED),
-    JOINT: ("wideseek/tiny", []),
-    LEAD: ("wideseek/tiny-lead", []),
-    WORKERS: ("wideseek/tiny-workers", []),
+    JOINT: ("wideseek/tiny", ()),
+    LEAD: ("wideseek/tiny-lead", ()),
+    WORKERS: ("wideseek/tiny-workers", ()),
     ALONE_START: ("wideseek/tiny-single", UNTRAINED),
-    ALONE: ("wideseek/tiny-single", []),
+    ALONE: ("wideseek/tiny-single", ()),
 }
 FIGURES = (
     *("item_f1", "non_key_f1", "success"),
@@ -40,7 +37,6 @@ SHOWN = (
     "width-",
     "total-",
 )  # labels of environments that are measured; others are trained on alone
-TOKENS = "tokens sampled in training"
 
 
 def cells(setting: Setting) -> list[Cell]:
@@ -75,10 +71,7 @@ def measured(run: Path, said: str, ask: Ask, *, plays: int, seed: int) -> list[d
         plays: of the run's policies with each other, at each width.
         seed: of these plays.
     """
-    words = ["sparring", "evaluate", str(run), "--self-plays", str(plays), "--games", "2"]
-    found = json.loads(ask([*words, f"--seed={seed}", "--oracle=none", "--json"]))["self_plays"]
-    games = RunFolder.open(run).config()["rollout"]["games_per_step"]
-    tokens = sum(line["turns_per_game"] * line["reply_tokens"] * games for line in metrics(run))
+    found, tokens = self_played(run, ask, plays=plays, seed=seed), sampled_tokens(run)
     rows = [
         {
             "workers": int(one["game"].rpartition("-")[2]),

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from sparring.experiments.reproduce.swarm import ANNEALED, CONSTANT, EIGHT, NONE
+from sparring.experiments.reproduce.swarm import (
+    ANNEALED,
+    CONSTANT,
+    EIGHT,
+    JOINT,
+    LEAD,
+    NONE,
+    SHAPES,
+    START,
+    TEAMS,
+    WORKERS,
+)
+from sparring.experiments.self_played import TOKENS
 from sparring.experiments.swarm_widths import ALL
 from sparring.ops.statistics import mean_interval
 from sparring.report.result_figures import (
@@ -12,7 +24,9 @@ from sparring.report.result_figures import (
     interval,
     less,
     markdown,
+    mean,
     shown,
+    side,
     spread,
     values,
 )
@@ -23,6 +37,12 @@ NAMES = {
     NONE: "none",
     CONSTANT: "constant",
     EIGHT: "annealed to zero, eight workers",
+}
+WHO = {  # of teams whose workers are models
+    START: "nobody",
+    LEAD: "the lead",
+    WORKERS: "the workers",
+    JOINT: "both",
 }
 RANK = "rank_correlation"
 WANTED, SAVED, WITHIN = 0.8, 1 / 3, 0.02  # what the issue of this study asked for
@@ -36,7 +56,7 @@ def found(results: Results) -> str:
     more = ("best width", "regret", "critical steps", "best", "one at a time", "rank correlation")
     lines = []
     for one in results.rows():
-        if one["shape"] != ALL:
+        if one["shape"] != ALL and one["arm"] in NAMES:
             ranks = spread(one, RANK) if RANK in one["values"] else "-"
             cells = (*(spread(one, name) for name in (*names, *steps)), ranks)
             lines.append((NAMES[one["arm"]], one["shape"], *cells))
@@ -122,5 +142,32 @@ def _ratio(one: Row, above: str, below: str) -> Interval:
     return mean_interval([upper / lower for upper, lower in pairs])
 
 
+def teams(results: Results) -> str:
+    """Return the figures of teams whose workers are models, by who of them learns by play."""
+    names = ("return", "success", "width", "optimal_width", "finished_share", "critical_steps")
+    head = ("learns", "sub-tasks", "finished", "all finished", "width", "best width")
+    more = ("calls that finish", "critical steps", "million tokens sampled", "minutes")
+    lines = []
+    for arm in TEAMS:
+        for one in results.rows(arm=arm):
+            costs = (f"{mean(one, TOKENS) / 1e6:.2f}", f"{mean(one, 'seconds') / 60:.1f}")
+            cells = (*(spread(one, name) for name in names), *costs)
+            lines.append((WHO[arm], one["shape"], *cells))
+    return markdown((*head, *more), lines)
+
+
+def both(results: Results) -> str:
+    """Return how far a team of which both parts learn is ahead of the others, by shape."""
+    head = ("sub-tasks", "both, less", "finished", "verdict")
+    lines = []
+    for shape in SHAPES:
+        for one in results.rows(arm=JOINT, shape=shape):
+            for arm in (LEAD, WORKERS, START):
+                for other in results.rows(arm=arm, shape=shape):
+                    gap = less(one, other, "return")
+                    lines.append((shape, WHO[arm], shown(gap), side(gap, "ahead", "behind")))
+    return markdown(head, lines)
+
+
 MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures
-SHOWN = {"Claim by claim": claims, "By shape": found}
+SHOWN = {"Claim by claim": claims, "By shape": found, "Who learns": teams, "Both, or one": both}

@@ -12,9 +12,9 @@ from sparring.experiments.reproduce.wideseek import (
     LEAD,
     START,
     TEAMS,
-    TOKENS,
     WORKERS,
 )
+from sparring.experiments.self_played import TOKENS
 from sparring.report.result_figures import (
     Maker,
     Results,

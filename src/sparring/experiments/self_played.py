@@ -1,0 +1,35 @@
+"""A run's policies with each other on starts that training never met, and what training sampled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sparring.experiments.cells import metrics
+from sparring.experiments.study import Ask
+from sparring.run.folder import RunFolder
+
+TOKENS = "tokens sampled in training"
+UNTRAINED = ("steps=1", "learner.learning_rate=0.0")  # changes that leave what the warm-up left
+
+
+def self_played(run: Path, ask: Ask, *, plays: int, seed: int) -> list[dict[str, Any]]:
+    """Return what ``sparring evaluate RUN --self-plays`` finds, environment by environment.
+
+    Args:
+        run: its folder.
+        ask: runs the command.
+        plays: of each environment, the run's policies in all seats.
+        seed: of these plays.
+    """
+    words = ["sparring", "evaluate", str(run), "--self-plays", str(plays), "--games", "2"]
+    said = ask([*words, f"--seed={seed}", "--oracle=none", "--json"])
+    found: list[dict[str, Any]] = json.loads(said)["self_plays"]
+    return found
+
+
+def sampled_tokens(run: Path) -> float:
+    """Return how many tokens all seats of a run have sampled in training."""
+    games: int = RunFolder.open(run).config()["rollout"]["games_per_step"]
+    return float(sum(one["turns_per_game"] * one["reply_tokens"] * games for one in metrics(run)))

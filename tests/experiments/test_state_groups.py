@@ -8,7 +8,9 @@ from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
-from sparring.experiments.reproduce.vpr_released import ARMS, GAMES, SMALL, STUDY
+from sparring.experiments.reproduce import vpr_visited
+from sparring.experiments.reproduce.vpr_released import ARMS, GAMES, STUDY
+from sparring.experiments.results_file import row_faults
 from sparring.experiments.state_groups import Spent, completion, run, tokens, warmed
 from sparring.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.rng import Stream
@@ -87,7 +89,7 @@ def test_every_arm_of_the_study_has_a_recipe_of_the_same_board():
     for game in GAMES:
         boards = [load_recipe(f"vpr/{game}-tiny-released{ending}")["environments"][0]["options"] for ending in ARMS.values()]
         assert all(board == boards[0] for board in boards)
-    assert len(STUDY.cells(STUDY.setting)) == 5 * 3 * (5 + 2)
+    assert len(STUDY.cells(STUDY.setting)) == 5 * 3 * 5
 
 
 def test_arms_of_a_game_can_share_their_warm_up():
@@ -118,14 +120,35 @@ def test_a_run_from_a_shared_warm_up_is_the_run_that_makes_its_own(tmp_path):
 def test_a_run_ends_when_its_tokens_are_spent_and_is_measured_on_unseen_starts(tmp_path):
     changes = ["steps=1000", "warmup.updates=2", "rollout.games_per_step=8", "environments.0.options.puzzles=200"]
     found = run("vpr/sudoku-tiny-released", changes, 0, 150, 10, [], tmp_path / "run", tmp_path / "warm")
-    assert found["start"].keys() < found.keys()
+    assert found["start"].keys() < found.keys() and found["start_occupancy"] == {}
     assert found["starts"] == "unseen" and 150 <= found["tokens"] < 400 and 1 <= found["steps"] < 10
     assert found["occupancy"] == {} and 0 <= found["success"] <= found["completion"] <= 1
 
 
 def test_what_several_replies_visit_is_enumerated_on_the_small_boards(tmp_path):
     for game in GAMES:
-        small = [f"environments.0.options={json.dumps(SMALL[game])}", "steps=1000", "warmup.updates=2", "rollout.games_per_step=8"]
-        found = run(f"vpr/{game}-tiny-released", small, 0, 50, 10, [1, 4], tmp_path / game, tmp_path / "warm")["occupancy"]
-        assert found["1"]["distance"] == 0.0 < found["4"]["distance"]
-        assert found["4"]["illegal"] < found["1"]["illegal"] < 1
+        small = [f"environments.0.options={json.dumps(vpr_visited.BOARDS[game])}", "steps=1000", "warmup.updates=2", "rollout.games_per_step=8"]
+        ran = run(f"vpr/{game}-tiny-released", small, 0, 50, 10, [1, 4], tmp_path / game, tmp_path / "warm")
+        for found in (ran["start_occupancy"], ran["occupancy"]):
+            assert found["1"]["distance"] == 0.0 < found["4"]["distance"]
+            assert found["4"]["illegal"] < found["1"]["illegal"] < 1
+        assert ran["start_occupancy"]["1"] != ran["occupancy"]["1"]
+
+
+def test_visited_states_have_a_row_per_point_of_training_and_replies():
+    setting = {**vpr_visited.STUDY.setting, "seeds": 2, "games": ["sudoku", "sokoban"], "counts": [1, 4]}
+    cells = vpr_visited.cells(setting)
+    assert len(cells) == 2 * 2 * 2 * 3 == len({cell.folder for cell in cells})
+    kept = {}
+    for number, cell in enumerate(cells):
+        seen = {str(count): {"decisions": number + count, "success": 0.5, "illegal": 0.0, "distance": 0.1} for count in (1, 4)}
+        kept[cell.key] = {"found": {"start_occupancy": {count: {**one, "decisions": -1.0} for count, one in seen.items()}, "occupancy": seen}}
+    rows = vpr_visited.rows(setting, kept)
+    assert len(rows) == 2 * (1 + 2 * 3) * 2 and not any(row_faults(row) for row in rows)
+    assert rows[0] == {
+        "game": "sudoku", "arm": "start", "sampled": "0", "replies": "1", "starts": "all",
+        "values": {"decisions": {"0": -1.0, "1": -1.0}, "success": {"0": 0.5, "1": 0.5}, "illegal": {"0": 0.0, "1": 0.0}, "distance": {"0": 0.1, "1": 0.1}},
+    }
+    (row,) = [row for row in rows if (row["game"], row["arm"], row["sampled"], row["replies"]) == ("sokoban", "random", "20000", "4")]
+    places = [cell.key for cell in cells]
+    assert row["values"]["decisions"] == {str(seed): places.index(("sokoban", "random", 20_000, seed)) + 4 for seed in (0, 1)}

@@ -114,7 +114,7 @@ def run(
     Returns:
         "starts", what the plays' starts are; "steps" and "tokens" of training; "start", the
         figures of the plays before it; "success", "completion", "illegal" and "decisions" of the
-        plays after it; "occupancy" by number of replies.
+        plays after it; "start_occupancy" and "occupancy" by number of replies.
     """
     own = [*changes, f"seed={seed}", "threads=1", "evaluation.opponents=[]"]
     config = resolve(apply_overrides(load_recipe(recipe), own))
@@ -124,7 +124,8 @@ def run(
     engine.restore(warm)
     games = [game for game, _ in engine.environments]
     starts = columns(games[0], Met(config, games))[0]
-    start = _measured(starts, engine.agent(PUBLISHED), plays)
+    first: Any = engine.agent(PUBLISHED)
+    start, visited = _measured(starts, first, plays), _occupancy(config, first, counts)
     made = RunFolder.create(folder, to_yaml(config), overwrite=folder.exists())
     stop = Spent(folder / METRICS, config.rollout.games_per_step, budget)
     with made, stop, Watch(config.call_seconds):
@@ -139,7 +140,8 @@ def run(
         "tokens": stop.tokens,
         "start": start,
         **_measured(starts, agent, plays),
-        "occupancy": _occupancy(config, agent, counts) if counts else {},
+        "start_occupancy": visited,
+        "occupancy": _occupancy(config, agent, counts),
     }
 
 
@@ -212,7 +214,9 @@ def completion(game: Game, episode: Episode) -> float:
 
 
 def _occupancy(config: RunConfig, agent: Any, counts: Sequence[int]) -> dict[str, dict[str, float]]:
-    """Return what a policy visits on its own board, by number of replies to a prompt."""
+    """Return what a policy visits on its own board, by number of replies to a prompt, if any."""
+    if not counts:
+        return {}
     section = config.environments[0]
     game = make_game(str(section.name), options=section.options)
     oracle = registry.bind("oracles", "graded")()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparring.report.result_figures import Maker, Results, Row, less, markdown, shown, side, spread
+from sparring.report.result_figures import Maker, Results, less, markdown, shown, side, spread
 from sparring.report.vpr_figures import part
 
 ARMS = {
@@ -19,7 +19,7 @@ def learnt(results: Results) -> str:
     """Return what each arm solves at equal sampled tokens, on starts that training never met."""
     head = ("puzzle", "learns by", "starts", "solved", "completion", "illegal", "tokens", "steps")
     lines = []
-    for one in _learnt(results):
+    for one in results.rows():
         sums = (spread(one, name, 0) for name in ("tokens", "steps"))
         parts = (part(one, name) for name in ("success", "completion", "illegal"))
         lines.append((one["game"], ARMS[one["arm"]], one["starts"], *parts, *sums))
@@ -30,39 +30,18 @@ def claims(results: Results) -> str:
     """Return the released form less each other arm, paired by seed, with a verdict for each."""
     head = ("puzzle", "VPR as released, less", "solved", "completion", "verdict")
     lines = []
-    for one in _learnt(results):
+    for one in results.rows():
         if one["arm"] in ("released", "start"):
             continue
-        best = next(
-            row
-            for row in _learnt(results)
-            if (row["game"], row["arm"]) == (one["game"], "released")
-        )
+        best = results.row(game=one["game"], arm="released")
         found = [less(best, one, name) for name in ("success", "completion")]
         said = side(found[0], "held", "refuted")
         lines.append((one["game"], ARMS[one["arm"]], *map(shown, found), said))
     return markdown(head, lines)
 
 
-def visited(results: Results) -> str:
-    """Return how far the best of K replies leads from the states of the policy alone, exactly."""
-    head = ("puzzle", "policy", "K", "decisions", "solved", "distance from K = 1")
-    lines = []
-    for one in results.rows():
-        if "replies" in one:
-            parts = (spread(one, "decisions", 2), part(one, "success"), part(one, "distance", 3))
-            lines.append((one["game"], ARMS[one["arm"]], str(one["replies"]), *parts))
-    return markdown(head, lines)
-
-
-def _learnt(results: Results) -> list[Row]:
-    """Return the rows of what was learnt."""
-    return [one for one in results.rows() if "replies" not in one]
-
-
 MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures
 SHOWN = {
     "At equal sampled tokens": learnt,
     "Claim by claim": claims,
-    "Visited states": visited,
 }

@@ -45,6 +45,7 @@ SLOT_OF = {
     "bots": "players",
     "player": "players",
     "oracle": "oracles",
+    "embedding": "knowledge.embeddings",
 }
 BOUNDS = {Ge: "at least", Gt: "above", Le: "at most", Lt: "below"}
 

@@ -18,6 +18,7 @@ A plug-in module may also declare:
     style_of, words_of, identity_of, is_mixture
                of a player: functions of its options; see ``measure.opponents.AgentSpec``
     SOLVER     option of a matchmaker that names a meta-solver
+    EMBEDDING  option of knowledge that names an embedding
     TWO_SIDED  True for a meta-solver of two sides alone
     READS_PAYOFFS  False for a meta-solver that looks at no payoffs
     SUMMARY    one line for lists (otherwise the first line of the docstring)

@@ -31,13 +31,14 @@ def exploited(strategy, sentences):
     return max(PAYOFFS @ full)
 
 
+NGRAMS, FEW = (bind("knowledge.embeddings", "ngrams", {"size": size}) for size in (256, 64))
 BASE = {"rock": 0.53, "paper": 0.29, "scissors": 0.14, "spock": 0.02, "lizard": 0.02}
 
 
 @pytest.mark.parametrize(("k", "words", "wanted"), [(3, MOVES[:3], 1 / 3), (4, MOVES[:4], 1 / 3), (4, (*MOVES[:3], "lizard"), 1 / 3), (5, MOVES, 0.0)])
 def test_the_solution_of_the_abstracted_game_is_exploited_by_a_third_until_all_words_are_in_it(k, words, wanted):
     """The paper's .33, .33, 0: LSPO's three iterations on rock, paper, scissors, Spock, lizard."""
-    space = Space(size=256, names=())
+    space = Space(embedding=NGRAMS, names=())
     kind = clustered(dict.fromkeys(words, 10), k, None, space, STREAM)
     assert sorted(kind.sentences) == sorted(words)
     found = solved(GAME, {"throw": kind}, 4000)
@@ -53,7 +54,7 @@ def test_the_three_iterations_of_a_base_that_hardly_says_two_words(seed):
     for iteration, k in enumerate((3, 4, 5)):
         said = {word: max(1, round(1000 * share)) for word, share in BASE.items()}
         earlier = kind
-        kind = clustered(said, k, kind, Space(size=256, names=()), Stream.from_seed(seed).child(iteration))
+        kind = clustered(said, k, kind, Space(embedding=NGRAMS, names=()), Stream.from_seed(seed).child(iteration))
         if earlier is not None:
             assert kind.sentences[: len(earlier.sentences)] == earlier.sentences
         found.append(exploited(solved(GAME, {"throw": kind}, 2000)["0 left"], kind.sentences))
@@ -211,7 +212,7 @@ def test_free_text_is_a_kind_per_role_and_its_states_are_those_of_the_clusters()
     assert placed(few, play, found, lambda kind, line: kind) == {0: ("0 ", ()), 1: ("1 asker", ("a wolf", "a sheep @"))}
     assert placed(few, play, found, lambda kind, line: None) == {0: ("0 ", ())}
     assert placed(few, play, found, lambda kind, line: "@") == {0: ("0 ", ())}  # the rules refuse the sentence
-    space = Space(size=64, names=())
+    space = Space(embedding=FEW, names=())
     kinds = {kind: clustered({"a wolf": 3, "a sheep": 2}, 2, None, space, STREAM) for kind in Chat.roles}
     answer = solved(Chat(), kinds, 500)
     assert sorted(answer) == ["0 ", "1 a sheep", "1 a wolf"]
@@ -280,7 +281,7 @@ def test_actions_that_are_no_statements_are_judged_where_it_is_asked_for():
 def test_shares_of_actions_are_pooled_over_states_with_the_same_list():
     """Three states of "a", "b" or of "a", "c": what is said elsewhere counts where the list is the same."""
     states = {"1": ("ab", (0, 0, 0, 0)), "2": ("ab", (0, 0, 1, 1)), "3": ("ac", (1, 1, 1, 1))}
-    space = Space(size=8, names=(), strategies={"g": {key: [0.5, 0.5] for key in states}})
+    space = Space(embedding=bind("knowledge.embeddings", "ngrams", {"size": 8}), names=(), strategies={"g": {key: [0.5, 0.5] for key in states}})
     placed = [Placed(0, number, ("g", pool, key), of) for number, (key, (pool, of)) in enumerate(states.items())]
     scores, _ = _scores(placed, space, "ratio", 0.02)
     shares = [(4 + 2 * 6 / 8) / 6, (2 + 2 * 6 / 8) / 6, 1.0]
@@ -308,14 +309,14 @@ def test_a_statement_is_taken_apart_into_whom_it_is_about_and_what_it_says(line,
 
 
 def test_clusters_of_statements_about_players_are_the_same_whoever_is_named():
-    space = Space(size=256, names=CALLED, called=CALLED)
+    space = Space(embedding=NGRAMS, names=CALLED, called=CALLED)
     said = {pattern(line, CALLED): 5 for line in ("silence", "seer p1 wolf", "seer p2 good")}
     kind = clustered(said, 3, None, space, STREAM)
     assert sorted(kind.sentences) == ["seer @ good", "seer @ wolf", "silence"]
     whole = replace(space, kinds={"speaks": kind})
     lines = ["seer p10 wolf", "seer p2 good", "silence", "seer p2 wolf"]
     assert whole.stand_ins("speaks", lines) == lines
-    assert Space.of_json(json.loads(json.dumps(whole.to_json()))).stand_ins("speaks", lines) == lines
+    assert Space.of_json(json.loads(json.dumps(whole.to_json())), whole.embedding).stand_ins("speaks", lines) == lines
     # a statement that names nobody is of a cluster that names nobody, or of none
     assert whole.stand_ins("speaks", ["seer wolf"]) == ["silence"]
     some = replace(space, kinds={"speaks": clustered({"seer @ wolf": 1, "accuse @": 9}, 1, None, space, STREAM)})
@@ -323,5 +324,5 @@ def test_clusters_of_statements_about_players_are_the_same_whoever_is_named():
 
 
 def test_in_other_environments_no_sign_stands_for_a_player():
-    space = Space(size=64, names=("left",), kinds={"speaks": clustered({"a@b": 1}, 1, None, Space(size=64, names=()), STREAM)})
+    space = Space(embedding=FEW, names=("left",), kinds={"speaks": clustered({"a@b": 1}, 1, None, Space(embedding=FEW, names=()), STREAM)})
     assert space.stand_ins("speaks", ["left"]) == ["a@b"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparring import registry
-from sparring.config_parts import named_components
+from sparring.config_parts import PluginConfig, named_components
 from sparring.errors import ConfigError, MissingError
 
 if TYPE_CHECKING:
@@ -70,6 +70,11 @@ def check_knowledge(config: RunConfig) -> None:
                 f"knowledge: {named!r} judges several replies to a prompt after the plays; write "
                 "rollout.candidates: {count: 3, commit: random}."
             )
+    if config.knowledge is not None:
+        bound = config.knowledge.bind("knowledge")
+        option = getattr(bound.plugin.module, "EMBEDDING", None)
+        if option is not None and option in bound.options:
+            PluginConfig.model_validate(bound.options[option]).bind("knowledge.embeddings")
     if config.replay.name != "none":
         raise ConfigError(
             f"knowledge: {named!r} judges plays in the step in which they are played, and replay "

@@ -10,11 +10,14 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from sparring.config_parts import PluginConfig
 from sparring.errors import ConfigError
 from sparring.knowledge.base import Gathered, Knowledge
 from sparring.knowledge.space import Space, clustered, few, solved
 from sparring.knowledge.statements import Decision, decisions, pattern, placed
 
+EMBEDDING = "embedding"  # the option that names an embedding
+EMBEDDINGS = "knowledge.embeddings"
 ILLEGAL = -1  # the cluster of what was no action
 Prefer = Literal["ratio", "probability"]
 
@@ -32,7 +35,7 @@ def latent_space(
     floor: Annotated[float, Field(gt=0, le=0.5)] = 0.01,
     actions: bool = False,
     cfr_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 1000,
-    size: Annotated[int, Field(ge=8, le=4096)] = 256,
+    embedding: str | dict[str, Any] = "ngrams",
 ) -> Knowledge:
     """Judge what is said by an equilibrium of a game in which little can be said.
 
@@ -63,8 +66,8 @@ def latent_space(
     played more. See docs/lspo.md.
     Pitfalls: "probability", the paper's order, is the same for all clusters of an equilibrium that
     mixes evenly, so that nothing is learnt there; and what it prefers becomes ever likelier.
-    Clusters are of letters and words, with names and numbers masked: statements that mean the same
-    in other words may be apart. Chance after the start, and trees of more than 500,000 histories,
+    With the default embedding clusters are of letters and words: statements that mean the same in
+    other words may be apart. Chance after the start, and trees of more than 500,000 histories,
     are refused.
     Shapes: a score per reply.
     Metrics: iteration (from 1), clusters (of all kinds), apart (mean over states of the sum over
@@ -85,30 +88,33 @@ def latent_space(
         actions: whether decisions that are no statements are judged as well, each action as a
             cluster of its own. false (default), as the paper: they are not trained.
         cfr_steps: of the solver. Default 1000.
-        size: of a statement's embedding, 8 to 4096. Default 256.
+        embedding: what turns statements into vectors, a plug-in with its options: "ngrams"
+            (default), {name: hidden_states, model: smollm2-135m} or {name: endpoint, model: NAME}.
+            It is shown "@" for names and "#" for numbers.
 
     Raises:
         GameError: the abstracted game cannot be solved.
         ConfigError: ``kinds`` names no kind that is there, or too few clusters.
     """
     _check_kinds(kinds or {})
+    embed = PluginConfig.model_validate(embedding).bind(EMBEDDINGS)
     found = [
         decisions(gathered.environments[episode.game], episode, actions=actions)
         for episode in gathered.episodes
     ]
     iteration = min(gathered.step // every, iterations - 1)
     if not state or int(state["iteration"]) < iteration:
-        earlier = Space.of_json(state["space"]) if state else None
+        earlier = Space.of_json(state["space"], embed) if state else None
         counts = {
             kind: number + growth * iteration
             for kind, number in _wanted(found, clusters, kinds or {}).items()
         }
         names, called = _names(gathered)
-        space = Space(size=size, names=names, called=called)
+        space = Space(embedding=embed, names=names, called=called)
         space = _made(gathered, found, earlier, space, counts)
         space = _solved(gathered, space, cfr_steps, actions)
         state = {"iteration": iteration, "space": space.to_json()}
-    space = Space.of_json(state["space"])
+    space = Space.of_json(state["space"], embed)
     said = _placed(gathered, found, space)
     scores, figures = _scores(said, space, prefer, floor)
     laid_out: list[dict[int, list[float | None]]] = [{} for _ in gathered.episodes]

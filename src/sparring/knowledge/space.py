@@ -15,8 +15,9 @@ from sparring.environments.walked import walk
 from sparring.errors import CheckpointError, GameError
 from sparring.knowledge.statements import about, pattern
 from sparring.ops.cfr import average_strategies
-from sparring.ops.hashed_ngrams import embedded
+from sparring.ops.hashed_ngrams import finder, masked
 from sparring.ops.k_means import k_means, matched, squared_distances
+from sparring.registry import Bound
 from sparring.rng import Stream
 from sparring.types import FloatArray
 
@@ -45,18 +46,24 @@ class Space:
     """Clusters by kind, and the strategies of the abstracted games by the environment's name.
 
     Args:
-        size: of an embedding.
-        names: words that stand for players in an embedding.
+        embedding: turns statements into vectors.
+        names: words that stand for players, which it is not shown.
         called: names that are taken out of statements, which are then about any of these players.
         kinds: by name.
         strategies: by the environment's name.
     """
 
-    size: int
+    embedding: Bound
     names: tuple[str, ...]
     called: tuple[str, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     strategies: Mapping[str, Strategy] = field(default_factory=dict)
+
+    def embedded(self, lines: Sequence[str]) -> FloatArray:
+        """Return statements as vectors, with "@" for names and "#" for numbers, [n, d]."""
+        names = finder(self.names)
+        found: FloatArray = self.embedding([masked(line, names) for line in lines])
+        return found
 
     def stand_ins(self, kind: str, said: Sequence[str]) -> list[str | None]:
         """Return for each statement of a kind that is known what stands for it.
@@ -70,7 +77,7 @@ class Space:
         if not said:
             return []
         own, patterns = self.kinds[kind], [pattern(line, self.called) for line in said]
-        apart = squared_distances(embedded(patterns, size=self.size, names=self.names), own.centres)
+        apart = squared_distances(self.embedded(patterns), own.centres)
         if not self.called:
             return [own.sentences[number] for number in apart.argmin(axis=1)]
         named = np.array([NAME in sentence for sentence in own.sentences])
@@ -92,7 +99,6 @@ class Space:
             for name, one in self.kinds.items()
         }
         return {
-            "size": self.size,
             "names": list(self.names),
             "called": list(self.called),
             "kinds": kinds,
@@ -100,15 +106,19 @@ class Space:
         }
 
     @classmethod
-    def of_json(cls, given: Mapping[str, Any]) -> Self:
+    def of_json(cls, given: Mapping[str, Any], embedding: Bound) -> Self:
         """Return what ``to_json`` gave.
+
+        Args:
+            given: values of JSON.
+            embedding: by which its clusters were found.
 
         Raises:
             CheckpointError: it is none.
         """
         try:
             return cls(
-                size=int(given["size"]),
+                embedding=embedding,
                 names=tuple(given["names"]),
                 called=tuple(given.get("called", ())),
                 kinds={
@@ -144,7 +154,7 @@ def clustered(
     for line in sorted(said):
         counts[line] = counts.get(line, 0) + said[line]
     lines, weights = list(counts), np.array(list(counts.values()), dtype=np.float64)
-    points = embedded(lines, size=space.size, names=space.names)
+    points = space.embedded(lines)
     centres = k_means(points, weights, k, stream).centres
     if earlier is not None:
         centres = centres[matched(centres, earlier.centres)]

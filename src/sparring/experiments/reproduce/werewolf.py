@@ -1,4 +1,4 @@
-"""Werewolf of three with claims: what can be gained against LSPO and mirror self-play, exactly.
+"""Werewolf of three with claims: what can be gained against LSPO, SLA and self-play, exactly.
 
 A wolf, a seer and a villager; all arms play as many games. Kept per seed, at every step that the
 run evaluates: what each team gains by its best single seat, and as one player who sees all that
@@ -15,10 +15,11 @@ from typing import Any
 from sparring.experiments.cells import metrics
 from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, seed_rows, training
 
-LSPO, MIRROR = "LSPO", "self-play, MARS"
+LSPO, SLA, MIRROR = "LSPO", "SLA", "self-play, MARS"
 GAME = "{players: 3, tie: none, rounds: 1, abstain: false, say: [claim, result]}"
 ARMS = {
     LSPO: ("lspo/werewolf-tiny", ()),
+    SLA: ("sla/werewolf-claims-tiny", ()),
     MIRROR: (
         "werewolf/tiny",
         (
@@ -58,9 +59,10 @@ def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
     for line in lines:
         for end in ENDS:
             for team in TEAMS:
-                name = f"{end}_exploitability/werewolf/{team}"
-                if name in line:
-                    found[figure(end, team, line["step"])] = line[name]
+                for game in ("werewolf", "choose"):
+                    name = f"{end}_exploitability/{game}/{team}"
+                    if name in line:
+                        found[figure(end, team, line["step"])] = line[name]
     return {**found, "legal replies": lines[-1]["legal_rate"]}
 
 
@@ -70,9 +72,9 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
 
 
 STUDY = Study(
-    summary="Werewolf of three: gains against LSPO and against mirror self-play, 5 seeds",
+    summary="Werewolf of three: gains against LSPO, SLA and mirror self-play, 5 seeds",
     page="docs/werewolf.md",
-    hours=0.4,
+    hours=0.6,
     results="werewolf",
     setting={"seeds": 5, "arms": list(ARMS), "changes": []},
     quick={

@@ -14,7 +14,8 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.rps_spock_lizard import MOVES, won_by
 from sparring.errors import CheckpointError, ConfigError, GameError, PluginError
 from sparring.knowledge.base import Gathered, Knowledge, check_output, with_scores
-from sparring.knowledge.latent_space import Placed, _scores
+from sparring.knowledge.judged import Placed, scores_of
+from sparring.knowledge.places import Place
 from sparring.knowledge.space import Space, clustered, solved
 from sparring.knowledge.statements import about, decisions, pattern, placed
 from sparring.registry import bind
@@ -204,14 +205,17 @@ def talk(first, second):
     return Episode(episode_id=0, group_id=0, game="chat", seed=0, roles=Chat.roles, agents=("a", "a"), trained=(True, True), turns=turns, returns=(0.0, 0.0))
 
 
+FREE = ("a wolf", "a sheep @")
+
+
 def test_free_text_is_a_kind_per_role_and_its_states_are_those_of_the_clusters():
     play = talk("you are a wolf", "no I am not")
     found = decisions(Chat(), play)
     assert [(one.number, one.kind, one.said, one.several) for one in found] == [(0, "asker", ("you are a wolf",), False), (1, "echo", ("no I am not",), False)]
-    few = Abstracted(Chat(), {"echo": ("a wolf", "a sheep @")})
-    assert placed(few, play, found, lambda kind, line: kind) == {0: ("0 ", ()), 1: ("1 asker", ("a wolf", "a sheep @"))}
-    assert placed(few, play, found, lambda kind, line: None) == {0: ("0 ", ())}
-    assert placed(few, play, found, lambda kind, line: "@") == {0: ("0 ", ())}  # the rules refuse the sentence
+    few = Abstracted(Chat(), {"echo": FREE})
+    assert placed(few, play, found, lambda kind, line: kind) == {0: Place("0 ", (), ()), 1: Place("1 asker", FREE, FREE)}
+    assert placed(few, play, found, lambda kind, line: None) == {0: Place("0 ", (), ())}
+    assert placed(few, play, found, lambda kind, line: "@") == {0: Place("0 ", (), ())}  # the rules refuse the sentence
     space = Space(embedding=FEW, names=())
     kinds = {kind: clustered({"a wolf": 3, "a sheep": 2}, 2, None, space, STREAM) for kind in Chat.roles}
     answer = solved(Chat(), kinds, 500)
@@ -283,10 +287,10 @@ def test_shares_of_actions_are_pooled_over_states_with_the_same_list():
     states = {"1": ("ab", (0, 0, 0, 0)), "2": ("ab", (0, 0, 1, 1)), "3": ("ac", (1, 1, 1, 1))}
     space = Space(embedding=bind("knowledge.embeddings", "ngrams", {"size": 8}), names=(), strategies={"g": {key: [0.5, 0.5] for key in states}})
     placed = [Placed(0, number, ("g", pool, key), of) for number, (key, (pool, of)) in enumerate(states.items())]
-    scores, _ = _scores(placed, space, "ratio", 0.02)
+    scores, _ = scores_of(placed, space, "ratio", 0.02)
     shares = [(4 + 2 * 6 / 8) / 6, (2 + 2 * 6 / 8) / 6, 1.0]
     assert [own[0] for own in scores] == pytest.approx([math.log(0.5 / share) for share in shares])
-    alone, _ = _scores(placed[2:], space, "ratio", 0.02)
+    alone, _ = scores_of(placed[2:], space, "ratio", 0.02)
     assert alone == [scores[2]]
 
 

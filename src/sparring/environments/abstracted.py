@@ -16,11 +16,11 @@ that have such statements list all names in ``called``, and their plays say who 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from sparring.types import Observation
 
-__all__ = ["NAME", "Abstracted", "AbstractedPlay", "Worded", "filled", "kind_of"]
+__all__ = ["NAME", "Abstracted", "AbstractedPlay", "Gist", "Gisted", "Worded", "filled", "kind_of"]
 
 NAME = "@"  # stands in a sentence for a player
 
@@ -31,6 +31,28 @@ class Worded(Protocol):
 
     def kind(self, seat: int) -> str:
         """Return the kind of action that a seat is asked for; "" where it is no statement."""
+        ...
+
+
+class Gist(NamedTuple):
+    """The little that a seat goes by where all that it knows would be too much.
+
+    Args:
+        key: the same for all that is to be taken for one state, whichever seat is in it.
+        labels: what stands for each player's name in an action there. Players whom nothing tells
+            apart have the same.
+    """
+
+    key: str
+    labels: Mapping[str, str]
+
+
+@runtime_checkable
+class Gisted(Protocol):
+    """A play that says what little a seat goes by, so that a large game has few states."""
+
+    def gist(self, seat: int) -> Gist | None:
+        """Return what a seat that is due goes by; None: all that it knows."""
         ...
 
 

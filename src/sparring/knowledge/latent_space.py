@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Annotated, Any, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from sparring.config_parts import PluginConfig
 from sparring.errors import ConfigError
 from sparring.knowledge.base import Gathered, Knowledge
-from sparring.knowledge.space import Space, clustered, few, solved
-from sparring.knowledge.statements import Decision, decisions, pattern, placed
+from sparring.knowledge.judged import Prefer, placed_replies, scores_of
+from sparring.knowledge.sampled import Sampled
+from sparring.knowledge.space import Kind, Space, clustered, few, solved
+from sparring.knowledge.statements import Decision, decisions, pattern
+from sparring.rng import Stream
 
 EMBEDDING = "embedding"  # the option that names an embedding
 EMBEDDINGS = "knowledge.embeddings"
-ILLEGAL = -1  # the cluster of what was no action
-Prefer = Literal["ratio", "probability"]
+Solver = Literal["whole", "sampled"]
 
 
 def latent_space(
@@ -34,7 +35,10 @@ def latent_space(
     prefer: Prefer = "ratio",
     floor: Annotated[float, Field(gt=0, le=0.5)] = 0.01,
     actions: bool = False,
+    solver: Solver = "whole",
     cfr_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 1000,
+    depth: Annotated[int, Field(ge=1, le=16)] = 1,
+    gists: bool = True,
     embedding: str | dict[str, Any] = "ngrams",
 ) -> Knowledge:
     """Judge what is said by an equilibrium of a game in which little can be said.
@@ -68,7 +72,8 @@ def latent_space(
     mixes evenly, so that nothing is learnt there; and what it prefers becomes ever likelier.
     With the default embedding clusters are of letters and words: statements that mean the same in
     other words may be apart. Chance after the start, and trees of more than 500,000 histories,
-    are refused.
+    are refused by ``solver: whole``. By gists a strategy is that of a seat that forgets the rest,
+    which who remembers can exploit.
     Shapes: a score per reply.
     Metrics: iteration (from 1), clusters (of all kinds), apart (mean over states of the sum over
     clusters of |sigma' - q| / 2: how far the policy is from the solution).
@@ -87,7 +92,14 @@ def latent_space(
             says is not lost. Default 0.01.
         actions: whether decisions that are no statements are judged as well, each action as a
             cluster of its own. false (default), as the paper: they are not trained.
-        cfr_steps: of the solver. Default 1000.
+        solver: "whole" (default): the tree of the abstracted game is walked, and solved by CFR+.
+            "sampled": plays are drawn, for games whose tree is too large or cannot be listed.
+        cfr_steps: of the solver; with "sampled" plays drawn for each seat. Default 1000.
+        depth: with "sampled", decisions of a seat in a row of which all actions are tried before
+            the rest is drawn, 1 (default) to 16.
+        gists: with "sampled", whether a seat goes by the little that its environment says that it
+            does (``gist`` of a play, as werewolf's by words). true by default. false, and in other
+            environments: by all that it knows.
         embedding: what turns statements into vectors, a plug-in with its options: "ngrams"
             (default), {name: hidden_states, model: smollm2-135m} or {name: endpoint, model: NAME}.
             It is shown "@" for names and "#" for numbers.
@@ -97,6 +109,7 @@ def latent_space(
         ConfigError: ``kinds`` names no kind that is there, or too few clusters.
     """
     _check_kinds(kinds or {})
+    solving = Solving(solver=solver, steps=cfr_steps, depth=depth, actions=actions, gists=gists)
     embed = PluginConfig.model_validate(embedding).bind(EMBEDDINGS)
     found = [
         decisions(gathered.environments[episode.game], episode, actions=actions)
@@ -112,11 +125,11 @@ def latent_space(
         names, called = _names(gathered)
         space = Space(embedding=embed, names=names, called=called)
         space = _made(gathered, found, earlier, space, counts)
-        space = _solved(gathered, space, cfr_steps, actions)
+        space = _solved(gathered, space, solving)
         state = {"iteration": iteration, "space": space.to_json()}
     space = Space.of_json(state["space"], embed)
-    said = _placed(gathered, found, space)
-    scores, figures = _scores(said, space, prefer, floor)
+    said = placed_replies(gathered, found, space, gists=solving.by_gists)
+    scores, figures = scores_of(said, space, prefer, floor)
     laid_out: list[dict[int, list[float | None]]] = [{} for _ in gathered.episodes]
     for one, own in zip(said, scores, strict=True):
         laid_out[one.episode][one.number] = own
@@ -125,13 +138,30 @@ def latent_space(
     return Knowledge(scores=laid_out, state=dict(state), metrics=figures)
 
 
-class Placed(NamedTuple):
-    """A prompt with several replies, in the abstracted game."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Solving:
+    """How an abstracted game is solved; see the options of ``latent_space``."""
 
-    episode: int  # its place among those gathered
-    number: int  # of the turn
-    state: tuple[str, str, str]  # environment, kind and list of actions, information state
-    of: tuple[int, ...]  # action of each reply there
+    solver: Solver
+    steps: int
+    depth: int
+    actions: bool
+    gists: bool
+
+    @property
+    def by_gists(self) -> bool:
+        """Whether seats go by the little that their plays say."""
+        return self.gists and self.solver == "sampled"
+
+    def strategy(
+        self, game: Any, kinds: Mapping[str, Kind], stream: Stream
+    ) -> dict[str, list[float]]:
+        """Return the strategy of an environment in which the clusters' sentences alone are said."""
+        if self.solver == "whole":
+            return solved(game, kinds, self.steps, actions=self.actions)
+        own = few(game, kinds)
+        sampled = Sampled(own, stream, depth=self.depth, actions=self.actions, gists=self.by_gists)
+        return sampled.solved(self.steps)
 
 
 def _check_kinds(kinds: Mapping[str, int]) -> None:
@@ -194,97 +224,11 @@ def _made(
     return replace(space, kinds={**before, **made})
 
 
-def _solved(gathered: Gathered, space: Space, cfr_steps: int, actions: bool) -> Space:
+def _solved(gathered: Gathered, space: Space, solving: Solving) -> Space:
     """Return the space with the solution of every environment that was played."""
+    stream = gathered.stream.child("solver")
     strategies = {
-        name: solved(gathered.environments[name], space.kinds, cfr_steps, actions=actions)
+        name: solving.strategy(gathered.environments[name], space.kinds, stream.child(name))
         for name in sorted({episode.game for episode in gathered.episodes})
     }
     return replace(space, strategies=strategies)
-
-
-def _placed(gathered: Gathered, found: Sequence[Sequence[Decision]], space: Space) -> list[Placed]:
-    """Return the prompts with several replies whose place in the abstracted game is known."""
-    stands = _stand_ins(found, space)
-    of_game = {name: few(game, space.kinds) for name, game in gathered.environments.items()}
-    judged = []
-    for place, (episode, own) in enumerate(zip(gathered.episodes, found, strict=True)):
-        strategy = space.strategies.get(episode.game, {})
-        places = {}
-        if any(one.several for one in own):
-            places = placed(of_game[episode.game], episode, own, lambda *one: stands.get(one))
-        for one in own:
-            key, legal = places.get(one.number, ("", ()))
-            if not one.several or key not in strategy or len(strategy[key]) != len(legal):
-                continue
-            said = [
-                stands.get((one.kind, line)) if one.kind and line is not None else line
-                for line in one.said
-            ]
-            if any(
-                line is not None and action not in legal
-                for line, action in zip(one.said, said, strict=True)
-            ):
-                continue  # the sentences in place of what was said leave other actions
-            of = tuple(ILLEGAL if action is None else legal.index(action) for action in said)
-            pool = "/".join((one.kind, *legal))
-            judged.append(Placed(place, one.number, (episode.game, pool, key), of))
-    return judged
-
-
-def _stand_ins(
-    found: Sequence[Sequence[Decision]], space: Space
-) -> dict[tuple[str, str], str | None]:
-    """Return what stands for each statement in the abstracted game, by kind and statement."""
-    lines = {
-        (one.kind, line)
-        for own in found
-        for one in own
-        for line in one.said
-        if line is not None and one.kind in space.kinds
-    }
-    stands: dict[tuple[str, str], str | None] = {}
-    for kind in sorted(space.kinds):
-        own_lines = sorted(line for of, line in lines if of == kind)
-        pairs = zip(own_lines, space.stand_ins(kind, own_lines), strict=True)
-        stands |= {(kind, line): sentence for line, sentence in pairs}
-    return stands
-
-
-def _scores(
-    said: Sequence[Placed], space: Space, prefer: Prefer, floor: float
-) -> tuple[list[list[float | None]], dict[str, float]]:
-    """Return the scores of the replies to each prompt, and figures of them."""
-    there: dict[tuple[str, str, str], Counter[int]] = {}
-    everywhere: dict[str, Counter[int]] = {}
-    for one in said:
-        there.setdefault(one.state, Counter()).update(one.of)
-        everywhere.setdefault(one.state[1], Counter()).update(one.of)
-    values: dict[tuple[str, str, str], dict[int, float]] = {}
-    apart = []
-    for state, counts in there.items():
-        game, kind, key = state
-        target = _floored(space.strategies[game][key], floor)
-        k, in_all = len(target) - 1, everywhere[kind]
-        share = {
-            number: (counts[number] + k * in_all[number] / in_all.total()) / (counts.total() + k)
-            for number in target
-        }
-        apart.append(sum(abs(target[number] - share[number]) for number in target) / 2)
-        values[state] = {
-            number: math.log(target[number] / share[number])
-            if prefer == "ratio"
-            else target[number]
-            for number in counts
-        }
-    scores: list[list[float | None]] = [
-        [values[one.state][number] for number in one.of] for one in said
-    ]
-    return scores, {"apart": sum(apart) / len(apart)} if apart else {}
-
-
-def _floored(strategy: Sequence[float], floor: float) -> dict[int, float]:
-    """Return what each cluster is to have, and what is no action."""
-    k = len(strategy)
-    target = {number: (1 - floor) * p + floor / k for number, p in enumerate(strategy)}
-    return {**target, ILLEGAL: floor / k}

@@ -180,6 +180,8 @@ def solved(
 ) -> dict[str, list[float]]:
     """Return the strategy of an environment in which only the clusters' sentences may be said.
 
+    Its whole tree is walked; ``sampled.Sampled`` is for larger ones.
+
     Args:
         game: the full environment.
         kinds: of actions.
@@ -195,7 +197,7 @@ def solved(
         raise GameError(
             f"knowledge 'latent_space': {game.name} has no method openings, so that its abstracted "
             "game cannot be solved; take an environment that has one (see "
-            "environments/played.py), or leave knowledge out."
+            "environments/played.py), or write solver: sampled."
         )
     with Asking(game):
         tree = walk(PlayedTree(few(game, kinds)), most=HISTORIES)

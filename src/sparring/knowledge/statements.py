@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from sparring.environments.abstracted import NAME, Abstracted, AbstractedPlay, kind_of
 from sparring.environments.own import Asking
 from sparring.errors import GameError
 from sparring.knowledge.base import replies
+from sparring.knowledge.places import Place, place_of
 from sparring.ops.hashed_ngrams import finder
 from sparring.rng import Stream
 from sparring.rollout.replay import replayed
@@ -21,13 +22,6 @@ Abstract = Callable[[str, str], str | None]
 
 
 OTHERS = "someone"  # stands for the players that a statement names after the first
-
-
-class Place(NamedTuple):
-    """Where a decision stands in the abstracted game: its information state, and the actions."""
-
-    key: str
-    legal: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,7 +97,12 @@ def about(line: str, called: tuple[str, ...]) -> str | None:
 
 
 def placed(
-    few: Abstracted, episode: Episode, found: Sequence[Decision], abstract: Abstract
+    few: Abstracted,
+    episode: Episode,
+    found: Sequence[Decision],
+    abstract: Abstract,
+    *,
+    gists: bool = False,
 ) -> dict[int, Place]:
     """Return where each decision stands in the abstracted game, by the number of its turn.
 
@@ -116,6 +115,7 @@ def placed(
         episode: a record of the full one.
         found: its decisions, all statements among them.
         abstract: gives the sentence of a statement.
+        gists: see ``places.place_of``.
     """
     places: dict[int, Place] = {}
     kinds = {one.number: one.kind for one in found}
@@ -126,8 +126,7 @@ def placed(
             if turn.seat not in play.due():
                 break
             if number in kinds:
-                key = f"{turn.seat} {play.observe(turn.seat).key}"
-                places[number] = Place(key, play.legal(turn.seat) or ())
+                places[number] = place_of(play, turn.seat, gists=gists)
             if turn.action is None:
                 continue
             said = abstract(kind, turn.action) if (kind := kinds.get(number)) else turn.action

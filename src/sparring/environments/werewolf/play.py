@@ -6,10 +6,12 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
+from sparring.environments.abstracted import Gist
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.reply import listed_reply
 from sparring.environments.werewolf import deduction, picture
+from sparring.environments.werewolf.gist import gist
 from sparring.environments.werewolf.rules import (
     NOBODY,
     WOLF,
@@ -136,6 +138,10 @@ class WerewolfPlay(Painted):
         if self.legal(seat) is None:
             return self.rules.called
         return self.position.named(seat)
+
+    def gist(self, seat: int) -> Gist | None:
+        """Return what little a seat goes by; None where speeches are any text."""
+        return None if self.rules.setup.speech == "text" else gist(self.position, seat)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the action in a reply: a player, who may be dead, or a speech."""

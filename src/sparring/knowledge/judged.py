@@ -1,0 +1,117 @@
+"""What a solution says of each reply: where it stands in the abstracted game, and its score."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from sparring.knowledge.base import Gathered
+from sparring.knowledge.space import Space, few
+from sparring.knowledge.statements import Decision, placed
+
+Prefer = Literal["ratio", "probability"]
+ILLEGAL = -1  # the cluster of what was no action
+
+
+class Placed(NamedTuple):
+    """A prompt with several replies, in the abstracted game."""
+
+    episode: int  # its place among those gathered
+    number: int  # of the turn
+    state: tuple[str, str, str]  # environment, kind and list of actions, information state
+    of: tuple[int, ...]  # action of each reply there
+
+
+def placed_replies(
+    gathered: Gathered, found: Sequence[Sequence[Decision]], space: Space, *, gists: bool
+) -> list[Placed]:
+    """Return the prompts with several replies whose place in the abstracted game is known."""
+    stands = _stand_ins(found, space)
+    of_game = {name: few(game, space.kinds) for name, game in gathered.environments.items()}
+    made = []
+    for number, (episode, own) in enumerate(zip(gathered.episodes, found, strict=True)):
+        strategy = space.strategies.get(episode.game, {})
+        places = {}
+        if any(one.several for one in own):
+            few_words = of_game[episode.game]
+            places = placed(few_words, episode, own, lambda *one: stands.get(one), gists=gists)
+        for one in own:
+            place = places.get(one.number)
+            known = strategy.get(place.key) if place is not None else None
+            if not one.several or place is None or known is None:
+                continue
+            if len(known) != len(place.called):
+                continue
+            said = [
+                stands.get((one.kind, line)) if one.kind and line is not None else line
+                for line in one.said
+            ]
+            if any(
+                line is not None and action not in place.legal
+                for line, action in zip(one.said, said, strict=True)
+            ):
+                continue  # the sentences in place of what was said leave other actions
+            of = tuple(ILLEGAL if action is None else place.number(action) for action in said)
+            pool = "/".join((one.kind, *place.called))
+            made.append(Placed(number, one.number, (episode.game, pool, place.key), of))
+    return made
+
+
+def _stand_ins(
+    found: Sequence[Sequence[Decision]], space: Space
+) -> dict[tuple[str, str], str | None]:
+    """Return what stands for each statement in the abstracted game, by kind and statement."""
+    lines = {
+        (one.kind, line)
+        for own in found
+        for one in own
+        for line in one.said
+        if line is not None and one.kind in space.kinds
+    }
+    stands: dict[tuple[str, str], str | None] = {}
+    for kind in sorted(space.kinds):
+        own_lines = sorted(line for of, line in lines if of == kind)
+        pairs = zip(own_lines, space.stand_ins(kind, own_lines), strict=True)
+        stands |= {(kind, line): sentence for line, sentence in pairs}
+    return stands
+
+
+def scores_of(
+    said: Sequence[Placed], space: Space, prefer: Prefer, floor: float
+) -> tuple[list[list[float | None]], dict[str, float]]:
+    """Return the scores of the replies to each prompt, and figures of them."""
+    there: dict[tuple[str, str, str], Counter[int]] = {}
+    everywhere: dict[str, Counter[int]] = {}
+    for one in said:
+        there.setdefault(one.state, Counter()).update(one.of)
+        everywhere.setdefault(one.state[1], Counter()).update(one.of)
+    values: dict[tuple[str, str, str], dict[int, float]] = {}
+    apart = []
+    for state, counts in there.items():
+        game, kind, key = state
+        target = _floored(space.strategies[game][key], floor)
+        k, in_all = len(target) - 1, everywhere[kind]
+        share = {
+            number: (counts[number] + k * in_all[number] / in_all.total()) / (counts.total() + k)
+            for number in target
+        }
+        apart.append(sum(abs(target[number] - share[number]) for number in target) / 2)
+        values[state] = {
+            number: math.log(target[number] / share[number])
+            if prefer == "ratio"
+            else target[number]
+            for number in counts
+        }
+    scores: list[list[float | None]] = [
+        [values[one.state][number] for number in one.of] for one in said
+    ]
+    return scores, {"apart": sum(apart) / len(apart)} if apart else {}
+
+
+def _floored(strategy: Sequence[float], floor: float) -> dict[int, float]:
+    """Return what each cluster is to have, and what is no action."""
+    k = len(strategy)
+    target = {number: (1 - floor) * p + floor / k for number, p in enumerate(strategy)}
+    return {**target, ILLEGAL: floor / k}

@@ -1,0 +1,182 @@
+"""Monte-Carlo counterfactual regret minimisation of an abstracted game that is too large to walk.
+
+In step t each seat in turn is the one that learns. A play is drawn, all others by their strategies
+of now. At each decision of the seat all its actions are tried: the others reply as they do, and
+the play goes on by the strategies of now, with all actions of the seat's next ``depth`` - 1
+decisions and one drawn after these. With u(a) what action a came to,
+
+    R(I, a) <- R(I, a) + t (u(a) - sum over b of sigma(I, b) u(b))
+    sigma(I, a) = max(R(I, a), 0) / sum over b of max(R(I, b), 0),   uniform where none is above 0
+
+Then the play goes on with an action of (1 - EXPLORE) sigma + EXPLORE uniform. The answer is the
+mean over the others' visits of sigma, weighted by t (external sampling: Lanctot et al., 2009;
+linear weights: Brown and Sandholm, 2019).
+
+Searching so few decisions deep does not bias u(a): what lies below is played by the strategies of
+now, and not of a step before. A state that the seat itself hardly comes to is learnt slowly, as
+regrets are not divided by its own probability to come there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparring.environments.abstracted import Abstracted, AbstractedPlay, kind_of
+from sparring.environments.own import Asking
+from sparring.knowledge.places import Place, place_of
+from sparring.rng import Stream
+from sparring.types import FloatArray
+
+EXPLORE = 0.4
+
+
+@dataclass(kw_only=True, slots=True)
+class _Row:
+    """What is known of a state."""
+
+    called: tuple[str, ...]
+    regrets: FloatArray
+    sums: FloatArray
+    judged: bool  # whether its strategy is wanted
+
+
+class Sampled:
+    """Strategies of an abstracted game by sampled plays.
+
+    Args:
+        few: the abstracted game; it need not be possible to list its openings.
+        stream: of all that is drawn.
+        depth: decisions of the seat that learns of which all actions are tried, at least 1.
+        actions: whether states in which something else than a statement is due are in the answer.
+        gists: see ``places.place_of``.
+    """
+
+    def __init__(
+        self, few: Abstracted, stream: Stream, *, depth: int, actions: bool, gists: bool
+    ) -> None:
+        self.few, self.stream, self.depth, self.actions = few, stream, depth, actions
+        self.gists = gists
+        self.rows: dict[str, _Row] = {}
+
+    def solved(self, steps: int) -> dict[str, list[float]]:
+        """Return after so many steps the mean strategy of each state that others came to.
+
+        A state has its probabilities in the order of ``Place.called``.
+        """
+        with Asking(self.few.inner) as asking:
+            for step in range(1, steps + 1):
+                for seat in range(self.few.num_seats):
+                    asking.now = f"sampled play {step} of seat {seat}"
+                    self._learn(seat, step)
+        return {
+            key: [float(share) for share in row.sums / row.sums.sum()]
+            for key, row in self.rows.items()
+            if row.judged and row.sums.any()
+        }
+
+    def _learn(self, seat: int, step: int) -> None:
+        """Draw a play and add the regrets of one seat."""
+        stream = self.stream.child(step).child(seat)
+        draw = stream.child("draws").generator()
+        play = AbstractedPlay(self.few, self.few.inner.reset(stream.child("play")))
+        while not play.done:
+            due = play.due()
+            said = {one: self._said(play, one, draw, step) for one in due if one != seat}
+            if seat in due:
+                said[seat] = self._tried(play, seat, said, draw, step)
+            play.step(said)
+
+    def _said(
+        self, play: AbstractedPlay, seat: int, draw: np.random.Generator, weight: float = 0.0
+    ) -> str:
+        """Return an action by a seat's strategy of now, which is added to its mean."""
+        place = place_of(play, seat, gists=self.gists)
+        row = self._row(place, play, seat)
+        chances = _matched(row.regrets)
+        if weight:
+            row.sums += weight * chances
+        return _action(place, row, chances, draw)
+
+    def _tried(
+        self,
+        play: AbstractedPlay,
+        seat: int,
+        said: Mapping[int, str],
+        draw: np.random.Generator,
+        step: int,
+    ) -> str:
+        """Try all actions of the seat that learns, add its regrets, and return one to go on by."""
+        place = place_of(play, seat, gists=self.gists)
+        row = self._row(place, play, seat)
+        chances = _matched(row.regrets)
+        worth = self._worths(play, seat, said, place, row, draw, self.depth - 1)
+        row.regrets += step * (worth - chances @ worth)
+        mixed = (1 - EXPLORE) * chances + EXPLORE / len(chances)
+        return _action(place, row, mixed, draw)
+
+    def _worths(
+        self,
+        play: AbstractedPlay,
+        seat: int,
+        said: Mapping[int, str],
+        place: Place,
+        row: _Row,
+        draw: np.random.Generator,
+        depth: int,
+    ) -> FloatArray:
+        """Return what each action that is told apart comes to, [number of labels]."""
+        found = np.zeros(len(row.called))
+        for number, label in enumerate(row.called):
+            after = play.clone()
+            after.step({**said, seat: _alike(place, label, draw)})
+            found[number] = self._worth(after, seat, draw, depth)
+        return found
+
+    def _worth(
+        self, play: AbstractedPlay, seat: int, draw: np.random.Generator, depth: int
+    ) -> float:
+        """Play on to the end, trying all actions at so many decisions; return what is paid."""
+        while not play.done:
+            due = play.due()
+            said = {one: self._said(play, one, draw) for one in due if one != seat or not depth}
+            if seat in due and depth:
+                place = place_of(play, seat, gists=self.gists)
+                row = self._row(place, play, seat)
+                worth = self._worths(play, seat, said, place, row, draw, depth - 1)
+                return float(_matched(row.regrets) @ worth)
+            play.step(said)
+        return float(play.returns[seat])
+
+    def _row(self, place: Place, play: AbstractedPlay, seat: int) -> _Row:
+        """Return what is known of a state."""
+        row = self.rows.get(place.key)
+        if row is None:
+            called = place.called
+            judged = self.actions or kind_of(self.few.inner, play.inner, seat) in self.few.said
+            zeros = np.zeros(len(called))
+            row = _Row(called=called, regrets=zeros, sums=zeros.copy(), judged=judged)
+            self.rows[place.key] = row
+        return row
+
+
+def _matched(regrets: FloatArray) -> FloatArray:
+    """Return the strategy of regrets."""
+    above = np.maximum(regrets, 0.0)
+    total = above.sum()
+    found: FloatArray = above / total if total > 0 else np.full(len(above), 1 / len(above))
+    return found
+
+
+def _action(place: Place, row: _Row, chances: FloatArray, draw: np.random.Generator) -> str:
+    """Return an action, drawn by its label's probability."""
+    at = int(np.searchsorted(np.cumsum(chances), draw.random(), side="right"))
+    return _alike(place, row.called[min(at, len(row.called) - 1)], draw)
+
+
+def _alike(place: Place, label: str, draw: np.random.Generator) -> str:
+    """Return one of the actions of a label, each alike."""
+    own = [action for action, one in zip(place.legal, place.labels, strict=True) if one == label]
+    return own[int(draw.integers(len(own)))] if len(own) > 1 else own[0]

@@ -1,0 +1,159 @@
+"""The sampled solver of abstracted games: near what is exact on small ones, and what a seat goes by."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.environments.abstracted import Abstracted, AbstractedPlay, Gist
+from sparring.environments.base import random_reply
+from sparring.environments.catalogue import make_game
+from sparring.knowledge.places import place_of
+from sparring.knowledge.sampled import Sampled
+from sparring.knowledge.space import solved
+from sparring.rng import Stream
+from sparring.types import Observation
+
+STREAM = Stream.from_seed(0)
+
+
+def solution(name, steps, *, depth=1, seed=0, actions=True, **options):
+    game = make_game(name, options=options)
+    return Sampled(Abstracted(game, {}), Stream.from_seed(seed), depth=depth, actions=actions, gists=True).solved(steps)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_game_of_one_throw_is_solved(seed):
+    found = solution("rock_paper_scissors", 4000, seed=seed)
+    assert sorted(key.split()[0] for key in found) == ["0", "1"]
+    for row in found.values():
+        assert row == pytest.approx([1 / 3] * 3, abs=0.05)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_bluff_is_solved_as_the_whole_tree_is(depth):
+    """Every seat decides once, so that this is external sampling."""
+    exact, found = solved(make_game("bluff"), {}, 2000, actions=True), solution("bluff", 6000, depth=depth)
+    assert found.keys() <= exact.keys() and len(found) == len(exact)
+    for key, row in found.items():
+        assert row == pytest.approx(exact[key], abs=0.06), key
+
+
+def test_it_is_the_same_again_with_one_seed_and_another_with_another():
+    assert solution("bluff", 50) == solution("bluff", 50) != solution("bluff", 50, seed=1)
+
+
+class Ladder:
+    """One seat says "up" or "stop", three times at most, against one who has one word; up, up, stop is worth most."""
+
+    name, roles, num_seats, max_turns = "ladder", ("climber", "other"), 2, 6
+
+    def reset(self, stream):
+        return Climb(self, ())
+
+
+class Climb:
+    def __init__(self, rules, said):
+        self.rules, self.said = rules, said
+
+    @property
+    def done(self):
+        return "stop" in self.said or len(self.said) == 3
+
+    @property
+    def returns(self):
+        worth = {("up", "up", "stop"): 1.0, ("stop",): 0.5}.get(self.said, 0.0)
+        return (worth, -worth)
+
+    def due(self):
+        return () if self.done else (0, 1)
+
+    def legal(self, seat):
+        return ("up", "stop") if seat == 0 else ("look",)
+
+    def observe(self, seat):
+        return Observation(told="", key=f"{len(self.said)}" if seat == 0 else "")
+
+    def step(self, replies):
+        self.said = (*self.said, replies[0])
+
+    def clone(self):
+        return Climb(self.rules, self.said)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_several_decisions_in_a_row_are_learnt_by_any_depth(depth):
+    found = Sampled(Abstracted(Ladder(), {}), STREAM, depth=depth, actions=True, gists=True).solved(400)
+    assert found["1 "] == [1.0]
+    assert [found[f"0 {at}"][right] > 0.95 for at, right in enumerate((0, 0, 1))] == [True] * 3
+
+
+def played(moments, seed, **options):
+    """A play of Werewolf after so many moments of random play."""
+    game = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, **options})
+    play = AbstractedPlay(Abstracted(game, {}), game.reset(Stream.from_seed(seed)))
+    for number in range(moments):
+        due = play.due()
+        if play.done:
+            break
+        stream = Stream.from_seed(seed).child(number)
+        play.step({seat: random_reply(play.inner, seat, play.legal(seat), stream.child(seat)) for seat in due})
+    return play
+
+
+@given(seed=st.integers(0, 10**6), moments=st.integers(0, 24))
+def test_players_of_one_label_are_told_apart_by_nothing_and_every_action_has_one(seed, moments):
+    play = played(moments, seed)
+    for seat in play.due():
+        place = place_of(play, seat, gists=True)
+        assert len(place.labels) == len(place.legal) and set(place.called) == set(place.labels)
+        assert not any(name in word for word in place.called for name in ("p1", "p2", "p3", "p4", "p5"))
+        assert place.key.split()[0] in ("wolf", "seer", "doctor", "villager")
+        assert [place.called[place.number(action)] for action in place.legal] == list(place.labels)
+
+
+@given(seed=st.integers(0, 10**6), moments=st.integers(0, 24), order=st.permutations(range(5)))
+def test_a_gist_does_not_depend_on_who_has_which_number(seed, moments, order):
+    """The same play with other numbers has the same gists, and each player the same label."""
+    game = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "order": "simultaneous"})
+
+    def renamed(text):
+        return "".join(f"p{order[int(one) - 1] + 1}" if before == "p" and one.isdigit() else ("" if one == "p" and after.isdigit() else one) for before, one, after in zip(" " + text, text, text[1:] + " ", strict=False))
+
+    first = game.begun(tuple(range(5)), STREAM)
+    second = game.begun(tuple(order), STREAM)
+    for number in range(moments):
+        if first.done:
+            break
+        due = first.due()
+        if due != second.due():  # the wolf with the smallest number proposes: another one may
+            return
+        stream = Stream.from_seed(seed).child(number)
+        said = {seat: random_reply(first, seat, first.legal(seat), stream.child(seat)) for seat in due}
+        for seat in due:
+            one, other = first.gist(seat), second.gist(seat)
+            assert one.key == other.key
+            assert {renamed(name): label for name, label in one.labels.items()} == dict(other.labels)
+        first.step(said)
+        second.step({seat: renamed(word) for seat, word in said.items()})
+
+
+def test_a_gist_by_hand():
+    game = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "doctor": True})
+    assert game.roles == ("wolf", "seer", "doctor", "villager1", "villager2")
+    play = game.begun((0, 1, 2, 3, 4), STREAM)
+    play.step({0: "p5", 1: "p1", 2: "p5"})  # the wolf is seen, and whom it kills is saved
+    assert play.due() == (0,)
+    play.step({0: "seer p2 wolf"})
+    assert play.gist(1) == Gist("seer speak ? - 2 / ? - 0 / ? - 0 / ? - 0 / wolf seer 0", {"p1": "#1", "p3": "#0", "p4": "#0", "p5": "#0", "p2": "me"})
+    play.step({1: "seer p1 wolf"})
+    play.step({2: "accuse p1"})
+    place = place_of(AbstractedPlay(Abstracted(game, {}), play), 3, gists=True)
+    assert place.key == "villager speak ? - 0 / ? - 0 / ? - 0 / ? seer 2 / ? seer 2"
+    assert {action: label for action, label in zip(place.legal, place.labels, strict=True) if action.startswith("accuse")} == {
+        "accuse p1": "accuse #1",
+        "accuse p2": "accuse #1",
+        "accuse p3": "accuse #0",
+        "accuse p5": "accuse #0",
+    }
+    text = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "doctor": True, "speech": "text", "style": "full"})
+    assert text.begun((0, 1, 2, 3, 4), STREAM).gist(0) is None

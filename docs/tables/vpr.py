@@ -2,6 +2,8 @@
 
 from measured import markdown, rows, source, spread
 
+from sparring.report.reproduce.vpr_released import ARMS
+
 
 def smol():
     """Return SmolLM2's figures before and while training, by one run."""
@@ -32,6 +34,19 @@ def trained_by():
         for one in rows("vpr-transfer")
     }
     return "; ".join(f"{arm} by {how}" for arm, how in arms.items()) + "."
+
+
+def walks():
+    """Return what policies do in Sokoban, by who taught them, over seeds."""
+    solved = [f"solved, {best} moves" for best in range(1, 5)]
+    ends = ("an illegal reply", "out of moves", "lost", "moves back")
+    course = ("entropy, first", "entropy, last", "equal groups, first", "equal groups, last")
+    head = ("learns by", *(f"solved of {best}" for best in range(1, 5)))
+    lines = []
+    for one in rows("sokoban-walks"):
+        names = (*solved, *ends, *course)
+        lines.append((ARMS[one["arm"]], *(spread(one, name) for name in names)))
+    return markdown((*head, *ends, *course), lines)
 
 
 MADE = {

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sparring.environments.abstracted import Abstracted, AbstractedPlay, Gist
 from sparring.environments.base import random_reply
 from sparring.environments.catalogue import make_game
+from sparring.errors import GameError
 from sparring.knowledge.places import place_of
 from sparring.knowledge.sampled import Sampled
 from sparring.knowledge.space import solved
@@ -157,3 +158,9 @@ def test_a_gist_by_hand():
     }
     text = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "doctor": True, "speech": "text", "style": "full"})
     assert text.begun((0, 1, 2, 3, 4), STREAM).gist(0) is None
+
+
+def test_a_decision_of_any_text_of_which_no_cluster_is_known_is_said():
+    game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "deduce": True})
+    with pytest.raises(GameError, match="may say any text in werewolf where no statement of the kind was met"):
+        Sampled(Abstracted(game, {}), STREAM, depth=1, actions=True, gists=True).solved(1)

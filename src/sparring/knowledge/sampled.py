@@ -26,6 +26,7 @@ import numpy as np
 
 from sparring.environments.abstracted import Abstracted, AbstractedPlay, kind_of
 from sparring.environments.own import Asking
+from sparring.errors import GameError
 from sparring.knowledge.places import Place, place_of
 from sparring.rng import Stream
 from sparring.types import FloatArray
@@ -151,9 +152,20 @@ class Sampled:
         return float(play.returns[seat])
 
     def _row(self, place: Place, play: AbstractedPlay, seat: int) -> _Row:
-        """Return what is known of a state."""
+        """Return what is known of a state.
+
+        Raises:
+            GameError: any text may be said there, and no cluster of it is known.
+        """
         row = self.rows.get(place.key)
         if row is None:
+            if not place.legal:
+                raise GameError(
+                    f"knowledge 'latent_space': {self.few.roles[seat]} may say any text in "
+                    f"{self.few.name} where no statement of the kind was met, so that no play can "
+                    "be sampled; take more plays a step, or an environment that lists its actions "
+                    "(werewolf without deduce)."
+                )
             called = place.called
             judged = self.actions or kind_of(self.few.inner, play.inner, seat) in self.few.said
             zeros = np.zeros(len(called))

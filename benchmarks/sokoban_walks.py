@@ -1,0 +1,99 @@
+"""How far policies of the study `vpr-released` come in Sokoban, and what they do where they do not.
+
+    sparring reproduce vpr-released          # first: its runs are kept
+    python benchmarks/sokoban_walks.py
+
+Each kept run plays the study's own starts again, which training never met. Kept per seed: the share
+solved by moves of a shortest solution, how the other plays end, and how many moves take the one
+before back; and of its training, the entropy of a sampled token and the share of groups whose
+replies (of the arm `outcome`, plays) are all worth the same, at the first and at the last steps.
+
+With `--small` the policies of the folder, whatever they are, play a few games.
+"""
+
+import argparse
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+from published import record, settings
+
+from sparring.environments.sokoban.solver import solutions
+from sparring.experiments.load import load_run
+from sparring.experiments.study import by_seed, load
+from sparring.measure.matches import AGENT, match_spec, succeeded
+from sparring.measure.starts import Met, columns
+from sparring.refs import PUBLISHED
+from sparring.rng import Stream
+from sparring.rollout.replay import ended
+from sparring.rollout.team import play_teams
+from sparring.run.events import METRICS, read_figures
+
+STUDY = load("vpr-released")
+GAME = "sokoban"
+BACK = {"up": "down", "down": "up", "left": "right", "right": "left"}
+STEPS = 5  # at either end of a run, over which a metric is averaged
+EQUAL = ("candidates/equal_share", "group_equal_share")  # the first that a run has
+
+
+def plays_of(run, plays):
+    """Return the records of a run's policy on the study's starts, and their environment."""
+    config, engine, _ = load_run(run)
+    games = [game for game, _ in engine.environments]
+    starts = columns(games[0], Met(config, games))[0]
+    stream = Stream.from_seed(0).child("state groups")  # as the study draws them
+    specs = [match_spec(starts, 0, number, plays, stream) for number in range(plays)]
+    return starts.game, play_teams(specs, {AGENT: engine.agent(PUBLISHED)})
+
+
+def walked(game, episode):
+    """Return of a play the moves that it took at best, how it ended, and which moves went back."""
+    last = ended(game, episode).table
+    first = last.opened()
+    boxes = first.boxes.bit_count()
+    known = solutions(first.floor, boxes, boxes)
+    moves = [turn.action.split()[-1] for turn in episode.turns if turn.action]
+    back = [BACK.get(after) == before for before, after in pairwise(moves)]
+    if succeeded(game, episode.returns[0]):
+        end = "solved"
+    elif episode.forfeited_by is not None:
+        end = "an illegal reply"
+    else:
+        end = "lost" if known.of(last.agent, last.boxes) is None else "out of moves"
+    return known.of(first.agent, first.boxes), end, back
+
+
+def figures_of(run, plays):
+    """Return the figures of a kept run."""
+    game, episodes = plays_of(run, plays)
+    found = [walked(game, episode) for episode in episodes]
+    figures = {}
+    for best in sorted({best for best, _, _ in found}):
+        own = [end == "solved" for at, end, _ in found if at == best]
+        figures[f"solved, {best} moves"] = sum(own) / len(own)
+    ends = Counter(end for _, end, _ in found)
+    for end in ("solved", "an illegal reply", "out of moves", "lost"):
+        figures[end] = ends[end] / len(found)
+    back = [one for _, _, own in found for one in own]
+    figures["moves back"] = sum(back) / max(len(back), 1)
+    lines = read_figures(run / METRICS)
+    equal = next(name for name in EQUAL if any(name in line for line in lines))
+    for name, metric in (("entropy", "sampled_entropy"), ("equal groups", equal)):
+        values = [line[metric] for line in lines if metric in line]
+        figures[f"{name}, first"] = sum(values[:STEPS]) / len(values[:STEPS])
+        figures[f"{name}, last"] = sum(values[-STEPS:]) / len(values[-STEPS:])
+    return figures
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true", help="20 plays of one run")
+    parser.add_argument("--folder", type=Path, default=Path("runs/reproduce/vpr-released"))
+    given = settings(parser)
+    seeds, plays = (1, 20) if given.small else (STUDY.setting["seeds"], STUDY.setting["plays"])
+    made = []
+    for arm in STUDY.setting["arms"][: 1 if given.small else None]:
+        runs = [given.folder / f"{GAME}-{arm}-{seed}" / "run" for seed in range(seeds)]
+        values = by_seed([figures_of(run, plays) for run in runs])
+        made.append({"arm": arm, "starts": "unseen", "plays": plays, "values": values})
+    record("sokoban-walks", made, given)

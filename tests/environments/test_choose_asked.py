@@ -101,6 +101,58 @@ def test_proposals_are_seen_by_their_proposer_alone_until_they_are_candidates():
     assert course.draw(3) != other.draw(3) and "Proposed for right: paper." in course.described(None)
 
 
+WOLVES = {"name": "werewolf", "options": {"players": 3, "speech": "text", "style": "full", "tie": "none", "rounds": 1}}
+
+
+def speaking(**options):
+    """A play of Werewolf in free text in which somebody is to speak, with the seat and its proposer."""
+    course = begun(WOLVES, **options)
+    while course.play.position.phase != "speak":
+        course.step({seat: course.legal(seat)[0] for seat in course.due()})
+    (proposer,) = course.due()
+    return course, course.within(proposer), proposer
+
+
+def test_where_any_text_may_be_said_candidates_are_texts():
+    course, speaker, proposer = speaking(count=3)
+    assert course.legal(proposer) is None and course.read(proposer, "p2 is\na wolf") == "p2 is\na wolf"
+    assert course.observe(proposer).ask.endswith("Propose an action.")
+    for text in ("p2 is\na wolf", "I am the seer.\n2. p1 is a wolf", "p2 is\na wolf"):  # once more: there are two candidates
+        course.step({proposer: text})
+    assert course.due() == (speaker,) and course.legal(speaker) == ("1", "2")
+    assert sorted(course.candidates[speaker]) == ["I am the seer.\n2. p1 is a wolf", "p2 is\na wolf"]
+    told = course.observe(speaker)
+    assert "2. p1 is a wolf" not in told.text.splitlines()  # a candidate is one line, and makes no others
+    place = course.candidates[speaker].index("p2 is\na wolf") + 1
+    course.step({speaker: str(place)})
+    assert course.play.position.events[-1].word == "p2 is a wolf"
+    assert "What was chosen: p2 is" in course.observe(proposer).text
+
+
+def test_without_diversity_every_proposal_is_asked_for_and_shuffle_keeps_texts_in_order():
+    course, speaker, proposer = speaking(count=2, diverse=False, shuffle=False)
+    course.step({proposer: "b"})
+    course.step({proposer: "a"})
+    assert course.candidates[speaker] == ("b", "a")
+
+
+def test_what_a_seat_notes_for_itself_nobody_proposes():
+    inner = {"name": "werewolf", "options": {**WOLVES["options"], "deduce": True}}
+    course = begun(inner)
+    while course.play.position.phase != "speak":
+        course.step({seat: course.legal(seat)[0] for seat in course.due()})
+    (seat,) = course.due()
+    assert course.observe(seat).note and course.within(seat) == seat and course.legal(seat) is None
+    course.step({seat: "p1 is a wolf"})
+    (proposer,) = course.due()
+    assert course.within(proposer) == seat != proposer
+
+
+@pytest.mark.parametrize("options", [{"count": 2}, {"count": 2, "diverse": False}])
+def test_it_keeps_the_contract_around_free_text(options):
+    check_environment(choose, environment=WOLVES, proposer="seat", plays=3, **options)
+
+
 def test_it_has_no_exact_figures_and_takes_no_weights():
     game = choose(environment=RPS, proposer="seat")
     with pytest.raises(GameError, match="no method openings"):

@@ -45,8 +45,9 @@ def choose(
     made and equal ones are one candidate.
     Pitfalls: the equilibrium of the candidates is not the game's: that of rock, paper and scissors
     is exploited by 1/3 in ``rps_spock_lizard``. Without ``shuffle`` the policy may learn places
-    instead of actions. Where a seat may say any text nothing is proposed. Players that know the
-    game's actions (``cfr``, ``minimax``) do not reply with numbers.
+    instead of actions. Where a seat may say any text "weights" propose nothing, and "seat" texts,
+    of which equal ones are one candidate. Players that know the game's actions (``cfr``,
+    ``minimax``) do not reply with numbers.
     Reference: Xu et al., "Language agents with reinforcement learning for strategic play in the
     Werewolf game", 2024 (arXiv:2310.18940).
     Verified by: tests/environments/test_choose.py, tests/environments/test_choose_asked.py,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparring.environments.base import read_reply, teams_of
+from sparring.environments.base import random_reply, read_reply, teams_of
 from sparring.environments.choose.play import ChoosePlay
 from sparring.environments.choose.proposer import Proposer
 from sparring.environments.choose.rules import Choose
@@ -46,15 +46,17 @@ class Asked(Choose):
 class AskedPlay(ChoosePlay):
     """A play in which proposers name the candidates, one after the other, before a seat chooses.
 
+    Where a seat may say any text candidates are texts. What it notes for itself it says itself.
+
     Attributes:
         said: by seat that is to choose, what has been proposed for it.
     """
 
     def _propose(self) -> None:
-        """Have nothing proposed yet, for every seat that is due and chooses from a list."""
+        """Have nothing proposed yet, for every seat that is due, but where it notes something."""
         self.drawn, self.candidates = {}, {}
         self.said: dict[int, tuple[str, ...]] = {
-            seat: () for seat in self.play.due() if self.play.legal(seat) is not None
+            seat: () for seat in self.play.due() if not self.play.observe(seat).note
         }
 
     def within(self, seat: int) -> int:
@@ -66,8 +68,9 @@ class AskedPlay(ChoosePlay):
         """Return the seats for which something is to be proposed yet."""
         rules, found = self.rules.proposer, list[int]()
         for seat, said in self.said.items():
-            most = min(rules.count, len(self.play.legal(seat))) if rules.diverse else rules.count
-            if len(said) < most:
+            legal = self.play.legal(seat)
+            most = len(legal) if rules.diverse and legal is not None else rules.count
+            if len(said) < min(most, rules.count):
                 found.append(seat)
         return tuple(found)
 
@@ -92,12 +95,13 @@ class AskedPlay(ChoosePlay):
         return tuple(self.play.due())
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the numbers of a seat's candidates, or what may be proposed."""
+        """Return the numbers of a seat's candidates, or what may be proposed; None: any text."""
         if not self._proposes(seat):
             return super().legal(seat)
         own = self.within(seat)
         said = self.said.get(own, ()) if self.rules.proposer.diverse else ()
-        return tuple(action for action in self.play.legal(own) or () if action not in said)
+        legal = self.play.legal(own)
+        return None if legal is None else tuple(one for one in legal if one not in said)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the number in a reply, or the action that is proposed."""
@@ -110,8 +114,7 @@ class AskedPlay(ChoosePlay):
         """Return a reply drawn at random."""
         if not self._proposes(seat):
             return super().sample(seat, stream)
-        legal = self.legal(seat) or ()
-        return legal[stream.integer(0, len(legal))]
+        return random_reply(self.play, self.within(seat), self.legal(seat), stream)
 
     def observe(self, seat: int) -> Observation:
         """Return what the play tells a seat; a proposer is told what its seat is."""

@@ -56,15 +56,18 @@ class Proposer:
                 del left[found[-1]]
         return tuple(dict.fromkeys(found))
 
-    def shown(self, legal: Sequence[str], drawn: Iterable[str], stream: Stream) -> tuple[str, ...]:
+    def shown(
+        self, legal: Sequence[str] | None, drawn: Iterable[str], stream: Stream
+    ) -> tuple[str, ...]:
         """Return candidates in the order in which they are shown.
 
         Args:
-            legal: actions.
+            legal: actions; None: any text, and without ``shuffle`` the order is that of ``drawn``.
             drawn: the candidates.
             stream: of the decision.
         """
-        found, order = sorted(drawn, key=list(legal).index), stream.child("order")
+        found = list(drawn) if legal is None else sorted(drawn, key=list(legal).index)
+        order = stream.child("order")
         for place in range(len(found) - 1, 0, -1) if self.shuffle else ():
             other = order.integer(place, place + 1)
             found[place], found[other] = found[other], found[place]

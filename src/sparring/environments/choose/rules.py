@@ -51,7 +51,8 @@ class Choose(Combined):
             choices = " ".join(f"{number} {action}" for number, action in listed)
             ask = ""
         else:
-            choices = "Your choices:\n" + "\n".join(f"{one}. {action}" for one, action in listed)
+            lines = (f"{one}. {' '.join(action.split())}" for one, action in listed)
+            choices = "Your choices:\n" + "\n".join(lines)
             ask = f"Reply with exactly one of these numbers: {', '.join(n for n, _ in listed)}."
         view = joined([seen.view, choices], self.brief) if seen.view else ""
         told = joined([seen.told, choices], self.brief)

@@ -33,7 +33,7 @@ STUDY = load("vpr-released")
 GAME = "sokoban"
 BACK = {"up": "down", "down": "up", "left": "right", "right": "left"}
 STEPS = 5  # at either end of a run, over which a metric is averaged
-EQUAL = ("candidates/equal_share", "group_equal_share")  # the first that a run has
+EQUAL = ("candidates/equal_share", "group_equal_share")  # a run has one of them, VinePPO's none
 
 
 def plays_of(run, plays):
@@ -77,8 +77,8 @@ def figures_of(run, plays):
     back = [one for _, _, own in found for one in own]
     figures["moves back"] = sum(back) / max(len(back), 1)
     lines = read_figures(run / METRICS)
-    equal = next(name for name in EQUAL if any(name in line for line in lines))
-    for name, metric in (("entropy", "sampled_entropy"), ("equal groups", equal)):
+    equal = [name for name in EQUAL if any(name in line for line in lines)]
+    for name, metric in (("entropy", "sampled_entropy"), *(("equal groups", one) for one in equal)):
         values = [line[metric] for line in lines if metric in line]
         figures[f"{name}, first"] = sum(values[:STEPS]) / len(values[:STEPS])
         figures[f"{name}, last"] = sum(values[-STEPS:]) / len(values[-STEPS:])

@@ -45,7 +45,8 @@ def walks():
     lines = []
     for one in rows("sokoban-walks"):
         names = (*solved, *ends, *course)
-        lines.append((ARMS[one["arm"]], *(spread(one, name) for name in names)))
+        found = (spread(one, name) if name in one["values"] else "-" for name in names)
+        lines.append((ARMS[one["arm"]], *found))
     return markdown((*head, *ends, *course), lines)
 
 

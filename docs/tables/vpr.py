@@ -51,6 +51,8 @@ def walks():
 
 
 MADE = {
+    "sokoban walks": walks,
+    "sokoban walks source": lambda: source("sokoban-walks"),
     "vpr transfer": transfer,
     "vpr transfer trained": trained_by,
     "vpr transfer source": lambda: source("vpr-transfer"),

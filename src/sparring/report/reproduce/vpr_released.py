@@ -40,8 +40,9 @@ def claims(results: Results) -> str:
     return markdown(head, lines)
 
 
-MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures
-SHOWN = {
-    "At equal sampled tokens": learnt,
-    "Claim by claim": claims,
+MADE: dict[str, Maker] = {
+    "vpr released": learnt,
+    "vpr released claims": claims,
+    "vpr released source": Results.source,
 }
+SHOWN = {"At equal sampled tokens": "vpr released", "Claim by claim": "vpr released claims"}

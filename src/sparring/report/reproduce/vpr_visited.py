@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from sparring.experiments.reproduce.vpr_visited import START
 from sparring.report.reproduce.vpr_released import ARMS
-from sparring.report.result_figures import Maker, Results, markdown, spread
+from sparring.report.result_figures import Maker, Results, Row, markdown
 from sparring.report.vpr_figures import part
 
 SIZES = {"sudoku": "four puzzles", "minesweeper": "2x3, six fields", "sokoban": "four rooms"}
 
 
 def visited(results: Results) -> str:
-    """Return how far the best of K replies leads from the states of the policy alone, exactly."""
-    head = ("puzzle", "learns by", "tokens sampled", "K", "decisions", "solved", "illegal", "shift")
+    """Return what is solved with so many replies, and how far they lead from one's states."""
+    sampled = sorted({int(one["sampled"]) for one in results.rows()})
+    head = ("puzzle", "learns by", "K")
+    names = [f"{what} after {number:,}" for what in ("solved", "shift") for number in sampled]
     lines = []
-    for one in results.rows():
-        own = (f"{one['game']}, {SIZES[one['game']]}", ARMS[one["arm"]], f"{int(one['sampled']):,}")
-        parts = (part(one, "success"), part(one, "illegal"), part(one, "distance", 3))
-        lines.append((*own, one["replies"], spread(one, "decisions"), *parts))
-    return markdown(head, lines)
+    for one in results.rows(sampled=str(sampled[-1])):
+        at = [_at(results, one, number) for number in sampled]
+        own = (f"{one['game']}, {SIZES[one['game']]}", ARMS[one["arm"]], one["replies"])
+        solved = (part(row, "success") for row in at)
+        lines.append((*own, *solved, *(part(row, "distance") for row in at)))
+    return markdown((*head, *names), lines)
 
 
-MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures
-SHOWN = {"Visited states": visited}
+def _at(results: Results, one: Row, sampled: int) -> Row:
+    """Return the row of an arm and a number of replies after so many tokens, 0 for the start."""
+    arm = START if sampled == 0 else one["arm"]
+    return results.row(game=one["game"], arm=arm, replies=one["replies"], sampled=str(sampled))
+
+
+MADE: dict[str, Maker] = {"vpr visited": visited, "vpr visited source": Results.source}
+SHOWN = {"Visited states": "vpr visited"}

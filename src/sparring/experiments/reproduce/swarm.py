@@ -140,7 +140,7 @@ STUDY = Study(
     results="swarm",
     setting={"arms": list(ARMS), "teams": list(TEAMS), "seeds": 5, "plays": 200, "changes": []},
     quick={
-        "arms": [ANNEALED, CONSTANT],
+        "arms": [ANNEALED],
         "teams": [LEAD, JOINT],
         "seeds": 1,
         "plays": 4,

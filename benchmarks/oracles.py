@@ -73,11 +73,7 @@ SOLVERS = {
     "twenty questions": ("twenty_questions", {}, "posterior", {}, 200, "ms", None),
     "urn": ("urn", {}, "posterior", {}, 200, "ms", None),
 }
-RECIPES = (
-    *("vpr/sudoku-tiny", "vpr/minesweeper-tiny", "vpr/tictactoe-tiny"),
-    # as released: four replies to a prompt are judged while the play waits for them
-    *(f"vpr/{game}-tiny-released" for game in ("sudoku", "minesweeper", "sokoban")),
-)
+RECIPES = ("vpr/sudoku-tiny", "vpr/minesweeper-tiny", "vpr/tictactoe-tiny")
 SHARE = 0.25  # of a training step, at most
 
 

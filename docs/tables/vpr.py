@@ -50,7 +50,23 @@ def walks():
     return markdown((*head, *ends, *course), lines)
 
 
+def judging():
+    """Return judging's share of a step, by puzzle."""
+    head = ("recipe", "judging's share of a step", "largest", "at most", "met")
+    lines = [
+        (
+            f"`{one['what']}`",
+            *(f"{one[name]:.2f}" for name in ("value", "worst_share", "aim")),
+            one["met"],
+        )
+        for one in rows("judging")
+    ]
+    return markdown(head, lines)
+
+
 MADE = {
+    "judging in play": judging,
+    "judging in play source": lambda: source("judging"),
     "sokoban walks": walks,
     "sokoban walks source": lambda: source("sokoban-walks"),
     "vpr transfer": transfer,

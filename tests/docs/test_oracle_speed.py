@@ -1,14 +1,17 @@
 """The benchmark of oracles runs its recipes, and counts what is judged while a play waits for it."""
 
+import json
+
 import pytest
 from loading import load
 
+from sparring.experiments.reproduce.vpr_released import GAMES, recipe_of
 from sparring.recipe import load_recipe, recipe_names
 
 load("benchmarks", "published")
-oracles = load("benchmarks", "oracles")
+oracles, judging = load("benchmarks", "oracles"), load("benchmarks", "judging")
 TINY = ["threads=1", "warmup.updates=0", "rollout.games_per_step=2", "model.hidden_size=16", "model.layers=1"]
-RELEASED = [name for name in oracles.RECIPES if name.endswith("-released")]
+RELEASED = [recipe_of(game, "released") for game in GAMES]
 
 
 def test_the_released_form_of_each_game_has_a_row():
@@ -17,7 +20,13 @@ def test_the_released_form_of_each_game_has_a_row():
     assert all(load_recipe(name)["rollout"]["candidates"]["count"] == 4 for name in RELEASED)
 
 
-@pytest.mark.parametrize("recipe", oracles.RECIPES)
+def test_judging_is_read_of_the_first_steps_of_a_kept_run(tmp_path):
+    lines = [{"step": step, "seconds/oracle": 1.0, "seconds/round": 4.0 if step <= judging.STEPS else 1.0} for step in range(1, 60)]
+    (tmp_path / "timing.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert judging.shares(tmp_path) == [0.25] * 40
+
+
+@pytest.mark.parametrize("recipe", [*oracles.RECIPES, *RELEASED])
 def test_a_step_of_each_recipe_says_what_share_of_it_was_judging(recipe):
     groups = [] if recipe in RELEASED else ["rollout.group_size=2"]
     shares = oracles.judging_shares(recipe, [*TINY, *groups], 2)

@@ -11,19 +11,20 @@ import argparse
 import statistics
 from pathlib import Path
 
+from oracles import SHARE, judged_share, row
 from published import record, settings
 
+from sparring.experiments.reproduce.vpr_released import recipe_of
 from sparring.experiments.study import load
-from sparring.run.events import read_figures
+from sparring.run.events import TIMING, read_figures
 
 STUDY = load("vpr-released")
-STEPS, AIM = 40, 0.25
+STEPS = 40
 
 
 def shares(run):
     """Return judging's share of each of a run's first steps."""
-    lines = read_figures(run / "timing.jsonl")[:STEPS]
-    return [line["seconds/oracle"] / line["seconds/round"] for line in lines]
+    return [judged_share(line) for line in read_figures(run / TIMING)[:STEPS]]
 
 
 if __name__ == "__main__":
@@ -39,7 +40,6 @@ if __name__ == "__main__":
         found = [shares(run) for run in runs]
         middle = statistics.median(statistics.median(own) for own in found)
         worst = max(max(own) for own in found)
-        met = "yes" if middle <= AIM else "no"
-        row = {"what": f"vpr/{game}-tiny-released", "value": middle, "unit": "share"}
-        rows.append({**row, "worst_share": worst, "aim": AIM, "met": met})
+        name = recipe_of(game, "released")
+        rows.append(row(name, middle, "share", SHARE, worst_share=worst))
     record("judging", rows, given)

@@ -13,7 +13,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyspiel
@@ -216,6 +216,11 @@ def judging_share(recipe: str, small: bool) -> Row:
     )
 
 
+def judged_share(timing: Mapping[str, float]) -> float:
+    """Return judging's share of a step by its timing."""
+    return timing["seconds/oracle"] / timing["seconds/round"]
+
+
 def judging_shares(recipe: str, changes: list[str], steps: int) -> list[float]:
     """Return judging's share of each of the first steps of a recipe, in play and after it."""
     config = resolve(apply_overrides(load_recipe(recipe), changes))
@@ -226,7 +231,7 @@ def judging_shares(recipe: str, changes: list[str], steps: int) -> list[float]:
     for _ in range(steps):
         outcome = play_round(config, engine, methods, state)
         state = outcome.state
-        shares.append(outcome.timing["seconds/oracle"] / outcome.timing["seconds/round"])
+        shares.append(judged_share(outcome.timing))
     return shares
 
 

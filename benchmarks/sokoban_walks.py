@@ -18,15 +18,13 @@ from pathlib import Path
 
 from published import record, settings
 
-from sparring.environments.sokoban.solver import solutions
 from sparring.experiments.load import load_run
+from sparring.experiments.state_groups import moves_left, played
 from sparring.experiments.study import by_seed, load
-from sparring.measure.matches import AGENT, match_spec, succeeded
+from sparring.measure.matches import succeeded
 from sparring.measure.starts import Met, columns
 from sparring.refs import PUBLISHED
-from sparring.rng import Stream
 from sparring.rollout.replay import ended
-from sparring.rollout.team import play_teams
 from sparring.run.events import METRICS, read_figures
 
 STUDY = load("vpr-released")
@@ -41,17 +39,12 @@ def plays_of(run, plays):
     config, engine, _ = load_run(run)
     games = [game for game, _ in engine.environments]
     starts = columns(games[0], Met(config, games))[0]
-    stream = Stream.from_seed(0).child("state groups")  # as the study draws them
-    specs = [match_spec(starts, 0, number, plays, stream) for number in range(plays)]
-    return starts.game, play_teams(specs, {AGENT: engine.agent(PUBLISHED)})
+    return starts.game, played(starts, engine.agent(PUBLISHED), plays)
 
 
 def walked(game, episode):
     """Return of a play the moves that it took at best, how it ended, and which moves went back."""
-    last = ended(game, episode).table
-    first = last.opened()
-    boxes = first.boxes.bit_count()
-    known = solutions(first.floor, boxes, boxes)
+    best, left = moves_left(ended(game, episode).table)
     moves = [turn.action.split()[-1] for turn in episode.turns if turn.action]
     back = [BACK.get(after) == before for before, after in pairwise(moves)]
     if succeeded(game, episode.returns[0]):
@@ -59,8 +52,8 @@ def walked(game, episode):
     elif episode.forfeited_by is not None:
         end = "an illegal reply"
     else:
-        end = "lost" if known.of(last.agent, last.boxes) is None else "out of moves"
-    return known.of(first.agent, first.boxes), end, back
+        end = "lost" if left is None else "out of moves"
+    return best, end, back
 
 
 def figures_of(run, plays):

@@ -170,12 +170,16 @@ def warmed(config: RunConfig, shared: Path) -> Path:
     return folder
 
 
-def _measured(starts: Starts, agent: Any, plays: int) -> dict[str, float]:
-    """Return what a policy solves, and how far it comes."""
+def played(starts: Starts, agent: Any, plays: int) -> list[Episode]:
+    """Return the plays by which a policy is measured: always of the same starts."""
     stream = Stream.from_seed(0).child("state groups")
     specs = [match_spec(starts, 0, number, plays, stream) for number in range(plays)]
-    episodes = play_teams(specs, {AGENT: agent})
-    game = starts.game
+    return play_teams(specs, {AGENT: agent})
+
+
+def _measured(starts: Starts, agent: Any, plays: int) -> dict[str, float]:
+    """Return what a policy solves, and how far it comes."""
+    episodes, game = played(starts, agent, plays), starts.game
     return {
         "success": sum(succeeded(game, one.returns[0]) for one in episodes) / len(episodes),
         "completion": sum(completion(game, one) for one in episodes) / len(episodes),
@@ -205,12 +209,21 @@ def completion(game: Game, episode: Episode) -> float:
         return float(len(table.opened) / (table.cells - table.mines))
     if name != "sokoban":
         raise ConfigError(f"{name} has no completion here; measure sudoku, minesweeper or sokoban.")
+    begin, left = moves_left(table)
+    return 0.0 if begin is None or left is None else min(max((begin - left) / begin, 0.0), 1.0)
+
+
+def moves_left(table: Any) -> tuple[int | None, int | None]:
+    """Return the moves of a shortest solution of a room of Sokoban, at its start and now.
+
+    None where it has none.
+    """
     boxes, first = table.boxes.bit_count(), table.opened()
     known = solutions(table.floor, boxes, boxes)
     begin, left = (
         None if known is None else known.of(one.agent, one.boxes) for one in (first, table)
     )
-    return 0.0 if begin is None or left is None else min(max((begin - left) / begin, 0.0), 1.0)
+    return begin, left
 
 
 def _occupancy(config: RunConfig, agent: Any, counts: Sequence[int]) -> dict[str, dict[str, float]]:

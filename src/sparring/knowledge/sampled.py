@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,6 +43,25 @@ class _Row:
     regrets: FloatArray
     sums: FloatArray
     judged: bool  # whether its strategy is wanted
+
+
+class _Stand(NamedTuple):
+    """A decision, what is known of its state, and the strategy of now."""
+
+    place: Place
+    row: _Row
+    chances: FloatArray
+
+    def drawn(self, chances: FloatArray, draw: np.random.Generator) -> str:
+        """Return an action, drawn by these probabilities of its label."""
+        at = int(np.searchsorted(np.cumsum(chances), draw.random(), side="right"))
+        return self.alike(self.row.called[min(at, len(self.row.called) - 1)], draw)
+
+    def alike(self, label: str, draw: np.random.Generator) -> str:
+        """Return one of the actions of a label, each alike."""
+        pairs = zip(self.place.legal, self.place.labels, strict=True)
+        own = [action for action, one in pairs if one == label]
+        return own[int(draw.integers(len(own)))] if len(own) > 1 else own[0]
 
 
 class Sampled:
@@ -90,16 +110,20 @@ class Sampled:
                 said[seat] = self._tried(play, seat, said, draw, step)
             play.step(said)
 
+    def _stand(self, play: AbstractedPlay, seat: int) -> _Stand:
+        """Return where a seat that is due stands, with its strategy of now."""
+        place = place_of(play, seat, gists=self.gists)
+        row = self._row(place, play, seat)
+        return _Stand(place, row, _matched(row.regrets))
+
     def _said(
         self, play: AbstractedPlay, seat: int, draw: np.random.Generator, weight: float = 0.0
     ) -> str:
         """Return an action by a seat's strategy of now, which is added to its mean."""
-        place = place_of(play, seat, gists=self.gists)
-        row = self._row(place, play, seat)
-        chances = _matched(row.regrets)
+        stand = self._stand(play, seat)
         if weight:
-            row.sums += weight * chances
-        return _action(place, row, chances, draw)
+            stand.row.sums += weight * stand.chances
+        return stand.drawn(stand.chances, draw)
 
     def _tried(
         self,
@@ -110,29 +134,26 @@ class Sampled:
         step: int,
     ) -> str:
         """Try all actions of the seat that learns, add its regrets, and return one to go on by."""
-        place = place_of(play, seat, gists=self.gists)
-        row = self._row(place, play, seat)
-        chances = _matched(row.regrets)
-        worth = self._worths(play, seat, said, place, row, draw, self.depth - 1)
-        row.regrets += step * (worth - chances @ worth)
-        mixed = (1 - EXPLORE) * chances + EXPLORE / len(chances)
-        return _action(place, row, mixed, draw)
+        stand = self._stand(play, seat)
+        worth = self._worths(play, seat, said, stand, draw, self.depth - 1)
+        stand.row.regrets += step * (worth - stand.chances @ worth)
+        mixed = (1 - EXPLORE) * stand.chances + EXPLORE / len(stand.chances)
+        return stand.drawn(mixed, draw)
 
     def _worths(
         self,
         play: AbstractedPlay,
         seat: int,
         said: Mapping[int, str],
-        place: Place,
-        row: _Row,
+        stand: _Stand,
         draw: np.random.Generator,
         depth: int,
     ) -> FloatArray:
         """Return what each action that is told apart comes to, [number of labels]."""
-        found = np.zeros(len(row.called))
-        for number, label in enumerate(row.called):
+        found = np.zeros(len(stand.chances))
+        for number, label in enumerate(stand.row.called):
             after = play.clone()
-            after.step({**said, seat: _alike(place, label, draw)})
+            after.step({**said, seat: stand.alike(label, draw)})
             found[number] = self._worth(after, seat, draw, depth)
         return found
 
@@ -144,10 +165,9 @@ class Sampled:
             due = play.due()
             said = {one: self._said(play, one, draw) for one in due if one != seat or not depth}
             if seat in due and depth:
-                place = place_of(play, seat, gists=self.gists)
-                row = self._row(place, play, seat)
-                worth = self._worths(play, seat, said, place, row, draw, depth - 1)
-                return float(_matched(row.regrets) @ worth)
+                stand = self._stand(play, seat)
+                worth = self._worths(play, seat, said, stand, draw, depth - 1)
+                return float(stand.chances @ worth)
             play.step(said)
         return float(play.returns[seat])
 
@@ -180,15 +200,3 @@ def _matched(regrets: FloatArray) -> FloatArray:
     total = above.sum()
     found: FloatArray = above / total if total > 0 else np.full(len(above), 1 / len(above))
     return found
-
-
-def _action(place: Place, row: _Row, chances: FloatArray, draw: np.random.Generator) -> str:
-    """Return an action, drawn by its label's probability."""
-    at = int(np.searchsorted(np.cumsum(chances), draw.random(), side="right"))
-    return _alike(place, row.called[min(at, len(row.called) - 1)], draw)
-
-
-def _alike(place: Place, label: str, draw: np.random.Generator) -> str:
-    """Return one of the actions of a label, each alike."""
-    own = [action for action, one in zip(place.legal, place.labels, strict=True) if one == label]
-    return own[int(draw.integers(len(own)))] if len(own) > 1 else own[0]

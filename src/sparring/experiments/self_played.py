@@ -1,4 +1,4 @@
-"""A run's policies with each other on starts that training never met, and what training sampled."""
+"""What studies of teams share: the cells of their arms, and plays of a run's policies together."""
 
 from __future__ import annotations
 
@@ -7,11 +7,30 @@ from pathlib import Path
 from typing import Any
 
 from sparring.experiments.cells import metrics
-from sparring.experiments.study import Ask
+from sparring.experiments.study import Ask, Cell, Measure, Setting, training
 from sparring.run.folder import RunFolder
 
 TOKENS = "tokens sampled in training"
+Arm = tuple[str, tuple[str, ...]]
+"""A recipe's name, and changes to it."""
+
 UNTRAINED = ("steps=1", "learner.learning_rate=0.0")  # changes that leave what the warm-up left
+
+
+def trained(arm: str, seed: int, of: Arm, setting: Setting, measure: Measure) -> Cell:
+    """Return the cell of an arm and a seed, which is measured at its end alone.
+
+    Args:
+        arm: its name.
+        seed: of the run.
+        of: its recipe and changes.
+        setting: of the study, with "changes" to all arms.
+        measure: what is kept of it.
+    """
+    recipe, own = of
+    always = (f"seed={seed}", "threads=1", "evaluation.every=100000")
+    changes = [*always, *setting["changes"], *own]
+    return training((arm, seed), f"{arm}-{seed}", recipe, changes, measure)
 
 
 def self_played(run: Path, ask: Ask, *, plays: int, seed: int) -> list[dict[str, Any]]:

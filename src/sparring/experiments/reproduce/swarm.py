@@ -17,17 +17,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.experiments.self_played import TOKENS, UNTRAINED, sampled_tokens, self_played
+from sparring.experiments.self_played import (
+    TOKENS,
+    UNTRAINED,
+    Arm,
+    sampled_tokens,
+    self_played,
+    trained,
+)
 from sparring.experiments.study import (
     Ask,
     Cell,
     Found,
-    Measure,
     Row,
     Setting,
     Study,
     by_seed,
-    training,
 )
 from sparring.experiments.swarm_widths import ALL
 from sparring.system.files import parse_json
@@ -41,7 +46,7 @@ ARMS = {
     EIGHT: "swarm/tiny-eight",
 }
 START, LEAD, WORKERS, JOINT = "start", "lead", "workers", "joint"
-TEAMS: dict[str, tuple[str, tuple[str, ...]]] = {  # whose workers are models
+TEAMS: dict[str, Arm] = {  # whose workers are models
     START: ("swarm/tiny-joint", UNTRAINED),
     LEAD: ("swarm/tiny-lead", ()),
     WORKERS: ("swarm/tiny-workers", ()),
@@ -63,24 +68,15 @@ def cells(setting: Setting) -> list[Cell]:
         for seed in range(setting["seeds"])
         for cell in (
             *(
-                trained(arm, ARMS[arm], (), seed, setting, partial(measured, plays=plays))
+                trained(arm, seed, (ARMS[arm], ()), setting, partial(measured, plays=plays))
                 for arm in setting["arms"]
             ),
             *(
-                trained(arm, *TEAMS[arm], seed, setting, partial(as_team, plays=plays, seed=seed))
+                trained(arm, seed, TEAMS[arm], setting, partial(as_team, plays=plays, seed=seed))
                 for arm in setting["teams"]
             ),
         )
     ]
-
-
-def trained(
-    arm: str, recipe: str, own: tuple[str, ...], seed: int, setting: Setting, measure: Measure
-) -> Cell:
-    """Return the cell of an arm and a seed."""
-    always = (f"seed={seed}", "threads=1", "evaluation.every=100000")
-    changes = [*always, *setting["changes"], *own]
-    return training((arm, seed), f"{arm}-{seed}", recipe, changes, measure)
 
 
 def measured(run: Path, said: str, ask: Ask, *, plays: int) -> dict[str, Any]:

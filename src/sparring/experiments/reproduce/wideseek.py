@@ -15,13 +15,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.experiments.self_played import TOKENS, UNTRAINED, sampled_tokens, self_played
-from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, by_seed, training
+from sparring.experiments.self_played import (
+    TOKENS,
+    UNTRAINED,
+    Arm,
+    sampled_tokens,
+    self_played,
+    trained,
+)
+from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, by_seed
 
 START, JOINT, LEAD, WORKERS = "start", "joint", "lead", "workers"
 ALONE, ALONE_START = "single", "single start"
 TEAMS = (START, JOINT, LEAD, WORKERS)
-ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
+ARMS: dict[str, Arm] = {
     START: ("wideseek/tiny", UNTRAINED),
     JOINT: ("wideseek/tiny", ()),
     LEAD: ("wideseek/tiny-lead", ()),
@@ -42,22 +49,9 @@ SHOWN = (
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
     return [
-        training(
-            (arm, seed),
-            f"{arm}-{seed}",
-            recipe,
-            [
-                f"seed={seed}",
-                "threads=1",
-                "evaluation.every=100000",
-                *setting["changes"],
-                *changes,
-            ],
-            partial(measured, plays=setting["plays"], seed=seed),
-        )
+        trained(arm, seed, ARMS[arm], setting, partial(measured, plays=setting["plays"], seed=seed))
         for seed in range(setting["seeds"])
         for arm in setting["arms"]
-        for recipe, changes in [ARMS[arm]]
     ]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import sparring
 from sparring.config import resolve
-from sparring.errors import ConfigError, MissingError
+from sparring.errors import ConfigError, GameError, MissingError
 
 BASE = {
     "name": "knowing",
@@ -77,6 +77,33 @@ def test_speeches_of_werewolf_are_clustered_without_names_and_judged_with_them(t
     replies = run.table("episodes").to_pandas()
     chosen = replies[replies.groupby(["episode_id", "seat", "turn_index"]).candidate.transform("count") == 3]
     assert len(chosen) > 64 * 5 * 3 and chosen.score.notna().all()
+
+
+@pytest.mark.parametrize("options", [{}, {"gists": False, "depth": 2, "embedding": "ngrams size=64"}])
+def test_a_game_without_a_tree_is_judged_by_sampled_plays_the_same_in_every_run(tmp_path, options):
+    """Ties by lot are chance after the start, which the solver of the whole tree refuses."""
+    game = {"name": "werewolf", "options": {"players": 4, "tie": "random", "rounds": 1, "say": ["result"]}}
+    asked = config(
+        environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}],
+        knowledge={"name": "latent_space", "actions": True, "every": 1, "solver": "sampled", "cfr_steps": 8, **options},
+        model={"context": 96, "hidden_size": 16, "layers": 1},
+        rollout={**BASE["rollout"], "games_per_step": 16, "max_new_tokens": 4},
+        steps=2,
+        evaluation={"every": 9, "exact": False},
+    )
+    found = []
+    for name in ("one", "other"):
+        sparring.train(asked, run=tmp_path / name)
+        rows = [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+        found.append([(row["loss"], row["knowledge/judged"], row["knowledge/latent_space/apart"]) for row in rows if "loss" in row])
+    assert found[0] == found[1] and all(0 < judged < 1 for _, judged, _ in found[0])
+    folders = sorted((tmp_path / "one" / "checkpoints").iterdir())
+    space = json.loads((folders[-1] / "state.json").read_text())["knowledge"]["space"]
+    assert {len(centre) for kind in space["kinds"].values() for centre in kind["centres"]} == ({64} if options else {256})
+    assert {key.split()[0] for key in space["strategies"]["werewolf"]} == ({"0", "1", "2", "3"} if options else {"wolf", "seer", "villager"})
+    whole = {**asked, "knowledge": {**asked["knowledge"], "solver": "whole"}}
+    with pytest.raises(GameError, match="write solver: sampled"):
+        sparring.train(whole, run=tmp_path / "whole")
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,8 @@ def latent_space(
     clusters of |sigma' - q| / 2: how far the policy is from the solution).
     Reference: Xu et al., 2025, "Learning strategic language agents in the Werewolf game with
     iterative latent space policy optimization", arXiv:2502.04686, whose regrets are of Deep CFR.
-    Verified by: tests/knowledge/test_latent_space.py.
+    Verified by: tests/knowledge/test_latent_space.py, tests/knowledge/test_sampled.py,
+    tests/run/test_knowledge_in_runs.py.
 
     Args:
         clusters: of each kind in the first iteration, 1 to 64. Default 3.

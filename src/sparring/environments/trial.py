@@ -136,9 +136,11 @@ def _rules_of(inner: Any) -> str:
     """
     rules = getattr(inner, "rules", "")
     if inner.brief or not isinstance(rules, str) or not rules:
-        has = "tells no rules in brief style" if inner.brief else "holds its rules in no one text"
+        has, other = "holds its rules in no one text", ""
+        if inner.brief:
+            has, other = "tells no rules in brief style", ", or an environment in style: full"
         raise ConfigError(
             f"environments 'trial': retell=false leaves the rules out, and {inner.name} {has}; "
-            "write retell: true, or an environment in style: full."
+            f"write retell: true{other}."
         )
     return rules

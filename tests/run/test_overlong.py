@@ -134,6 +134,12 @@ def test_a_run_in_which_nothing_fits_says_so():
         play_round(run.config, run, Methods.of(run.config, []), RunState())
 
 
+def test_a_warm_up_in_which_nothing_fits_says_so():
+    run = engine(context=4, warmup={"updates": 1, "games": 2})
+    with pytest.raises(ModelError, match=r"No conversation of this update of the warm-up fits into the context of 4 tokens.*Raise model\.context"):
+        warm_up(run.config, run)
+
+
 def test_what_cannot_be_said_has_no_probability():
     whole, cut = engine(game="kuhn_poker", context=64), engine(game="kuhn_poker", context=8)
     for run in (whole, cut):

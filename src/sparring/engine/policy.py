@@ -150,12 +150,7 @@ class Policy(Speaker):
         """
         if not len(batch.turns.reward):
             return {}  # its seats were never due: others ended the plays before
-        if not len(batch.pack.turn_of):
-            raise ModelError(
-                f"No conversation of this step fits into the context of {self.model.context} "
-                "tokens with a whole reply after it. Raise model.context, lower "
-                "rollout.max_new_tokens, or give the games a shorter wording."
-            )
+        batch.pack.fitting(self.model.context, "step")
         return self.update(
             batch.pack,
             batch.advantages(credit),

@@ -220,7 +220,7 @@ class Learner(LossReader):
             group["lr"] = learning_rate
         total = 0.0
         self.optimizer.zero_grad(set_to_none=True)
-        chosen = data.within(self.model.context)
+        chosen = data.fitting(self.model.context, "update of the warm-up")
         for part, own in self._passes(data, self.tree.mine(data, chosen), chosen):
             logprobs, _ = self._forward(self.model, part)
             loss = -logprobs[part.spread].sum() * own / len(data.turn_of)

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from sparring.errors import RolloutError, quoted
+from sparring.errors import ModelError, RolloutError, quoted
 from sparring.learn.legal import LegalReplies, NextTokens
 from sparring.rollout.table import ordered_turns
 from sparring.types import BoolArray, Episode, FloatArray, IntArray, Segment
@@ -56,10 +56,25 @@ class Pack:
         """
         return np.flatnonzero(self.tokens > 0)
 
-    def within(self, longest: int) -> IntArray:
-        """Return the sequences with sampled tokens that have at most so many tokens in all."""
+    def fitting(self, context: int, when: str) -> IntArray:
+        """Return the sequences with sampled tokens that a model can hold.
+
+        Args:
+            context: the longest sequence of the model, in tokens.
+            when: whose sequences they are, for the error, e.g. "step".
+
+        Raises:
+            ModelError: there is none.
+        """
         lengths = np.array([len(ids) for ids in self.sequences], dtype=np.int64)
-        return self.spoken[lengths[self.distinct[self.spoken]] <= longest]
+        found: IntArray = self.spoken[lengths[self.distinct[self.spoken]] <= context]
+        if not len(found):
+            raise ModelError(
+                f"No conversation of this {when} fits into the context of {context} tokens with a "
+                "whole reply after it. Raise model.context, lower rollout.max_new_tokens, or give "
+                "the games a shorter wording."
+            )
+        return found
 
     def only(self, trained: BoolArray) -> Pack:
         """Return the pack with these of its sampled tokens alone; the others are context.

@@ -36,7 +36,7 @@ def learnt(results: Results) -> str:
         shares = [spread(one, f"closed {number}") for number in range(1, count + 1)]
         most = " ".join(f"{share:.2f}" for share in one["ceiling"][1:]) or "-"
         cells = (*shares, *["-"] * (LAST - count), most)
-        lines.append((one["game"], NAMES[one["arm"]], one["role"], _met(one), *cells))
+        lines.append((one["game"], NAMES[one["arm"]], one["role"], met(one), *cells))
     return markdown(head, lines)
 
 
@@ -51,7 +51,7 @@ def adapts(results: Results) -> str:
         held = every and gain.low > 0.0 and interval(one, f"closed {LAST}").low > 0.0
         said = "held" if held else "not held"
         cells = (shown(gain), spread(one, f"closed {LAST}"), said)
-        lines.append((one["game"], one["role"], _met(one), *cells))
+        lines.append((one["game"], one["role"], met(one), *cells))
     return markdown(head, lines)
 
 
@@ -67,11 +67,11 @@ def claims(results: Results) -> str:
                 theirs = {"values": {"x": other["values"][f"closed {last}"]}}
                 ahead = less({"values": {"x": one["values"][f"closed {LAST}"]}}, theirs, "x")
                 cells = (NAMES[arm], shown(ahead), side(ahead, "ahead", "behind"))
-                lines.append((one["game"], one["role"], _met(one), *cells))
+                lines.append((one["game"], one["role"], met(one), *cells))
     return markdown(head, lines)
 
 
-def _met(one: Row) -> str:
+def met(one: Row) -> str:
     """Return whether training met the opponents of a row."""
     return "met in training" if one["met"] else "held out"
 

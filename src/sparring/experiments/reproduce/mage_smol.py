@@ -1,0 +1,103 @@
+"""Does SmolLM2 learn about its opponent within an episode, with notes that it writes?
+
+Three attempts of rock, paper, scissors against players who like one move best. The model begins by
+imitating a player who counters what the other has done, for fewer updates than it needs, and learns
+by reward from there. Beside it stand the pretrained model, the end of that short warm-up, and a
+warm-up three times as long. Kept per role and attempt, of sampled trials: the mean return, and the
+share of the headroom between the best single policy and the best response that it closes, against
+the opponents that training met and against those that it never met.
+
+Opponents draw their moves, so starts are "all": nothing can be learnt by heart.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, by_seed, training
+
+RECIPE = "mage/rock-smol"
+STILL = ["steps=1", "learner.learning_rate=0"]  # one step that changes nothing
+PRETRAINED, WARM_UP, TRAINED, LONGER = "pretrained", "warm-up", "trained", "longer warm-up"
+ARMS: dict[str, list[str]] = {
+    TRAINED: [],
+    WARM_UP: STILL,
+    PRETRAINED: [*STILL, "warmup.updates=0"],
+    LONGER: [*STILL, "warmup.updates=60"],
+}
+ONCE = (PRETRAINED, LONGER)  # with one seed
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, arms outermost; those that reward is not compared with have one seed."""
+    measure = partial(measured, games=setting["games_per_role"])
+    return [
+        training(
+            (arm, seed),
+            f"{arm}-{seed}",
+            RECIPE,
+            [
+                f"seed={seed}",
+                "threads=1",
+                "evaluation.every=100000",
+                *ARMS[arm],
+                *setting["changes"],
+            ],
+            measure,
+        )
+        for arm in setting["arms"]
+        for seed in range(1 if arm in ONCE else setting["seeds"])
+    ]
+
+
+def measured(run: Path, said: str, ask: Ask, *, games: int) -> list[dict[str, Any]]:
+    """Return the rows of pools of a run: what `sparring evaluate --adaptation` says of them."""
+    words = ["sparring", "evaluate", str(run), "--adaptation", "--games", str(games)]
+    found = json.loads(ask([*words, "--no-exact", "--oracle=none", "--json"]))
+    return [row for row in found["adaptation"] if row["opponent"] is None]
+
+
+def rows(setting: Setting, kept: Found) -> list[Row]:
+    """Return one row per arm, role and pool of opponents, with the values of each seed."""
+    found = []
+    for arm in setting["arms"]:
+        ran = [one["found"] for (name, _), one in kept.items() if name == arm]
+        for place, one in enumerate(ran[0]):
+            labels = {"arm": arm, "role": one["role"], "met": one["trained"], "starts": "all"}
+            exact = {"best": one["best"], "fixed": one["fixed"], "ceiling": one["ceiling"]}
+            own = [_figures(rows[place]) for rows in ran]
+            trials = one["attempts"][0]["trials"]
+            found.append({**labels, **exact, "trials": trials, "values": by_seed(own)})
+    return found
+
+
+def _figures(row: dict[str, Any]) -> dict[str, float]:
+    """Return the figures of a pool: the headroom closed and the return by attempt, the forfeits."""
+    shares = {f"closed {at}": one["mean"] for at, one in enumerate(row["closed"], 1)}
+    returns = {f"return {at}": one["mean"] for at, one in enumerate(row["attempts"], 1)}
+    return {**shares, **returns, "forfeits": row["forfeits"]}
+
+
+STUDY = Study(
+    summary="MAGE: does SmolLM2 learn about its opponent within three attempts, with written notes",
+    page="docs/reproduction/mage.md",
+    hours=1.6,
+    results="mage-smol",
+    setting={"arms": list(ARMS), "seeds": 2, "games_per_role": 40, "changes": []},
+    quick={
+        "arms": [PRETRAINED, TRAINED],
+        "seeds": 1,
+        "games_per_role": 2,
+        "changes": [
+            "steps=1",
+            "warmup.updates=1",
+            "rollout.games_per_step=4",
+            "rollout.group_size=2",
+        ],
+    },
+    cells=cells,
+    rows=rows,
+)

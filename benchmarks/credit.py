@@ -57,9 +57,7 @@ def drawn_table(size):
     reward = np.where(done, generator.integers(0, 2, size), 0.0)
     view = np.minimum(turn_index, 3) * POSITIONS + generator.integers(0, POSITIONS, size)
     optional = [
-        field.name
-        for field in dataclasses.fields(TurnTable)
-        if field.type == "FloatArray | None"
+        field.name for field in dataclasses.fields(TurnTable) if field.type == "FloatArray | None"
     ]
     return TurnTable(
         episode=column(np.arange(count) // 2),

@@ -9,17 +9,59 @@ again. Each row names the command that trained its run, and its commit.
 
 import argparse
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
-from arms import STILL, row, sparring, trained
-from published import record, settings
+from published import portable, record, settings
 
+# one step that moves nothing, for its checkpoint
+STILL = ["steps=1", "learner.learning_rate=1e-9"]
 RECIPE, SUITE, TEMPERATURE = "vpr/puzzles-smol", "vpr-transfer", "0.5"
 ARMS = {
     "start": [*STILL, "warmup.updates=0"],
     "warm-up": STILL,
     "VPR as released": [],
 }
+
+
+def sparring(*words):
+    """Run a command of the package and return what it printed."""
+    command = [sys.executable, "-c", "import sparring.cli; sparring.cli.main()", *words]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def trained(arm, folder):
+    """Return the run folder of an arm, which is trained unless it is there."""
+    run = folder / arm.replace(" ", "-").lower()
+    if not (run / "checkpoints").exists():
+        sparring("train", RECIPE, "threads=1", "seed=0", *ARMS[arm], "--run", str(run))
+    return run
+
+
+def row(labels, figures, run):
+    """Return a row of a results file about one run.
+
+    Args:
+        labels: of the row.
+        figures: ``mean``, ``low`` and ``high`` of each figure, by its name.
+        run: the run folder.
+    """
+    return {
+        **labels,
+        "values": {name: {"0": value["mean"]} for name, value in figures.items()},
+        "intervals": {name: [value["low"], value["high"]] for name, value in figures.items()},
+        **source(run),
+    }
+
+
+def source(run):
+    """Return how a run was trained: its command without places of this machine, and its commit."""
+    first = json.loads((run / "provenance.json").read_text(encoding="utf-8"))["starts"][0]
+    words = [word for word in shlex.split(first["command"]) if word != "--overwrite"]
+    kept = portable(["--folder" if word == "--run" else word for word in words])
+    return {"trained by": shlex.join(kept), "trained at": first["commit"][:8]}
 
 
 def measured(arm, run):
@@ -50,8 +92,5 @@ if __name__ == "__main__":
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
     parser.add_argument("--folder", type=Path, default=Path("runs/transfer"), help="of the runs")
     given = settings(parser)
-    runs = {
-        arm: trained(RECIPE, arm, ["threads=1", "seed=0", *ARMS[arm]], given.folder)
-        for arm in given.arms
-    }
+    runs = {arm: trained(arm, given.folder) for arm in given.arms}
     record("vpr-transfer", [one for arm in runs for one in measured(arm, runs[arm])], given)

@@ -1,8 +1,10 @@
-"""Werewolf of three with claims: what can be gained against LSPO, SLA and self-play, exactly.
+"""Werewolf of three and of four: what can be gained against LSPO, SLA and self-play, exactly.
 
-A wolf, a seer and a villager; all arms play as many games. Kept per seed, at every step that the
-run evaluates: what each team gains by its best single seat, and as one player who sees all that
-its seats see (``measure.team_ends``); the team's best joint plan lies between.
+A wolf, a seer and a villager who claim roles and say what the seer saw; and a wolf, a seer and two
+villagers who say what the seer saw. All arms play as many games. Kept per seed, at every step that
+the run evaluates: what each team gains by its best single seat, and as one player who sees all
+that its seats see (``measure.team_ends``); the team's best joint plan lies between. SLA's game of
+four, with its candidates drawn, is too large to walk.
 
 Starts are "all": the figures are of every play of the game.
 """
@@ -16,69 +18,85 @@ from sparring.experiments.cells import metrics
 from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, seed_rows, training
 
 LSPO, SLA, MIRROR = "LSPO", "SLA", "self-play, MARS"
-GAME = "{players: 3, tie: none, rounds: 1, abstain: false, say: [claim, result]}"
-ARMS = {
-    LSPO: ("lspo/werewolf-tiny", ()),
-    SLA: ("sla/werewolf-claims-tiny", ()),
-    MIRROR: (
-        "werewolf/tiny",
-        (
-            f"environments.0.options={GAME}",
-            "environments.0.illegal.penalty=0.5",
-            "model.context=64",
-            "evaluation.exact=true",
-            "evaluation.every=20",
-            "evaluation.opponents=[]",
-        ),
+THREE, FOUR = 3, 4  # players
+GAMES = {
+    THREE: (
+        "environments.0.options={players: 3, tie: none, rounds: 1, abstain: false, "
+        "say: [claim, result]}",
+        "model.context=64",
+    ),
+    FOUR: (
+        "environments.0.options={players: 4, tie: none, rounds: 1, abstain: false, say: [result]}",
+        "model.context=96",
     ),
 }
-TEAMS = {"wolf": "the wolf", "seer+villager": "the village"}
+PLAIN = (  # what LSPO's recipe has too
+    "environments.0.illegal.penalty=0.5",
+    "evaluation.exact=true",
+    "evaluation.every=20",
+    "evaluation.opponents=[]",
+)
+ARMS: dict[tuple[int, str], tuple[str, tuple[str, ...]]] = {
+    (THREE, LSPO): ("lspo/werewolf-tiny", ()),
+    (THREE, SLA): ("sla/werewolf-claims-tiny", ()),
+    (THREE, MIRROR): ("werewolf/tiny", (*GAMES[THREE], *PLAIN)),
+    (FOUR, LSPO): ("lspo/werewolf-tiny", GAMES[FOUR]),
+    (FOUR, MIRROR): ("werewolf/tiny", (*GAMES[FOUR], *PLAIN)),
+}
+WOLF, VILLAGE = "the wolf", "the village"
+TEAMS = (WOLF, VILLAGE)
 ENDS = {"one_seat": "by one seat", "as_one": "as one player"}
 STEPS = (1, 20, 40, 60)
 
 
 def figure(end: str, team: str, step: int) -> str:
     """Return the name of what a team gains after a step."""
-    return f"gain of {TEAMS[team]}, {ENDS[end]}, after step {step}"
+    return f"gain of {team}, {ENDS[end]}, after step {step}"
 
 
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
     made = []
     for seed in range(setting["seeds"]):
-        for arm in setting["arms"]:
-            recipe, own = ARMS[arm]
-            changes = [f"seed={seed}", "threads=1", *own, *setting["changes"]]
-            made.append(training((arm, seed), f"{arm}-{seed}", recipe, changes, measured))
+        for players, arm in ARMS:
+            if players in setting["players"]:
+                recipe, own = ARMS[players, arm]
+                changes = [f"seed={seed}", "threads=1", *own, *setting["changes"]]
+                folder = f"{players}-{arm}-{seed}"
+                made.append(training((players, arm, seed), folder, recipe, changes, measured))
     return made
 
 
 def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
-    """Return the figures of a run."""
+    """Return the figures of a run: of every evaluation what each team gains, and legal replies."""
     found, lines = dict[str, Any](), metrics(run)
     for line in lines:
-        for end in ENDS:
-            for team in TEAMS:
-                for game in ("werewolf", "choose"):
-                    name = f"{end}_exploitability/{game}/{team}"
-                    if name in line:
-                        found[figure(end, team, line["step"])] = line[name]
+        for name, value in line.items():
+            end, _, rest = name.partition("_exploitability/")
+            if end in ENDS and "/" in rest:
+                team = WOLF if rest.endswith("/wolf") else VILLAGE
+                found[figure(end, team, line["step"])] = value
     return {**found, "legal replies": lines[-1]["legal_rate"]}
 
 
 def rows(setting: Setting, kept: Found) -> list[Row]:
-    """Return one row per arm, with the value of each seed."""
-    return seed_rows(kept, lambda arm: {"arm": arm, "starts": "all"}, dict)
+    """Return one row per game and arm, with the value of each seed."""
+
+    def labels(players: int, arm: str) -> Row:
+        return {"players": players, "arm": arm, "starts": "all"}
+
+    return seed_rows(kept, labels, dict)
 
 
 STUDY = Study(
-    summary="Werewolf of three: gains against LSPO, SLA and mirror self-play, 5 seeds",
+    summary="Werewolf of three and four: gains against LSPO, SLA and mirror self-play, 5 seeds",
     page="docs/werewolf.md",
-    hours=0.6,
+    hours=1.6,
     results="werewolf",
-    setting={"seeds": 5, "arms": list(ARMS), "changes": []},
+    setting={"seeds": 5, "players": [THREE, FOUR], "changes": []},
     quick={
         "seeds": 1,
+        "players": [THREE],
         "changes": ["steps=1", "warmup.updates=2", "rollout.games_per_step=32"],
     },
     cells=cells,

@@ -28,8 +28,10 @@ WAYS = [(diverse, shuffle) for diverse in (True, False) for shuffle in (True, Fa
 
 
 @pytest.mark.parametrize("inner", [RPS, FULL, FIVE, {"name": "kuhn_poker"}, {"name": "talk"}, {"name": "sealed_auction"}, {"name": "tic_tac_toe", "options": {"style": "full"}}], ids=str)
-@pytest.mark.parametrize("options", [{}, {"count": 2, "diverse": False}, {"shuffle": False}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"count": 2, "diverse": False}, {"shuffle": False}, {"choosers": ["last"]}], ids=str)
 def test_it_keeps_the_contract_around_any_environment(inner, options):
+    if "choosers" in options:
+        options = {"choosers": [make_game(inner["name"], options=inner.get("options", {})).roles[-1]]}
     check_environment(choose, environment=inner, plays=3, **options)
     check_environment(repeated, environment={"name": "choose", "options": {"environment": inner, **options}}, rounds=2, plays=2)
 
@@ -114,6 +116,25 @@ def test_candidates_of_decisions_before_are_part_of_what_a_seat_knows():
         course.step({1: numbers(2)[course.candidates[1].index("bet")]})
         keys.add((course.observe(0).key, course.play.observe(0).key, before, course.candidates[0]))
     assert len({key for key, *_ in keys}) == len(keys) == 12  # three cards, two orders, twice
+
+
+def test_who_does_not_choose_plays_as_without_the_combinator():
+    game, plain = make_game("choose", options={"environment": {"name": "kuhn_poker"}, "choosers": ["second"]}), make_game("kuhn_poker")
+    for seed in range(20):
+        course, beneath = game.reset(Stream.from_seed(seed)), plain.reset(Stream.from_seed(seed).child(0))
+        assert course.observe(0) == beneath.observe(0) and course.legal(0) == beneath.legal(0) == ("pass", "bet")
+        assert course.read(0, "bet", exact=True) == "bet" and not course.candidates
+        course.step({0: "bet"})
+        beneath.step({0: "bet"})
+        assert course.legal(1) == ("1", "2") and course.observe(1).told == f"{beneath.observe(1).told} 1 {course.candidates[1][0]} 2 {course.candidates[1][1]}"
+        course.step({1: "1"})
+        assert course.chosen.keys() == {1} and "first chose among" not in course.described(None)
+
+
+@pytest.mark.parametrize(("choosers", "said"), [(["third"], "no role of kuhn_poker named 'third'|third"), (["first", "first"], "names a role twice")])
+def test_who_chooses_is_a_role_named_once(choosers, said):
+    with pytest.raises(ConfigError, match=said):
+        choose(environment={"name": "kuhn_poker"}, choosers=choosers)
 
 
 def test_a_seat_sees_its_own_candidates_alone():

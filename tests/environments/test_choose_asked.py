@@ -44,6 +44,23 @@ def test_proposers_are_seats_of_the_same_team_with_the_same_payoff():
     assert course.ending(3) == "you paper they rock"
 
 
+@pytest.mark.parametrize("inner", [RPS, KUHN], ids=str)
+def test_nothing_is_proposed_for_who_does_not_choose(inner):
+    chooser = "right" if inner is RPS else "second"
+    check_environment(choose, environment=inner, proposer="seat", choosers=[chooser], plays=3)
+    course = begun(inner, count=1, choosers=[chooser])
+    if inner is RPS:  # both are due at once
+        assert course.due() == (3,)
+        course.step({3: "rock"})
+        assert course.due() == (0, 1) and course.legal(0) == ("rock", "paper", "scissors") and course.legal(1) == ("1",)
+        course.step({0: "paper", 1: "1"})
+        assert course.returns == (1.0, -1.0, 1.0, -1.0)
+    else:
+        assert course.due() == (0,) and course.legal(0) == ("pass", "bet")
+        course.step({0: "bet"})
+        assert course.due() == (3,) and 2 not in course.news
+
+
 def test_what_has_been_proposed_is_shown_and_no_longer_proposed():
     shown = set()
     for seed in range(12):

@@ -89,7 +89,7 @@ def test_of_a_biased_proposer_the_bias_is_what_one_candidate_plays():
     assert rows[1] == pytest.approx([none / 2, none / 2, 1 - none], abs=1e-5)
 
 
-@pytest.mark.parametrize("options", [{}, {"shuffle": False}, {"count": 1, "proposals": {"pass": 0.7, "bet": 0.3}}, {"count": 2, "diverse": False, "proposals": {"pass": 2, "bet": 1}}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"shuffle": False}, {"count": 1, "proposals": {"pass": 0.7, "bet": 0.3}}, {"count": 2, "diverse": False, "proposals": {"pass": 2, "bet": 1}}, {"choosers": ["second"]}, {"count": 1, "choosers": ["first"]}], ids=str)
 def test_values_are_those_of_every_play_with_candidates(options):
     """Kuhn poker, in which a seat acts twice, by a chooser that remembers what it was shown."""
     game, policy = game_of("kuhn_poker", **options), Fancy()
@@ -106,6 +106,17 @@ def every_play(game, policy, node, told):
     state, seat = game.inner.state_of(node), node.current_player()
     legal, total = state.legal_actions(), np.zeros(2)
     since = told[seat][-1][2] if told[seat] else 0
+    if seat not in game.choosers:
+        seen = state.observe(seat, since)
+        query = Query(
+            game="choose", seat=seat, key=seen.key, observations=(*(one[0] for one in told[seat]), seen.text),
+            actions=tuple(one[1] for one in told[seat]), legal_actions=legal,
+        )  # fmt: skip
+        for place, chance in enumerate(np.exp(policy.action_logprobs([query])[0])):
+            own = (*told[seat], (seen.text, legal[place], state.plies + 1, (), None))
+            after = tuple(own if one == seat else told[one] for one in (0, 1))
+            total += chance * every_play(game, policy, node.child(state.action_index(legal[place])), after)
+        return total
     for share, shown in game.proposer.offers(legal):
         before = "".join(f"{'/'.join(one)}|" for *_, one, _ in told[seat])
         seen = game.offered(state.observe(seat, since), shown, before)

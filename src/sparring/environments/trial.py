@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from sparring.environments.combining import SHOWS, Combined, inner_of
+from sparring.environments.combining import SHOWS, Combined, inner_of, seats_of
 from sparring.environments.repeated import RESULTS
 from sparring.environments.trial_play import NOTE, REFLECT, TrialPlay
-from sparring.errors import ConfigError, UnknownNameError, quoted
+from sparring.errors import ConfigError
 from sparring.rng import Stream
 
 
@@ -21,7 +21,7 @@ class Trial(Combined):
         inner: Any,
         *,
         attempts: int,
-        carry: tuple[str, ...],
+        carried: tuple[int, ...],
         reflect: bool,
         memory: str,
         redeal: str,
@@ -34,8 +34,8 @@ class Trial(Combined):
         self.told_once = "" if retell else _rules_of(inner)
         self.attempts, self.reflect, self.memory, self.redeal = attempts, reflect, memory, redeal
         self.stop_on_win, self.note_limit, self.reveal = stop_on_win, note_limit, reveal
-        self.carried = tuple(inner.roles.index(role) for role in carry)
-        notes = (attempts - 1) * len(self.carried) if reflect else 0
+        self.carried = carried
+        notes = (attempts - 1) * len(carried) if reflect else 0
         self.notes = notes > 0 or getattr(inner, "notes", False)
         self.max_turns = attempts * inner.max_turns + notes
         ends = (inner.min_utility, inner.max_utility)
@@ -109,15 +109,10 @@ def trial(
         UnknownNameError: the environment has no role of a name in ``carry``.
     """
     inner = inner_of("trial", environment)
-    for role in carry:
-        if role not in inner.roles:
-            raise UnknownNameError(f"role of {inner.name}", role, inner.roles)
-    if len(set(carry)) != len(carry):
-        raise ConfigError(f"environments 'trial': carry={quoted(carry)} names a role twice.")
     return Trial(
         inner,
         attempts=attempts,
-        carry=tuple(carry) or inner.roles[:1],
+        carried=seats_of("trial", "carry", carry, inner) or (0,),
         reflect=reflect,
         memory=memory,
         redeal=redeal,

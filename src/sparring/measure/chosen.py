@@ -12,6 +12,7 @@ Those of decisions before weigh as much as they lead to the seat's own actions i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,7 +65,8 @@ class ChosenScorer:
     def action_logprobs(self, queries: Sequence[Query]) -> list[FloatArray]:
         """Return the logarithms of the probabilities of the game's actions.
 
-        They miss 1 by the mass of replies that are no number of a candidate. Where the seat's own
+        They miss 1 by the mass of replies that are no number of a candidate. Of seats that do not
+        choose they are the policy's own. Where the seat's own
         actions before have probability 0 all legal actions have the same.
 
         Args:
@@ -74,9 +76,18 @@ class ChosenScorer:
             GameError: there are too many conversations, or a decision before is not among them.
         """
         lines: dict[tuple[int, str], list[tuple[_Line, FloatArray]]] = {}
-        rows: dict[tuple[int, str], FloatArray] = {}
-        for depth in sorted({len(query.actions) for query in queries}):
-            level = [query for query in queries if len(query.actions) == depth]
+        choosing = [query for query in queries if query.seat in self.game.choosers]
+        others = [
+            replace(query, game=self.game.name)
+            for query in queries
+            if query.seat not in self.game.choosers
+        ]
+        said_alone = self.policy.action_logprobs(others) if others else []
+        rows: dict[tuple[int, str], FloatArray] = {
+            (query.seat, query.key): row for query, row in zip(others, said_alone, strict=True)
+        }
+        for depth in sorted({len(query.actions) for query in choosing}):
+            level = [query for query in choosing if len(query.actions) == depth]
             found = [self._lines(query, lines) for query in level]
             asked = [
                 self._asked(query, line)

@@ -9,7 +9,7 @@ from pydantic import Field
 from sparring.environments.choose.asked import Asked
 from sparring.environments.choose.proposer import Proposer
 from sparring.environments.choose.rules import Choose
-from sparring.environments.combining import inner_of
+from sparring.environments.combining import inner_of, seats_of
 from sparring.errors import ConfigError, quoted
 
 __all__ = ["choose"]
@@ -26,6 +26,7 @@ def choose(
     proposals: dict[str, Weight] | None = None,
     diverse: bool = True,
     shuffle: bool = True,
+    choosers: tuple[str, ...] = (),
 ) -> Choose:
     """An environment in which a frozen proposer names actions, of which the seat chooses one.
 
@@ -65,10 +66,13 @@ def choose(
         diverse: whether candidates are drawn until ``count`` are different.
         shuffle: whether candidates are shown in an order of chance; otherwise in the order of the
             legal actions.
+        choosers: roles that choose; the others say their actions themselves, as without the
+            combinator, so that a policy of the game beneath may sit there. Empty (default): all.
 
     Raises:
-        ConfigError: the option ``environment`` names none, all weights are 0, or there are weights
-            beside a seat that proposes.
+        ConfigError: the option ``environment`` names none, all weights are 0, there are weights
+            beside a seat that proposes, or a role is named twice.
+        UnknownNameError: the environment has no role of a name in ``choosers``.
     """
     if proposals is not None and not any(proposals.values()):
         raise ConfigError(
@@ -76,12 +80,13 @@ def choose(
             "weight above 0; write proposals: {rock: 0.6, paper: 0.4}, or leave it out."
         )
     inner = inner_of("choose", environment)
+    seats = seats_of("choose", "choosers", choosers, inner)
     drawn = Proposer(count=count, weights=proposals or {}, diverse=diverse, shuffle=shuffle)
     if proposer == "weights":
-        return Choose(inner, drawn)
+        return Choose(inner, drawn, seats)
     if proposals is not None:
         raise ConfigError(
             "environments 'choose': 'proposals' are of proposer: weights; leave them out, and let "
             "who sits in the seat ROLE_proposer propose."
         )
-    return Asked(inner, drawn)
+    return Asked(inner, drawn, seats)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparring.environments.base import random_reply, read_reply, teams_of
@@ -26,8 +26,8 @@ OTHER = "Propose another action."
 class Asked(Choose):
     """Rules: every seat has a proposer, which is a seat after all others and of the same team."""
 
-    def __init__(self, inner: Any, proposer: Proposer) -> None:
-        super().__init__(inner, proposer)
+    def __init__(self, inner: Any, proposer: Proposer, choosers: Sequence[int] = ()) -> None:
+        super().__init__(inner, proposer, choosers)
         self.roles = (*inner.roles, *(f"{role}_proposer" for role in inner.roles))
         self.num_seats = 2 * inner.num_seats
         self.teams = tuple(teams_of(inner)) * 2
@@ -53,10 +53,12 @@ class AskedPlay(ChoosePlay):
     """
 
     def _propose(self) -> None:
-        """Have nothing proposed yet, for every seat that is due, but where it notes something."""
+        """Have nothing proposed yet, for every chooser that is due, unless it notes something."""
         self.drawn, self.candidates = {}, {}
         self.said: dict[int, tuple[str, ...]] = {
-            seat: () for seat in self.play.due() if not self.play.observe(seat).note
+            seat: ()
+            for seat in self.play.due()
+            if seat in self.rules.choosers and not self.play.observe(seat).note
         }
 
     def within(self, seat: int) -> int:

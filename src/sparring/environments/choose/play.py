@@ -35,11 +35,11 @@ class ChoosePlay(CombinedPlay):
         self._propose()
 
     def _propose(self) -> None:
-        """Draw the candidates of every seat that is due; none where it may say any text."""
+        """Draw the candidates of every chooser that is due; none where it may say any text."""
         self.drawn, self.candidates = {}, {}
         for seat in self.play.due():
             legal = self.play.legal(seat)
-            if legal is not None:
+            if seat in self.rules.choosers and legal is not None:
                 stream = self.stream.child(self.moment).child(seat)
                 self.drawn[seat] = self.rules.proposer.drawn(legal, stream)
                 self.candidates[seat] = self.rules.proposer.shown(legal, self.drawn[seat], stream)

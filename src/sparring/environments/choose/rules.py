@@ -19,12 +19,13 @@ class Choose(Combined):
 
     Attributes:
         proposer: draws the candidates.
+        choosers: the seats that choose; the others say their actions themselves.
         figures: names of what the other environment counts.
     """
 
-    def __init__(self, inner: Any, proposer: Proposer) -> None:
+    def __init__(self, inner: Any, proposer: Proposer, choosers: Sequence[int] = ()) -> None:
         super().__init__("choose", inner)
-        self.proposer = proposer
+        self.proposer, self.choosers = proposer, frozenset(choosers or range(inner.num_seats))
         self.max_turns, self.utility_sum = inner.max_turns, inner.utility_sum
         self.min_utility, self.max_utility = inner.min_utility, inner.max_utility
         self.figures: tuple[str, ...] = getattr(inner, "figures", ())

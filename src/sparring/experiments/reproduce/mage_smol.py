@@ -84,9 +84,9 @@ def _figures(row: dict[str, Any]) -> dict[str, float]:
 STUDY = Study(
     summary="MAGE: does SmolLM2 learn about its opponent within three attempts, with written notes",
     page="docs/reproduction/mage.md",
-    hours=1.6,
+    hours=1.5,
     results="mage-smol",
-    setting={"arms": list(ARMS), "seeds": 2, "games_per_role": 40, "changes": []},
+    setting={"arms": list(ARMS), "seeds": 3, "games_per_role": 40, "changes": []},
     quick={
         "arms": [PRETRAINED, TRAINED],
         "seeds": 1,

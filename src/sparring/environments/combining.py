@@ -19,7 +19,7 @@ from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.drawing.told import describe_told, draw_told
 from sparring.environments.reply import meant
-from sparring.errors import ConfigError, GameError, UnknownNameError, quoted
+from sparring.errors import ConfigError, GameError, quoted
 from sparring.rng import Stream
 from sparring.types import Observation
 
@@ -61,29 +61,6 @@ def inner_of(
         options = {"style": style, **options}
     # a seat's illegal replies are the outer play's matter
     return make_game(name, options=options, illegal={"rule": "retry"})
-
-
-def seats_of(combinator: str, option: str, names: Sequence[str], inner: Any) -> tuple[int, ...]:
-    """Return the seats of the roles that an option names.
-
-    Args:
-        combinator: whose option it is, for errors.
-        option: its name, for errors.
-        names: of roles.
-        inner: the environment whose roles they are.
-
-    Raises:
-        ConfigError: a role is named twice.
-        UnknownNameError: there is no role of a name.
-    """
-    for role in names:
-        if role not in inner.roles:
-            raise UnknownNameError(f"role of {inner.name}", role, inner.roles)
-    if len(set(names)) != len(names):
-        raise ConfigError(
-            f"environments {combinator!r}: {option}={quoted(names)} names a role twice."
-        )
-    return tuple(inner.roles.index(role) for role in names)
 
 
 def _has_styles(name: str) -> bool:

@@ -1,8 +1,10 @@
-"""Checks of numbers that options may take."""
+"""Checks of numbers and of roles that options may name."""
 
 from __future__ import annotations
 
-from sparring.errors import ConfigError
+from collections.abc import Sequence
+
+from sparring.errors import ConfigError, UnknownNameError, quoted
 
 
 def check_range(where: str, value: float, low: float, high: float = float("inf")) -> None:
@@ -18,3 +20,29 @@ def check_range(where: str, value: float, low: float, high: float = float("inf")
             f"{where}={value:g} must be at least {low:g}{upper}; "
             f"write {where.split(': ')[-1]}={low:g}."
         )
+
+
+def seats_of(
+    environment: str, option: str, names: Sequence[str], roles: Sequence[str], of: str = ""
+) -> tuple[int, ...]:
+    """Return the seats of the roles that an option names.
+
+    Args:
+        environment: whose option it is, for errors.
+        option: its name, for errors.
+        names: of roles.
+        roles: that there are, by seat.
+        of: the environment whose roles they are, for errors; "": the same one.
+
+    Raises:
+        ConfigError: a role is named twice.
+        UnknownNameError: there is no role of a name.
+    """
+    for name in names:
+        if name not in roles:
+            raise UnknownNameError(f"role of {of or environment}", name, roles)
+    if len(set(names)) != len(names):
+        raise ConfigError(
+            f"environments {environment!r}: {option}={quoted(names)} names a role twice."
+        )
+    return tuple(map(list(roles).index, names))

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from sparring.environments.combining import SHOWS, Combined, inner_of, seats_of
+from sparring.environments.combining import SHOWS, Combined, inner_of
+from sparring.environments.options import seats_of
 from sparring.environments.repeated import RESULTS
 from sparring.environments.trial_play import NOTE, REFLECT, TrialPlay
 from sparring.errors import ConfigError
@@ -112,7 +113,7 @@ def trial(
     return Trial(
         inner,
         attempts=attempts,
-        carried=seats_of("trial", "carry", carry, inner) or (0,),
+        carried=seats_of("trial", "carry", carry, inner.roles, inner.name) or (0,),
         reflect=reflect,
         memory=memory,
         redeal=redeal,

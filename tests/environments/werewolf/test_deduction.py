@@ -10,7 +10,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.played import tree_of
 from sparring.environments.werewolf import werewolf
 from sparring.environments.werewolf.deduction import drawn, guesses, read
-from sparring.errors import GameError
+from sparring.errors import ConfigError, GameError
 from sparring.measure.self_plays import self_plays
 from sparring.measure.starts import Starts
 from sparring.players.random import random
@@ -19,6 +19,7 @@ from sparring.rng import Stream
 from sparring.rollout.play import play as played
 from sparring.rollout.spec import EpisodeSpec
 from sparring.run.measures import environment_metrics
+from sparring.testing import check_environment
 
 KINDS = ("wolf", "seer", "villager", "villager")
 ROOT = Stream.from_seed(0)
@@ -51,6 +52,46 @@ def test_a_seat_deduces_before_it_speaks_and_before_it_votes():
     assert play.observe(3).told == "think p1 seer low p2 wolf low vote"
     play.step({0: "p2", 1: "p1", 3: "p1"})
     assert play.done and play.returns == (-1.0, 1.0, 1.0, 1.0)
+
+
+def test_roles_that_do_not_deduce_play_as_in_a_game_without_deductions():
+    play, plain = day(deducers=["seer"]), werewolf().begun((0, 1, 2, 3), ROOT)
+    plain.step({0: "p3", 1: "p1"})
+    assert play.due() == plain.due() == (0,) and play.observe(0) == plain.observe(0) and play.legal(0) == plain.legal(0)
+    play.step({0: "silence"})
+    plain.step({0: "silence"})
+    assert play.due() == (1,) and play.legal(1) is None
+    play.step({1: "p1 wolf high p4 seer low"})
+    for course in (play, plain):
+        course.step({1: "silence"})
+        assert course.due() == (3,) and "silence" in course.legal(3)
+        course.step({3: "silence"})
+    assert play.due() == (1,) and play.legal(1) is None and plain.due() == (0, 1, 3)  # it deduces before all vote
+    play.step({1: "p1 wolf high p4 seer low"})
+    assert play.due() == (0, 1, 3) and all(play.observe(seat) == plain.observe(seat) for seat in (0, 3))
+    play.step({0: "p2", 1: "p1", 3: "p1"})
+    found = play.figures()
+    assert play.returns[1] == 1.0 and found["right_roles"][1] == 0.5 and all(map(math.isnan, (found["right_roles"][0], found["right_roles"][3])))
+    rules = {seat: day(deducers=["seer"], style="full").observe(seat).told for seat in (0, 1)}
+    assert "you are asked what you think" not in rules[0]
+
+
+@pytest.mark.parametrize("order", ["ordered", "simultaneous"])
+def test_in_every_order_those_deduce_that_are_named(order):
+    check_environment(werewolf, players=7, deduce=True, deducers=["wolf1", "seer", "villager2"], order=order, plays=4)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"deduce": True, "deducers": ["villager"]}, "villager1"),
+        ({"deduce": True, "deducers": ["seer", "seer"]}, "names a role twice"),
+        ({"deducers": ["seer"]}, "deduce is false"),
+    ],
+)
+def test_who_deduces_is_a_role_where_there_are_deductions(options, said):
+    with pytest.raises(ConfigError, match=said):
+        werewolf(**options)
 
 
 def test_they_are_asked_anew_on_the_second_day():

@@ -9,7 +9,8 @@ from pydantic import Field
 from sparring.environments.choose.asked import Asked
 from sparring.environments.choose.proposer import Proposer
 from sparring.environments.choose.rules import Choose
-from sparring.environments.combining import inner_of, seats_of
+from sparring.environments.combining import inner_of
+from sparring.environments.options import seats_of
 from sparring.errors import ConfigError, quoted
 
 __all__ = ["choose"]
@@ -80,7 +81,7 @@ def choose(
             "weight above 0; write proposals: {rock: 0.6, paper: 0.4}, or leave it out."
         )
     inner = inner_of("choose", environment)
-    seats = seats_of("choose", "choosers", choosers, inner)
+    seats = seats_of("choose", "choosers", choosers, inner.roles, inner.name)
     drawn = Proposer(count=count, weights=proposals or {}, diverse=diverse, shuffle=shuffle)
     if proposer == "weights":
         return Choose(inner, drawn, seats)

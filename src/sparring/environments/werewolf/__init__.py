@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sparring.environments.options import seats_of
 from sparring.environments.werewolf.play import FEW, ListedWerewolf, Werewolf
-from sparring.environments.werewolf.rules import DOCTOR, SEER, VILLAGER, WOLF, Setup
+from sparring.environments.werewolf.rules import DOCTOR, SEER, VILLAGER, WOLF, Setup, role_names
 from sparring.environments.werewolf.speech import SAY, Say
-from sparring.errors import ConfigError
+from sparring.errors import ConfigError, quoted
 
 
 def werewolf(
@@ -30,6 +31,7 @@ def werewolf(
     order: Literal["ordered", "simultaneous"] = "ordered",
     limit: Annotated[int, Field(ge=1, le=100_000)] = 300,
     deduce: bool = False,
+    deducers: tuple[str, ...] = (),
     style: Literal["brief", "full"] = "brief",
 ) -> Werewolf:
     """Werewolf for 3 to 9 players: a few who know one another against many who do not.
@@ -78,10 +80,14 @@ def werewolf(
         deduce: whether a seat, before it speaks or votes, is asked what each other living player
             is, and how sure it is: a turn of its own, a note to itself that it is told afterwards
             and nobody else is. What cannot be read is counted and costs nothing.
+        deducers: roles that do so where ``deduce`` is true, such as [seer, villager1]. Empty
+            (default): all.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
 
     Raises:
-        ConfigError: the roles do not fit the players, or free text in style "brief".
+        ConfigError: the roles do not fit the players, free text in style "brief", or a role that
+            deduces twice or where nobody does.
+        UnknownNameError: there is no role of a name in ``deducers``.
     """
     pack = wolves if wolves is not None else 1 if players <= 5 else 2 if players <= 8 else 3
     has_doctor = players >= 6 if doctor is None else doctor
@@ -105,6 +111,12 @@ def werewolf(
         raise ConfigError(
             "werewolf: speech=text needs style=full; write speech: words for a tiny model."
         )
+    if deducers and not deduce:
+        raise ConfigError(
+            f"werewolf: deducers={quoted(deducers)} deduce nothing, as deduce is false; write "
+            "deduce: true, or leave deducers out."
+        )
+    thinking = seats_of("werewolf", "deducers", deducers, role_names(kinds)) or range(players)
     setup = Setup(
         kinds=kinds,
         rounds=rounds,
@@ -118,7 +130,7 @@ def werewolf(
         limit=limit,
         abstain=abstain,
         reveal=reveal,
-        deduce=deduce,
+        deduce=tuple(thinking) if deduce else (),
     )
     listed = speech != "text" and not deduce and tie == "none" and players <= FEW
     return ListedWerewolf(setup, style) if listed else Werewolf(setup, style)

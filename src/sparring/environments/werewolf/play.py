@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from sparring.environments.abstracted import Gist
 from sparring.environments.drawing.canvas import Canvas
@@ -18,6 +18,7 @@ from sparring.environments.werewolf.rules import (
     Position,
     Setup,
     name_of,
+    role_names,
     shuffled,
 )
 from sparring.environments.werewolf.speech import SAY, clean, named, phrases
@@ -55,7 +56,7 @@ class Werewolf:
 
     def __init__(self, setup: Setup, style: str) -> None:
         self.setup, self.style, self.brief = setup, style, style == "brief"
-        self.roles = tuple(_role_names(setup.kinds))
+        self.roles = role_names(setup.kinds)
         self.teams = tuple(int(seat not in setup.wolves) for seat in range(setup.players))
         self.num_seats = setup.players
         self.called = tuple(map(name_of, range(setup.players)))
@@ -259,12 +260,3 @@ class WerewolfPlay(Painted):
     def clone(self) -> WerewolfPlay:
         """Return a copy that goes on the same."""
         return WerewolfPlay(self.rules, self.position, self.stream, self.heard, self.cut)
-
-
-def _role_names(kinds: Sequence[str]) -> list[str]:
-    """Return a name for each seat: the role, with a number where several have it."""
-    found: list[str] = []
-    for seat, kind in enumerate(kinds):
-        number = kinds[: seat + 1].count(kind)
-        found.append(f"{kind}{number}" if kinds.count(kind) > 1 else kind)
-    return found

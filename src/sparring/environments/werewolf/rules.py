@@ -8,7 +8,7 @@ seat says nothing to the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeVar
 
@@ -23,6 +23,15 @@ GOOD = "good"  # what a seer learns of a player who is no wolf
 ABSTAIN = "abstain"
 DEDUCED = "think"  # an event: what a seat thinks that the others are, which it alone learns of
 WOLVES, VILLAGE, NOBODY = 0, 1, 2  # teams, and a draw
+
+
+def role_names(kinds: Sequence[str]) -> tuple[str, ...]:
+    """Return a name for each seat: the role, with a number where several have it."""
+    found: list[str] = []
+    for seat, kind in enumerate(kinds):
+        number = kinds[: seat + 1].count(kind)
+        found.append(f"{kind}{number}" if kinds.count(kind) > 1 else kind)
+    return tuple(found)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +50,7 @@ class Setup:
     limit: int
     abstain: bool
     reveal: bool
-    deduce: bool
+    deduce: tuple[int, ...]  # the seats that do
 
     @property
     def players(self) -> int:
@@ -120,7 +129,7 @@ class Position:
 
     def due(self) -> tuple[int, ...]:
         """Return the seats whose replies are wanted now, ascending."""
-        return tuple(sorted(self._due()))
+        return tuple(sorted(self._thinking() or self._due()))
 
     def _due(self) -> tuple[int, ...]:
         """Return the seats that are to act."""
@@ -139,7 +148,13 @@ class Position:
     @property
     def deducing(self) -> bool:
         """Whether those that are due are asked what the others are, before they speak or vote."""
-        return self.setup.deduce and self.phase in ("speak", "vote") and not self.deduced
+        return bool(self._thinking())
+
+    def _thinking(self) -> tuple[int, ...]:
+        """Return the seats that are to deduce, of those that are to speak or vote."""
+        if not self.setup.deduce or self.deduced or self.phase not in ("speak", "vote"):
+            return ()
+        return tuple(seat for seat in self._due() if seat in self.setup.deduce)
 
     def targets(self, seat: int) -> tuple[int, ...]:
         """Return the numbers that a seat may name now."""

@@ -86,8 +86,8 @@ NOTED = (
 )
 
 
-def full_rules(setup: Setup) -> str:
-    """Return the rules in sentences."""
+def full_rules(setup: Setup, seat: int) -> str:
+    """Return the rules in sentences, as a seat is told them."""
     kinds = [setup.kinds.count(kind) for kind in (WOLF, SEER, DOCTOR, "villager")]
     names = ("werewolf", "seer", "doctor", "villager")
     counted = ", ".join(
@@ -113,7 +113,7 @@ def full_rules(setup: Setup) -> str:
     shown = "its role is told" if setup.reveal else "its role is not told"
     parts.append(f"By day all are told who was killed, if anybody; {shown}.")
     parts += [_talk(setup)] if setup.speech != "none" else []
-    parts += [NOTED] if setup.deduce else []
+    parts += [NOTED] if seat in setup.deduce else []
     tied = "one of them, drawn at random, is out" if setup.tie == "random" else "nobody is out"
     rest = " or abstains" if setup.abstain else ""
     parts.append(
@@ -155,7 +155,7 @@ def full_opening(position: Position, seat: int) -> str:
     if others:
         verb = "is a werewolf too" if len(others) == 1 else "are werewolves too"
         own += f" {' and '.join(others)} {verb}."
-    return f"{full_rules(position.setup)}\n\n{own}"
+    return f"{full_rules(position.setup, seat)}\n\n{own}"
 
 
 def _role(kind: str) -> str:

@@ -1,10 +1,12 @@
 """Cells of studies: what is run, what is kept, what is refused, and processes that end with ours."""
 
+import dataclasses
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -54,6 +56,48 @@ def test_a_cell_is_run_once_and_again_only_for_another_command(place):
     assert run(place, cell("a", "train", "demo")) == found and len(place.ran) == 1
     run(place, cell("a", "train", "demo", "steps=2"))
     assert len(place.ran) == 2
+
+
+def needs(one, *keys):
+    """Return a cell that begins after others."""
+    return dataclasses.replace(one, after=tuple((key,) for key in keys))
+
+
+def test_a_cell_begins_once_those_that_it_needs_are_done(place):
+    run(place, needs(cell("both", "both"), "a", "b"), cell("a", "a"), needs(cell("b", "b"), "a"), cell("c", "c"))
+    assert [words[1] for words in place.ran] == ["a", "b", "both", "c"]
+    run(place, cell("a", "a"), needs(cell("d", "d"), "a"))  # a was done before
+    assert place.ran[-1] == ("sparring", "d") and len(place.ran) == 5
+
+
+def test_while_what_a_cell_needs_still_runs_others_begin(place, monkeypatch):
+    free, order = threading.Event(), []
+
+    def ask(words):
+        if words[1] == "slow":
+            assert free.wait(30)
+        order.append(words[1])
+        free.set()
+        return ""
+
+    monkeypatch.setattr(place, "ask", ask)
+    run(place, cell("slow", "slow"), needs(cell("last", "last"), "slow"), cell("other", "other"), workers=2)
+    assert order == ["other", "slow", "last"]
+
+
+def test_what_needs_a_cell_that_failed_is_not_run_and_the_rest_is_kept(place, monkeypatch):
+    def ask(words):
+        if words[1] == "bad":
+            raise RunError("out of luck")
+        place.ran.append(tuple(words))
+        return ""
+
+    monkeypatch.setattr(place, "ask", ask)
+    lines = []
+    with pytest.raises(RunError, match=r"3 of 4 cells failed, the first: out of luck"):
+        run(place, cell("bad", "bad"), needs(cell("x", "x"), "bad"), needs(cell("y", "y"), "x"), cell("good", "good"), watch=lines.append)
+    assert [words[1] for words in place.ran] == ["good"]
+    assert "x failed: not run, as a cell that it needs failed" in lines
 
 
 def test_a_training_run_names_its_place_and_its_command_does_not(place):

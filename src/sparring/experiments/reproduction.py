@@ -105,7 +105,7 @@ def run_cells(cells: Iterable[Cell], place: Workplace, workers: int, watch: Watc
         check_commits(kept, place)
     failed: list[str] = []
     progress = Progress(len(cells), len(kept), watch)
-    for cell, answer in _answers(wanted, place, workers):
+    for cell, answer in _answers(wanted, set(kept), place, workers):
         if isinstance(answer, RunError):
             failed.append(str(answer))
             watch(f"{cell.folder} failed: {answer}")
@@ -135,21 +135,35 @@ def check_commits(kept: Found, place: Workplace) -> None:
         )
 
 
-def _answers(cells: list[Cell], place: Workplace, workers: int) -> Iterator[Answer]:
-    """Yield each cell with what is kept of it, or with the error that it ended in."""
+def _answers(
+    cells: list[Cell], done: set[tuple[Any, ...]], place: Workplace, workers: int
+) -> Iterator[Answer]:
+    """Yield each cell with what is kept of it, or with the error that it ended in.
+
+    Args:
+        cells: that are to be run; each begins once those that it comes after are done.
+        done: keys of cells that are done.
+        place: where they are run.
+        workers: how many at once.
+    """
     with ThreadPoolExecutor(workers) as pool:
-        waiting = iter(cells)
+        waiting, done = list(cells), set(done)
         busy: dict[Future[dict[str, Any]], Cell] = {}
         try:
-            while True:
-                for cell in waiting:
-                    busy[pool.submit(place.run, cell)] = cell
-                    if len(busy) == workers:
-                        break
+            while waiting or busy:
+                for cell in [cell for cell in waiting if done.issuperset(cell.after)]:
+                    if len(busy) < workers:
+                        waiting.remove(cell)
+                        busy[pool.submit(place.run, cell)] = cell
                 if not busy:
+                    for cell in waiting:
+                        yield cell, RunError("not run, as a cell that it needs failed")
                     return
-                for done in wait(busy, return_when=FIRST_COMPLETED).done:
-                    yield busy.pop(done), _answer(done)
+                for ended in wait(busy, return_when=FIRST_COMPLETED).done:
+                    cell, answer = busy.pop(ended), _answer(ended)
+                    if not isinstance(answer, RunError):
+                        done.add(cell.key)
+                    yield cell, answer
         finally:
             place.stop()  # after an interrupt some still run
 

@@ -42,6 +42,7 @@ class Cell:
         place: further words, that name a place: `{}` stands for the cell's folder, `{version}` for
             the commit of the code.
         measure: what is kept of it, as JSON holds it.
+        after: keys of cells of the study that must be done before this one begins.
     """
 
     key: tuple[Any, ...]
@@ -49,6 +50,7 @@ class Cell:
     command: tuple[str, ...]
     place: tuple[str, ...]
     measure: Measure
+    after: tuple[tuple[Any, ...], ...] = ()
 
 
 Found = Mapping[tuple[Any, ...], Mapping[str, Any]]

@@ -14,13 +14,12 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.rules import (
     DEDUCED,
     GOOD,
     WOLF,
     Position,
-    name_of,
-    number_of,
     shuffled,
 )
 from sparring.environments.werewolf.speech import MOST

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from sparring.environments.abstracted import Gist
+from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.rules import (
     GOOD,
     SEER,
     WOLF,
     Event,
     Position,
-    name_of,
-    number_of,
 )
 
 LEAST, MOST = -1, 2  # suspicion

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, printed, table, timeline
 from sparring.environments.drawing.told import due_sentence
+from sparring.environments.werewolf.names import name_of
 from sparring.environments.werewolf.rules import (
     DEDUCED,
     NOBODY,
@@ -13,7 +14,6 @@ from sparring.environments.werewolf.rules import (
     WOLVES,
     Event,
     Position,
-    name_of,
 )
 from sparring.environments.werewolf.wording import full_event, thoughts
 

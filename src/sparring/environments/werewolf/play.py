@@ -12,13 +12,12 @@ from sparring.environments.drawing.painted import Painted
 from sparring.environments.reply import listed_reply
 from sparring.environments.werewolf import deduction, picture
 from sparring.environments.werewolf.gist import gist
+from sparring.environments.werewolf.names import name_of, role_names
 from sparring.environments.werewolf.rules import (
     NOBODY,
     WOLF,
     Position,
     Setup,
-    name_of,
-    role_names,
     shuffled,
 )
 from sparring.environments.werewolf.speech import SAY, clean, named, phrases

@@ -8,10 +8,11 @@ seat says nothing to the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeVar
 
+from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.speech import phrases
 from sparring.rng import Stream
 
@@ -23,15 +24,6 @@ GOOD = "good"  # what a seer learns of a player who is no wolf
 ABSTAIN = "abstain"
 DEDUCED = "think"  # an event: what a seat thinks that the others are, which it alone learns of
 WOLVES, VILLAGE, NOBODY = 0, 1, 2  # teams, and a draw
-
-
-def role_names(kinds: Sequence[str]) -> tuple[str, ...]:
-    """Return a name for each seat: the role, with a number where several have it."""
-    found: list[str] = []
-    for seat, kind in enumerate(kinds):
-        number = kinds[: seat + 1].count(kind)
-        found.append(f"{kind}{number}" if kinds.count(kind) > 1 else kind)
-    return tuple(found)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -295,13 +287,3 @@ def shuffled(items: Iterable[T], stream: Stream) -> list[T]:
         other = at + stream.integer(at, len(found) - at)
         found[at], found[other] = found[other], found[at]
     return found
-
-
-def name_of(place: int) -> str:
-    """Return what a player is called."""
-    return f"p{place + 1}"
-
-
-def number_of(name: str) -> int:
-    """Return the number of a player of a name."""
-    return int(name[1:]) - 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sparring.environments.werewolf.deduction import CONFIDENCES, UNKNOWN, guesses
+from sparring.environments.werewolf.names import name_of
 from sparring.environments.werewolf.rules import (
     DEDUCED,
     DOCTOR,
@@ -15,7 +16,6 @@ from sparring.environments.werewolf.rules import (
     Event,
     Position,
     Setup,
-    name_of,
 )
 from sparring.environments.werewolf.speech import SILENCE, quoted
 

@@ -57,7 +57,14 @@ Found = Mapping[tuple[Any, ...], Mapping[str, Any]]
 """What is kept of each cell by its key: `command`, `commit`, `date`, `seconds`, `found`."""
 
 
-def module_cell(module: str, given: Mapping[str, Any], *, key: tuple[Any, ...], name: str) -> Cell:
+def module_cell(
+    module: str,
+    given: Mapping[str, Any],
+    *,
+    key: tuple[Any, ...],
+    name: str,
+    after: Sequence[tuple[Any, ...]] = (),
+) -> Cell:
     """Return the cell of a module that is told what to run as JSON, and writes what it found.
 
     Args:
@@ -65,6 +72,7 @@ def module_cell(module: str, given: Mapping[str, Any], *, key: tuple[Any, ...], 
         given: what it is told.
         key: of the cell.
         name: of its folder, in which spaces become hyphens.
+        after: see ``Cell``.
     """
     return Cell(
         key=key,
@@ -72,6 +80,7 @@ def module_cell(module: str, given: Mapping[str, Any], *, key: tuple[Any, ...], 
         command=("python", "-m", module, json.dumps(given)),
         place=(f"{{}}/{FOUND}",),
         measure=_written,
+        after=tuple(after),
     )
 
 

@@ -10,12 +10,7 @@ from sparring.environments.combining import played, seated
 from sparring.environments.reply import meant
 from sparring.environments.werewolf.names import name_of
 from sparring.environments.werewolf.play import WerewolfPlay
-from sparring.environments.werewolf.rules import (
-    ABSTAIN,
-    GOOD,
-    SEER,
-    WOLF,
-)
+from sparring.environments.werewolf.rules import ABSTAIN, GOOD, SEER, WOLF
 from sparring.environments.werewolf.speech import SILENCE
 from sparring.errors import GameError
 from sparring.players.base import Agent

@@ -15,13 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from sparring.environments.werewolf.names import name_of, number_of
-from sparring.environments.werewolf.rules import (
-    DEDUCED,
-    GOOD,
-    WOLF,
-    Position,
-    shuffled,
-)
+from sparring.environments.werewolf.rules import DEDUCED, GOOD, WOLF, Position, shuffled
 from sparring.environments.werewolf.speech import MOST
 from sparring.rng import Stream
 

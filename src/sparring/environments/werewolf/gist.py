@@ -7,13 +7,7 @@ from collections.abc import Sequence
 
 from sparring.environments.abstracted import Gist
 from sparring.environments.werewolf.names import name_of, number_of
-from sparring.environments.werewolf.rules import (
-    GOOD,
-    SEER,
-    WOLF,
-    Event,
-    Position,
-)
+from sparring.environments.werewolf.rules import GOOD, SEER, WOLF, Event, Position
 
 LEAST, MOST = -1, 2  # suspicion
 AGAINST = {"accuse": 1, "support": -1, WOLF: 2, GOOD: -2}  # what is said adds so much

@@ -13,13 +13,7 @@ from sparring.environments.reply import listed_reply
 from sparring.environments.werewolf import deduction, picture
 from sparring.environments.werewolf.gist import gist
 from sparring.environments.werewolf.names import name_of, role_names
-from sparring.environments.werewolf.rules import (
-    NOBODY,
-    WOLF,
-    Position,
-    Setup,
-    shuffled,
-)
+from sparring.environments.werewolf.rules import NOBODY, WOLF, Position, Setup, shuffled
 from sparring.environments.werewolf.speech import SAY, clean, named, phrases
 from sparring.environments.werewolf.wording import (
     asked,

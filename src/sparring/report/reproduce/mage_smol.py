@@ -57,9 +57,5 @@ def learns(results: Results) -> str:
     return markdown(("role", "opponents", *parts), lines)
 
 
-MADE: dict[str, Maker] = {
-    "mage smol": attempts,
-    "mage smol learns": learns,
-    "mage smol source": Results.source,
-}
+MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures
 SHOWN = {"Share of the headroom": attempts, "What reward adds": learns}

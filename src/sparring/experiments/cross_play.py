@@ -1,0 +1,187 @@
+"""Policies of several runs in one game of two teams: each as either team against each other.
+
+A run's environment is the game with what its policy needs: candidates to choose among (``choose``
+around it), or deductions within (``deduce`` of ``werewolf``). In a match the roles of a team have
+what their player needs, and the other team's what theirs does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sparring.config import RunConfig
+from sparring.environments.base import teams_of
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.base import Game
+from sparring.errors import ConfigError, quoted
+from sparring.experiments.load import load_run
+from sparring.measure.opponents import parse_agent
+from sparring.players.base import Agent
+from sparring.refs import PUBLISHED
+from sparring.rng import Stream
+from sparring.rollout.spec import alone
+from sparring.rollout.team import play_teams
+from sparring.system.files import write_bytes_atomic
+
+CHOOSE, WITHIN = "choose", ("deduce", "deducers")
+FIRST, SECOND = "first", "second"  # the two players, in a match's records
+
+
+class Needs(NamedTuple):
+    """What a policy needs in the game, beside the game itself.
+
+    ``candidates`` are the options of ``choose``, None where it says its actions itself.
+    """
+
+    candidates: Mapping[str, Any] | None = None
+    deduces: bool = False
+
+
+class Base(NamedTuple):
+    """The game beneath: as an environment is written."""
+
+    name: str
+    options: Mapping[str, Any]
+    illegal: Mapping[str, Any]
+
+
+def read(config: RunConfig) -> tuple[Base, Needs]:
+    """Return the game beneath a run's first environment, and what its policy needs there."""
+    section = config.environments[0]
+    name, options, candidates = section.name, dict(section.options), None
+    if name == CHOOSE:
+        inner = options.pop("environment")
+        name, candidates, options = inner["name"], options, dict(inner.get("options", {}))
+    plain = {key: value for key, value in options.items() if key not in WITHIN}
+    return Base(name, plain, section.illegal), Needs(candidates, bool(options.get("deduce")))
+
+
+def game_for(base: Base, needs: Sequence[Needs]) -> Game:
+    """Return the game in which the roles of each team have what their player needs.
+
+    Args:
+        base: the game beneath.
+        needs: of the player of each team.
+
+    Raises:
+        ConfigError: the players choose among other kinds of candidates.
+    """
+    plain = make_game(base.name, options=base.options)
+    teams = teams_of(plain)
+
+    def roles(wanted: Sequence[bool]) -> list[str]:
+        return [role for role, team in zip(plain.roles, teams, strict=True) if wanted[team]]
+
+    options = dict(base.options)
+    deducers = roles([one.deduces for one in needs])
+    if deducers:
+        options |= {"deduce": True, "deducers": deducers}
+    kinds = [one.candidates for one in needs if one.candidates is not None]
+    if not kinds:
+        return make_game(base.name, options=options, illegal=base.illegal)
+    if any(kind != kinds[0] for kind in kinds):
+        raise ConfigError(
+            f"cross play: one player chooses by {quoted(kinds[0])}, the other by "
+            f"{quoted(kinds[1])}; a game has candidates of one kind."
+        )
+    choosers = roles([one.candidates is not None for one in needs])
+    around = {"environment": {"name": base.name, "options": options}, **kinds[0]}
+    return make_game(CHOOSE, options={**around, "choosers": choosers}, illegal=base.illegal)
+
+
+def won(
+    game: Game, players: Sequence[Agent], *, games: int, stream: Stream
+) -> tuple[float, list[float]]:
+    """Return the share of games that the first team wins, and each player's share of legal replies.
+
+    A game in which nobody wins is half a win. Matches with one stream have the same deals, where
+    their games are drawn alike.
+
+    Args:
+        game: of two teams.
+        players: of each.
+        games: how many.
+        stream: what all draws derive from.
+    """
+    names = [(FIRST, SECOND)[team] for team in teams_of(game)]
+    specs = [alone(game, number, names, stream.child(number)) for number in range(games)]
+    episodes = play_teams(specs, dict(zip((FIRST, SECOND), players, strict=True)))
+    seats = [names.index(name) for name in (FIRST, SECOND)]
+    ahead = 0.0
+    legal: list[list[bool]] = [[], []]
+    for episode in episodes:
+        first, second = (episode.returns[seat] for seat in seats)
+        ahead += 1.0 if first > second else 0.5 if first == second else 0.0
+        for turn in episode.turns:
+            legal[names[turn.seat] == SECOND].append(turn.event == "ok")
+    return ahead / games, [sum(own) / max(len(own), 1) for own in legal]
+
+
+def matrix(
+    runs: Mapping[str, Path],
+    bots: Mapping[str, str],
+    pairs: Sequence[tuple[str, str]],
+    *,
+    games: int,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Return what comes of each pair: "first" and "second", "won" by the first team, "legal".
+
+    Args:
+        runs: folder of each run, by the name of its player.
+        bots: players as they are written on a command line, by name.
+        pairs: who plays the first team, and who the second.
+        games: of each pair.
+        seed: of all draws.
+
+    Raises:
+        ConfigError: runs are of different games, or two choose by different candidates.
+        RunError: no such run, or one without a checkpoint.
+    """
+    agents: dict[str, Agent] = {name: parse_agent(text).make() for name, text in bots.items()}
+    needs = dict.fromkeys(bots, Needs())
+    bases: dict[str, Base] = {}
+    for name, folder in runs.items():
+        config, engine, _ = load_run(folder, threads=1)
+        bases[name], needs[name] = read(config)
+        agents[name] = engine.agent(PUBLISHED)
+    base = next(iter(bases.values()))
+    for name, other in bases.items():
+        if other != base:
+            raise ConfigError(
+                f"cross play: {name} was trained in {quoted(other.options)} of {other.name}, and "
+                f"{next(iter(bases))} in {quoted(base.options)} of {base.name}; name runs of one "
+                "game."
+            )
+    found, stream = [], Stream.from_seed(seed)
+    for first, second in pairs:
+        game = game_for(base, [needs[first], needs[second]])
+        share, legal = won(game, [agents[first], agents[second]], games=games, stream=stream)
+        found.append({"first": first, "second": second, "won": share, "legal": legal})
+    return found
+
+
+def pairs_of(main: Sequence[str], others: Sequence[str]) -> list[tuple[str, str]]:
+    """Return every pair of main players, both ways, and of each other one with each main one."""
+    beside = [
+        pair for one, two in itertools.product(others, main) for pair in ((one, two), (two, one))
+    ]
+    return [*itertools.product(main, main), *beside]
+
+
+if __name__ == "__main__":
+    given: Mapping[str, Any] = json.loads(sys.argv[1])
+    place = Path(sys.argv[2]).parent
+    measured = matrix(
+        {name: place.parent / folder for name, folder in given["runs"].items()},
+        given["bots"],
+        [tuple(pair) for pair in given["pairs"]],
+        games=given["games"],
+        seed=given["seed"],
+    )
+    write_bytes_atomic(Path(sys.argv[2]), json.dumps(measured).encode())

@@ -1,0 +1,147 @@
+"""Policies of several runs in one game: each team has what its player needs, and who wins is counted by team."""
+
+import json
+
+import pytest
+from tests.run_with_members import run
+
+from sparring.config import resolve
+from sparring.environments.choose.rules import Choose
+from sparring.errors import ConfigError
+from sparring.experiments.cross_play import Base, Needs, game_for, matrix, pairs_of, read, won
+from sparring.experiments.reproduce import werewolf_seven as study
+from sparring.experiments.results_file import row_faults
+from sparring.players.scripted import scripted
+from sparring.players.werewolf_bot import werewolf_bot
+from sparring.recipe import apply_overrides, load_recipe
+from sparring.report.reproduce import werewolf_seven as page
+from sparring.report.result_figures import Results
+from sparring.rng import Stream
+
+FOUR = {"players": 4, "rounds": 1, "tie": "none", "say": ["result"]}
+BASE = Base("werewolf", FOUR, {"rule": "random", "penalty": 0.2})
+THREE = {"count": 3, "diverse": True}
+TINY = {"model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 256}, "rollout": {"games_per_step": 4, "max_new_tokens": 12}, "steps": 1, "threads": 1}
+
+
+def config_of(*, choose=None, deduce=False, **options):
+    """Return the configuration of a small run."""
+    inner = {**FOUR, **options, **({"deduce": True} if deduce else {})}
+    section = {"name": "werewolf", "options": inner, "illegal": dict(BASE.illegal)}
+    if choose is not None:
+        section |= {"name": "choose", "options": {"environment": {"name": "werewolf", "options": inner}, **choose}}
+    return resolve({**TINY, "environments": [section]})
+
+
+def test_what_a_policy_needs_is_read_from_its_environment():
+    assert read(config_of()) == (BASE, Needs())
+    assert read(config_of(choose=THREE, deduce=True)) == (BASE, Needs(THREE, True))
+    assert read(config_of(deduce=True)) == (BASE, Needs(None, True))
+
+
+def test_each_team_has_what_its_player_needs():
+    plain = game_for(BASE, [Needs(), Needs()])
+    assert plain.name == "werewolf" and not plain.setup.deduce and plain.illegal.penalty == 0.2
+    village = game_for(BASE, [Needs(), Needs(THREE, True)])
+    assert isinstance(village, Choose) and village.choosers == {1, 2, 3} and village.inner.setup.deduce == (1, 2, 3)
+    wolf = game_for(BASE, [Needs(THREE), Needs(None, True)])
+    assert wolf.choosers == {0} and wolf.inner.setup.deduce == (1, 2, 3) and wolf.illegal.penalty == 0.2
+    both = game_for(BASE, [Needs(THREE, True)] * 2)
+    assert both.choosers == {0, 1, 2, 3} and both.inner.setup.deduce == (0, 1, 2, 3)
+
+
+def test_candidates_of_two_kinds_do_not_fit_into_a_game():
+    with pytest.raises(ConfigError, match=r"one player chooses by .*'diverse': True.*the other by .*'diverse': False"):
+        game_for(BASE, [Needs(THREE), Needs({**THREE, "diverse": False})])
+
+
+def test_the_share_is_that_of_the_first_team():
+    game = game_for(BASE, [Needs(), Needs()])
+    silent, bot = scripted(preference=["silence", "abstain"]), werewolf_bot()
+    share, legal = won(game, [silent, silent], games=20, stream=Stream.from_seed(0))
+    assert share == 1.0 and legal == [1.0, 1.0]  # nobody is voted out, so the wolves win at the end
+    against, _ = won(game, [silent, bot], games=40, stream=Stream.from_seed(0))
+    assert 0.0 < against < 1.0  # who saw the wolf says so, and two votes are enough
+    assert won(game, [silent, bot], games=40, stream=Stream.from_seed(0))[0] == against
+
+
+def test_runs_meet_one_another_and_bots(tmp_path):
+    run(tmp_path / "chooser", config_of(choose=THREE, deduce=True))
+    run(tmp_path / "plain", config_of())
+    runs = {"chooser": tmp_path / "chooser", "plain": tmp_path / "plain"}
+    pairs = pairs_of(["chooser", "plain", "bot"], [])
+    assert len(pairs) == 9
+    found = matrix(runs, {"bot": "werewolf_bot"}, pairs, games=3, seed=1)
+    assert [(one["first"], one["second"]) for one in found] == pairs
+    assert all(0.0 <= one["won"] <= 1.0 for one in found)
+    assert next(one for one in found if one["first"] == one["second"] == "bot")["legal"] == [1.0, 1.0]
+    assert found == matrix(runs, {"bot": "werewolf_bot"}, pairs, games=3, seed=1)
+
+
+def test_runs_of_two_games_do_not_meet(tmp_path):
+    run(tmp_path / "one", config_of())
+    run(tmp_path / "two", config_of(rounds=2))
+    with pytest.raises(ConfigError, match=r"cross play: two was trained in .*'rounds': 2.* and one in .*'rounds': 1"):
+        matrix({"one": tmp_path / "one", "two": tmp_path / "two"}, {}, [("one", "two")], games=2, seed=0)
+
+
+# -- the study of seven
+
+
+def test_all_arms_play_one_game_equally_often():
+    bases, games = [], set()
+    for arm, (recipe, own) in study.ARMS.items():
+        config = resolve(apply_overrides(load_recipe(recipe), [*study.ALWAYS, *own]))
+        base, needs = read(config)
+        bases.append(base)
+        games.add((config.steps, config.rollout.games_per_step))
+        assert (needs.candidates is not None) == arm.startswith("SLA")
+        assert needs.deduces == (arm.startswith("SLA") and arm != "SLA, no deductions")
+    assert all(base == bases[0] for base in bases) and len(games) == 1
+    assert bases[0].options["players"] == 7
+
+
+def test_matches_come_after_the_runs_of_their_seed():
+    cells = study.cells(study.STUDY.setting)
+    for cell in (one for one in cells if one.key[0] == study.MATRIX):
+        assert set(cell.after) == {(arm, cell.key[1]) for arm in study.ARMS}
+        given = json.loads(cell.command[3])
+        assert set(given["runs"].values()) == {one.folder for one in cells if one.key in cell.after}
+        assert given["games"] * study.STUDY.setting["seeds"] >= 1000
+        pairs = {tuple(pair) for pair in given["pairs"]}
+        assert len(pairs) == len(given["pairs"]) and (study.SLA, study.BLUNT) not in pairs
+        assert {(one, two) for one in study.MAIN for two in study.MAIN} <= pairs
+
+
+def results(shares, seeds=2):
+    """Return results in which wolves win half of the games, but where it is said otherwise."""
+    setting = {**study.STUDY.setting, "seeds": seeds}
+    kept = {}
+    for seed in range(seeds):
+        for arm in study.ARMS:
+            kept[arm, seed] = {"found": {"legal replies": 0.75, "right roles": 0.5}, "seconds": 60.0}
+        pairs = study._pairs(list(study.ARMS))
+        kept[study.MATRIX, seed] = {"found": [{"first": one, "second": two, "won": shares.get((one, two), 0.5) + 0.02 * seed} for one, two in pairs]}
+    rows = study.rows(setting, kept)
+    assert not any(row_faults(row) for row in rows)
+    return Results({"rows": rows})
+
+
+def test_the_page_shows_who_wins_as_which_team():
+    found = results({(study.LSPO, other): 0.75 for other in study.MAIN})
+    table = page.matrix(found).splitlines()
+    assert table[0] == "| wolves | village: LSPO | village: SLA | village: self-play, MARS | village: random | village: scripted | mean |"
+    assert table[2].startswith("| LSPO | 0.76 [0.63, 0.89] |") and table[3].startswith("| SLA | 0.51 [0.38, 0.64] |")
+    assert "| LSPO | 0.76 [0.63, 0.89] | 0.44 [0.31, 0.57] |" in page.villages(found)  # a quarter of the wolves it meets are its own
+    assert "| SLA, no population | 0.75 [0.75, 0.75] | 0.50 [0.50, 0.50] | 2 |" in page.policies(found)
+
+
+def test_a_part_is_worth_what_is_won_less_without_it():
+    arm = "SLA, no population"
+    others = [name for name in study.MAIN if name != study.SLA]
+    less = {(arm, other): 0.25 for other in others}  # as the wolves
+    table = {line.split(" | ")[0].strip("| "): line for line in page.parts(results(less)).splitlines()}
+    assert table[arm] == f"| {arm} | 0.25 [0.25, 0.25] | 0.00 [0.00, 0.00] | 0.12 [0.12, 0.12] | held |"
+    assert table["LSPO, one step of CFR"].endswith("| 0.00 [0.00, 0.00] | not decided |")
+    more = {(other, arm): 0.25 for other in others}  # its village wins more
+    assert "| -0.12 [-0.12, -0.12] | not held: it wins more |" in page.parts(results(more))

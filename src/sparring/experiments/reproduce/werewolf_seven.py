@@ -43,7 +43,9 @@ MATRIX = "matrix"
 
 PLAIN = "players: 7, rounds: 3, tie: none, say: [result, accuse]"
 ALWAYS = (
-    "rollout.games_per_step=128",
+    "steps=50",
+    "rollout.games_per_step=96",
+    "warmup.games=32",
     "environments.0.illegal.penalty=0.2",
     "evaluation.exact=false",
     "evaluation.every=100000",
@@ -155,7 +157,7 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
 STUDY = Study(
     summary="Werewolf of seven: LSPO, SLA, self-play and baselines against each other, ablations",
     page="docs/werewolf.md",
-    hours=1.7,
+    hours=2.3,
     results="werewolf-seven",
     setting={"seeds": 3, "arms": list(ARMS), "games": 400, "changes": []},
     quick={

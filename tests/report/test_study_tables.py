@@ -100,6 +100,12 @@ def test_nothing_is_compared_where_nothing_can_be(root, monkeypatch):
     assert "not in this package" in study_tables.comparison(STUDY, DOCUMENT)[0]
 
 
+def test_a_study_that_was_never_published_is_compared_with_nothing(tmp_path, monkeypatch):
+    (tmp_path / "benchmarks" / "results").mkdir(parents=True)
+    monkeypatch.setattr(study_tables, "checkout", lambda: tmp_path)
+    assert study_tables.comparison(STUDY, DOCUMENT) == ["No figures of this study are published yet; none compared."]
+
+
 def test_publishing_replaces_the_file_of_the_published_setting_alone(root):
     assert study_tables.check_publishable(STUDY, STUDY.setting) == root
     with pytest.raises(ConfigError, match="Leave --quick out"):

@@ -140,9 +140,11 @@ def publish(name: str, study: Study, document: Mapping[str, Any], root: Path) ->
 def comparison(study: Study, document: Mapping[str, Any]) -> list[str]:
     """Return in a few lines how results compare with the published ones."""
     root = checkout()
-    path = None if root is None else root / "benchmarks" / "results" / f"{study.results}.json"
-    if path is None or not path.is_file():
+    if root is None:
         return ["The published figures are in the repository, not in this package; none compared."]
+    path = root / "benchmarks" / "results" / f"{study.results}.json"
+    if not path.is_file():
+        return ["No figures of this study are published yet; none compared."]
     published = parse_json(path.read_bytes())
     commit = (published["commit"] or "")[:7]
     head = f"Beside the published figures ({path.name} of {published['date']}, commit {commit}):"

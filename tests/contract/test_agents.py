@@ -36,7 +36,7 @@ def made(name):
 
 
 def test_agents_that_need_options_are_known():
-    assert set(NEEDS_MORE) <= {"policy", "demonstrator", "endpoint", "mixture", "exported"}
+    assert set(NEEDS_MORE) <= {"policy", "demonstrator", "endpoint", "mixture", "exported", "prompted"}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -47,7 +47,7 @@ def saved_model(
         model = load_language_model(folder, dtype=dtype, device=find_device(device))
         network = model.network.to(find_device(device))
     else:
-        model = _base(base, dtype, device)
+        model = base_model(base, dtype, device)
         network = _adapted(folder, with_the_weights_of(model.network), lora)
     found = LanguageModel(network, model.tokenizer, longest=longest)
     for parameter in found.parameters():
@@ -55,11 +55,23 @@ def saved_model(
     return found
 
 
-@lru_cache(maxsize=1)  # members of a mixture share their base
-def _base(name: str, dtype: str, device: str) -> LanguageModel:
-    """Return a pretrained model."""
+@lru_cache(maxsize=1)  # players of one pretrained model, and members of a mixture, share it
+def base_model(name: str, dtype: str, device: str) -> LanguageModel:
+    """Return a pretrained model, whose weights do not change.
+
+    Args:
+        name: a folder, a packaged model or a Hugging Face id.
+        dtype: of the weights.
+        device: where they are put.
+
+    Raises:
+        ModelError: as for ``load_language_model``.
+        UnknownNameError: it is not on this machine, and is no Hugging Face id.
+    """
     model = load_language_model(name, dtype=dtype, device=find_device(device))
     model.network = model.network.to(find_device(device))
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
     return model
 
 

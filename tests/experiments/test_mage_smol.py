@@ -54,10 +54,10 @@ def test_what_is_trained_begins_as_the_warm_up_ends(tmp_path):
     assert any((untouched[name] != ended[name]).any() for name in ended)
 
 
-def pool(*, opponent=None, trained=True, shares=(0.0, 0.5, 0.6)):
+def pool(*, opponent=None, trained=True, role="left", shares=(0.0, 0.5, 0.6)):
     """Return a row of `sparring evaluate --adaptation`."""
     return {
-        "role": "left",
+        "role": role,
         "opponent": opponent,
         "trained": trained,
         "attempts": [{"mean": 0.7 * share, "trials": 120} for share in shares],
@@ -86,23 +86,26 @@ def results(ends, warm=(0.1, 0.1, 0.1)):
     for arm in study.ARMS:
         for seed in range(1 if arm in study.ONCE else 3):
             last = {study.WARM_UP: warm[seed], study.TRAINED: ends[seed]}.get(arm, 0.3)
-            kept[arm, seed] = {"found": [pool(shares=(0.0, 0.2, last)), pool(trained=False, shares=(0.0, 0.1, last))]}
+            pools = [(role, met) for role in ("left", "right") for met in (True, False)]
+            kept[arm, seed] = {
+                "found": [pool(trained=met, role=role, shares=(0.0, 0.2 if met else 0.1, last + (0.1 if role == "right" else -0.1))) for role, met in pools]
+            }
     return Results({"rows": study.rows(study.STUDY.setting, kept)})
 
 
 def test_the_page_shows_every_arm_with_its_seeds():
     table = page.attempts(results((0.5, 0.6, 0.7)))
-    assert "| pretrained | left | met in training | 0.00 | 0.20 | 0.30 | 0.12 | 0.70 0.77 |" in table
-    assert "| trained by reward from there | left | held out | 0.00 [0.00, 0.00] | 0.10 [0.10, 0.10] | 0.60 [0.35, 0.85] |" in table
-    assert len(table.splitlines()) == 2 + 2 * len(study.ARMS)
+    assert "| pretrained | left | met in training | 0.00 | 0.20 | 0.20 | 0.12 | 0.70 0.77 |" in table
+    assert "| trained by reward from there | right | held out | 0.00 [0.00, 0.00] | 0.10 [0.10, 0.10] | 0.70 [0.45, 0.95] |" in table
+    assert len(table.splitlines()) == 2 + 4 * len(study.ARMS)
 
 
 @pytest.mark.parametrize(
     ("ends", "said"),
     [
-        ((0.5, 0.6, 0.7), "0.60 [0.35, 0.85] | 0.50 [0.25, 0.75] | 0.40 0.50 0.60 | held; ahead |"),
-        ((0.0, 0.1, 0.2), "0.10 [-0.15, 0.35] | 0.00 [-0.25, 0.25] | -0.10 0.00 0.10 | not held; not decided |"),
-        ((-0.2, -0.3, -0.4), "-0.30 [-0.55, -0.05] | -0.40 [-0.65, -0.15] | -0.30 -0.40 -0.50 | not held; behind |"),
+        ((0.5, 0.6, 0.7), "0.60 [0.35, 0.85] | 0.60 [0.35, 0.85] | 0.50 [0.25, 0.75] | 0.40 0.50 0.60 | adapts: held; by reward: ahead |"),
+        ((0.0, 0.1, 0.2), "0.10 [-0.15, 0.35] | 0.10 [-0.15, 0.35] | 0.00 [-0.25, 0.25] | -0.10 0.00 0.10 | adapts: not held; by reward: not decided |"),
+        ((-0.2, -0.3, -0.4), "-0.30 [-0.55, -0.05] | -0.30 [-0.55, -0.05] | -0.40 [-0.65, -0.15] | -0.30 -0.40 -0.50 | adapts: not held; by reward: behind |"),
     ],
 )
 def test_what_reward_adds_is_judged_seed_by_seed(ends, said):

@@ -88,7 +88,7 @@ STUDY = Study(
     results="mage-smol",
     setting={"arms": list(ARMS), "seeds": 3, "games_per_role": 40, "changes": []},
     quick={
-        "arms": [PRETRAINED, TRAINED],
+        "arms": [TRAINED, WARM_UP],
         "seeds": 1,
         "games_per_role": 2,
         "changes": [

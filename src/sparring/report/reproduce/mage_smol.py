@@ -7,6 +7,7 @@ from sparring.report.reproduce.mage import LAST, met
 from sparring.report.result_figures import (
     Maker,
     Results,
+    Row,
     interval,
     less,
     markdown,
@@ -37,24 +38,37 @@ def attempts(results: Results) -> str:
 
 
 def learns(results: Results) -> str:
-    """Return by how much reward lifts the last attempt above the warm-up, and above attempt 1."""
-    last = f"closed {LAST}"
-    parts = ("attempt 3 less attempt 1", "attempt 3 less the warm-up's", "by seed", "verdict")
+    """Return by how much reward lifts the last attempt above the warm-up, and above attempt 1.
+
+    Both roles, which the game treats alike, are one mean.
+    """
+    parts = ("attempt 3", "less attempt 1", "less the warm-up's attempt 3", "by seed", "verdict")
     lines = []
-    for one in results.rows(arm=TRAINED):
-        place = {name: one[name] for name in ("role", "met")}
-        (before,) = results.rows(arm=WARM_UP, **place)
-        first = {"values": {last: one["values"]["closed 1"]}}
-        gain, ahead = less(one, first, last), less(one, before, last)
+    for met_before in (True, False):
+        own, before = (_both_roles(results, arm, met_before) for arm in (TRAINED, WARM_UP))
+        last, first = f"closed {LAST}", "closed 1"
+        gain = less(own, {"values": {last: own["values"][first]}}, last)
+        ahead = less(own, before, last)
         seeds = (
             f"{value - before['values'][last][seed]:.2f}"
-            for seed, value in one["values"][last].items()
+            for seed, value in own["values"][last].items()
         )
-        held = "held" if gain.low > 0.0 and interval(one, last).low > 0.0 else "not held"
-        said = f"{held}; {side(ahead, 'ahead', 'behind')}"
-        cells = (shown(gain), shown(ahead), " ".join(seeds), said)
-        lines.append((one["role"], met(one), *cells))
-    return markdown(("role", "opponents", *parts), lines)
+        held = "held" if gain.low > 0.0 and interval(own, last).low > 0.0 else "not held"
+        said = f"adapts: {held}; by reward: {side(ahead, 'ahead', 'behind')}"
+        cells = (spread(own, last), shown(gain), shown(ahead), " ".join(seeds), said)
+        lines.append((met({"met": met_before}), *cells))
+    return markdown(("opponents", *parts), lines)
+
+
+def _both_roles(results: Results, arm: str, met_before: bool) -> Row:
+    """Return a row with the mean over roles of each figure and seed."""
+    first, second = results.rows(arm=arm, met=met_before)
+    return {
+        "values": {
+            name: {seed: (value + second["values"][name][seed]) / 2 for seed, value in own.items()}
+            for name, own in first["values"].items()
+        }
+    }
 
 
 MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures

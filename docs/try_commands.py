@@ -80,10 +80,11 @@ class Workshop:
         self._tell(Command(line, "runs/demo"), line, *self._forked(line, self._base, "", DAY))
 
     def try_pages(self, wanted: Mapping[str, Sequence[tuple[Command, Entry]]]) -> None:
-        """Run the commands of all pages, several pages at a time."""
+        """Run the commands of all pages, several pages at a time, those with most commands first."""
         context = multiprocessing.get_context("fork")
         pages, failed = context.SimpleQueue(), context.SimpleQueue()
-        for page in [*wanted, *[None] * AT_ONCE]:
+        longest = sorted(wanted, key=lambda page: len(wanted[page]), reverse=True)
+        for page in [*longest, *[None] * AT_ONCE]:
             pages.put(page)
 
         def work() -> None:

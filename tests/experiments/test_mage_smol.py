@@ -24,16 +24,13 @@ def config_of(arm, *changes):
 
 def test_what_reward_is_compared_with_has_its_seeds():
     keys = [cell.key for cell in study.cells({**study.STUDY.setting, "seeds": 2})]
-    assert keys == [("trained", 0), ("trained", 1), ("warm-up", 0), ("warm-up", 1), ("pretrained", 0), ("longer warm-up", 0)]
+    assert keys == [("trained", 0), ("trained", 1), ("warm-up", 0), ("warm-up", 1)]
 
 
-def test_arms_differ_in_the_warm_up_and_in_what_reward_changes():
-    plain = config_of(study.TRAINED).model_dump()
-    for arm, differ in ((study.PRETRAINED, {"warmup", "steps", "learner"}), (study.WARM_UP, {"steps", "learner"}), (study.LONGER, {"warmup", "steps", "learner"})):
-        other = config_of(arm).model_dump()
-        assert {key for key in plain if plain[key] != other[key]} == differ, arm
-        assert other["steps"] == 1 and other["learner"]["learning_rate"] == 0.0
-    assert config_of(study.LONGER).warmup.updates == 3 * config_of(study.TRAINED).warmup.updates
+def test_arms_differ_in_what_reward_changes_alone():
+    plain, other = (config_of(arm).model_dump() for arm in (study.TRAINED, study.WARM_UP))
+    assert {key for key in plain if plain[key] != other[key]} == {"steps", "learner"}
+    assert other["steps"] == 1 and other["learner"]["learning_rate"] == 0.0
 
 
 def test_opponents_that_are_held_out_are_none_of_those_met():
@@ -45,10 +42,10 @@ def test_opponents_that_are_held_out_are_none_of_those_met():
 
 def test_what_is_trained_begins_as_the_warm_up_ends(tmp_path):
     quick = ["steps=1", "warmup.updates=2", "warmup.games=2", "checkpoint.every=1"]
-    for arm, more in ((study.WARM_UP, []), (study.TRAINED, ["learner.learning_rate=0"]), (study.PRETRAINED, ["warmup.updates=0"])):
-        run(tmp_path / arm, config_of(arm, *TINY, *quick, *more))
+    for arm, more in ((study.WARM_UP, []), (study.TRAINED, ["learner.learning_rate=0"]), ("untouched", ["warmup.updates=0"])):
+        run(tmp_path / arm, config_of(study.WARM_UP if arm == "untouched" else arm, *TINY, *quick, *more))
     begun, ended, untouched = (
-        load_file(checkpoint.load_latest(tmp_path / arm).path / "model.safetensors") for arm in (study.TRAINED, study.WARM_UP, study.PRETRAINED)
+        load_file(checkpoint.load_latest(tmp_path / arm).path / "model.safetensors") for arm in (study.TRAINED, study.WARM_UP, "untouched")
     )
     assert all((begun[name] == ended[name]).all() for name in ended)
     assert any((untouched[name] != ended[name]).any() for name in ended)
@@ -84,7 +81,7 @@ def results(ends, warm=(0.1, 0.1, 0.1)):
     """Return the results of three seeds whose last attempts closed these shares after training, and after the warm-up."""
     kept = {}
     for arm in study.ARMS:
-        for seed in range(1 if arm in study.ONCE else 3):
+        for seed in range(3):
             last = {study.WARM_UP: warm[seed], study.TRAINED: ends[seed]}.get(arm, 0.3)
             pools = [(role, met) for role in ("left", "right") for met in (True, False)]
             kept[arm, seed] = {
@@ -95,7 +92,7 @@ def results(ends, warm=(0.1, 0.1, 0.1)):
 
 def test_the_page_shows_every_arm_with_its_seeds():
     table = page.attempts(results((0.5, 0.6, 0.7)))
-    assert "| pretrained | left | met in training | 0.00 | 0.20 | 0.20 | 0.12 | 0.70 0.77 |" in table
+    assert "| after the warm-up | left | met in training | 0.00 [0.00, 0.00] | 0.20 [0.20, 0.20] | 0.00 [0.00, 0.00] | 0.12 [0.12, 0.12] | 0.70 0.77 |" in table
     assert "| trained by reward from there | right | held out | 0.00 [0.00, 0.00] | 0.10 [0.10, 0.10] | 0.70 [0.45, 0.95] |" in table
     assert len(table.splitlines()) == 2 + 4 * len(study.ARMS)
 

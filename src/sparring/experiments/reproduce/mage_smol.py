@@ -2,10 +2,10 @@
 
 Three attempts of rock, paper, scissors against players who like one move best. The model begins by
 imitating a player who counters what the other has done, for fewer updates than it needs, and learns
-by reward from there. Beside it stand the pretrained model, the end of that short warm-up, and a
-warm-up three times as long. Kept per role and attempt, of sampled trials: the mean return, and the
-share of the headroom between the best single policy and the best response that it closes, against
-the opponents that training met and against those that it never met.
+by reward from there. Beside it stands the end of that warm-up, of the same seed. Kept per role and
+attempt, of sampled trials: the mean return, and the share of the headroom between the best single
+policy and the best response that it closes, against the opponents that training met and against
+those that it never met.
 
 Opponents draw their moves, so starts are "all": nothing can be learnt by heart.
 """
@@ -21,18 +21,12 @@ from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, by
 
 RECIPE = "mage/rock-smol"
 STILL = ["steps=1", "learner.learning_rate=0"]  # one step that changes nothing
-PRETRAINED, WARM_UP, TRAINED, LONGER = "pretrained", "warm-up", "trained", "longer warm-up"
-ARMS: dict[str, list[str]] = {
-    TRAINED: [],
-    WARM_UP: STILL,
-    PRETRAINED: [*STILL, "warmup.updates=0"],
-    LONGER: [*STILL, "warmup.updates=60"],
-}
-ONCE = (PRETRAINED, LONGER)  # with one seed
+WARM_UP, TRAINED = "warm-up", "trained"
+ARMS: dict[str, list[str]] = {TRAINED: [], WARM_UP: STILL}
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, arms outermost; those that reward is not compared with have one seed."""
+    """Return the cells, arms outermost."""
     measure = partial(measured, games=setting["games_per_role"])
     return [
         training(
@@ -49,7 +43,7 @@ def cells(setting: Setting) -> list[Cell]:
             measure,
         )
         for arm in setting["arms"]
-        for seed in range(1 if arm in ONCE else setting["seeds"])
+        for seed in range(setting["seeds"])
     ]
 
 
@@ -84,11 +78,10 @@ def _figures(row: dict[str, Any]) -> dict[str, float]:
 STUDY = Study(
     summary="MAGE: does SmolLM2 learn about its opponent within three attempts, with written notes",
     page="docs/reproduction/mage.md",
-    hours=1.5,
+    hours=1.4,
     results="mage-smol",
     setting={"arms": list(ARMS), "seeds": 3, "games_per_role": 40, "changes": []},
     quick={
-        "arms": [TRAINED, WARM_UP],
         "seeds": 1,
         "games_per_role": 2,
         "changes": [
@@ -96,6 +89,7 @@ STUDY = Study(
             "warmup.updates=1",
             "rollout.games_per_step=4",
             "rollout.group_size=2",
+            *(f"evaluation.opponents.{place}.games_per_seat=2" for place in range(3)),
         ],
     },
     cells=cells,

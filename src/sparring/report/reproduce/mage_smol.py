@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparring.experiments.reproduce.mage_smol import LONGER, PRETRAINED, TRAINED, WARM_UP
+from sparring.experiments.reproduce.mage_smol import TRAINED, WARM_UP
 from sparring.report.reproduce.mage import LAST, met
 from sparring.report.result_figures import (
     Maker,
@@ -17,10 +17,8 @@ from sparring.report.result_figures import (
 )
 
 NAMES = {
-    PRETRAINED: "pretrained",
     WARM_UP: "after the warm-up",
     TRAINED: "trained by reward from there",
-    LONGER: "after a warm-up three times as long",
 }
 
 
@@ -71,5 +69,9 @@ def _both_roles(results: Results, arm: str, met_before: bool) -> Row:
     }
 
 
-MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures
+MADE: dict[str, Maker] = {
+    "mage smol": attempts,
+    "mage smol learns": learns,
+    "mage smol source": Results.source,
+}
 SHOWN = {"Share of the headroom": attempts, "What reward adds": learns}

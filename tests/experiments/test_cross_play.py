@@ -37,6 +37,8 @@ def test_what_a_policy_needs_is_read_from_its_environment():
     assert read(config_of()) == (BASE, Needs())
     assert read(config_of(choose=THREE, deduce=True)) == (BASE, Needs(THREE, True))
     assert read(config_of(deduce=True)) == (BASE, Needs(None, True))
+    throws = resolve({**TINY, "environments": [{"name": "choose", "options": {"count": 2}}]})  # around its own example
+    assert read(throws) == (Base("rock_paper_scissors", {}, {}), Needs({"count": 2}))
 
 
 def test_each_team_has_what_its_player_needs():

@@ -20,6 +20,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError, quoted
 from sparring.experiments.load import load_run
+from sparring.measure.matches import illegal_replies, outcome
 from sparring.measure.opponents import parse_agent
 from sparring.players.base import Agent
 from sparring.refs import PUBLISHED
@@ -53,12 +54,16 @@ class Base(NamedTuple):
 def read(config: RunConfig) -> tuple[Base, Needs]:
     """Return the game beneath a run's first environment, and what its policy needs there."""
     section = config.environments[0]
-    name, options, candidates = section.name, dict(section.options), None
-    if name == CHOOSE:
-        inner = options.pop("environment")
-        name, candidates, options = inner["name"], options, dict(inner.get("options", {}))
+    beneath: dict[str, Any] = {"name": section.name, "options": section.options}
+    candidates = None
+    if section.name == CHOOSE:
+        around: Any = make_game(CHOOSE, options=section.options)
+        beneath = around.inner.made_by
+        candidates = {key: one for key, one in section.options.items() if key != "environment"}
+    options = beneath["options"]
     plain = {key: value for key, value in options.items() if key not in WITHIN}
-    return Base(name, plain, section.illegal), Needs(candidates, bool(options.get("deduce")))
+    needs = Needs(candidates, bool(options.get("deduce")))
+    return Base(beneath["name"], plain, section.illegal), needs
 
 
 def game_for(base: Base, needs: Sequence[Needs]) -> Game:
@@ -108,18 +113,17 @@ def won(
         games: how many.
         stream: what all draws derive from.
     """
-    names = [(FIRST, SECOND)[team] for team in teams_of(game)]
+    teams = teams_of(game)
+    names = [(FIRST, SECOND)[team] for team in teams]
     specs = [alone(game, number, names, stream.child(number)) for number in range(games)]
     episodes = play_teams(specs, dict(zip((FIRST, SECOND), players, strict=True)))
-    seats = [names.index(name) for name in (FIRST, SECOND)]
-    ahead = 0.0
-    legal: list[list[bool]] = [[], []]
-    for episode in episodes:
-        first, second = (episode.returns[seat] for seat in seats)
-        ahead += 1.0 if first > second else 0.5 if first == second else 0.0
-        for turn in episode.turns:
-            legal[names[turn.seat] == SECOND].append(turn.event == "ok")
-    return ahead / games, [sum(own) / max(len(own), 1) for own in legal]
+    outcomes = [outcome(episode.returns, names.index(FIRST), teams) for episode in episodes]
+    legal = []
+    for name in (FIRST, SECOND):
+        own = (turn for one in episodes for turn in one.turns if names[turn.seat] == name)
+        illegal, replies = illegal_replies(own)
+        legal.append(1.0 - illegal / max(replies, 1))
+    return (1.0 + sum(outcomes) / games) / 2, legal
 
 
 def matrix(

@@ -85,9 +85,21 @@ def cells(setting: Setting) -> list[Cell]:
 
 
 def measured(run: Path, said: str, ask: Ask, *, games: int, seed: int) -> list[dict[str, Any]]:
-    """Return the rows of pools of a run: what `sparring evaluate --adaptation` says of them."""
-    words = ["sparring", "evaluate", str(run), "--adaptation", "--games", str(games)]
-    found = json.loads(ask([*words, f"--seed={seed}", "--oracle=none", "--json"]))
+    """Return the rows of pools of a run, with the plays of a seed."""
+    return pools(run, ask, games, f"--seed={seed}")
+
+
+def pools(run: Path, ask: Ask, games: int, *more: str) -> list[dict[str, Any]]:
+    """Return what `sparring evaluate --adaptation` says of the pools of opponents of a run.
+
+    Args:
+        run: its folder.
+        ask: runs the command.
+        games: trials of a role and an opponent.
+        more: further words of the command.
+    """
+    words = ["sparring", "evaluate", str(run), "--adaptation", "--games", str(games), *more]
+    found = json.loads(ask([*words, "--oracle=none", "--json"]))
     return [row for row in found["adaptation"] if row["opponent"] is None]
 
 

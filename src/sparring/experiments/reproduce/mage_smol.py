@@ -12,46 +12,32 @@ Opponents draw their moves, so starts are "all": nothing can be learnt by heart.
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, by_seed, training
+from sparring.experiments.reproduce.mage import pools
+from sparring.experiments.self_played import UNTRAINED, Arm, trained
+from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, by_seed
 
 RECIPE = "mage/rock-smol"
-STILL = ["steps=1", "learner.learning_rate=0"]  # one step that changes nothing
 WARM_UP, TRAINED = "warm-up", "trained"
-ARMS: dict[str, list[str]] = {TRAINED: [], WARM_UP: STILL}
+ARMS: dict[str, Arm] = {TRAINED: (RECIPE, ()), WARM_UP: (RECIPE, UNTRAINED)}
 
 
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, arms outermost."""
     measure = partial(measured, games=setting["games_per_role"])
     return [
-        training(
-            (arm, seed),
-            f"{arm}-{seed}",
-            RECIPE,
-            [
-                f"seed={seed}",
-                "threads=1",
-                "evaluation.every=100000",
-                *ARMS[arm],
-                *setting["changes"],
-            ],
-            measure,
-        )
+        trained(arm, seed, ARMS[arm], setting, measure)
         for arm in setting["arms"]
         for seed in range(setting["seeds"])
     ]
 
 
 def measured(run: Path, said: str, ask: Ask, *, games: int) -> list[dict[str, Any]]:
-    """Return the rows of pools of a run: what `sparring evaluate --adaptation` says of them."""
-    words = ["sparring", "evaluate", str(run), "--adaptation", "--games", str(games)]
-    found = json.loads(ask([*words, "--no-exact", "--oracle=none", "--json"]))
-    return [row for row in found["adaptation"] if row["opponent"] is None]
+    """Return the rows of pools of a run; a note is any text, so that nothing is exact."""
+    return pools(run, ask, games, "--no-exact")
 
 
 def rows(setting: Setting, kept: Found) -> list[Row]:

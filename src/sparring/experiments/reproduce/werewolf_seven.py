@@ -90,34 +90,24 @@ ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost: the arms' runs, then a matrix of all of them."""
-    made = []
-    arms = setting["arms"]
+    made, arms = [], setting["arms"]
     for seed in range(setting["seeds"]):
+        runs = []
         for arm in arms:
             recipe, own = ARMS[arm]
             changes = [f"seed={seed}", "threads=1", *ALWAYS, *own, *setting["changes"]]
-            made.append(training((arm, seed), _folder(arm, seed), recipe, changes, measured))
+            runs.append(training((arm, seed), f"{arm}-{seed}", recipe, changes, measured))
         given = {
-            "runs": {arm: _folder(arm, seed) for arm in arms},
+            "runs": {one.key[0]: one.folder for one in runs},
             "bots": BOTS,
             "pairs": _pairs(arms),
             "games": setting["games"],
             "seed": seed,
         }
-        matches = module_cell(
-            "sparring.experiments.cross_play",
-            given,
-            key=(MATRIX, seed),
-            name=f"{MATRIX}-{seed}",
-            after=[(arm, seed) for arm in arms],
-        )
-        made.append(matches)
+        module, name = "sparring.experiments.cross_play", f"{MATRIX}-{seed}"
+        after = [one.key for one in runs]
+        made += [*runs, module_cell(module, given, key=(MATRIX, seed), name=name, after=after)]
     return made
-
-
-def _folder(arm: str, seed: int) -> str:
-    """Return the folder of an arm's run in the study's."""
-    return f"{arm}-{seed}".replace(",", "").replace(" ", "-")
 
 
 def _pairs(arms: list[str]) -> list[tuple[str, str]]:

@@ -61,6 +61,14 @@ def test_nothing_is_proposed_for_who_does_not_choose(inner):
         assert course.due() == (3,) and 2 not in course.news
 
 
+@pytest.mark.parametrize("order", ["ordered", "simultaneous"])
+@pytest.mark.parametrize(("choosers", "deducers"), [(["seer"], ["seer"]), (["seer"], ["wolf", "villager1"]), (["wolf"], [])])
+def test_some_choose_and_some_deduce_in_one_game(order, choosers, deducers):
+    inner = {"name": "werewolf", "options": {"deduce": True, "deducers": deducers, "order": order}}
+    for proposer in ("seat", "weights"):
+        check_environment(choose, environment=inner, proposer=proposer, choosers=choosers, plays=3)
+
+
 def test_what_has_been_proposed_is_shown_and_no_longer_proposed():
     shown = set()
     for seed in range(12):

@@ -66,8 +66,8 @@ class ChosenScorer:
         """Return the logarithms of the probabilities of the game's actions.
 
         They miss 1 by the mass of replies that are no number of a candidate. Of seats that do not
-        choose they are the policy's own. Where the seat's own
-        actions before have probability 0 all legal actions have the same.
+        choose they are the policy's own. Where the seat's own actions before have probability 0 all
+        legal actions have the same.
 
         Args:
             queries: with every decision of a seat all those of the same seat before it.

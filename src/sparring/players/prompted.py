@@ -8,22 +8,22 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from sparring.config_parts import Positive, Some
 from sparring.players.base import Agent
 from sparring.players.policy import policy
 from sparring.registry import bind
+from sparring.render.answers import Answer
 from sparring.system.files import file_digest
 from sparring.types import SamplingParams
-
-Positive = Annotated[int, Field(ge=1)]
 
 
 def prompted(
     *,
     model: str,
     system: str = "",
-    answer: Literal["free", "exact", "tagged", "boxed"] = "free",
+    answer: Answer = "free",
     template: str | None = None,
-    max_new_tokens: Positive = 32,
+    max_new_tokens: Some = 32,
     temperature: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0,
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0,
     dtype: Literal["float32", "bfloat16", "float16"] = "float32",

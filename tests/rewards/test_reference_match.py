@@ -156,7 +156,7 @@ CONFIG = {
     "threads": 1,
     "environments": [{"name": "sokoban", "options": {"rooms": 4, "blocked": "waits"}, "illegal": {"rule": "random"}}],
     "rollout": {"games_per_step": 16, "group_size": 4},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 512},
     "warmup": {"updates": 25, "games": 16, "learning_rate": 0.03},
     "rewards": [{"name": "reference_match"}],
     "reorder_outcomes": True,

@@ -157,7 +157,11 @@ def test_a_gist_by_hand():
         "accuse p5": "accuse #0",
     }
     text = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "doctor": True, "speech": "text", "style": "full"})
-    assert text.begun((0, 1, 2, 3, 4), STREAM).gist(0) is None
+    free = text.begun((0, 1, 2, 3, 4), STREAM)
+    night = {0: "p5", 1: "p1", 2: "p5"}
+    for said in (night, {0: "I looked at p2 last night: a werewolf!"}, {1: "I'm the seer and p1 is the wolf"}, {2: "I, p3, do not trust p1."}):
+        free.step(said)
+    assert free.gist(3) == play.gist(3)  # what is meant counts, in whatever words
 
 
 def test_a_decision_of_any_text_of_which_no_cluster_is_known_is_said():

@@ -4,6 +4,7 @@ import pytest
 
 from sparring.environments.catalogue import make_game
 from sparring.environments.werewolf import werewolf
+from sparring.environments.werewolf.sentences import meaning
 from sparring.errors import GameError
 from sparring.players.werewolf_bot import werewolf_bot
 from sparring.rng import Stream
@@ -66,6 +67,35 @@ def test_wolves_kill_who_claims_to_be_the_seer_and_spare_their_mate():
     assert "p1" not in bot.chances(play, 1) and bot.chances(play, 5) == {"p1": 1.0}
     play.step(dict.fromkeys(play.due(), "abstain"))
     assert bot.chances(play, 0) == {"p3": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("said", "votes"),
+    [
+        ("My vision shows that p2 is the wolf.", {"p2"}),
+        ("I am the seer and p2 is no werewolf!", {"p1"}),
+        ("We should vote for p2 today.", {"p2"}),
+        ("I trust p2.", {"p1"}),
+        ("p2 p2 p2", {"p1", "p2"}),
+    ],
+)
+def test_free_text_is_read_as_what_it_means(said, votes):
+    play, bot = day(style="full", speech="text"), werewolf_bot()
+    for seat, text in ((0, said), (1, "good morning"), (3, "nothing")):
+        play.step({seat: text})
+    assert set(bot.chances(play, 3)) == votes  # of p4, who lives with p1 and p2
+
+
+@pytest.mark.parametrize("sentences", [False, True])
+def test_it_says_phrases_or_sentences_that_mean_them(sentences):
+    play, bot = day(style="full", speech="text"), werewolf_bot(sentences=sentences)
+    play.step({0: "I have nothing to say."})
+    said = {bot.choose(play, 1, Stream.from_seed(seed)) for seed in range(20)}
+    assert {meaning(one) for one in said} == {"seer p1 wolf"}
+    assert len(said) == (3 if sentences else 1) and ("seer p1 wolf" in said) is not sentences
+    words = day()  # by words there is nothing but the grammar
+    words.step({0: "silence"})
+    assert bot.choose(words, 1, Stream.from_seed(0)) == "seer p1 wolf"
 
 
 def test_free_text_is_read_where_it_begins_as_a_phrase():

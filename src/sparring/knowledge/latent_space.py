@@ -99,7 +99,7 @@ def latent_space(
         depth: with "sampled", decisions of a seat in a row of which all actions are tried before
             the rest is drawn, 1 (default) to 16.
         gists: with "sampled", whether a seat goes by the little that its environment says that it
-            does (``gist`` of a play, as werewolf's by words). true by default. false, and in other
+            does (``gist`` of a play, as werewolf's). true by default. false, and in other
             environments: by all that it knows.
         embedding: what turns statements into vectors, a plug-in with its options: "ngrams"
             (default), {name: hidden_states, model: smollm2-135m} or {name: endpoint, model: NAME}.

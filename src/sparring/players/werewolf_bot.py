@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from sparring.environments.combining import played, seated
 from sparring.environments.reply import meant
-from sparring.environments.werewolf.names import name_of
+from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.play import WerewolfPlay
-from sparring.environments.werewolf.rules import ABSTAIN, GOOD, SEER, WOLF
+from sparring.environments.werewolf.rules import ABSTAIN, SEER, WOLF, Event
+from sparring.environments.werewolf.sentences import meaning, worded
 from sparring.environments.werewolf.speech import SILENCE
 from sparring.errors import GameError
 from sparring.players.base import Agent
@@ -19,24 +19,25 @@ from sparring.rng import Stream
 
 Style = Literal["talkative", "silent", "accuser"]
 
-_WORD = re.compile(r"[a-z0-9]+")
-
 
 class WerewolfBot(DescribedAgent):
     """Scores the players that it may name by what it has heard, and takes the highest."""
 
-    def __init__(self, style: str) -> None:
+    def __init__(self, style: str, *, sentences: bool) -> None:
         super().__init__("werewolf_bot")
-        self.style = style
+        self.style, self.sentences = style, sentences
 
     def choose(self, state: Any, seat: int, stream: Stream) -> str:
-        """Return a reply; where speeches are free text, the phrase that it would have said."""
+        """Return a reply; where speeches are free text, the phrase that it would have said, or a
+        sentence for it.
+        """
         play = played(state)
         deducing = isinstance(play, WerewolfPlay) and play.position.deducing
         if deducing or state.legal(seat) is not None:
             return super().choose(state, seat, stream)
-        said = self.chances(state, seat)
-        return list(said)[stream.integer(0, len(said))]
+        said = list(self.chances(state, seat))
+        phrase = said[stream.integer(0, len(said))]
+        return worded(phrase, stream) if self.sentences else phrase
 
     def chances(self, state: Any, seat: int) -> dict[str, float]:
         """Return the probabilities of the replies: equal ones of those it likes best.
@@ -89,11 +90,11 @@ class WerewolfBot(DescribedAgent):
             if event.kind == "look":
                 scores[event.target] += 100.0 if event.word == WOLF else -100.0
             elif event.kind == "say" and event.who != own:
-                verb, *rest = _WORD.findall(event.word.lower())[:3] or [""]
-                target = _number(rest[0]) if rest else -1
+                verb, *rest = _meant(event).split()
+                target = number_of(rest[0]) if rest and verb != "claim" else -1
                 if target not in scores:
                     continue
-                if verb == SEER and rest[1:] in ([WOLF], [GOOD]):
+                if verb == SEER:
                     wolf = rest[1] == WOLF
                     scores[event.who if target == own and wolf else target] += 10 if wolf else -10
                 elif verb in ("accuse", "support"):
@@ -127,15 +128,14 @@ def _ranked(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[st
 
 def _claims_seer(play: WerewolfPlay, place: int) -> float:
     """Return whether a player has said that it is the seer."""
-    said = (e.word for e in play.position.events if e.kind == "say" and e.who == place)
+    own = (event for event in play.position.events if event.kind == "say" and event.who == place)
+    said = [_meant(event) for event in own]
     return float(any(one.startswith(SEER) or one == f"claim {SEER}" for one in said))
 
 
-def _number(name: str) -> int:
-    """Return the number of a player, -1 where it is no name."""
-    return (
-        int(name[1:]) - 1 if name[:1] == "p" and name[1:].isascii() and name[1:].isdigit() else -1
-    )
+def _meant(event: Event) -> str:
+    """Return what a speech means, as a phrase of the grammar."""
+    return meaning(event.word, name_of(event.who))
 
 
 def _even(replies: list[str]) -> dict[str, float]:
@@ -143,7 +143,7 @@ def _even(replies: list[str]) -> dict[str, float]:
     return dict.fromkeys(replies, 1.0 / len(replies))
 
 
-def werewolf_bot(*, style: Style = "talkative") -> Agent:
+def werewolf_bot(*, style: Style = "talkative", sentences: bool = False) -> Agent:
     """Werewolf by simple rules, in a style: scripted village and scripted wolves.
 
     What: it adds up what it has heard of each living player and wants the one with the most out.
@@ -156,9 +156,10 @@ def werewolf_bot(*, style: Style = "talkative") -> Agent:
     Mathematics: P(a) = 1 / |best| for each of the replies with the highest score. Among the
     candidates of ``choose`` the replies are the numbers, and the best of what is there counts.
     Pitfalls: it believes whoever speaks as the seer, so that it can be led by a lie. A deduction
-    (``deduce``) it draws by what its seat knows for certain, whatever was said. In free text
-    it reads only speeches that begin as a phrase of the grammar does. In plays without those
-    phrases (option ``say``) it is silent.
+    (``deduce``) it draws by what its seat knows for certain, whatever was said. Of a free
+    text it takes what its words come closest to in the grammar: whom it names first, and whether
+    the first word about guilt or trust is against that player; irony it does not see. In plays
+    without those phrases (option ``say``) it is silent.
     Reference: styles as in "Language Agents with Reinforcement Learning for Strategic Play in the
     Werewolf Game" (Xu et al., 2023, arXiv 2310.18940), where models are prompted to them; the rules
     are ours.
@@ -169,5 +170,7 @@ def werewolf_bot(*, style: Style = "talkative") -> Agent:
             seer. "silent": speaks only as a seer who has found a wolf, and abstains unless there
             is something against somebody. "accuser": as talkative, but as a wolf it claims to be
             the seer who has found a wolf.
+        sentences: where speeches are free text, say "I am the seer and p2 is a werewolf." for
+            "seer p2 wolf", one of a few wordings drawn. Default false: the phrase itself.
     """
-    return WerewolfBot(style)
+    return WerewolfBot(style, sentences=sentences)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from sparring.environments.abstracted import Gist
 from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.rules import GOOD, SEER, WOLF, Event, Position
+from sparring.environments.werewolf.sentences import meaning
+from sparring.environments.werewolf.speech import SILENCE
 
 LEAST, MOST = -1, 2  # suspicion
 AGAINST = {"accuse": 1, "support": -1, WOLF: 2, GOOD: -2}  # what is said adds so much
@@ -20,10 +22,10 @@ def gist(position: Position, seat: int) -> Gist:
     A line has what the seat knows the player to be, whether it claims to be the seer, and how
     suspicious it is, from -1 to 2: accusations, less support, and twice as much by who claims to be
     the seer. The wolf that decides knows who was proposed. Other claims, who said what in what
-    order, votes and the round are left out.
+    order, votes and the round are left out. A free text counts as what it means in the grammar.
 
     Args:
-        position: with speeches in words.
+        position: of a play.
         seat: one that is due.
     """
     seen, own = position.seen(seat), position.places[seat]
@@ -51,7 +53,8 @@ def _said(seen: Sequence[Event]) -> tuple[set[int], Counter[int]]:
     """Return who claims to be the seer, and how suspicious what was said makes each."""
     seers, suspicion = set[int](), Counter[int]()
     for event in seen:
-        verb, *rest = event.word.split() if event.kind == "say" else ("",)
+        said = meaning(event.word, name_of(event.who)) if event.kind == "say" else SILENCE
+        verb, *rest = said.split()
         if verb == "claim":
             seers = seers | {event.who} if rest[0] == SEER else seers - {event.who}
         elif verb == SEER:

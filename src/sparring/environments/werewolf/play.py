@@ -133,9 +133,9 @@ class WerewolfPlay(Painted):
             return self.rules.called
         return self.position.named(seat)
 
-    def gist(self, seat: int) -> Gist | None:
-        """Return what little a seat goes by; None where speeches are any text."""
-        return None if self.rules.setup.speech == "text" else gist(self.position, seat)
+    def gist(self, seat: int) -> Gist:
+        """Return what little a seat goes by."""
+        return gist(self.position, seat)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the action in a reply: a player, who may be dead, or a speech."""

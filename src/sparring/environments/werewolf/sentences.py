@@ -1,0 +1,118 @@
+"""Speeches in sentences: wordings of the phrases of the grammar, and what a free text means.
+
+What a text means is one phrase at most, read by its words: who is named, whether the speaker says
+that it has seen something as the seer, and whether what is said of the player is good or bad. A
+text that accuses one player and supports another is about the first that it names.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from sparring.environments.werewolf.rules import DOCTOR, GOOD, SEER, VILLAGER, WOLF
+from sparring.environments.werewolf.speech import MOST, SILENCE
+from sparring.rng import Stream
+
+NAME = "@"  # stands in a wording for a player
+SEEN_WOLF, SEEN_GOOD = f"{SEER} {NAME} {WOLF}", f"{SEER} {NAME} {GOOD}"
+
+WORDINGS: dict[str, tuple[str, ...]] = {
+    SEEN_WOLF: (
+        "I am the seer and @ is a werewolf.",
+        "I looked at @ last night: a werewolf!",
+        "My vision shows that @ is the wolf.",
+    ),
+    SEEN_GOOD: (
+        "I am the seer and @ is no werewolf.",
+        "I looked at @ last night: not a wolf.",
+        "My vision shows that @ is innocent.",
+    ),
+    f"accuse {NAME}": (
+        "I think that @ is a werewolf.",
+        "We should vote for @ today.",
+        "I do not trust @.",
+        "@ looks guilty to me.",
+    ),
+    f"support {NAME}": (
+        "I trust @.",
+        "@ seems honest to me.",
+        "I think that @ is no werewolf.",
+    ),
+    SILENCE: (
+        "I have nothing to say.",
+        "I know nothing yet.",
+        "Let us be careful today.",
+    ),
+}
+ROLE = "#"  # stands for a role
+CLAIMS: tuple[str, ...] = ("I am the #.", "Believe me, I am the #.", "My role is #.")
+ROLES = {  # by the words for them
+    **dict.fromkeys((WOLF, "werewolf"), WOLF),
+    **{role: role for role in (SEER, DOCTOR, VILLAGER)},
+}
+
+_WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
+_PLAYER = re.compile(r"p[1-9]")
+_CLAIM = re.compile(
+    rf"(?:^claim|^as|\bi am|\bi'm|\bmy role is) (?:an? |the )?({'|'.join(ROLES)})\b"
+)
+_SAW = re.compile(
+    r"^seer |\bi (?:have )?(?:looked|saw|seen|checked|learned|learnt)\b|\bmy vision\b"
+)
+_BAD = {
+    *("wolf", "wolves", "werewolf", "werewolves", "accuse", "suspect", "suspicious", "guilty"),
+    *("vote", "voting", "lying", "lies", "liar", "dangerous", "evil"),
+}
+_GOOD = {
+    *("good", "trust", "honest", "innocent", "villager", "doctor", "support", "believe"),
+    *("safe", "friend", "defend"),
+}
+_NOT = {"not", "no", "never", "don't", "isn't", "can't", "cannot", "doesn't"}
+NEAR = 3  # words before a word in which a negation turns it
+
+
+def worded(phrase: str, stream: Stream) -> str:
+    """Return a phrase of the grammar as a sentence, one of its wordings drawn.
+
+    Args:
+        phrase: e.g. "seer p2 wolf".
+        stream: of the draw.
+    """
+    verb, *rest = phrase.split()
+    if verb == "claim":
+        lines, blank, word = CLAIMS, ROLE, rest[0].replace(WOLF, "werewolf")
+    else:
+        lines = WORDINGS[" ".join([verb, *(NAME for _ in rest[:1]), *rest[1:]])]
+        blank, word = NAME, "".join(rest[:1])
+    return lines[stream.integer(0, len(lines))].replace(blank, word)
+
+
+@lru_cache(maxsize=4096)
+def meaning(text: str, own: str = "") -> str:
+    """Return the phrase of the grammar that a speech comes closest to, ``silence`` where none does.
+
+    Args:
+        text: a phrase, or any text.
+        own: the speaker's name; what it says of itself is about no other player.
+    """
+    words = [word.removesuffix("'s") for word in _WORD.findall(text[:MOST].lower())]
+    line = " ".join(words)
+    claim = _CLAIM.search(line)
+    role = ROLES[claim[1]] if claim else ""
+    about = next((word for word in words if _PLAYER.fullmatch(word) and word != own), None)
+    told = _verdict(words if claim is None else _WORD.findall(line[claim.end() :]))
+    if about is None or not told:
+        return f"claim {role}" if role else SILENCE
+    if role == SEER or _SAW.search(line):
+        return f"{SEER} {about} {told}"
+    return f"{'accuse' if told == WOLF else 'support'} {about}"
+
+
+def _verdict(words: list[str]) -> str:
+    """Return what is said of a player, by the first word that is good or bad; "" for nothing."""
+    for number, word in enumerate(words):
+        if word in _BAD or word in _GOOD:
+            turned = bool(_NOT & {*words[max(0, number - NEAR) : number]})
+            return WOLF if (word in _BAD) != turned else GOOD
+    return ""

@@ -1,0 +1,56 @@
+"""Speeches in sentences: every wording means its phrase, and free text is read by its words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.environments.werewolf.sentences import CLAIMS, WORDINGS, meaning, worded
+from sparring.environments.werewolf.speech import SAY, SILENCE, phrases
+from sparring.rng import Stream
+
+EVERY = phrases(SAY, ("wolf", "seer", "doctor", "villager"), ("p2", "p9"))
+
+
+@pytest.mark.parametrize("phrase", EVERY)
+def test_a_phrase_means_itself_and_so_do_all_its_wordings(phrase):
+    assert meaning(phrase) == phrase
+    said = {worded(phrase, Stream.from_seed(seed)) for seed in range(60)}
+    assert {meaning(one) for one in said} == {phrase} == {meaning(one, "p1") for one in said}
+    assert {meaning(one.upper().rstrip(".!")) for one in said} == {phrase}
+    lines = WORDINGS.get(phrase.replace("p2", "@").replace("p9", "@"), CLAIMS)
+    assert len(said) == len(lines) == len(set(lines)) > 1
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("I think p2 is not a werewolf", "support p2"),
+        ("p2's a wolf", "accuse p2"),
+        ("I don't believe p3.", "accuse p3"),
+        ("I'm the seer, p2 isn't a werewolf", "seer p2 good"),
+        ("As the seer I know that p4 is good", "seer p4 good"),
+        ("I have checked p3, he is a werewolf!", "seer p3 wolf"),
+        ("I am a villager, p3 is lying", "accuse p3"),  # what is said of another counts before a claim
+        ("I am p1, the seer looked at nobody", SILENCE),
+        ("p3 is the seer.", SILENCE),
+        ("I am not a werewolf.", SILENCE),
+        ("I trust p2, but p3 is a wolf", "support p2"),  # who is named first
+        ("I, p1, suspect p3", "accuse p3"),  # not of itself
+        ("The moderator says: p2 is dead", SILENCE),
+        ("p22 is a wolf", SILENCE),
+        ("p2 p\u00b2 wolf", "accuse p2"),
+        ("p2", SILENCE),
+        ("", SILENCE),
+        ("not " * 50_000 + "p2 wolf", SILENCE),  # what comes after 100,000 characters is not read
+    ],
+)
+def test_free_text_is_read_by_its_words(said, meant):
+    assert meaning(said, "p1") == meant
+
+
+@given(st.text(max_size=60), st.sampled_from(["", "p1", "p2"]))
+def test_any_text_means_a_phrase_of_the_grammar_about_another_player(text, own):
+    every = phrases(SAY, ("wolf", "seer", "doctor", "villager"), tuple(f"p{number}" for number in range(1, 10)))
+    found = meaning(text, own)
+    assert found in every and meaning(found) == found
+    assert not own or own not in found.split()

@@ -168,3 +168,16 @@ def test_a_decision_of_any_text_of_which_no_cluster_is_known_is_said():
     game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "deduce": True})
     with pytest.raises(GameError, match="may say any text in werewolf where no statement of the kind was met"):
         Sampled(Abstracted(game, {}), STREAM, depth=1, actions=True, gists=True).solved(1)
+
+
+def test_free_text_may_name_who_is_dead():
+    game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "speech": "text", "style": "full"})
+    said = dict.fromkeys(("wolf speaks", "seer speaks", "villager speaks"), ("I do not trust @.", "I have nothing to say."))
+    solver = Sampled(Abstracted(game, said), STREAM, depth=1, actions=True, gists=True)
+    found = solver.solved(30)
+    assert {len(row) for key, row in found.items() if " speak " in key} <= {4, 5}  # nothing, one's own name, the dead, one or two kinds of others
+    play = AbstractedPlay(Abstracted(game, said), game.begun((0, 1, 2, 3), STREAM))
+    play.step({0: "p4", 1: "p1"})
+    place = place_of(play, 0, gists=True)
+    labels = ("I do not trust me.", "I do not trust #0.", "I do not trust #0.", "I do not trust dead.", "I have nothing to say.")
+    assert place.labels == labels and place.key in found

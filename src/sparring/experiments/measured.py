@@ -128,7 +128,7 @@ def measured(
     }
     pool = pool_of(games, who.config, bots) if adaptation else {}  # refused before all matches
     result = evaluate_policy(policy, games, judges=judges, met=met, **measured)
-    result = {**about, **result, "notes": [*notes, *more, *result["notes"]]}
+    result = {**about, **result, "notes": [*dict.fromkeys([*notes, *more, *result["notes"]])]}
     if run is None and isinstance(policy, Mixture):
         result["answer"] = f"mixture of {policy}"
     if self_plays:

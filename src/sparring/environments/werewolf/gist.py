@@ -13,7 +13,7 @@ from sparring.environments.werewolf.speech import SILENCE
 
 LEAST, MOST = -1, 2  # suspicion
 AGAINST = {"accuse": 1, "support": -1, WOLF: 2, GOOD: -2}  # what is said adds so much
-ME = "me"
+ME, DEAD = "me", "dead"
 
 
 def gist(position: Position, seat: int) -> Gist:
@@ -46,7 +46,8 @@ def gist(position: Position, seat: int) -> Gist:
     labels = {name_of(place): f"#{order.index(said)}" for place, said in lines.items()}
     about = f"{position.setup.kinds[seat]} {position.phase} {line(own)}"
     key = " / ".join([about, *sorted(lines.values())])
-    return Gist(key, {**labels, name_of(own): ME})
+    everybody = map(name_of, range(position.setup.players))  # a free text may name the dead
+    return Gist(key, {**dict.fromkeys(everybody, DEAD), **labels, name_of(own): ME})
 
 
 def _said(seen: Sequence[Event]) -> tuple[set[int], Counter[int]]:

@@ -8,7 +8,7 @@ from tests.run_with_members import run
 from sparring.config import resolve
 from sparring.environments.choose.rules import Choose
 from sparring.errors import ConfigError
-from sparring.experiments.cross_play import Base, Needs, game_for, matrix, pairs_of, read, won
+from sparring.experiments.cross_play import Base, Needs, game_for, match, matrix, pairs_of, read
 from sparring.experiments.reproduce import werewolf_seven as study
 from sparring.experiments.results_file import row_faults
 from sparring.players.scripted import scripted
@@ -60,11 +60,20 @@ def test_candidates_of_two_kinds_do_not_fit_into_a_game():
 def test_the_share_is_that_of_the_first_team():
     game = game_for(BASE, [Needs(), Needs()])
     silent, bot = scripted(preference=["silence", "abstain"]), werewolf_bot()
-    share, legal = won(game, [silent, silent], games=20, stream=Stream.from_seed(0))
-    assert share == 1.0 and legal == [1.0, 1.0]  # nobody is voted out, so the wolves win at the end
-    against, _ = won(game, [silent, bot], games=40, stream=Stream.from_seed(0))
+    came = match(game, [silent, silent], games=20, stream=Stream.from_seed(0))
+    assert came.won == 1.0 and came.legal == [1.0, 1.0]  # nobody is voted out, so the wolves win at the end
+    against = match(game, [silent, bot], games=40, stream=Stream.from_seed(0)).won
     assert 0.0 < against < 1.0  # who saw the wolf says so, and two votes are enough
-    assert won(game, [silent, bot], games=40, stream=Stream.from_seed(0))[0] == against
+    assert match(game, [silent, bot], games=40, stream=Stream.from_seed(0)).won == against
+    assert {one.texts for one in came.said} == {0}  # by words nothing is any text
+
+
+def test_texts_are_counted_without_the_names_in_them():
+    game = game_for(Base("werewolf", {**FOUR, "say": ["result", "accuse"], "speech": "text", "style": "full"}, {}), [Needs(), Needs()])
+    came = match(game, [scripted(preference=["p1", "p2", "p3"]), werewolf_bot(sentences=True)], games=30, stream=Stream.from_seed(0))
+    alone, talkative = came.said
+    assert alone.texts == 30 and (alone.distinct, alone.commonest) == (1, 30)  # "p1", "p2" and "p3" are one
+    assert 60 >= talkative.texts > 30 and 3 < talkative.distinct <= 10 and talkative.commonest < 30
 
 
 def test_runs_meet_one_another_and_bots(tmp_path):

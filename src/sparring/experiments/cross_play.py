@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError, quoted
 from sparring.experiments.load import load_run
+from sparring.knowledge.statements import pattern
 from sparring.measure.matches import illegal_replies, outcome
 from sparring.measure.opponents import parse_agent
 from sparring.players.base import Agent
@@ -28,6 +30,7 @@ from sparring.rng import Stream
 from sparring.rollout.spec import alone
 from sparring.rollout.team import play_teams
 from sparring.system.files import write_bytes_atomic
+from sparring.types import Turn
 
 CHOOSE, WITHIN = "choose", ("deduce", "deducers")
 FIRST, SECOND = "first", "second"  # the two players, in a match's records
@@ -41,6 +44,34 @@ class Needs(NamedTuple):
 
     candidates: Mapping[str, Any] | None = None
     deduces: bool = False
+
+
+class Spoken(NamedTuple):
+    """How varied the texts of a player are, names of players taken out.
+
+    Args:
+        texts: replies where any text was legal.
+        distinct: patterns among them.
+        commonest: of how many texts is the commonest pattern.
+    """
+
+    texts: int
+    distinct: int
+    commonest: int
+
+
+class Match(NamedTuple):
+    """What comes of a match.
+
+    Args:
+        won: the share of games that the first team wins; one in which nobody wins is half a win.
+        legal: the share of each player's replies that were legal.
+        said: of each player.
+    """
+
+    won: float
+    legal: list[float]
+    said: list[Spoken]
 
 
 class Base(NamedTuple):
@@ -99,12 +130,8 @@ def game_for(base: Base, needs: Sequence[Needs]) -> Game:
     return make_game(CHOOSE, options={**around, "choosers": choosers}, illegal=base.illegal)
 
 
-def won(
-    game: Game, players: Sequence[Agent], *, games: int, stream: Stream
-) -> tuple[float, list[float]]:
-    """Return the share of games that the first team wins, and each player's share of legal replies.
-
-    A game in which nobody wins is half a win. Matches with one stream have the same deals, where
+def match(game: Game, players: Sequence[Agent], *, games: int, stream: Stream) -> Match:
+    """Return what comes of games of two players. Matches with one stream have the same deals, where
     their games are drawn alike.
 
     Args:
@@ -118,12 +145,20 @@ def won(
     specs = [alone(game, number, names, stream.child(number)) for number in range(games)]
     episodes = play_teams(specs, dict(zip((FIRST, SECOND), players, strict=True)))
     outcomes = [outcome(episode.returns, names.index(FIRST), teams) for episode in episodes]
-    legal = []
+    legal, said = [], []
     for name in (FIRST, SECOND):
-        own = (turn for one in episodes for turn in one.turns if names[turn.seat] == name)
+        own = [turn for one in episodes for turn in one.turns if names[turn.seat] == name]
         illegal, replies = illegal_replies(own)
         legal.append(1.0 - illegal / max(replies, 1))
-    return (1.0 + sum(outcomes) / games) / 2, legal
+        said.append(_spoken(own, tuple(getattr(game, "called", ()))))
+    return Match((1.0 + sum(outcomes) / games) / 2, legal, said)
+
+
+def _spoken(turns: Sequence[Turn], called: tuple[str, ...]) -> Spoken:
+    """Return how varied a player's texts are."""
+    texts = [one.action for one in turns if not one.legal_actions and one.event == "ok"]
+    counts = Counter(pattern(text, called) for text in texts if text is not None)
+    return Spoken(counts.total(), len(counts), max(counts.values(), default=0))
 
 
 def matrix(
@@ -134,7 +169,7 @@ def matrix(
     games: int,
     seed: int,
 ) -> list[dict[str, Any]]:
-    """Return what comes of each pair: "first" and "second", "won" by the first team, "legal".
+    """Return what comes of each pair: "first" and "second", and as in ``Match``.
 
     Args:
         runs: folder of each run, by the name of its player.
@@ -165,8 +200,9 @@ def matrix(
     found, stream = [], Stream.from_seed(seed)
     for first, second in pairs:
         game = game_for(base, [needs[first], needs[second]])
-        share, legal = won(game, [agents[first], agents[second]], games=games, stream=stream)
-        found.append({"first": first, "second": second, "won": share, "legal": legal})
+        came = match(game, [agents[first], agents[second]], games=games, stream=stream)
+        said = [one._asdict() for one in came.said]
+        found.append({"first": first, "second": second, **came._asdict(), "said": said})
     return found
 
 

@@ -65,9 +65,9 @@ PYTEST := $(ALONE) -n 2 --ignore=tests/interop/test_trl.py --ignore=tests/intero
 	--ignore=tests/engine/fleet/test_ray.py --ignore=tests/view/browser --ignore=tests/samplers/test_vllm_real.py \
 	--ignore=tests/samplers/test_openai_real.py
 
-# Of tests of Hypothesis that do not say how many examples they need, a quarter; make test-slow runs all of them.
+# Of tests of Hypothesis that do not say how many examples they need, a fifth; make test-slow runs all of them.
 test: setup
-	SPARRING_EXAMPLES=25 $(PYTEST) -m "not slow"
+	SPARRING_EXAMPLES=20 $(PYTEST) -m "not slow"
 
 scale-test: scale
 	$(ALONE) tests/engine/fleet/test_ray.py

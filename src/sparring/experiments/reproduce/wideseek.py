@@ -97,7 +97,7 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
 STUDY = Study(
     summary="WideSeek-R1: a lead and 1 to 8 workers, trained or half trained, and one agent",
     page="docs/reproduction/wideseek.md",
-    hours=1.2,
+    hours=0.8,
     results="wideseek",
     setting={"arms": list(ARMS), "seeds": 5, "plays": 300, "changes": []},
     quick={

@@ -9,6 +9,7 @@ from sparring.config import resolve
 from sparring.environments.choose.rules import Choose
 from sparring.errors import ConfigError
 from sparring.experiments.cross_play import Base, Needs, game_for, match, matrix, pairs_of, read
+from sparring.experiments.crossed import MATRIX
 from sparring.experiments.reproduce import werewolf_seven as study
 from sparring.experiments.results_file import row_faults
 from sparring.players.scripted import scripted
@@ -114,7 +115,7 @@ def test_all_arms_play_one_game_equally_often():
 
 def test_matches_come_after_the_runs_of_their_seed():
     cells = study.cells(study.STUDY.setting)
-    for cell in (one for one in cells if one.key[0] == study.MATRIX):
+    for cell in (one for one in cells if one.key[0] == MATRIX):
         assert set(cell.after) == {(arm, cell.key[1]) for arm in study.ARMS}
         given = json.loads(cell.command[3])
         assert set(given["runs"].values()) == {one.folder for one in cells if one.key in cell.after}
@@ -132,7 +133,7 @@ def results(shares, seeds=2):
         for arm in study.ARMS:
             kept[arm, seed] = {"found": {"legal replies": 0.75, "right roles": 0.5}, "seconds": 60.0}
         pairs = study._pairs(list(study.ARMS))
-        kept[study.MATRIX, seed] = {"found": [{"first": one, "second": two, "won": shares.get((one, two), 0.5) + 0.02 * seed} for one, two in pairs]}
+        kept[MATRIX, seed] = {"found": [{"first": one, "second": two, "won": shares.get((one, two), 0.5) + 0.02 * seed} for one, two in pairs]}
     rows = study.rows(setting, kept)
     assert not any(row_faults(row) for row in rows)
     return Results({"rows": rows})

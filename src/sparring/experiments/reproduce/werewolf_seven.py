@@ -13,18 +13,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sparring.experiments import crossed
 from sparring.experiments.cells import metrics
 from sparring.experiments.cross_play import pairs_of
-from sparring.experiments.study import (
-    Ask,
-    Cell,
-    Found,
-    Row,
-    Setting,
-    Study,
-    module_cell,
-    training,
-)
+from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study
 
 LSPO, SLA, MIRROR = "LSPO", "SLA", "self-play, MARS"
 RANDOM, SCRIPTED = "random", "scripted"
@@ -39,8 +31,6 @@ PARTS = {
     "LSPO, one step of CFR": LSPO,
     "LSPO, policy gradient in place of DPO": LSPO,
 }
-MATRIX = "matrix"
-
 PLAIN = "players: 7, rounds: 3, tie: none, say: [result, accuse]"
 ALWAYS = (
     "steps=50",
@@ -90,24 +80,8 @@ ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost: the arms' runs, then a matrix of all of them."""
-    made, arms = [], setting["arms"]
-    for seed in range(setting["seeds"]):
-        runs = []
-        for arm in arms:
-            recipe, own = ARMS[arm]
-            changes = [f"seed={seed}", "threads=1", *ALWAYS, *own, *setting["changes"]]
-            runs.append(training((arm, seed), f"{arm}-{seed}", recipe, changes, measured))
-        given = {
-            "runs": {one.key[0]: one.folder for one in runs},
-            "bots": BOTS,
-            "pairs": _pairs(arms),
-            "games": setting["games"],
-            "seed": seed,
-        }
-        module, name = "sparring.experiments.cross_play", f"{MATRIX}-{seed}"
-        after = [one.key for one in runs]
-        made += [*runs, module_cell(module, given, key=(MATRIX, seed), name=name, after=after)]
-    return made
+    pairs = _pairs(setting["arms"])
+    return crossed.cells(setting, ARMS, always=ALWAYS, bots=BOTS, pairs=pairs, measure=measured)
 
 
 def _pairs(arms: list[str]) -> list[tuple[str, str]]:
@@ -126,22 +100,13 @@ def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
 
 def rows(setting: Setting, kept: Found) -> list[Row]:
     """Return a row for each run's arm, and one for each pair, with the values of each seed."""
-    seeds = range(setting["seeds"])
-    found: list[Row] = []
-    for arm in setting["arms"]:
-        runs = {seed: kept[arm, seed] for seed in seeds}
-        names = runs[0]["found"]
-        values = {name: {str(s): one["found"][name] for s, one in runs.items()} for name in names}
-        values["seconds"] = {str(s): one["seconds"] for s, one in runs.items()}
-        found.append({"arm": arm, "starts": "all", "values": values})
-    matches = {seed: kept[MATRIX, seed]["found"] for seed in seeds}
-    for place, pair in enumerate(_pairs(setting["arms"])):
-        own = {str(seed): one[place] for seed, one in matches.items()}
-        labels = {"wolves": pair[0], "village": pair[1], "starts": "all"}
-        won = {seed: one["won"] for seed, one in own.items()}
-        games = setting["games"] * setting["seeds"]
-        found.append({**labels, "games": games, "values": {"wolves win": won}})
-    return found
+    return crossed.rows(
+        setting,
+        kept,
+        pairs=_pairs(setting["arms"]),
+        labels=lambda pair: {"wolves": pair[0], "village": pair[1]},
+        figures=lambda match: {"wolves win": match["won"]},
+    )
 
 
 STUDY = Study(

@@ -1,0 +1,97 @@
+"""What studies share whose runs meet each other: cells of runs and of their matches, and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sparring.experiments.self_played import Arm
+from sparring.experiments.study import (
+    Cell,
+    Found,
+    Measure,
+    Row,
+    Setting,
+    module_cell,
+    training,
+)
+
+MATRIX = "matrix"
+Pair = tuple[str, str]
+"""Who plays the first team, and who the second: arms or bots."""
+
+
+def cells(
+    setting: Setting,
+    arms: Mapping[str, Arm],
+    *,
+    always: Sequence[str],
+    bots: Mapping[str, str],
+    pairs: Sequence[Pair],
+    measure: Measure,
+) -> list[Cell]:
+    """Return the cells, seeds outermost: the runs of the arms, then the matches between them.
+
+    Args:
+        setting: of the study: "seeds", "arms", "games" of a match, "changes" to all arms.
+        arms: by name; those that the setting lists are run.
+        always: changes to all arms, beside the seed.
+        bots: as on a command line, by name.
+        pairs: who meets whom.
+        measure: what is kept of a run.
+    """
+    made = []
+    for seed in range(setting["seeds"]):
+        runs = []
+        for arm in setting["arms"]:
+            recipe, own = arms[arm]
+            changes = [f"seed={seed}", "threads=1", *always, *own, *setting["changes"]]
+            runs.append(training((arm, seed), f"{arm}-{seed}", recipe, changes, measure))
+        given = {
+            "runs": {one.key[0]: one.folder for one in runs},
+            "bots": dict(bots),
+            "pairs": [list(pair) for pair in pairs],
+            "games": setting["games"],
+            "seed": seed,
+        }
+        module, name = "sparring.experiments.cross_play", f"{MATRIX}-{seed}"
+        after = [one.key for one in runs]
+        made += [*runs, module_cell(module, given, key=(MATRIX, seed), name=name, after=after)]
+    return made
+
+
+def rows(
+    setting: Setting,
+    kept: Found,
+    *,
+    pairs: Sequence[Pair],
+    labels: Callable[[Pair], Row],
+    figures: Callable[[Mapping[str, Any]], Mapping[str, float]],
+) -> list[Row]:
+    """Return a row for each arm's runs, and one for each pair, with the values of each seed.
+
+    Starts are "all": deals are drawn, and are no bank of starts that could be met in training.
+
+    Args:
+        setting: of the study.
+        kept: of all cells.
+        pairs: who met whom.
+        labels: of a pair.
+        figures: of a match, see ``cross_play.matrix``.
+    """
+    seeds = range(setting["seeds"])
+    found: list[Row] = []
+    for arm in setting["arms"]:
+        runs = {seed: kept[arm, seed] for seed in seeds}
+        names = runs[0]["found"]
+        values = {name: {str(s): one["found"][name] for s, one in runs.items()} for name in names}
+        values["seconds"] = {str(s): one["seconds"] for s, one in runs.items()}
+        found.append({"arm": arm, "starts": "all", "values": values})
+    matches = {seed: kept[MATRIX, seed]["found"] for seed in seeds}
+    for place, pair in enumerate(pairs):
+        own = {str(seed): figures(one[place]) for seed, one in matches.items()}
+        names = own["0"]
+        values = {name: {seed: one[name] for seed, one in own.items()} for name in names}
+        games = setting["games"] * setting["seeds"]
+        found.append({**labels(pair), "starts": "all", "games": games, "values": values})
+    return found

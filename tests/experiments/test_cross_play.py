@@ -38,6 +38,7 @@ def test_what_a_policy_needs_is_read_from_its_environment():
     assert read(config_of()) == (BASE, Needs())
     assert read(config_of(choose=THREE, deduce=True)) == (BASE, Needs(THREE, True))
     assert read(config_of(deduce=True)) == (BASE, Needs(None, True))
+    assert read(config_of(deduce=True, malformed="illegal")) == (BASE, Needs(None, True, True))
     throws = resolve({**TINY, "environments": [{"name": "choose", "options": {"count": 2}}]})  # around its own example
     assert read(throws) == (Base("rock_paper_scissors", {}, {}), Needs({"count": 2}))
 
@@ -49,6 +50,8 @@ def test_each_team_has_what_its_player_needs():
     assert isinstance(village, Choose) and village.choosers == {1, 2, 3} and village.inner.setup.deduce == (1, 2, 3)
     wolf = game_for(BASE, [Needs(THREE), Needs(None, True)])
     assert wolf.choosers == {0} and wolf.inner.setup.deduce == (1, 2, 3) and wolf.illegal.penalty == 0.2
+    assert wolf.inner.setup.malformed == "noted"
+    assert game_for(BASE, [Needs(THREE), Needs(None, True, True)]).inner.setup.malformed == "illegal"
     both = game_for(BASE, [Needs(THREE, True)] * 2)
     assert both.choosers == {0, 1, 2, 3} and both.inner.setup.deduce == (0, 1, 2, 3)
 

@@ -32,18 +32,22 @@ from sparring.rollout.team import play_teams
 from sparring.system.files import write_bytes_atomic
 from sparring.types import Turn
 
-CHOOSE, WITHIN = "choose", ("deduce", "deducers")
+CHOOSE, WITHIN = "choose", ("deduce", "deducers", "malformed")
 FIRST, SECOND = "first", "second"  # the two players, in a match's records
 
 
 class Needs(NamedTuple):
     """What a policy needs in the game, beside the game itself.
 
-    ``candidates`` are the options of ``choose``, None where it says its actions itself.
+    Args:
+        candidates: the options of ``choose``; None where it says its actions itself.
+        deduces: whether its roles deduce.
+        strict: whether a malformed deduction was an illegal reply where it was trained.
     """
 
     candidates: Mapping[str, Any] | None = None
     deduces: bool = False
+    strict: bool = False
 
 
 class Spoken(NamedTuple):
@@ -93,7 +97,8 @@ def read(config: RunConfig) -> tuple[Base, Needs]:
         candidates = {key: one for key, one in section.options.items() if key != "environment"}
     options = beneath["options"]
     plain = {key: value for key, value in options.items() if key not in WITHIN}
-    needs = Needs(candidates, bool(options.get("deduce")))
+    strict = options.get("malformed") == "illegal"
+    needs = Needs(candidates, bool(options.get("deduce")), strict)
     return Base(beneath["name"], plain, section.illegal), needs
 
 
@@ -116,7 +121,9 @@ def game_for(base: Base, needs: Sequence[Needs]) -> Game:
     options = dict(base.options)
     deducers = roles([one.deduces for one in needs])
     if deducers:
-        options |= {"deduce": True, "deducers": deducers}
+        strict = any(one.strict for one in needs)
+        malformed = {"malformed": "illegal"} if strict else {}
+        options |= {"deduce": True, "deducers": deducers, **malformed}
     kinds = [one.candidates for one in needs if one.candidates is not None]
     if not kinds:
         return make_game(base.name, options=options, illegal=base.illegal)

@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from sparring.errors import ConfigError, GameError
 from sparring.measure.self_plays import self_plays
 from sparring.measure.starts import Starts
 from sparring.players.random import random
+from sparring.players.scripted import scripted
 from sparring.players.werewolf_bot import werewolf_bot
 from sparring.rng import Stream
 from sparring.rollout.play import play as played
@@ -87,6 +89,7 @@ def test_in_every_order_those_deduce_that_are_named(order):
         ({"deduce": True, "deducers": ["villager"]}, "villager1"),
         ({"deduce": True, "deducers": ["seer", "seer"]}, "names a role twice"),
         ({"deducers": ["seer"]}, "deduce is false"),
+        ({"malformed": "illegal"}, "malformed=illegal is about deductions, and deduce is false"),
     ],
 )
 def test_who_deduces_is_a_role_where_there_are_deductions(options, said):
@@ -163,6 +166,33 @@ def test_the_grammar_is_read_as_it_is(text, noted):
 )
 def test_sentences_are_read_leniently(text, noted):
     assert read(text, ("p2", "p4"), KINDS, False) == noted
+
+
+@pytest.mark.parametrize(("style", "good", "bad"), [("brief", "p4 seer low p2 wolf high", "p2 seer"), ("full", "p2 is the seer, p4: villager", "p2 is the seer.")])
+def test_what_is_malformed_may_be_an_illegal_reply(style, good, bad):
+    strict, lenient = (day(malformed=kind, style=style) for kind in ("illegal", "noted"))
+    assert lenient.read(0, bad) == bad and strict.read(0, bad) is None
+    assert strict.read(0, good) == good and strict.read(0, bad, True) is None
+    assert strict.observe(0) == lenient.observe(0)
+    strict.step({0: good})
+    assert strict.read(0, "silence") == "silence" and strict.read(0, "p2 seer low p4 wolf high") is None  # a speech by now
+
+
+@pytest.mark.parametrize("around", [False, True])
+def test_an_illegal_deduction_is_paid_for_and_another_is_noted_in_its_place(around):
+    name, options = "werewolf", {"deduce": True, "malformed": "illegal", "rounds": 1}
+    if around:
+        name, options = "choose", {"environment": {"name": name, "options": options}, "count": 2}
+    game = make_game(name, options=options, illegal={"rule": "random", "penalty": 0.25})
+    specs = [EpisodeSpec(game=game, episode_id=0, group_id=0, deal=ROOT, stream=ROOT, seats=("a",) * 4, trained=(True,) * 4)]
+    (episode,) = played(specs, {"a": scripted(preference=["p4", "silence", "0"])})
+    asked = [turn for turn in episode.turns if not turn.legal_actions]
+    assert asked and {turn.event for turn in asked} == {"unparsable"}
+    assert all(read(turn.action, tuple(turn.action.split()[::3]), KINDS, True) == turn.action for turn in asked)
+    plain = {**options, "environment": {"name": "werewolf", "options": {"deduce": True, "rounds": 1}}} if around else {"deduce": True, "rounds": 1}
+    specs = [replace(specs[0], game=make_game(name, options=plain, illegal={"rule": "random", "penalty": 0.25}))]
+    (lenient,) = played(specs, {"a": scripted(preference=["p4", "silence", "0"])})
+    assert {turn.event for turn in lenient.turns if not turn.legal_actions} == {"ok"}
 
 
 def test_what_is_malformed_is_counted_and_costs_nothing():

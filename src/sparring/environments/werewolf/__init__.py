@@ -33,6 +33,7 @@ def werewolf(
     limit: Annotated[int, Field(ge=1, le=100_000)] = 300,
     deduce: bool = False,
     deducers: tuple[str, ...] = (),
+    malformed: Literal["noted", "illegal"] = "noted",
     style: Literal["brief", "full"] = "brief",
 ) -> Werewolf:
     """Werewolf for 3 to 9 players: a few who know one another against many who do not.
@@ -80,14 +81,17 @@ def werewolf(
         limit: characters of a speech in free text that are passed on, 1 to 100,000.
         deduce: whether a seat, before it speaks or votes, is asked what each other living player
             is, and how sure it is: a turn of its own, a note to itself that it is told afterwards
-            and nobody else is. What cannot be read is counted and costs nothing.
+            and nobody else is.
         deducers: roles that do so where ``deduce`` is true, such as [seer, villager1]. Empty
             (default): all.
+        malformed: a deduction of which a part cannot be read is "noted" (default) with that part
+            unknown, counted, and costs nothing; or "illegal", a reply that the environment's
+            ``illegal`` rule punishes and replaces, which holds deductions to their form.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
 
     Raises:
         ConfigError: the roles do not fit the players, free text in style "brief", or a role that
-            deduces twice or where nobody does.
+            deduces twice, or deductions where nobody has any.
         UnknownNameError: there is no role of a name in ``deducers``.
     """
     pack = wolves if wolves is not None else 1 if players <= 5 else 2 if players <= 8 else 3
@@ -117,6 +121,11 @@ def werewolf(
             f"werewolf: deducers={quoted(deducers)} deduce nothing, as deduce is false; write "
             "deduce: true, or leave deducers out."
         )
+    if malformed == "illegal" and not deduce:
+        raise ConfigError(
+            "werewolf: malformed=illegal is about deductions, and deduce is false; write "
+            "deduce: true, or leave malformed out."
+        )
     thinking = seats_of("werewolf", "deducers", deducers, role_names(kinds)) or range(players)
     setup = Setup(
         kinds=kinds,
@@ -132,6 +141,7 @@ def werewolf(
         abstain=abstain,
         reveal=reveal,
         deduce=tuple(thinking) if deduce else (),
+        malformed=malformed,
     )
     listed = speech != "text" and not deduce and tie == "none" and players <= FEW
     return ListedWerewolf(setup, style) if listed else Werewolf(setup, style)

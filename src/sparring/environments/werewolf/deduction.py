@@ -19,7 +19,17 @@ from sparring.environments.werewolf.rules import DEDUCED, GOOD, WOLF, Position, 
 from sparring.environments.werewolf.speech import MOST
 from sparring.rng import Stream
 
-__all__ = ["CONFIDENCES", "UNKNOWN", "Guess", "counted", "drawn", "figures", "guesses", "read"]
+__all__ = [
+    "CONFIDENCES",
+    "UNKNOWN",
+    "Guess",
+    "counted",
+    "drawn",
+    "figures",
+    "guesses",
+    "read",
+    "whole",
+]
 
 CONFIDENCES = ("low", "medium", "high")
 UNKNOWN = "unknown"
@@ -70,6 +80,11 @@ def guesses(noted: str) -> tuple[Guess, ...]:
         found.append(Guess(name) if size == 2 else Guess(name, *rest))
         words = words[size:]
     return tuple(found)
+
+
+def whole(noted: str) -> bool:
+    """Return whether a deduction as it is noted says something of everybody."""
+    return all(one.role for one in guesses(noted))
 
 
 def drawn(position: Position, seat: int, stream: Stream) -> str:
@@ -123,7 +138,7 @@ def counted(position: Position) -> dict[str, tuple[float, ...]]:
         said = [guess for noted in own for guess in guesses(noted)]
         hits = [setup.kinds[position.seat_at(number_of(one.name))] == one.role for one in said]
         right.append(sum(hits) / len(hits) if hits else math.nan)
-        malformed.append(float(sum(UNKNOWN in noted.split() for noted in own)))
+        malformed.append(float(sum(not whole(noted) for noted in own)))
     by_role = {
         f"{RIGHT}_{kind}": tuple(
             share if setup.kinds[seat] == kind else math.nan for seat, share in enumerate(right)

@@ -138,11 +138,13 @@ class WerewolfPlay(Painted):
         return gist(self.position, seat)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the action in a reply: a player, who may be dead, or a speech."""
-        legal = self.legal(seat)
+        """Return the action in a reply: a player, who may be dead, a speech, or a deduction."""
+        legal, position = self.legal(seat), self.position
+        if position.deducing and self.rules.setup.malformed == "illegal":
+            return reply if deduction.whole(self._deduced(seat, reply)) else None
         if legal is None:
             return reply
-        if exact or self.position.phase == "speak":
+        if exact or position.phase == "speak":
             return listed_reply(legal, reply, exact)
         return named(reply)
 

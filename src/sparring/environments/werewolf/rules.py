@@ -43,6 +43,7 @@ class Setup:
     abstain: bool
     reveal: bool
     deduce: tuple[int, ...]  # the seats that do
+    malformed: str  # what a deduction is of which a part cannot be read
 
     @property
     def players(self) -> int:

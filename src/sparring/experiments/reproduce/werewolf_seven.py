@@ -55,7 +55,7 @@ def _choosing(more: str = "", diverse: str = "true") -> tuple[str, ...]:
     )
 
 
-DEDUCES = ", deduce: true"
+DEDUCES = ", deduce: true, malformed: illegal"
 ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
     LSPO: ("lspo/werewolf-tiny", (*SHORT, *SAMPLED)),
     SLA: ("sla/werewolf-tiny", _choosing(DEDUCES)),

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from sparring.environments.abstracted import NAME
 from sparring.environments.werewolf.rules import DOCTOR, GOOD, SEER, VILLAGER, WOLF
 from sparring.environments.werewolf.speech import MOST, SILENCE
 from sparring.rng import Stream
 
-NAME = "@"  # stands in a wording for a player
 SEEN_WOLF, SEEN_GOOD = f"{SEER} {NAME} {WOLF}", f"{SEER} {NAME} {GOOD}"
 
 WORDINGS: dict[str, tuple[str, ...]] = {

@@ -105,7 +105,7 @@ test-slow: models
 
 # random configurations, others at every commit: each is refused by one line, planned or trained
 fuzz: setup
-	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/configurations.py --cases 1000 --minutes 3
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/configurations.py --cases 1000 --minutes 2
 
 lint: setup
 	$(BIN)/ruff check .

@@ -132,7 +132,7 @@ def _ranks(ran: list[dict[str, Any]], shape: str) -> dict[str, dict[str, float]]
 STUDY = Study(
     summary="Agent Swarm: does a lead call as many workers as the task wants, by which rewards",
     page="docs/reproduction/swarm.md",
-    hours=1.5,
+    hours=0.8,
     results="swarm",
     setting={"arms": list(ARMS), "teams": list(TEAMS), "seeds": 5, "plays": 200, "changes": []},
     quick={

@@ -169,5 +169,11 @@ def both(results: Results) -> str:
     return markdown(head, lines)
 
 
-MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures
+MADE: dict[str, Maker] = {
+    "swarm claims": claims,
+    "swarm": found,
+    "swarm teams": teams,
+    "swarm both": both,
+    "swarm source": Results.source,
+}
 SHOWN = {"Claim by claim": claims, "By shape": found, "Who learns": teams, "Both, or one": both}

@@ -27,7 +27,8 @@ def test_every_seed_has_every_arm():
 
 def test_arms_differ_in_what_is_learnt_alone():
     plain, warm, downloaded = (config_of(arm).model_dump() for arm in (study.TRAINED, study.WARM_UP, study.PRETRAINED))
-    assert {key for key in plain if plain[key] != warm[key]} == {"steps", "learner"}
+    assert {key for key in plain if plain[key] != warm[key]} == {"steps", "learner", "rollout"}
+    assert {key for key, value in plain["rollout"].items() if value != warm["rollout"][key]} == {"games_per_step"}
     assert {key for key in warm if warm[key] != downloaded[key]} == {"warmup"}
     assert warm["learner"]["learning_rate"] == 0.0 and downloaded["warmup"]["updates"] == 0
 

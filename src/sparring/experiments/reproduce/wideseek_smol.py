@@ -25,9 +25,10 @@ from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, se
 
 RECIPE = "wideseek/smol"
 PRETRAINED, WARM_UP, TRAINED = "pretrained", "warm-up", "trained"
+FEW = "rollout.games_per_step=4"  # of a step that changes nothing
 ARMS: dict[str, Arm] = {
-    PRETRAINED: (RECIPE, (*UNTRAINED, "warmup.updates=0")),
-    WARM_UP: (RECIPE, UNTRAINED),
+    PRETRAINED: (RECIPE, (*UNTRAINED, FEW, "warmup.updates=0")),
+    WARM_UP: (RECIPE, (*UNTRAINED, FEW)),
     TRAINED: (RECIPE, ()),
 }
 BARE = "non_key_f1"

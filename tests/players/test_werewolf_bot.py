@@ -93,6 +93,9 @@ def test_it_says_phrases_or_sentences_that_mean_them(sentences):
     said = {bot.choose(play, 1, Stream.from_seed(seed)) for seed in range(20)}
     assert {meaning(one) for one in said} == {"seer p1 wolf"}
     assert len(said) == (3 if sentences else 1) and ("seer p1 wolf" in said) is not sentences
+    wolf = day(style="full", speech="text")
+    accused = {bot.choose(wolf, 0, Stream.from_seed(seed)) for seed in range(100)}
+    assert len(accused) == (8 if sentences else 2)  # whom it accuses does not say in which words
     words = day()  # by words there is nothing but the grammar
     words.step({0: "silence"})
     assert bot.choose(words, 1, Stream.from_seed(0)) == "seer p1 wolf"

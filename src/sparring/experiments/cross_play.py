@@ -138,8 +138,9 @@ def game_for(base: Base, needs: Sequence[Needs]) -> Game:
 
 
 def match(game: Game, players: Sequence[Agent], *, games: int, stream: Stream) -> Match:
-    """Return what comes of games of two players. Matches with one stream have the same deals, where
-    their games are drawn alike.
+    """Return what comes of games of two players.
+
+    Matches with one stream have the same deals, where their games are drawn alike.
 
     Args:
         game: of two teams.

@@ -28,16 +28,14 @@ class WerewolfBot(DescribedAgent):
         self.style, self.sentences = style, sentences
 
     def choose(self, state: Any, seat: int, stream: Stream) -> str:
-        """Return a reply; where speeches are free text, the phrase that it would have said, or a
-        sentence for it.
-        """
+        """Return a reply; where speeches are free text, a phrase or a sentence for one."""
         play = played(state)
         deducing = isinstance(play, WerewolfPlay) and play.position.deducing
         if deducing or state.legal(seat) is not None:
             return super().choose(state, seat, stream)
         said = list(self.chances(state, seat))
         phrase = said[stream.integer(0, len(said))]
-        return worded(phrase, stream) if self.sentences else phrase
+        return worded(phrase, stream.child(0)) if self.sentences else phrase
 
     def chances(self, state: Any, seat: int) -> dict[str, float]:
         """Return the probabilities of the replies: equal ones of those it likes best.

@@ -24,6 +24,15 @@ def test_the_count_by_hand():
     assert known_size("Qwen/Qwen3-4B")[1] == Shape(layers=36, hidden=2560, inner=9728, attention=6144, vocabulary=151936)
 
 
-def test_models_that_recipes_name_by_a_hub_are_known():
+def test_models_that_recipes_name_are_known():
     named = {load_recipe(name).get("model", {}).get("name", "tiny") for name in recipe_names()}
-    assert {name for name in named if "/" in name} <= set(KNOWN)
+    assert named - {"tiny"} <= set(KNOWN)
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("smollm2-135m", 134_515_008), ("gemma3-270m", 268_098_176)])
+def test_a_packaged_model_has_its_size_before_it_is_converted(name, parameters, tmp_path, monkeypatch):
+    """As their pages say: 134.5 and 268 million."""
+    monkeypatch.setenv("SPARRING_CACHE", str(tmp_path))
+    found = known_size(name)
+    assert found[0] == parameters and found[1] is not None and found[2].startswith("its published configuration")
+    assert not any(tmp_path.iterdir())

@@ -10,7 +10,10 @@ import pytest
 
 from sparring.errors import ModelError
 from sparring.models import packaged, pretrained
+from sparring.models.known import known_config
 from sparring.models.load import load_language_model
+from sparring.models.memory import Shape, count_parameters
+from sparring.models.pretrained import size_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -166,5 +169,7 @@ def test_packaged_models_convert_and_render(name, dtype):
 
     model = load_language_model(name, dtype=dtype)
     assert model.forward.shares_prefixes
+    known = known_config(name)
+    assert size_of(name) == (count_parameters(known), Shape.of(known))  # as plans say before it is converted
     renderer = chat(model.tokenizer, template=None if model.tokenizer.chat_template else "chatml")
     assert renderer.parse(renderer.reply("bet")) == "bet"

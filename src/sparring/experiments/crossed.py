@@ -12,7 +12,9 @@ from sparring.experiments.study import (
     Measure,
     Row,
     Setting,
+    by_seed,
     module_cell,
+    seed_rows,
     training,
 )
 
@@ -79,19 +81,11 @@ def rows(
         labels: of a pair.
         figures: of a match, see ``cross_play.matrix``.
     """
-    seeds = range(setting["seeds"])
-    found: list[Row] = []
-    for arm in setting["arms"]:
-        runs = {seed: kept[arm, seed] for seed in seeds}
-        names = runs[0]["found"]
-        values = {name: {str(s): one["found"][name] for s, one in runs.items()} for name in names}
-        values["seconds"] = {str(s): one["seconds"] for s, one in runs.items()}
-        found.append({"arm": arm, "starts": "all", "values": values})
-    matches = {seed: kept[MATRIX, seed]["found"] for seed in seeds}
+    runs = {key: one for key, one in kept.items() if key[0] != MATRIX}
+    found = seed_rows(runs, lambda arm: {"arm": arm, "starts": "all"}, dict)
+    matches = [kept[MATRIX, seed]["found"] for seed in range(setting["seeds"])]
     for place, pair in enumerate(pairs):
-        own = {str(seed): figures(one[place]) for seed, one in matches.items()}
-        names = own["0"]
-        values = {name: {seed: one[name] for seed, one in own.items()} for name in names}
+        values = by_seed([figures(own[place]) for own in matches])
         games = setting["games"] * setting["seeds"]
         found.append({**labels(pair), "starts": "all", "games": games, "values": values})
     return found

@@ -9,8 +9,8 @@ from sparring.environments.combining import played, seated
 from sparring.environments.reply import meant
 from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.play import WerewolfPlay
-from sparring.environments.werewolf.rules import ABSTAIN, SEER, WOLF, Event
-from sparring.environments.werewolf.sentences import meaning, worded
+from sparring.environments.werewolf.rules import ABSTAIN, SEER, WOLF
+from sparring.environments.werewolf.sentences import phrase_of, worded
 from sparring.environments.werewolf.speech import SILENCE
 from sparring.errors import GameError
 from sparring.players.base import Agent
@@ -88,7 +88,7 @@ class WerewolfBot(DescribedAgent):
             if event.kind == "look":
                 scores[event.target] += 100.0 if event.word == WOLF else -100.0
             elif event.kind == "say" and event.who != own:
-                verb, *rest = _meant(event).split()
+                verb, *rest = phrase_of(event).split()
                 target = number_of(rest[0]) if rest and verb != "claim" else -1
                 if target not in scores:
                     continue
@@ -127,13 +127,8 @@ def _ranked(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[st
 def _claims_seer(play: WerewolfPlay, place: int) -> float:
     """Return whether a player has said that it is the seer."""
     own = (event for event in play.position.events if event.kind == "say" and event.who == place)
-    said = [_meant(event) for event in own]
+    said = [phrase_of(event) for event in own]
     return float(any(one.startswith(SEER) or one == f"claim {SEER}" for one in said))
-
-
-def _meant(event: Event) -> str:
-    """Return what a speech means, as a phrase of the grammar."""
-    return meaning(event.word, name_of(event.who))
 
 
 def _even(replies: list[str]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sparring.environments.abstracted import Gist
 from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.rules import GOOD, SEER, WOLF, Event, Position
-from sparring.environments.werewolf.sentences import meaning
+from sparring.environments.werewolf.sentences import phrase_of
 from sparring.environments.werewolf.speech import SILENCE
 
 LEAST, MOST = -1, 2  # suspicion
@@ -54,7 +54,7 @@ def _said(seen: Sequence[Event]) -> tuple[set[int], Counter[int]]:
     """Return who claims to be the seer, and how suspicious what was said makes each."""
     seers, suspicion = set[int](), Counter[int]()
     for event in seen:
-        said = meaning(event.word, name_of(event.who)) if event.kind == "say" else SILENCE
+        said = phrase_of(event) if event.kind == "say" else SILENCE
         verb, *rest = said.split()
         if verb == "claim":
             seers = seers | {event.who} if rest[0] == SEER else seers - {event.who}

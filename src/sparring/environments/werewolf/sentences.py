@@ -11,19 +11,23 @@ import re
 from functools import lru_cache
 
 from sparring.environments.abstracted import NAME
-from sparring.environments.werewolf.rules import DOCTOR, GOOD, SEER, VILLAGER, WOLF
+from sparring.environments.werewolf.names import name_of
+from sparring.environments.werewolf.rules import DOCTOR, GOOD, SEER, VILLAGER, WOLF, Event
 from sparring.environments.werewolf.speech import MOST, SILENCE
 from sparring.rng import Stream
 
-SEEN_WOLF, SEEN_GOOD = f"{SEER} {NAME} {WOLF}", f"{SEER} {NAME} {GOOD}"
-
+ROLES = {  # by the words for them
+    **dict.fromkeys((WOLF, "werewolf"), WOLF),
+    **{role: role for role in (SEER, DOCTOR, VILLAGER)},
+}
+CLAIMS: tuple[str, ...] = ("I am the #.", "Believe me, I am the #.", "My role is #.")
 WORDINGS: dict[str, tuple[str, ...]] = {
-    SEEN_WOLF: (
+    f"{SEER} {NAME} {WOLF}": (
         "I am the seer and @ is a werewolf.",
         "I looked at @ last night: a werewolf!",
         "My vision shows that @ is the wolf.",
     ),
-    SEEN_GOOD: (
+    f"{SEER} {NAME} {GOOD}": (
         "I am the seer and @ is no werewolf.",
         "I looked at @ last night: not a wolf.",
         "My vision shows that @ is innocent.",
@@ -44,12 +48,10 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "I know nothing yet.",
         "Let us be careful today.",
     ),
-}
-ROLE = "#"  # stands for a role
-CLAIMS: tuple[str, ...] = ("I am the #.", "Believe me, I am the #.", "My role is #.")
-ROLES = {  # by the words for them
-    **dict.fromkeys((WOLF, "werewolf"), WOLF),
-    **{role: role for role in (SEER, DOCTOR, VILLAGER)},
+    **{
+        f"claim {role}": tuple(line.replace("#", word) for line in CLAIMS)
+        for word, role in ROLES.items()
+    },
 }
 
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
@@ -79,13 +81,14 @@ def worded(phrase: str, stream: Stream) -> str:
         phrase: e.g. "seer p2 wolf".
         stream: of the draw.
     """
-    verb, *rest = phrase.split()
-    if verb == "claim":
-        lines, blank, word = CLAIMS, ROLE, rest[0].replace(WOLF, "werewolf")
-    else:
-        lines = WORDINGS[" ".join([verb, *(NAME for _ in rest[:1]), *rest[1:]])]
-        blank, word = NAME, "".join(rest[:1])
-    return lines[stream.integer(0, len(lines))].replace(blank, word)
+    name, lines = _PLAYER.search(phrase), WORDINGS[_PLAYER.sub(NAME, phrase)]
+    line = lines[stream.integer(0, len(lines))]
+    return line.replace(NAME, name[0]) if name else line
+
+
+def phrase_of(event: Event) -> str:
+    """Return what somebody has said, as a phrase of the grammar."""
+    return meaning(event.word, name_of(event.who))
 
 
 @lru_cache(maxsize=4096)

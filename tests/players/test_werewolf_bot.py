@@ -101,6 +101,19 @@ def test_it_says_phrases_or_sentences_that_mean_them(sentences):
     assert bot.choose(words, 1, Stream.from_seed(0)) == "seer p1 wolf"
 
 
+@pytest.mark.parametrize("order", ["ordered", "simultaneous"])
+@pytest.mark.parametrize(("style", "wolf", "villager"), [("talkative", "accuse", "accuse"), ("silent", "silence", "silence"), ("accuser", "seer", "accuse")])
+def test_every_style_says_in_sentences_what_it_says_in_phrases(style, wolf, villager, order):
+    play, bot = day(style="full", speech="text", order=order), werewolf_bot(style=style, sentences=True)
+    said = {}
+    while play.position.phase == "speak":
+        texts = {seat: bot.choose(play, seat, Stream.from_seed(0).child(seat)) for seat in play.due()}
+        said |= {seat: meaning(text) for seat, text in texts.items()}
+        play.step(texts)
+    assert said[1] == "seer p1 wolf" and (said[0].split()[0], said[3].split()[0]) == (wolf, villager)
+    assert "p1" in bot.chances(play, 3)  # it has understood the seer
+
+
 def test_free_text_is_read_where_it_begins_as_a_phrase():
     play, bot = day(style="full", speech="text"), werewolf_bot()
     play.step({0: "seer p4 wolf, believe me"})

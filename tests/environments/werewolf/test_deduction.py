@@ -168,6 +168,13 @@ def test_sentences_are_read_leniently(text, noted):
     assert read(text, ("p2", "p4"), KINDS, False) == noted
 
 
+@pytest.mark.parametrize("style", ["brief", "full"])
+@pytest.mark.parametrize("order", ["ordered", "simultaneous"])
+@pytest.mark.parametrize("deducers", [[], ["wolf", "seer"]])
+def test_malformed_ones_are_illegal_beside_every_other_option_of_deductions(order, deducers, style):
+    check_environment(werewolf, malformed="illegal", deduce=True, deducers=deducers, order=order, style=style, plays=3)
+
+
 @pytest.mark.parametrize(("style", "good", "bad"), [("brief", "p4 seer low p2 wolf high", "p2 seer"), ("full", "p2 is the seer, p4: villager", "p2 is the seer.")])
 def test_what_is_malformed_may_be_an_illegal_reply(style, good, bad):
     strict, lenient = (day(malformed=kind, style=style) for kind in ("illegal", "noted"))

@@ -42,8 +42,17 @@ def self_played(run: Path, ask: Ask, *, plays: int, seed: int) -> list[dict[str,
         plays: of each environment, the run's policies in all seats.
         seed: of these plays.
     """
-    words = ["sparring", "evaluate", str(run), "--self-plays", str(plays), "--games", "2"]
-    said = ask([*words, f"--seed={seed}", "--oracle=none", "--json"])
+    return played(ask(["sparring", "evaluate", str(run), *playing(plays, seed)]))
+
+
+def playing(plays: int, seed: int) -> list[str]:
+    """Return the words of `sparring evaluate` that ask for self-play and little else."""
+    few = ["--games", "2", f"--seed={seed}", "--oracle=none"]
+    return ["--self-plays", str(plays), *few, "--json"]
+
+
+def played(said: str) -> list[dict[str, Any]]:
+    """Return what `sparring evaluate` has said of self-play, environment by environment."""
     found: list[dict[str, Any]] = json.loads(said)["self_plays"]
     return found
 

@@ -1,0 +1,73 @@
+"""The tables of SmolLM2 in docs/reproduction/wideseek.md."""
+
+from __future__ import annotations
+
+from sparring.experiments.reproduce.wideseek_smol import (
+    BARE,
+    PRETRAINED,
+    TEACHER,
+    TRAINED,
+    WARM_UP,
+)
+from sparring.experiments.self_played import TOKENS
+from sparring.report.result_figures import (
+    Maker,
+    Results,
+    Row,
+    less,
+    markdown,
+    mean,
+    seeds_of,
+    shown,
+    side,
+    spread,
+)
+from sparring.types import Interval
+
+NAMES = {
+    PRETRAINED: "as downloaded",
+    TEACHER: "the scripted team that the warm-up imitates",
+    WARM_UP: "after the warm-up",
+    TRAINED: "trained by reward from there",
+}
+
+
+def found(results: Results) -> str:
+    """Return what each model's team finds on tables that training never met, and what it took."""
+    figures = (BARE, "item_f1", "success", "width", "critical_steps", "total_steps", "legal")
+    head = ("model", "non-key F1", "item F1", "whole tables", "width", "critical steps")
+    more = ("total steps", "legal replies", "million tokens sampled", "minutes")
+    lines = []
+    for one in (row for arm in NAMES for row in results.rows(arm=arm)):
+        costs = (f"{mean(one, TOKENS) / 1e6:.2f}", f"{mean(one, 'seconds') / 60:.0f}")
+        cells = (*(spread(one, name) for name in figures), *costs)
+        lines.append((NAMES[one["arm"]], *cells))
+    return markdown((*head, *more), lines)
+
+
+def apart(results: Results) -> str:
+    """Return non-key F1 before and after, seed by seed with intervals over plays, and the gain."""
+    head = ("trained, less", "seed", "before", "after", "verdict")
+    lines = []
+    for after in results.rows(arm=TRAINED):
+        befores = (PRETRAINED, TEACHER, WARM_UP)
+        for before in (row for arm in befores for row in results.rows(arm=arm)):
+            name, paired = NAMES[before["arm"]], seeds_of(before) == seeds_of(after)
+            for seed in seeds_of(after):
+                own, other = _plays(after, seed), _plays(before, seed if paired else "0")
+                said = "above" if own.low > other.high else "not apart"
+                lines.append((name, seed, shown(other), shown(own), said))
+            if paired:
+                gain = less(after, before, BARE)
+                lines.append((name, "all, by", "", shown(gain), side(gain, "above", "below")))
+    return markdown(head, lines)
+
+
+def _plays(row: Row, seed: str) -> Interval:
+    """Return non-key F1 of a seed with its interval over plays."""
+    at, low, high = (row["values"][f"{BARE}{end}"][seed] for end in ("", " low", " high"))
+    return Interval(mean=at, low=low, high=high, count=row["plays"])
+
+
+MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures
+SHOWN = {"SmolLM2 before and after": found, "Seed by seed": apart}

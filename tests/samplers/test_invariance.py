@@ -16,7 +16,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from sparring.models import prefixes
+from sparring.models import attention, prefixes
 from sparring.models.attention import filled
 from sparring.models.invariance import FILLS, MOST, Product, fewest_rows, holds, products
 from sparring.models.language_model import LanguageModel
@@ -222,3 +222,25 @@ def test_a_long_conversation_moves_no_bit_of_a_short_one(name, monkeypatch):
     again = sampler.sample(longer, PARAMS, STOP)
     assert sampler.tokens_computed - before < sum(len(one.ids) - one.known for one in longer) + 4 * len(longer)  # of the rest alone
     assert again == [in_process(model).sample([one], PARAMS, STOP)[0] for one in longer]
+
+
+@pytest.mark.parametrize("name", ["qwen3", "llama, heads of 64"])
+def test_rows_of_a_token_stand_by_length_so_that_no_keys_are_copied(name, monkeypatch):
+    model, kinds, add = family(name), [], attention.InvariantAttention._add
+    assert in_process(model).invariant, "which asks attention itself"
+
+    def seen(self, *given):
+        add(self, *given)
+        if self._positions.shape[1] == 1:
+            kinds.extend(type(part.rows) for part in self._parts)
+
+    monkeypatch.setattr(attention.InvariantAttention, "_add", seen)
+    order = np.random.default_rng(3).permutation(len(openings())).tolist()
+    talk(model, order=order, size=len(order), turns=1)
+    assert len(kinds) > 6 and set(kinds) == {slice}
+
+
+def test_rows_that_are_no_neighbours_stay_an_index():
+    assert attention._neighbours(torch.tensor([3, 4, 5])) == slice(3, 6)
+    assert attention._neighbours(torch.tensor([7])) == slice(7, 8)
+    assert attention._neighbours(torch.tensor([3, 5])).tolist() == [3, 5]

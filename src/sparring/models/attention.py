@@ -138,6 +138,12 @@ class Part(NamedTuple):
     own: Tensor | None  # [K, T] which of the queries are meant; None: all
 
 
+def _neighbours(rows: Tensor) -> Tensor | slice:
+    """Return rows in ascending order as a slice if none is left out: it copies no keys."""
+    first, last = int(rows[0]), int(rows[-1])
+    return slice(first, last + 1) if last - first + 1 == len(rows) else rows
+
+
 class InvariantAttention:
     """Explicit attention of queries at ``positions`` [b, T] (b is 1 or B), each by its own P.
 
@@ -217,7 +223,7 @@ class InvariantAttention:
             some = slice(begin, min(begin + wide, queries.stop))
             for first in range(0, count, tall):
                 chosen = slice(first, min(first + tall, count))
-                part = chosen if isinstance(rows, slice) else rows[chosen]
+                part = chosen if isinstance(rows, slice) else _neighbours(rows[chosen])
                 mine = None if own is None else own[chosen, some]
                 self._parts.append(Part(part, some, room, self._causal(part, some, room), mine))
 

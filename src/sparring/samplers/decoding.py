@@ -61,7 +61,7 @@ def decode(
     places: dict[tuple[int, Ids], int] = {}
     for place, (own, request) in enumerate(zip(whose, requests, strict=True)):
         places.setdefault((own, request.ids), place)
-    order = sorted(places, key=lambda key: key[0])  # those of a model stay in their order
+    order = sorted(places, key=lambda key: (key[0], len(key[1])))  # neighbours are as long
     row = {key: number for number, key in enumerate(order)}
     node = [row[own, request.ids] for own, request in zip(whose, requests, strict=True)]
     rows = Rows(

@@ -107,3 +107,9 @@ def test_the_page_shows_every_arm_with_its_seeds():
 )
 def test_what_reward_adds_is_judged_seed_by_seed(ends, said):
     assert said in page.learns(results(ends))
+
+
+def test_nothing_is_compared_where_the_quick_setting_leaves_an_arm_out():
+    (arm,) = study.STUDY.quick["arms"]
+    few = Results({"rows": [row for row in results((0.5, 0.6, 0.7)).rows() if row["arm"] == arm]})
+    assert len(page.learns(few).splitlines()) == 2 and len(page.attempts(few).splitlines()) == 2 + 4

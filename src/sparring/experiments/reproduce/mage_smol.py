@@ -69,12 +69,14 @@ STUDY = Study(
     setting={"arms": list(ARMS), "seeds": 3, "games_per_role": 40, "changes": []},
     quick={
         "seeds": 1,
+        "arms": [WARM_UP],
         "games_per_role": 2,
         "changes": [
             "steps=1",
             "warmup.updates=1",
             "rollout.games_per_step=4",
             "rollout.group_size=2",
+            "rollout.max_new_tokens=4",
             *(f"evaluation.opponents.{place}.games_per_seat=2" for place in range(3)),
         ],
     },

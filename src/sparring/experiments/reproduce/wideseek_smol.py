@@ -128,7 +128,7 @@ STUDY = Study(
         "arms": [WARM_UP],
         "seeds": 1,
         "plays": 2,
-        "changes": ["steps=1", "warmup.updates=1", "warmup.games=2", "rollout.games_per_step=4"],
+        "changes": ["warmup.updates=1", "warmup.games=2", "rollout.max_new_tokens=4"],
     },
     cells=cells,
     rows=rows,

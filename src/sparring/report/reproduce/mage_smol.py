@@ -41,8 +41,9 @@ def learns(results: Results) -> str:
     Both roles, which the game treats alike, are one mean.
     """
     parts = ("attempt 3", "less attempt 1", "less the warm-up's attempt 3", "by seed", "verdict")
-    lines = []
-    for met_before in (True, False):
+    lines: list[tuple[str, ...]] = []
+    both = results.rows(arm=WARM_UP) and results.rows(arm=TRAINED)
+    for met_before in (True, False) if both else ():
         own, before = (_both_roles(results, arm, met_before) for arm in (TRAINED, WARM_UP))
         last, first = f"closed {LAST}", "closed 1"
         gain = less(own, {"values": {last: own["values"][first]}}, last)

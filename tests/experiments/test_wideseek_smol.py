@@ -95,7 +95,7 @@ def test_rows_have_a_value_for_each_seed():
 def test_the_page_shows_every_arm_with_what_it_took():
     table = page.found(results(pretrained=[0.1, 0.1], warm_up=[0.2, 0.2], trained=[0.5, 0.5]))
     assert "| as downloaded | 0.10 [0.10, 0.10] | 0.50 [0.50, 0.50] |" in table
-    assert "| trained by reward from there | 0.50 [0.50, 0.50] |" in table and "| 2.00 | 10 |" in table
+    assert "| trained by reward from there | 0.50 [0.50, 0.50] |" in table and "| 2000 | 10 |" in table
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
 STUDY = Study(
     summary="WideSeek-R1 with SmolLM2: a lead and three workers, before and after training",
     page="docs/reproduction/wideseek.md",
-    hours=1.5,
+    hours=1.7,
     results="wideseek-smol",
     setting={
         "arms": [PRETRAINED, TEACHER, WARM_UP, TRAINED],

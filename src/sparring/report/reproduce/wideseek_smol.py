@@ -30,24 +30,26 @@ NAMES = {
     WARM_UP: "after the warm-up",
     TRAINED: "trained by reward from there",
 }
+SHARES = (BARE, "item_f1", "success", "legal")
+COUNTS = ("width", "critical_steps", "total_steps")
 
 
 def found(results: Results) -> str:
     """Return what each model's team finds on tables that training never met, and what it took."""
-    figures = (BARE, "item_f1", "success", "width", "critical_steps", "total_steps", "legal")
-    head = ("model", "non-key F1", "item F1", "whole tables", "width", "critical steps")
-    more = ("total steps", "legal replies", "million tokens sampled", "minutes")
+    head = ("model", "non-key F1", "item F1", "whole tables", "legal replies", "width")
+    more = ("critical steps", "total steps", "thousand tokens sampled", "minutes")
     lines = []
     for one in (row for arm in NAMES for row in results.rows(arm=arm)):
-        costs = (f"{mean(one, TOKENS) / 1e6:.2f}", f"{mean(one, 'seconds') / 60:.0f}")
-        cells = (*(spread(one, name) for name in figures), *costs)
-        lines.append((NAMES[one["arm"]], *cells))
+        shares = (spread(one, name, low=0.0, high=1.0) for name in SHARES)
+        counts = (spread(one, name) for name in COUNTS)
+        costs = (f"{mean(one, TOKENS) / 1e3:.0f}", f"{mean(one, 'seconds') / 60:.0f}")
+        lines.append((NAMES[one["arm"]], *shares, *counts, *costs))
     return markdown((*head, *more), lines)
 
 
 def apart(results: Results) -> str:
     """Return non-key F1 before and after, seed by seed with intervals over plays, and the gain."""
-    head = ("trained, less", "seed", "before", "after", "verdict")
+    head = ("beside", "seed", "its non-key F1", "of the trained one", "verdict")
     lines = []
     for after in results.rows(arm=TRAINED):
         befores = (PRETRAINED, TEACHER, WARM_UP)
@@ -59,7 +61,7 @@ def apart(results: Results) -> str:
                 lines.append((name, seed, shown(other), shown(own), said))
             if paired:
                 gain = less(after, before, BARE)
-                lines.append((name, "all, by", "", shown(gain), side(gain, "above", "below")))
+                lines.append((name, "all: more by", "", shown(gain), side(gain, "above", "below")))
     return markdown(head, lines)
 
 
@@ -69,5 +71,9 @@ def _plays(row: Row, seed: str) -> Interval:
     return Interval(mean=at, low=low, high=high, count=row["plays"])
 
 
-MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures
+MADE: dict[str, Maker] = {
+    "wideseek smol": found,
+    "wideseek smol apart": apart,
+    "wideseek smol source": Results.source,
+}
 SHOWN = {"SmolLM2 before and after": found, "Seed by seed": apart}

@@ -9,6 +9,7 @@ hours or gigabytes.
 from __future__ import annotations
 
 import copy
+import json
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any
@@ -130,6 +131,17 @@ def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]
             )
         options[key] = parse_value(value, f"{what} {quoted(text)}", key)
     return name, options
+
+
+def written(name: str, options: Mapping[str, Any]) -> str:
+    """Return the text that ``parse_named`` reads a name and options from.
+
+    Args:
+        name: of a plug-in.
+        options: what JSON holds.
+    """
+    pairs = (f"{key}={json.dumps(value)}" for key, value in options.items())
+    return " ".join([name, *map(shlex.quote, pairs)])
 
 
 def parse_plugin(text: str, what: str, example: str) -> tuple[str, str | None, dict[str, Any]]:

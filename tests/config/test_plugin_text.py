@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config import LossConfig, PluginConfig, resolve
-from sparring.config_parts import parse_named
+from sparring.config_parts import parse_named, written
 from sparring.errors import ConfigError
 from sparring.measure.opponents import parse_agent
 from sparring.measure.suite import OpponentEntry, OracleEntry, check_suite, load_suite, suite_names
@@ -91,3 +91,11 @@ def test_suites_are_written_as_recipes_are(name):
             assert parse_named(text, "x", "x")[1] == entry.options
             if entry is row.opponent:
                 assert parse_agent(text) == entry.spec
+
+
+VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(-1e6, 1e6) | st.text(st.characters(codec="ascii", min_codepoint=32)), lambda inner: st.lists(inner, max_size=2), max_leaves=4)
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), VALUES, max_size=4))
+def test_what_is_written_is_read_as_it_was(options):
+    assert parse_named(written("searcher", options), "x", "x") == ("searcher", options)

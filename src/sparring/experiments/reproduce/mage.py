@@ -13,11 +13,11 @@ Deals are drawn anew in every attempt, and starts are "all": nothing can be lear
 from __future__ import annotations
 
 import json
-import shlex
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sparring.config_parts import written
 from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, by_seed, training
 from sparring.recipe import load_recipe
 
@@ -32,14 +32,11 @@ def drawn(recipe: str) -> dict[str, Any]:
     """Return a recipe's bots as one player, which draws one of them by their shares."""
     data = load_recipe(recipe)
     shares = data["matchmaker"]["bots"]
-    players = {_written(bot): shares[name] for name, bot in data["bots"].items()}
+    players = {}
+    for label, bot in data["bots"].items():
+        name, options = bot["name"], {key: bot[key] for key in bot if key != "name"}
+        players[written(name, options)] = shares[label]
     return {"name": "mixture", "players": players}
-
-
-def _written(bot: dict[str, Any]) -> str:
-    """Return a bot as it is written on a command line."""
-    options = (f"{key}={json.dumps(value)}" for key, value in bot.items() if key != "name")
-    return " ".join([bot["name"], *map(shlex.quote, options)])
 
 
 def changes(game: str, arm: str) -> list[str]:

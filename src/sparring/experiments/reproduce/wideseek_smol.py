@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import resolve
+from sparring.config_parts import written
 from sparring.experiments.self_played import (
     TOKENS,
     UNTRAINED,
@@ -59,10 +60,7 @@ def _teacher(seed: int, plays: int) -> Cell:
     config = resolve(load_recipe(RECIPE))
     assert config.warmup.player is not None, "the recipe names one"
     environment, player = config.environments[0], config.warmup.player
-    who, where = (
-        " ".join((one.name, *(f"{key}={value}" for key, value in one.options.items())))
-        for one in (player, environment)
-    )
+    who, where = (written(one.name, one.options) for one in (player, environment))
     words = ("--agent", who, "--environment", where)
     return Cell(
         key=(TEACHER, seed),

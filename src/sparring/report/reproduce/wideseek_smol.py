@@ -52,8 +52,7 @@ def apart(results: Results) -> str:
     head = ("beside", "seed", "its non-key F1", "of the trained one", "verdict")
     lines = []
     for after in results.rows(arm=TRAINED):
-        befores = (PRETRAINED, TEACHER, WARM_UP)
-        for before in (row for arm in befores for row in results.rows(arm=arm)):
+        for before in (row for arm in NAMES if arm != TRAINED for row in results.rows(arm=arm)):
             name, paired = NAMES[before["arm"]], seeds_of(before) == seeds_of(after)
             for seed in seeds_of(after):
                 own, other = _plays(after, seed), _plays(before, seed if paired else "0")

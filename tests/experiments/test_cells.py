@@ -219,6 +219,22 @@ def test_an_interrupt_ends_what_runs_and_keeps_what_is_done(sleeper, tmp_path):
         place.run(done)
 
 
+def test_an_interrupt_that_does_not_end_the_wait_is_heard_while_a_cell_runs(place, monkeypatch):
+    stopped = threading.Event()
+
+    def ask(words):
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # this thread, where the main one waits
+        if not stopped.wait(60):
+            place.ran.append(tuple(words))
+        return ""
+
+    monkeypatch.setattr(place, "ask", ask)
+    monkeypatch.setattr(place, "stop", stopped.set)
+    with pytest.raises(KeyboardInterrupt):
+        run(place, cell("a", "train"))
+    assert place.ran == []  # it did not have to end by itself
+
+
 PARENT = """
 import sys
 from pathlib import Path

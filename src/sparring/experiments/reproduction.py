@@ -25,6 +25,7 @@ from sparring.system.text import in_words
 Watch = Callable[[str], None]
 QUICK = "A quick run: it shows that everything works, and its figures measure nothing."
 LOCK = ".lock"
+LOOK = 1.0  # seconds: an interrupt that comes as a wait begins, or to another thread, ends no wait
 Answer = tuple[Cell, dict[str, Any] | RunError]
 
 
@@ -159,7 +160,7 @@ def _answers(
                     for cell in waiting:
                         yield cell, RunError("not run, as a cell that it needs failed")
                     return
-                for ended in wait(busy, return_when=FIRST_COMPLETED).done:
+                for ended in wait(busy, LOOK, FIRST_COMPLETED).done:
                     cell, answer = busy.pop(ended), _answer(ended)
                     if not isinstance(answer, RunError):
                         done.add(cell.key)

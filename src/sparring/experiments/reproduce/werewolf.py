@@ -3,8 +3,7 @@
 A wolf, a seer and a villager who claim roles and say what the seer saw; and a wolf, a seer and two
 villagers who say what the seer saw. All arms play as many games. Kept per seed, at every step that
 the run evaluates: what each team gains by its best single seat, and as one player who sees all
-that its seats see (``measure.team_ends``); the team's best joint plan lies between. SLA's game of
-four, with its candidates drawn, is too large to walk.
+that its seats see (``measure.team_ends``); the team's best joint plan lies between.
 
 Starts are "all": the figures are of every play of the game.
 """
@@ -14,22 +13,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sparring.errors import RunError
 from sparring.experiments.cells import metrics
 from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, seed_rows, training
 
 LSPO, SLA, MIRROR = "LSPO", "SLA", "self-play, MARS"
 THREE, FOUR = 3, 4  # players
-GAMES = {
-    THREE: (
-        "environments.0.options={players: 3, tie: none, rounds: 1, abstain: false, "
-        "say: [claim, result]}",
-        "model.context=64",
-    ),
-    FOUR: (
-        "environments.0.options={players: 4, tie: none, rounds: 1, abstain: false, say: [result]}",
-        "model.context=96",
-    ),
+OPTIONS = {
+    THREE: "{players: 3, tie: none, rounds: 1, abstain: false, say: [claim, result]}",
+    FOUR: "{players: 4, tie: none, rounds: 1, abstain: false, say: [result]}",
 }
+LARGE = "evaluation.max_states=50000"  # the game of four has 13,000 and 32 times as many histories
+GAMES = {
+    THREE: (f"environments.0.options={OPTIONS[THREE]}", "model.context=64"),
+    FOUR: (f"environments.0.options={OPTIONS[FOUR]}", "model.context=96", LARGE),
+}
+CHOSEN = (  # SLA's game of four: as its recipe's of three
+    f"environments.0.options={{environment: {{name: werewolf, options: {OPTIONS[FOUR]}}}, "
+    "count: 3, diverse: true, shuffle: false}",
+    "model.context=160",
+    LARGE,
+)
 PLAIN = (  # what LSPO's recipe has too
     "environments.0.illegal.penalty=0.5",
     "evaluation.exact=true",
@@ -40,7 +44,8 @@ ARMS: dict[tuple[int, str], tuple[str, tuple[str, ...]]] = {
     (THREE, LSPO): ("lspo/werewolf-tiny", ()),
     (THREE, SLA): ("sla/werewolf-claims-tiny", ()),
     (THREE, MIRROR): ("werewolf/tiny", (*GAMES[THREE], *PLAIN)),
-    (FOUR, LSPO): ("lspo/werewolf-tiny", GAMES[FOUR]),
+    (FOUR, LSPO): ("lspo/werewolf-tiny", (*GAMES[FOUR], "knowledge.cfr_steps=200")),  # 45 s each
+    (FOUR, SLA): ("sla/werewolf-claims-tiny", CHOSEN),
     (FOUR, MIRROR): ("werewolf/tiny", (*GAMES[FOUR], *PLAIN)),
 }
 WOLF, VILLAGE = "the wolf", "the village"
@@ -68,7 +73,11 @@ def cells(setting: Setting) -> list[Cell]:
 
 
 def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
-    """Return the figures of a run: of every evaluation what each team gains, and legal replies."""
+    """Return the figures of a run: of every evaluation what each team gains, and legal replies.
+
+    Raises:
+        RunError: its last step has no exact figures.
+    """
     found, lines = dict[str, Any](), metrics(run)
     for line in lines:
         for name, value in line.items():
@@ -76,6 +85,8 @@ def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
             if end in ENDS and "/" in rest:
                 team = WOLF if rest.endswith("/wolf") else VILLAGE
                 found[figure(end, team, line["step"])] = value
+    if figure("as_one", WOLF, lines[-1]["step"]) not in found:
+        raise RunError(f"{run} has no exact figures; `evaluation.max_states` may be too small.")
     return {**found, "legal replies": lines[-1]["legal_rate"]}
 
 
@@ -91,7 +102,7 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
 STUDY = Study(
     summary="Werewolf of three and four: gains against LSPO, SLA and mirror self-play, 5 seeds",
     page="docs/werewolf.md",
-    hours=1.6,
+    hours=1.1,
     results="werewolf",
     setting={"seeds": 5, "players": [THREE, FOUR], "changes": []},
     quick={

@@ -2,14 +2,16 @@
 
 Each page gets a copy of the project. The README's commands run in a shell, as a user types them.
 Those of other pages that begin with `sparring` run in a fork of this process, which has imported
-what they need. Two pages are tried at a time, each by a process of its own. A command that an
-earlier page of this process had is not run again: the runs it left are copied.
+what they need. Two pages are tried at a time, each by a process of its own. A command that another
+page has too is run once: a page that comes to it waits for its end, and gets copies of the runs
+that it left.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import multiprocessing
 import os
 import re
@@ -23,6 +25,8 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+from filelock import FileLock
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -51,8 +55,8 @@ class Workshop:
     def __init__(self, folder: Path, *, small: bool) -> None:
         self.folder, self.small = folder, small
         self.failed: list[str] = []
-        # by the command's words: the copy of the project it ran in, and the run folders it made there
-        self._left: dict[tuple[str, ...], tuple[Path, list[Path]]] = {}
+        self._done = folder / "done"  # for each command that was run a folder with the runs it left
+        self._done.mkdir()
         home = folder / "home"
         home.mkdir()
         os.environ.update(
@@ -111,17 +115,24 @@ class Workshop:
         project = self.folder / page.replace("/", "-")
         shutil.copytree(self._base, project, symlinks=True)
         for command, entry in wanted:
-            line = entry.line(small=self.small)
-            if command.key in self._left:
-                elsewhere, runs = self._left[command.key]
-                for run in runs:
-                    if not (project / run).exists():
-                        shutil.copytree(elsewhere / run, project / run)
-            elif line:
-                self._try(project, command, entry, line)
+            if line := entry.line(small=self.small):
+                self._once(project, command, entry, line)
 
-    def _try(self, project: Path, command: Command, entry: Entry, line: str) -> None:
-        """Run one line, tell how it went, and note the runs that it left."""
+    def _once(self, project: Path, command: Command, entry: Entry, line: str) -> None:
+        """Run one line, or wait until another page has, and copy the runs that it left there."""
+        done = self._done / hashlib.sha256(repr(command.key).encode()).hexdigest()
+        with FileLock(f"{done}.lock"):
+            if not done.exists():
+                runs = self._try(project, command, entry, line)
+                done.mkdir()
+                for run in runs:
+                    shutil.copytree(project / run, done / run)
+        for run in _runs(done):
+            if not (project / run).exists():
+                shutil.copytree(done / run, project / run)
+
+    def _try(self, project: Path, command: Command, entry: Entry, line: str) -> list[Path]:
+        """Run one line, tell how it went, and return the runs that it made."""
         for name, text in entry.files.items():
             (project / name).write_text(text, encoding="utf-8")
         before, limit = set(_runs(project)), float(entry.seconds) if self.small else DAY
@@ -131,7 +142,7 @@ class Workshop:
         )
         good = status == entry.status and entry.expect in output and "Traceback" not in output
         self._tell(command, line, 0 if good else status or 1, output, seconds)
-        self._left[command.key] = (project, sorted(set(_runs(project)) - before))
+        return sorted(set(_runs(project)) - before)
 
     def _typed(self, line: str, project: Path, typed: str, limit: float) -> tuple[int, str, float]:
         """Run a line in a shell, or a query in DuckDB; return status, output and seconds."""

@@ -190,6 +190,17 @@ def test_a_command_of_an_earlier_page_is_not_run_again_and_its_runs_are_there(
     assert capsys.readouterr().out.count("mkdir") == 1
 
 
+def test_a_command_of_two_pages_is_run_once_where_both_are_tried_at_once(shop, tmp_path):
+    line = f"echo x >> {tmp_path}/ran; sleep 1; mkdir -p runs/a && touch runs/a/config.yaml runs/a/metrics.jsonl"
+    check = "ls runs/a/metrics.jsonl"
+    pages = {
+        name: [(table.Command(text, name), table.Entry(command=text, add="")) for text in (line, f"{check} # {name}")]
+        for name in ("README.md", "docs/a.md", "docs/b.md")
+    }
+    shop.try_pages(pages)
+    assert shop.failed == [] and (tmp_path / "ran").read_text() == "x\n"
+
+
 def test_a_fork_runs_the_command_line_with_its_status(shop):
     rows = [
         {"command": "sparring list slots-that-are-none", "status": 2},

@@ -1,0 +1,92 @@
+"""Werewolf of four with SmolLM2: does one iteration of LSPO win more games than its start?
+
+The start is what the warm-up left, of the same seed: it imitates the scripted player, who speaks in
+sentences. Both meet as the wolf and as the village. Kept per seed: the share of games that the wolf
+wins, each player's share of legal replies, and how varied its speeches are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sparring.experiments import crossed
+from sparring.experiments.cells import metrics
+from sparring.experiments.self_played import UNTRAINED, Arm
+from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study
+
+START, LSPO = "start", "LSPO"
+RECIPE = "lspo/werewolf-smol"
+ARMS: dict[str, Arm] = {
+    # its one step changes no weight, so it is a short one
+    START: (RECIPE, (*UNTRAINED, "rollout.games_per_step=2", "knowledge.cfr_steps=1")),
+    LSPO: (RECIPE, ()),
+}
+PAIRS = ((LSPO, START), (START, LSPO))  # the wolf first
+WON = "wolf wins"
+SIDES = ("wolf", "village")
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost: both runs, then their matches."""
+    return crossed.cells(
+        setting,
+        ARMS,
+        always=("evaluation.every=100000", "evaluation.opponents=[]"),
+        bots={},
+        pairs=PAIRS,
+        measure=measured,
+    )
+
+
+def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+    """Return of a run's last step the share of legal replies."""
+    return {"legal replies": metrics(run)[-1]["legal_rate"]}
+
+
+def rows(setting: Setting, kept: Found) -> list[Row]:
+    """Return a row for each arm's run, and one for each pair, with the values of each seed."""
+    return crossed.rows(
+        setting,
+        kept,
+        pairs=PAIRS,
+        labels=lambda pair: dict(zip(SIDES, pair, strict=True)),
+        figures=_figures,
+    )
+
+
+def _figures(match: Mapping[str, Any]) -> dict[str, float]:
+    """Return the figures of a match: who wins, and how each side speaks."""
+    found = {WON: match["won"]}
+    for side, legal, said in zip(SIDES, match["legal"], match["said"], strict=True):
+        found |= {
+            f"{side} legal": legal,
+            f"{side} texts": said["texts"],
+            f"{side} distinct": said["distinct"],
+            f"{side} commonest": said["commonest"] / max(said["texts"], 1),
+        }
+    return found
+
+
+STUDY = Study(
+    summary="Werewolf of four in free text: SmolLM2 after one iteration of LSPO, and its start",
+    page="docs/werewolf.md",
+    hours=1.8,
+    results="werewolf-smol",
+    setting={"seeds": 3, "arms": list(ARMS), "games": 200, "changes": []},
+    quick={
+        "seeds": 1,
+        "games": 1,
+        "changes": [
+            "steps=1",
+            "warmup.updates=1",
+            "warmup.games=1",
+            "rollout.games_per_step=1",
+            "rollout.max_new_tokens=4",
+            "knowledge.cfr_steps=1",
+        ],
+    },
+    cells=cells,
+    rows=rows,
+)

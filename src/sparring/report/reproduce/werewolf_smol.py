@@ -1,0 +1,91 @@
+"""The tables of SmolLM2 in docs/werewolf.md."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sparring.experiments.reproduce.werewolf_smol import ARMS, LSPO, SIDES, START, WON
+from sparring.ops.statistics import mean_interval, wilson_ends
+from sparring.report.result_figures import (
+    Maker,
+    Results,
+    Row,
+    interval,
+    markdown,
+    seeds_of,
+    shown,
+    side,
+    values,
+)
+from sparring.types import Interval
+
+NAMES = {START: "the start", LSPO: "LSPO"}
+SHARE = {"low": 0.0, "high": 1.0}
+EVEN = 0.5
+
+
+def wins(results: Results) -> str:
+    """Return the share of games against its start that the trained model wins, seed by seed."""
+    head = ("seed", "wins as the wolf", "wins as the village", "both", "games", "verdict")
+    wolf, village = results.row(wolf=LSPO, village=START), results.row(wolf=START, village=LSPO)
+    sides = [values(wolf, WON), [1.0 - share for share in values(village, WON)]]
+    both = [sum(own) / 2 for own in zip(*sides, strict=True)]
+    games, lines = wolf["games"] // len(both), []
+    for place, seed in enumerate(seeds_of(wolf, WON)):
+        found = [_share(own[place], games) for own in sides] + [_share(both[place], 2 * games)]
+        lines.append((seed, *map(shown, found), str(2 * games), _verdict(found[-1])))
+    found = [mean_interval(own) for own in (*sides, both)]
+    count = 2 * games * len(both)
+    lines.append(("all", *map(shown, found), str(count), _verdict(found[-1])))
+    return markdown(head, lines)
+
+
+def _share(value: float, games: int) -> Interval:
+    """Return a share of games with Wilson's interval."""
+    low, high = wilson_ends(value, games, 0.95)
+    return Interval(mean=value, low=low, high=high, count=games)
+
+
+def _verdict(share: Interval) -> str:
+    """Return whether a share of wins is above a half."""
+    ends = {name: getattr(share, name) - EVEN for name in ("mean", "low", "high")}
+    apart = replace(share, **ends)
+    return side(apart, "ahead", "behind")
+
+
+def speeches(results: Results) -> str:
+    """Return how each policy speaks in these games: legal replies, and how varied its texts are."""
+    head = ("policy", "side", "legal replies", "speeches, all seeds", "different ones, by seed")
+    lines = []
+    for one in ARMS:
+        for own in SIDES:
+            (row,) = results.rows(**{own: one})
+            lines.append((NAMES[one], own, *_spoken(row, own)))
+    return markdown((*head, "share of the commonest"), lines)
+
+
+def _spoken(row: Row, own: str) -> tuple[str, ...]:
+    """Return the cells of a side of a match."""
+    legal, commonest = (
+        shown(interval(row, f"{own} {name}", **SHARE)) for name in ("legal", "commonest")
+    )
+    texts, distinct = (values(row, f"{own} {name}") for name in ("texts", "distinct"))
+    return legal, f"{sum(texts):.0f}", " ".join(f"{one:.0f}" for one in distinct), commonest
+
+
+def took(results: Results) -> str:
+    """Return what the runs took."""
+    lines = [
+        (NAMES[one["arm"]], shown(interval(one, "legal replies", **SHARE)), _minutes(one))
+        for one in (row for arm in ARMS for row in results.rows(arm=arm))
+    ]
+    return markdown(("policy", "legal replies in the last step", "minutes, by seed"), lines)
+
+
+def _minutes(row: Row) -> str:
+    """Return the minutes of a run, seed by seed."""
+    return " ".join(f"{seconds / 60:.0f}" for seconds in values(row, "seconds"))
+
+
+MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures
+SHOWN = {"Who wins": wins, "Speeches": speeches, "What it took": took}

@@ -138,7 +138,11 @@ wheel: setup view
 	$(WHEEL)/bin/python -m pip install --quiet --constraint constraints.txt "$$(echo $(WHEEL)/*.whl)[view]"
 	$(BIN)/python -m pytest tests/wheel/check_view.py
 
-check: lint types test test-slow fuzz examples docs-check commands wheel interop
+# What uses one core goes two at a time; the wheel alone, as it writes the metadata that the others read.
+check: lint test test-slow
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target interop types fuzz examples docs-check
+	$(MAKE) --no-print-directory commands
+	$(MAKE) --no-print-directory wheel
 
 # besides, the fleet ray, the viewer in a browser, the sinks W&B and trackio, the sampler vllm, and every command as the pages have it: hours
 check-all: check scale-test view-test sinks-test vllm-test

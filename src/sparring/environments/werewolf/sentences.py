@@ -64,13 +64,16 @@ _SAW = re.compile(
 )
 _BAD = {
     *("wolf", "wolves", "werewolf", "werewolves", "accuse", "suspect", "suspicious", "guilty"),
-    *("vote", "voting", "lying", "lies", "liar", "dangerous", "evil"),
+    *("vote", "voting", "lying", "lies", "liar", "dangerous", "evil", "doubt"),
 }
 _GOOD = {
     *("good", "trust", "honest", "innocent", "villager", "doctor", "support", "believe"),
     *("safe", "friend", "defend"),
 }
-_NOT = {"not", "no", "never", "don't", "isn't", "can't", "cannot", "doesn't"}
+_NOT = {"not", "no", "never", "cannot", "nobody"}  # besides all that end in n't
+_APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc`", "'"))
+_OPINION = {"think", "believe", "say", "suppose", "feel", "doubt"}
+_CLAUSE = re.compile(r"(?:that )?p[1-9] (?:is|was|has|to|will|would|looks|seems|must|may|might)\b")
 NEAR = 3  # words before a word in which a negation turns it
 
 
@@ -99,7 +102,8 @@ def meaning(text: str, own: str = "") -> str:
         text: a phrase, or any text.
         own: the speaker's name; what it says of itself is about no other player.
     """
-    words = [word.removesuffix("'s") for word in _WORD.findall(text[:MOST].lower())]
+    text = text[:MOST].translate(_APOSTROPHES).lower()
+    words = [word.removesuffix("'s") for word in _WORD.findall(text)]
     line = " ".join(words)
     claim = _CLAIM.search(line)
     role = ROLES[claim[1]] if claim else ""
@@ -113,9 +117,21 @@ def meaning(text: str, own: str = "") -> str:
 
 
 def _verdict(words: list[str]) -> str:
-    """Return what is said of a player, by the first word that is good or bad; "" for nothing."""
+    """Return what is said of a player, by the first word that is good or bad; "" for nothing.
+
+    An opinion that is denied or doubted turns what it is about: "I don't think that p2 is a wolf".
+    """
+    begins, doubted = 0, False  # where the clause begins that an opinion is about
     for number, word in enumerate(words):
-        if word in _BAD or word in _GOOD:
-            turned = bool(_NOT & {*words[max(0, number - NEAR) : number]})
-            return WOLF if (word in _BAD) != turned else GOOD
+        near = words[max(begins, number - NEAR) : number]
+        turned = any(one in _NOT or one.endswith("n't") for one in near)
+        if word in _OPINION and (word not in _GOOD | _BAD or _goes_on(words[number + 1 :])):
+            begins, doubted = number + 1, turned != (word == "doubt")
+        elif word in _BAD or word in _GOOD:
+            return WOLF if (word in _BAD) != (turned != doubted) else GOOD
     return ""
+
+
+def _goes_on(words: list[str]) -> bool:
+    """Return whether an opinion is about what is said after it, not about a player by itself."""
+    return _CLAUSE.match(" ".join(words[:3])) is not None

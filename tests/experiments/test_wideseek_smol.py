@@ -27,13 +27,14 @@ def test_every_seed_has_every_arm_that_draws_more_than_its_plays():
     assert keys == [(study.PRETRAINED, 0), (study.TEACHER, 0), *((arm, 0) for arm in drawing), *((arm, 1) for arm in drawing)]
 
 
-def test_the_teacher_is_whom_the_warm_up_imitates_where_training_plays():
+def test_the_teacher_is_whom_the_warm_up_imitates_on_the_tables_of_evaluation():
     (cell,) = (cell for cell in study.cells(study.STUDY.setting) if cell.key[0] == study.TEACHER)
     trained, words = config_of(study.TRAINED), list(cell.command)
     agent, environment = (parse_named(words[words.index(word) + 1], "", "") for word in ("--agent", "--environment"))
     player, game = trained.warmup.player, trained.environments[0]
     assert agent == (player.name, player.options) and player.options["slips"] == 0.4
-    assert environment == (game.name, game.options)
+    assert environment[0] == game.name and environment[1].pop("bank") == 2**31 - 1 and environment[1].pop("worlds") == 1000
+    assert environment[1] == {name: value for name, value in game.options.items() if name not in ("bank", "worlds")}
     assert words[words.index("--self-plays") + 1] == "200"
 
 
@@ -103,7 +104,8 @@ def test_the_page_shows_every_arm_with_what_it_took():
     [
         ([0.1, 0.1, 0.1], [0.5, 0.6, 0.7], ["above", "above", "above"], "above"),
         ([0.1, 0.1, 0.1], [0.2, 0.6, 0.7], ["not apart", "above", "above"], "not decided"),
-        ([0.5, 0.6, 0.7], [0.1, 0.1, 0.1], ["not apart"] * 3, "below"),
+        ([0.25, 0.6, 0.7], [0.1, 0.1, 0.1], ["not apart", "below", "below"], "not decided"),
+        ([0.5, 0.6, 0.7], [0.1, 0.1, 0.1], ["below"] * 3, "below"),
         ([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], ["not apart"] * 3, "not decided"),
     ],
 )

@@ -16,6 +16,7 @@ from typing import Any
 
 from sparring.config import resolve
 from sparring.config_parts import written
+from sparring.environments.catalogue import make_game
 from sparring.experiments.self_played import (
     TOKENS,
     UNTRAINED,
@@ -56,11 +57,12 @@ def cells(setting: Setting) -> list[Cell]:
 
 
 def _teacher(seed: int, plays: int) -> Cell:
-    """Return the cell of the scripted team that the warm-up imitates."""
+    """Return the cell of the scripted team that is imitated, on the tables of the others."""
     config = resolve(load_recipe(RECIPE))
     assert config.warmup.player is not None, "the recipe names one"
     environment, player = config.environments[0], config.warmup.player
-    who, where = (written(one.name, one.options) for one in (player, environment))
+    game: Any = make_game(environment.name, options=environment.options)
+    who, where = written(player.name, player.options), written(environment.name, game.other_bank())
     words = ("--agent", who, "--environment", where)
     return Cell(
         key=(TEACHER, seed),

@@ -56,12 +56,18 @@ def apart(results: Results) -> str:
             name, paired = NAMES[before["arm"]], seeds_of(before) == seeds_of(after)
             for seed in seeds_of(after):
                 own, other = _plays(after, seed), _plays(before, seed if paired else "0")
-                said = "above" if own.low > other.high else "not apart"
-                lines.append((name, seed, shown(other), shown(own), said))
+                lines.append((name, seed, shown(other), shown(own), _apart(own, other)))
             if paired:
                 gain = less(after, before, BARE)
                 lines.append((name, "all: more by", "", shown(gain), side(gain, "above", "below")))
     return markdown(head, lines)
+
+
+def _apart(own: Interval, other: Interval) -> str:
+    """Return on which side of another interval one lies as a whole."""
+    if own.low > other.high:
+        return "above"
+    return "below" if own.high < other.low else "not apart"
 
 
 def _plays(row: Row, seed: str) -> Interval:

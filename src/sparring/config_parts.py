@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any
@@ -19,6 +20,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from sparring import registry, schedule
 from sparring.errors import ConfigError, MissingError, UnknownNameError, quoted
 from sparring.yaml_text import parse_value
+
+_OTHERS = re.compile(r"[^ -~]")  # letters beyond ASCII
 
 OF_EVERY_GAME = ("game", "illegal")  # components of the reward that no reward plug-in gives
 LARGEST_COUNT = 10**9  # of anything that is counted
@@ -138,10 +141,16 @@ def written(name: str, options: Mapping[str, Any]) -> str:
 
     Args:
         name: of a plug-in.
-        options: what JSON holds.
+        options: what JSON holds; neither infinite nor no number.
     """
-    pairs = (f"{key}={json.dumps(value)}" for key, value in options.items())
-    return " ".join([name, *map(shlex.quote, pairs)])
+    pairs = (f"{key}={_in_ascii(value)}" for key, value in options.items())
+    return " ".join(map(shlex.quote, [name, *pairs]))
+
+
+def _in_ascii(value: Any) -> str:
+    """Return a value as YAML of letters that every terminal has; JSON's escapes end at U+FFFF."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return _OTHERS.sub(lambda found: f"\\U{ord(found[0]):08x}", text)
 
 
 def parse_plugin(text: str, what: str, example: str) -> tuple[str, str | None, dict[str, Any]]:

@@ -282,6 +282,14 @@ def test_actions_that_are_no_statements_are_judged_where_it_is_asked_for():
     assert set(found.state["space"]["strategies"]["bluff"]) == {"0 speaker card high", "0 speaker card low", "1 listener heard high"}
 
 
+def test_the_share_of_prompts_whose_solution_prefers_nothing_is_told():
+    space = Space(embedding=bind("knowledge.embeddings", "ngrams"), names=(), strategies={"g": {"even": [0.5, 0.5], "other": [0.25, 0.75], "forced": [1.0]}})
+    said = [Placed(0, number, ("g", "pool", key), (0, 0)) for number, key in enumerate(("even", "other", "other", "forced"))]
+    assert scores_of(said, space, "ratio", 0.02)[1]["even"] == 0.25
+    assert scores_of(said[1:], space, "ratio", 0.02)[1]["even"] == 0.0
+    assert scores_of([], space, "ratio", 0.02)[1] == {}
+
+
 def test_shares_of_actions_are_pooled_over_states_with_the_same_list():
     """Three states of "a", "b" or of "a", "c": what is said elsewhere counts where the list is the same."""
     states = {"1": ("ab", (0, 0, 0, 0)), "2": ("ab", (0, 0, 1, 1)), "3": ("ac", (1, 1, 1, 1))}

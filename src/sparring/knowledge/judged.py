@@ -12,6 +12,7 @@ from sparring.knowledge.space import Space, few
 from sparring.knowledge.statements import Decision, placed
 
 Prefer = Literal["ratio", "probability"]
+EVEN = 1e-9
 ILLEGAL = -1  # the cluster of what was no action
 
 
@@ -107,7 +108,15 @@ def scores_of(
     scores: list[list[float | None]] = [
         [values[one.state][number] for number in one.of] for one in said
     ]
-    return scores, {"apart": sum(apart) / len(apart)} if apart else {}
+    if not said:
+        return scores, {}
+    even = sum(_even(space.strategies[one.state[0]][one.state[2]]) for one in said)
+    return scores, {"apart": sum(apart) / len(apart), "even": even / len(said)}
+
+
+def _even(strategy: Sequence[float]) -> bool:
+    """Return whether a solution prefers nothing, as one of a state that few plays came to."""
+    return len(strategy) > 1 and max(strategy) - min(strategy) < EVEN
 
 
 def _floored(strategy: Sequence[float], floor: float) -> dict[int, float]:

@@ -76,7 +76,8 @@ def latent_space(
     which who remembers can exploit.
     Shapes: a score per reply.
     Metrics: iteration (from 1), clusters (of all kinds), apart (mean over states of the sum over
-    clusters of |sigma' - q| / 2: how far the policy is from the solution).
+    clusters of |sigma' - q| / 2: how far the policy is from the solution), even (share of judged
+    prompts where the solution plays all alike: much of it says that too few plays were sampled).
     Reference: Xu et al., 2025, "Learning strategic language agents in the Werewolf game with
     iterative latent space policy optimization", arXiv:2502.04686, whose regrets are of Deep CFR.
     Verified by: tests/knowledge/test_latent_space.py, tests/knowledge/test_sampled.py,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
-from sparring.environments.abstracted import AbstractedPlay, Gisted
+from sparring.environments.abstracted import AbstractedPlay, Gist
 from sparring.ops.hashed_ngrams import finder
 
 
@@ -42,11 +44,18 @@ def place_of(play: AbstractedPlay, seat: int, *, gists: bool) -> Place:
         gists: whether a seat goes by the little that the play says that it does, where it says so.
     """
     legal = play.legal(seat) or ()
-    found = play.inner.gist(seat) if gists and isinstance(play.inner, Gisted) else None
+    said: Callable[[int], Gist | None] | None = getattr(play.inner, "gist", None) if gists else None
+    found = said(seat) if said is not None else None
     if found is None:
         return Place(f"{seat} {play.observe(seat).key}", legal, legal)
-    names, labels = finder(tuple(found.labels)), found.labels
+    return Place(found.key, legal, _renamed(legal, tuple(found.labels.items())))
+
+
+@lru_cache(maxsize=65_536)
+def _renamed(legal: tuple[str, ...], labels: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """Return actions with labels in place of names."""
+    of = dict(labels)
+    names = finder(tuple(of))
     if names is None:
-        return Place(found.key, legal, legal)
-    renamed = tuple(names.sub(lambda one: labels[one[0]], action) for action in legal)
-    return Place(found.key, legal, renamed)
+        return legal
+    return tuple(names.sub(lambda one: of[one[0]], action) for action in legal)

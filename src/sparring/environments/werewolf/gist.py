@@ -11,18 +11,26 @@ from sparring.environments.werewolf.rules import GOOD, SEER, WOLF, Event, Positi
 from sparring.environments.werewolf.sentences import phrase_of
 from sparring.environments.werewolf.speech import SILENCE
 
-LEAST, MOST = -1, 2  # suspicion
 AGAINST = {"accuse": 1, "support": -1, WOLF: 2, GOOD: -2}  # what is said adds so much
 ME, DEAD = "me", "dead"
+TOP, TRUSTED, PLAIN = "top", "trusted", "plain"
 
 
 def gist(position: Position, seat: int) -> Gist:
-    """Return what a seat goes by: its role, the phase, who lives, and a line for each player.
+    """Return what a seat goes by: its role, the phase, and what others are marked as.
 
-    A line has what the seat knows the player to be, whether it claims to be the seer, and how
-    suspicious it is, from -1 to 2: accusations, less support, and twice as much by who claims to be
-    the seer. The wolf that decides knows who was proposed. Other claims, who said what in what
-    order, votes and the round are left out. A free text counts as what it means in the grammar.
+    Each living player has one mark, the first that fits:
+
+    - "wolf" or "good": the seat knows it;
+    - "seer": it claims to be;
+    - "top": nobody who lives is more suspicious, by accusations less support, twice as much by who
+      claims to be the seer;
+    - "trusted": more is said for it than against it;
+    - "plain".
+
+    The wolf that decides knows who was proposed, "!". How many have a mark, other claims, who said
+    what in what order, votes and the round are left out, so that few plays meet most states. A free
+    text counts as what it means in the grammar.
 
     Args:
         position: of a play.
@@ -33,20 +41,26 @@ def gist(position: Position, seat: int) -> Gist:
     known = {event.target: event.word for event in seen if event.kind == "look"}
     if position.setup.kinds[seat] == WOLF:
         known |= {position.places[mate]: WOLF for mate in position.setup.wolves}
+    living = [position.places[one] for one in position.living()]
+    most = max(max(suspicion[place] for place in living), 1)
 
-    def line(place: int) -> str:
-        """Return what is known of a player."""
-        mark = "!" if place == position.proposed and position.phase == "decide" else ""
-        claim = SEER if place in seers else "-"
-        return f"{known.get(place, '?')}{mark} {claim} {min(max(suspicion[place], LEAST), MOST)}"
+    def mark(place: int) -> str:
+        """Return what a player is marked as."""
+        if place in known and place != own:
+            return known[place]
+        if place in seers:
+            return SEER
+        if suspicion[place] >= most:
+            return TOP
+        return TRUSTED if suspicion[place] < 0 else PLAIN
 
-    others = sorted({position.places[one] for one in position.living()} - {own})
-    lines = {place: line(place) for place in others}
-    order = sorted(set(lines.values()))
-    labels = {name_of(place): f"#{order.index(said)}" for place, said in lines.items()}
-    about = f"{position.setup.kinds[seat]} {position.phase} {line(own)}"
-    key = " / ".join([about, *sorted(lines.values())])
+    marks = {place: mark(place) for place in living if place != own}
+    if position.phase == "decide":
+        marks[position.proposed] += "!"
+    about = (position.setup.kinds[seat], position.phase, mark(own), DEAD if position.dead else "-")
+    key = " / ".join([" ".join(about), *sorted(set(marks.values()))])
     everybody = map(name_of, range(position.setup.players))  # a free text may name the dead
+    labels = {name_of(place): f"#{one}" for place, one in marks.items()}
     return Gist(key, {**dict.fromkeys(everybody, DEAD), **labels, name_of(own): ME})
 
 

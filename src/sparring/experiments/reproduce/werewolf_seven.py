@@ -31,7 +31,7 @@ PARTS = {
     "LSPO, one step of CFR": LSPO,
     "LSPO, policy gradient in place of DPO": LSPO,
 }
-PLAIN = "players: 7, rounds: 3, tie: none, say: [result, accuse]"
+PLAIN = "players: 7, rounds: 3, say: [result, accuse]"
 ALWAYS = (
     "steps=50",
     "rollout.games_per_step=96",
@@ -42,7 +42,7 @@ ALWAYS = (
     "evaluation.opponents=[]",
 )
 SHORT = (f"environments.0.options={{{PLAIN}}}", "model.context=256")
-SAMPLED = ("knowledge.solver=sampled", "knowledge.cfr_steps=80")
+SAMPLED = ("knowledge.solver=sampled", "knowledge.cfr_steps=600")
 
 
 def _choosing(more: str = "", diverse: str = "true") -> tuple[str, ...]:

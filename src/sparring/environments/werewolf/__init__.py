@@ -53,8 +53,9 @@ def werewolf(
     Pitfalls: do not put ``talk`` around it, which names the seats by their roles. With random ties,
     free text, deductions, or more than 5 players nothing is computed exactly. Speeches in free text
     are data: they are laid on one line, cut at ``limit`` characters, freed of characters that print
-    nothing, and told in quotation marks that they cannot close. A reply that names two players, or
-    nobody, or a dead one is illegal, unless one is marked, as in "[p2]".
+    nothing, and told in quotation marks that they cannot close. A vote or a choice by night that
+    names two players, nobody, or a dead one is illegal, unless one is marked, as in "[p2]". Of
+    several phrases in a speech by words the last marked one counts, else the last.
     Reference: "Learning Strategic Language Agents in the Werewolf Game with Iterative Latent Space
     Policy Optimization" (Xu et al., 2025, arXiv 2502.04686), appendix A: its rules are those of 7
     players. ``strict`` is the end of the first release for arXiv 2310.18940 (Xu et al., 2023).

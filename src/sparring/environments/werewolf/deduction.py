@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.rules import DEDUCED, GOOD, WOLF, Position, shuffled
 from sparring.environments.werewolf.speech import MOST
 from sparring.rng import Stream
+from sparring.system.files import parse_json
 
 __all__ = [
     "CONFIDENCES",
@@ -104,20 +106,39 @@ def drawn(position: Position, seat: int, stream: Stream) -> str:
     for kind in (setup.kinds[seat], *exact.values()):
         left.remove(kind)
     rest = [place for place in range(setup.players) if place != own and place not in exact]
-    doubtful = [place for place in rest if place not in good]
-    wolves = left.count(WOLF)
-    roles = {**exact, **dict.fromkeys(shuffled(doubtful, stream.child(0))[:wolves], WOLF)}
+    packs = _packs(position, seat, exact, [place for place in rest if place not in good])
+    pack = packs[stream.child(0).integer(0, len(packs))]
+    roles = {**exact, **dict.fromkeys(pack, WOLF)}
     others = [place for place in rest if place not in roles]
     kinds = shuffled([kind for kind in left if kind != WOLF], stream.child(1))
     roles |= zip(others, kinds, strict=True)
-    sided = wolves in (0, len(doubtful))  # who is a wolf is known of all
     found = []
     for place in position.targets(seat):
-        sure = sided or place in good
+        sure = len({place in one for one in packs}) == 1  # whether it is a wolf is certain
         known = place in exact or (sure and (roles[place] == WOLF or len({*kinds}) == 1))
         confidence = "high" if known else "medium" if sure else "low"
         found.append(_noted(Guess(name_of(place), roles[place], confidence)))
     return " ".join(found)
+
+
+def _packs(
+    position: Position, seat: int, exact: Mapping[int, str], doubtful: Sequence[int]
+) -> list[tuple[int, ...]]:
+    """Return the sets of players who may be the wolves that a seat does not know, by number.
+
+    The play goes on, so that a wolf lives, and wolves have not won.
+    """
+    setup, living = position.setup, {position.places[one] for one in position.living()}
+    known = [place for place, kind in exact.items() if kind == WOLF]
+    known += [position.places[seat]] if seat in setup.wolves else []
+
+    def goes_on(pack: tuple[int, ...]) -> bool:
+        """Return whether nobody has won yet if these are wolves."""
+        wolves = len(living & {*known, *pack})
+        return wolves > 0 and wolves < len(living) - wolves + setup.strict
+
+    packs = combinations(sorted(doubtful), len(setup.wolves) - len(known))
+    return [pack for pack in packs if goes_on(pack)]
 
 
 def figures(kinds: Sequence[str]) -> tuple[str, ...]:
@@ -156,10 +177,26 @@ def _by_grammar(text: str) -> list[Guess]:
 
 def _by_search(text: str) -> list[Guess]:
     """Return what is said of players, in order; confidence is low where none is said."""
-    found = []
+    found = _of_json(text)
     for name, role, confidence in _THOUGHT.findall(text[:MOST]):
         kind = WOLF if role.lower() == "werewolf" else role.lower()
         found.append(Guess(name.lower(), kind, confidence.lower() or "low"))
+    return found
+
+
+def _of_json(text: str) -> list[Guess]:
+    """Return what a JSON object in a text says of players, in whatever order of its keys."""
+    begin, end = text.find("{"), text.rfind("}") + 1
+    try:
+        said = parse_json(text[max(begin, 0) : end])
+    except ValueError:
+        return []
+    found = []
+    for name, one in said.items() if isinstance(said, dict) else ():
+        inner = one if isinstance(one, dict) else {"role": one}
+        role, confidence = (str(inner.get(key, "")).lower() for key in ("role", "confidence"))
+        kind = WOLF if role == "werewolf" else role
+        found.append(Guess(name.lower(), kind, confidence or "low"))
     return found
 
 
@@ -169,13 +206,16 @@ def _noted(guess: Guess) -> str:
 
 
 def _certain(position: Position, seat: int) -> tuple[dict[int, str], set[int]]:
-    """Return by number the roles that a seat knows, and the players that it knows to be no wolf."""
+    """Return by number the roles that a seat knows, and the players that it knows to be no wolf.
+
+    Wolves kill no wolf.
+    """
     setup, exact, good = position.setup, dict[int, str](), set[int]()
     if seat in setup.wolves:
         exact |= {position.places[wolf]: WOLF for wolf in setup.wolves if wolf != seat}
     for event in position.seen(seat):
-        if event.kind == "look" and event.word == GOOD:
+        if event.kind == "dead" or (event.kind == "look" and event.word == GOOD):
             good.add(event.target)
-        elif event.kind in ("look", "dead", "out") and event.word:
+        if event.kind in ("look", "dead", "out") and event.word not in ("", GOOD):
             exact[event.target] = event.word
     return exact, good

@@ -81,10 +81,15 @@ def _when(position: Position, seat: int | None) -> str:
 
 
 def _shows(position: Position, seat: int | None, one: int) -> bool:
-    """Return whether a seat knows that another one is to act: by day all that live do."""
+    """Return whether a seat knows that another one is to act: by day all that live do.
+
+    Nobody knows who deduces, as that may tell its role.
+    """
     if seat is None or seat == one:
         return True
-    return position.phase in ("speak", "vote") and seat not in position.dead
+    return (
+        not position.deducing and position.phase in ("speak", "vote") and seat not in position.dead
+    )
 
 
 def _end(position: Position) -> str:

@@ -221,8 +221,8 @@ class WerewolfPlay(Painted):
         """Return of a play that is over, per seat, what the environment counts.
 
         Whether its team has won, whether it lives, which share of its votes was against a player
-        of the other team, and how many of its speeches were cut; and of deductions what
-        ``deduction.counted`` says.
+        of the other team (none for a seat that never voted), and how many of its speeches were cut;
+        and of deductions what ``deduction.counted`` says.
         """
         position, teams = self.position, self.rules.teams
         right = []
@@ -231,7 +231,7 @@ class WerewolfPlay(Painted):
                 e for e in position.events if e.kind == "vote" and e.who == position.places[seat]
             ]
             hits = [e for e in own if e.target >= 0 and teams[position.seat_at(e.target)] != team]
-            right.append(len(hits) / len(own) if own else 0.0)
+            right.append(len(hits) / len(own) if own else math.nan)
         return {
             "won": tuple(float(team == position.winner) for team in teams),
             "survived": tuple(float(seat not in position.dead) for seat in range(len(teams))),

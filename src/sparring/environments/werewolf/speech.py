@@ -14,9 +14,12 @@ MOST = 100_000  # characters of a speech that are looked at
 _NAME = r"p[1-9]"
 _MARKED = re.compile(
     rf"\[\s*({_NAME}|abstain)\s*\]|\*\*\s*({_NAME}|abstain)\s*\*\*"
-    rf"|\b(?:answer|action|vote)\b(?:\s+is)?\s*[:=]?\s*({_NAME}|abstain)\b",
+    rf"|(?<!not )(?<!n't )\b(?:answer|action|vote)\b(?:\s+is)?\s*(?:[:=]\s*)?({_NAME}|abstain)\b",
     re.IGNORECASE,
 )
+_QUOTES = re.compile(
+    '["\u00ab\u00bb\u201c-\u201f\u2039\u203a\u300c-\u300f\u301d-\u301f\uff02]'
+)  # of all scripts
 _NAMED = re.compile(rf"(?<![\w-])({_NAME}|abstain)(?![\w-])", re.IGNORECASE)
 
 
@@ -51,7 +54,7 @@ def clean(text: str, limit: int) -> tuple[str, bool]:
 
 def quoted(text: str) -> str:
     """Return a speech in quotation marks that it cannot close."""
-    return '"{}"'.format(text.replace('"', "'"))
+    return '"{}"'.format(_QUOTES.sub("'", text))
 
 
 def named(reply: str) -> str | None:

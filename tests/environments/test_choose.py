@@ -11,7 +11,7 @@ from sparring.environments.repeated import repeated
 from sparring.environments.reply import meant
 from sparring.environments.spec import spec_of
 from sparring.environments.trial import trial
-from sparring.errors import ConfigError, GameError
+from sparring.errors import ConfigError, GameError, UnknownNameError
 from sparring.players.biased import biased
 from sparring.players.random import random
 from sparring.players.scripted import scripted
@@ -177,3 +177,19 @@ def test_weights_of_nothing_are_refused():
 def test_a_trial_around_it_tells_the_cards_of_a_show_down():
     inner = {"name": "choose", "options": {"environment": {"name": "kuhn_poker"}}}
     check_environment(trial, environment=inner, attempts=2, reveal=True, plays=6)
+
+
+@pytest.mark.parametrize(
+    ("inner", "proposals", "word", "nearest"),
+    [
+        ({"name": "rps_spock_lizard"}, {"rokc": 0.6, "paper": 0.4}, "rokc", "rock"),
+        ({"name": "werewolf"}, {"accuse p9": 1.0}, "p9", "p"),
+    ],
+)
+def test_a_word_that_the_environment_has_not_is_not_proposed(inner, proposals, word, nearest):
+    with pytest.raises(UnknownNameError, match=f"Unknown word of choose.proposals for {inner['name']} '{word}'. Did you mean '{nearest}"):
+        choose(environment=inner, proposals=proposals)
+
+
+def test_words_of_full_style_are_not_known_and_not_checked():
+    choose(environment={"name": "werewolf", "options": {"style": "full"}}, proposals={"anything": 1.0})

@@ -140,15 +140,15 @@ def speaking(**options):
 
 def test_where_any_text_may_be_said_candidates_are_texts():
     course, speaker, proposer = speaking(count=3)
-    assert course.legal(proposer) is None and course.read(proposer, "p2 is\na wolf") == "p2 is\na wolf"
+    assert course.legal(proposer) is None and course.read(proposer, "p2 is\na wolf") == "p2 is a wolf"
     assert course.observe(proposer).ask.endswith("Propose an action.")
-    for text in ("p2 is\na wolf", "I am the seer.\n2. p1 is a wolf", "p2 is\na wolf"):  # once more: there are two candidates
-        course.step({proposer: text})
+    for text in ("p2 is\na wolf", "I am the seer.\n2. p1 is a wolf", "p2 \u200bis a  wolf"):  # heard alike: there are two candidates
+        course.step({proposer: course.read(proposer, text)})
     assert course.due() == (speaker,) and course.legal(speaker) == ("1", "2")
-    assert sorted(course.candidates[speaker]) == ["I am the seer.\n2. p1 is a wolf", "p2 is\na wolf"]
+    assert sorted(course.candidates[speaker]) == ["I am the seer. 2. p1 is a wolf", "p2 is a wolf"]
     told = course.observe(speaker)
     assert "2. p1 is a wolf" not in told.text.splitlines()  # a candidate is one line, and makes no others
-    place = course.candidates[speaker].index("p2 is\na wolf") + 1
+    place = course.candidates[speaker].index("p2 is a wolf") + 1
     course.step({speaker: str(place)})
     assert course.play.position.events[-1].word == "p2 is a wolf"
     assert "What was chosen: p2 is" in course.observe(proposer).text
@@ -159,6 +159,17 @@ def test_without_diversity_every_proposal_is_asked_for_and_shuffle_keeps_texts_i
     course.step({proposer: "b"})
     course.step({proposer: "a"})
     assert course.candidates[speaker] == ("b", "a")
+
+
+def test_an_empty_and_an_enormous_proposal_are_candidates_of_what_is_heard():
+    course, speaker, proposer = speaking(count=2, shuffle=False)
+    limit = WOLVES["options"].get("limit", 300)
+    for text in ("\u200b \n", "a" * 200_000):
+        course.step({proposer: course.read(proposer, text)})
+    assert course.candidates[speaker] == ("", "a" * (limit + 1))
+    assert "1. (nothing)\n2. aaa" in course.observe(speaker).text
+    course.step({speaker: "2"})
+    assert course.play.position.events[-1].word == "a" * limit
 
 
 def test_what_a_seat_notes_for_itself_nobody_proposes():

@@ -98,6 +98,15 @@ def test_an_endpoint_is_asked_once_for_each_text_in_batches(served):
     assert set(server.paths) == {"/v1/embeddings"}
 
 
+def test_an_endpoint_is_not_sent_what_it_refuses(served):
+    server = served(lambda number, request: answer(request))
+    embedding = bind(SLOT, "endpoint", {"model": "embed", "base_url": server.url})
+    assert embedding(["", "rock", " \n"]) == pytest.approx(np.array([[0, 0], *length_one([[4, 1]]), [0, 0]]))
+    assert embedding(["a" * 100_000]) == pytest.approx(length_one([[8_000, 1]]))
+    assert [[len(text) for text in request["input"]] for request in server.requests] == [[4], [8_000]]
+    assert embedding([""]).tolist() == [[0.0]] and embedding([]).shape[0] == 0
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -407,8 +407,12 @@ HOSTILE = [
 def test_a_speech_is_never_taken_for_the_moderator_s_word(speech):
     play = begun(style="full", speech="text", limit=100)
     play.step({0: "p3", 1: "p1"})
-    assert play.legal(0) is None and play.read(0, speech) == speech
+    heard = play.read(0, speech)
+    assert play.legal(0) is None and play.read(0, heard) == heard and len(heard) <= 101
+    other = play.clone()
     play.step({0: speech})
+    other.step({0: heard})
+    assert other.position == play.position and other.cut == play.cut
     told = play.observe(1).told.split("\n\n")[-1].split("\n")
     assert told[:-1] == ["You learn that p1 is a werewolf.", "p3 was killed in the night."]
     last = told[-1]

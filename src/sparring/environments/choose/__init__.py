@@ -11,7 +11,7 @@ from sparring.environments.choose.proposer import Proposer
 from sparring.environments.choose.rules import Choose
 from sparring.environments.combining import inner_of
 from sparring.environments.options import seats_of
-from sparring.errors import ConfigError, quoted
+from sparring.errors import ConfigError, UnknownNameError, quoted
 
 __all__ = ["choose"]
 
@@ -73,7 +73,8 @@ def choose(
     Raises:
         ConfigError: the option ``environment`` names none, all weights are 0, there are weights
             beside a seat that proposes, or a role is named twice.
-        UnknownNameError: the environment has no role of a name in ``choosers``.
+        UnknownNameError: the environment has no role of a name in ``choosers``, or no word of an
+            action in ``proposals``.
     """
     if proposals is not None and not any(proposals.values()):
         raise ConfigError(
@@ -81,6 +82,7 @@ def choose(
             "weight above 0; write proposals: {rock: 0.6, paper: 0.4}, or leave it out."
         )
     inner = inner_of("choose", environment)
+    _check_words(proposals or {}, inner)
     seats = seats_of("choose", "choosers", choosers, inner.roles, inner.name)
     drawn = Proposer(count=count, weights=proposals or {}, diverse=diverse, shuffle=shuffle)
     if proposer == "weights":
@@ -91,3 +93,18 @@ def choose(
             "who sits in the seat ROLE_proposer propose."
         )
     return Asked(inner, drawn, seats)
+
+
+def _check_words(proposals: dict[str, float], inner: Any) -> None:
+    """Refuse actions that an environment with a list of its words has not.
+
+    Raises:
+        UnknownNameError: a word of an action is none of them.
+    """
+    if not getattr(inner, "brief", False) or not hasattr(inner, "vocabulary"):
+        return
+    known = set(inner.vocabulary())
+    for action in proposals:
+        for word in action.split():
+            if word not in known:
+                raise UnknownNameError(f"word of choose.proposals for {inner.name}", word, known)

@@ -13,6 +13,8 @@ from sparring.types import Observation
 
 __all__ = ["Choose"]
 
+NOTHING = "(nothing)"  # a text without letters, as a candidate
+
 
 class Choose(Combined):
     """Rules: those of the other environment, with candidates in place of actions.
@@ -52,7 +54,7 @@ class Choose(Combined):
             choices = " ".join(f"{number} {action}" for number, action in listed)
             ask = ""
         else:
-            lines = (f"{one}. {' '.join(action.split())}" for one, action in listed)
+            lines = (f"{one}. {' '.join(action.split()) or NOTHING}" for one, action in listed)
             choices = "Your choices:\n" + "\n".join(lines)
             ask = f"Reply with exactly one of these numbers: {', '.join(n for n, _ in listed)}."
         view = joined([seen.view, choices], self.brief) if seen.view else ""

@@ -14,7 +14,7 @@ from sparring.environments.werewolf import deduction, picture
 from sparring.environments.werewolf.gist import gist
 from sparring.environments.werewolf.names import name_of, role_names
 from sparring.environments.werewolf.rules import NOBODY, WOLF, Position, Setup, shuffled
-from sparring.environments.werewolf.speech import SAY, clean, named, phrases
+from sparring.environments.werewolf.speech import SAY, named, one_line, phrases
 from sparring.environments.werewolf.wording import (
     asked,
     brief_event,
@@ -138,12 +138,15 @@ class WerewolfPlay(Painted):
         return gist(self.position, seat)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the action in a reply: a player, who may be dead, a speech, or a deduction."""
+        """Return the action in a reply: a player, who may be dead, a speech, or a deduction.
+
+        A speech in free text is what can be heard of it, see ``speech.one_line``.
+        """
         legal, position = self.legal(seat), self.position
         if position.deducing and self.rules.setup.malformed == "illegal":
             return reply if deduction.whole(self._deduced(seat, reply)) else None
         if legal is None:
-            return reply
+            return reply if position.deducing else one_line(reply, self.rules.setup.limit)
         if exact or position.phase == "speak":
             return listed_reply(legal, reply, exact)
         return named(reply)
@@ -192,11 +195,11 @@ class WerewolfPlay(Painted):
         if before.deducing:
             said = {seat: self._deduced(seat, text) for seat, text in replies.items()}
         elif before.phase == "speak" and self.rules.setup.speech == "text":
-            cleaned = {seat: clean(text, self.rules.setup.limit) for seat, text in replies.items()}
-            said = {seat: line for seat, (line, _) in cleaned.items()}
+            limit = self.rules.setup.limit
+            lines = {seat: one_line(text, limit) for seat, text in replies.items()}
+            said = {seat: line[:limit].rstrip() for seat, line in lines.items()}
             self.cut = tuple(
-                count + int(seat in cleaned and cleaned[seat][1])
-                for seat, count in enumerate(self.cut)
+                count + (len(lines.get(seat, "")) > limit) for seat, count in enumerate(self.cut)
             )
         # 1 more than the events, so that 0 says that nothing was told
         self.heard = tuple(

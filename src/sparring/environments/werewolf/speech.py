@@ -40,16 +40,15 @@ def phrases(say: Sequence[str], kinds: Sequence[str], others: Sequence[str]) -> 
     return tuple(found)
 
 
-def clean(text: str, limit: int) -> tuple[str, bool]:
-    """Return a speech on one line without characters that print nothing, and whether it was cut.
+def one_line(text: str, limit: int) -> str:
+    """Return a speech on one line without characters that print nothing.
 
-    Args:
-        text: what a player has said.
-        limit: characters that are passed on.
+    One character more than ``limit`` says that there was more. Of what it returns it returns the
+    same.
     """
     shown = "".join(one if one.isprintable() or one.isspace() else "" for one in text[:MOST])
     line = " ".join(shown.split())
-    return line[:limit].rstrip(), len(line) > limit or len(text) > MOST
+    return line[:limit] + line[limit:].lstrip()[:1]
 
 
 def quoted(text: str) -> str:

@@ -15,6 +15,10 @@ from sparring.knowledge.embeddings.base import of_length_one
 from sparring.system.endpoint import Connection, MalformedError
 from sparring.types import FloatArray
 
+LONGEST = (
+    8_000  # characters of a text that are sent: fewer tokens than any model of embeddings takes
+)
+
 
 def endpoint(
     texts: Sequence[str],
@@ -34,6 +38,8 @@ def endpoint(
     as published embeds by text-embedding-3-small. Needs the extra ``endpoint``.
     Mathematics: the endpoint's vectors, divided by their lengths.
     Shapes: texts, n; vectors, [n, d] with d as the endpoint has it.
+    An empty text is the vector of zeros, as endpoints refuse it, and is not sent; of a long one the
+    first 8,000 characters are.
     Pitfalls: a run repeats as far as the endpoint gives the same vectors again. What it costs is
     not counted.
     Reference: OpenAI API reference, "Create embeddings"; Xu et al., 2025, arXiv:2502.04686.
@@ -56,15 +62,17 @@ def endpoint(
         RolloutError: the endpoint gave no vector for each text.
     """
     known, connection = _asked(base_url, key_variable, timeout, retries, model)
-    new = sorted({*texts} - known.keys())
+    texts = [text.strip()[:LONGEST] for text in texts]
+    new = sorted({*texts} - known.keys() - {""})
     for some in (new[begin : begin + batch] for begin in range(0, len(new), batch)):
         request = {"model": model, "input": some, "encoding_format": "float"}
         read = partial(_vectors, number=len(some))
         found = connection.send("/embeddings", request, read, "embeddings")
         known.update(zip(some, found, strict=True))
-    if len({len(known[text]) for text in texts}) > 1:
+    sizes = {len(known[text]) for text in texts if text} or {1}
+    if len(sizes) > 1:
         raise RolloutError(f"Endpoint {base_url} (model {model!r}) gave vectors of several sizes.")
-    return of_length_one([known[text] for text in texts])
+    return of_length_one([known[text] if text else [0.0] * min(sizes) for text in texts])
 
 
 @lru_cache(maxsize=8)

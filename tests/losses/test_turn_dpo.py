@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sparring.errors import ConfigError
 from sparring.losses.dpo import dpo
+from sparring.losses.minibatch import pair_metrics
 from sparring.losses.turn_dpo import turn_dpo
 from sparring.registry import bind
 
@@ -185,3 +186,10 @@ def test_bad_options_are_refused():
     for options in ({"beta": 0.0}, {"label_smoothing": 0.5}, {"pairs": "some"}, {"labels": "none"}, {"reference": "past"}):
         with pytest.raises(ConfigError, match=next(iter(options))):
             bind("losses", "turn_dpo", options)
+
+
+def test_accuracy_is_of_pairs_with_a_better_one():
+    margins, weight = torch.tensor([1.0, -1.0, 5.0]), torch.full((3,), 1 / 3)
+    assert pair_metrics(margins, weight, torch.tensor([True, True, False]))["accuracy"].item() == pytest.approx(0.5)
+    assert pair_metrics(margins, weight)["accuracy"].item() == pytest.approx(2 / 3)
+    assert pair_metrics(margins, weight, torch.tensor([False] * 3))["accuracy"].item() == 0.0

@@ -104,16 +104,20 @@ def pairs_within(
     return better, worse, weight / weight.sum() if len(weight) else weight
 
 
-def pair_metrics(margins: Tensor, weight: Tensor) -> dict[str, Tensor | float]:
+def pair_metrics(
+    margins: Tensor, weight: Tensor, apart: Tensor | None = None
+) -> dict[str, Tensor | float]:
     """Return the figures of preferences: pairs, accuracy and margin.
 
     Args:
         margins: by how much the better is ahead of the worse, [P].
         weight: of the pairs, [P].
+        apart: which pairs have a better one, [P]: accuracy is of these alone. None: all.
     """
+    told = weight if apart is None else weight * apart
     return {
         "pairs": float(len(weight)),
-        "accuracy": (weight * (margins > 0)).sum(),
+        "accuracy": (told * (margins > 0)).sum() / told.sum().clamp(min=1e-12),
         "margin": (weight * margins).sum(),
     }
 

@@ -109,5 +109,5 @@ def turn_dpo(
         losses = -preferred * logsigmoid(margin) - (1.0 - preferred) * logsigmoid(-margin)
         return (weight * losses).sum()
 
-    metrics = pair_metrics(margins(whole.logprobs), weight)
+    metrics = pair_metrics(margins(whole.logprobs), weight, value[better] != value[worse])
     return LossTerm(values=through_tokens(batch, loss_of), level="sum", metrics=metrics)

@@ -101,10 +101,9 @@ def beside(game: Game, known: References) -> dict[str, tuple[float, float | None
         figure: (0.0 if figure.startswith("illegal_mass") else value, 0.0)
         for figure, value in uniform.items()
     }
-    # an equilibrium has it above 0 where mates hide anything
-    as_one = f"as_one_exploitability/{name}"
-    if as_one in found:
-        found[as_one] = (uniform[as_one], None)
+    # an equilibrium has these above 0 where mates hide anything
+    as_one = [figure for figure in found if figure.startswith("as_one_exploitability/")]
+    found |= {figure: (uniform[figure], None) for figure in as_one}
     for role, mean, best in zip(game.roles, known.uniform.values, values, strict=True):
         found[f"value/{name}/{role}"] = (mean, best)
     return found

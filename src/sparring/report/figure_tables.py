@@ -30,7 +30,9 @@ def figure_table(result: Mapping[str, Any], title: str) -> Table:
 
 def legend(figures: Iterable[str]) -> list[str]:
     """Return a line per kind of figure that says what it is."""
-    texts = {name.split("/")[0]: text for name, text in figure_glossary().items()}
+    texts: dict[str, str] = {}
+    for name, text in figure_glossary().items():
+        texts.setdefault(name.split("/")[0], text)  # of a game, before those of its teams
     kinds = dict.fromkeys(name.split("/")[0] for name in figures)
     return [f"{kind}: {texts[kind]}" for kind in kinds if kind in texts] + [BEST]
 

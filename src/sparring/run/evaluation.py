@@ -18,8 +18,8 @@ Metrics, per game GAME:
                                     equilibrium
     as_one_exploitability/GAME      several teams with too many joint plans to try: mean over teams
                                     of what a team gains as one player who sees all its seats see
-    one_seat_exploitability/GAME/TEAM, as_one_exploitability/GAME/TEAM
-                                    there, of each team, named by its roles (seer+villager)
+    one_seat_exploitability/GAME/TEAM  there, of each team, named by its roles (seer+villager)
+    as_one_exploitability/GAME/TEAM  the same
     match/GAME/BOT/ROLE/...         win, win_or_draw (shares) with _low and _high ends of 95 %
                                     intervals, return, illegal (two bots of one kind are told apart
                                     by the options that differ, mcts(simulations=1000))

@@ -14,7 +14,9 @@ def gains(results: Results) -> str:
         for team in TEAMS:
             for end, how in ENDS.items():
                 names = (figure(end, team, step) for step in STEPS)
-                found = (spread(one, name) if name in one["values"] else "-" for name in names)
+                found = (
+                    spread(one, name, low=0.0) if name in one["values"] else "-" for name in names
+                )
                 lines.append((str(one["players"]), one["arm"], team, how, *found))
     return markdown(head, lines)
 

@@ -10,7 +10,7 @@ from sparring.environments.abstracted import Gist
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.reply import listed_reply
-from sparring.environments.werewolf import deduction, picture
+from sparring.environments.werewolf import deduction, picture, stances
 from sparring.environments.werewolf.gist import gist
 from sparring.environments.werewolf.names import name_of, role_names
 from sparring.environments.werewolf.rules import NOBODY, WOLF, Position, Setup, shuffled
@@ -45,7 +45,7 @@ class Werewolf:
 
     name = "werewolf"
     min_utility, max_utility, utility_sum, zero_sum = -1.0, 1.0, None, False
-    figures: tuple[str, ...] = ("won", "survived", "right_votes", "cut")
+    figures: tuple[str, ...] = ("won", "survived", "right_votes", "cut", *stances.NAMES)
 
     def __init__(self, setup: Setup, style: str) -> None:
         self.setup, self.style, self.brief = setup, style, style == "brief"
@@ -225,7 +225,7 @@ class WerewolfPlay(Painted):
 
         Whether its team has won, whether it lives, which share of its votes was against a player
         of the other team (none for a seat that never voted), and how many of its speeches were cut;
-        and of deductions what ``deduction.counted`` says.
+        what ``stances.counted`` says, and of deductions what ``deduction.counted`` does.
         """
         position, teams = self.position, self.rules.teams
         right = []
@@ -240,6 +240,7 @@ class WerewolfPlay(Painted):
             "survived": tuple(float(seat not in position.dead) for seat in range(len(teams))),
             "right_votes": tuple(right),
             "cut": tuple(map(float, self.cut)),
+            **stances.counted(position, teams),
             **(deduction.counted(position) if self.rules.setup.deduce else {}),
         }
 

@@ -1,0 +1,79 @@
+"""What is said of others, and votes that agree with it: by hand, and for whatever is said."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.environments.base import random_reply
+from sparring.environments.werewolf import werewolf
+from sparring.environments.werewolf.rules import Event
+from sparring.environments.werewolf.stances import NAMES, stance
+from sparring.rng import Stream
+
+STREAM = Stream.from_seed(0)
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("accuse p2", (1, True)),
+        ("seer p3 wolf", (2, True)),
+        ("seer p3 good", (2, False)),
+        ("support p9", (8, False)),
+        ("I don't think that p2 is a wolf.", (1, False)),
+        ("claim seer", None),
+        ("silence", None),
+        ("Good morning.", None),
+    ],
+)
+def test_a_stance_is_what_a_speech_means_of_another(said, found):
+    assert stance(Event("say", 0, word=said)) == found
+
+
+def day(speeches, votes, **options):
+    """Return the figures of a play of one day: wolf p1, seer p2, doctor p3, villagers p4 and p5; nobody dies at night."""
+    play = werewolf(players=5, doctor=True, tie="none", rounds=1, **options).begun((0, 1, 2, 3, 4), STREAM)
+    play.step({0: "p5", 1: "p1", 2: "p5"})
+    while play.position.phase == "speak":
+        play.step({seat: "" if play.position.deducing else speeches[seat] for seat in play.due()})
+    while not play.done:
+        play.step({seat: "" if play.position.deducing else votes[seat] for seat in play.due()})
+    return {name: pytest.approx(play.figures()[name], nan_ok=True) for name in NAMES}
+
+
+@pytest.mark.parametrize("options", [{}, {"deduce": True}, {"order": "simultaneous"}])
+def test_by_hand(options):
+    speeches = ["accuse p2", "seer p1 wolf", "support p1", "silence", "accuse p4"]
+    votes = ["p2", "p1", "p4", "p4", "abstain"]
+    found = day(speeches, votes, **options)
+    nan = math.nan
+    assert (1.0, 1.0, 0.0, nan, 0.0) == found["right_stances"]
+    assert (1.0, 1.0, nan, nan, 0.0) == found["votes_as_said"]  # p5 abstained, of p4 nothing was said by itself
+    # p2's mates p3 and p4 voted for another, p5 for nobody; the wolf has no mates
+    assert (nan, 0.0, 0.5, 0.5, nan) == found["votes_with_team"]
+
+
+def test_a_vote_for_who_was_supported_and_of_the_own_team():
+    found = day(["support p2", "support p3", "accuse p2", "support p1", "accuse p1"], ["p2", "p3", "p1", "p1", "p1"])
+    assert found["right_stances"] == (0.0, 1.0, 0.0, 0.0, 1.0)
+    assert (math.nan, math.nan, 0.0, math.nan, 1.0) == found["votes_as_said"]
+    assert (math.nan, 0.0, 2 / 3, 2 / 3, 2 / 3) == found["votes_with_team"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), options=st.sampled_from([{"players": 7}, {"players": 6, "deduce": True}, {"players": 9, "wolves": 3, "order": "simultaneous"}, {"players": 5, "speech": "text", "style": "full"}]))
+def test_they_are_shares_of_days_that_were_played(seed, options):
+    play, draws = werewolf(**options).reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("draws")
+    number = 0
+    while not play.done:
+        number += 1
+        play.step({seat: random_reply(play, seat, play.legal(seat), draws.child(number).child(seat)) for seat in play.due()})
+    found = play.figures()
+    assert set(NAMES) <= set(play.rules.figures) and set(found) == set(play.rules.figures)
+    for name in NAMES:
+        assert all(math.isnan(one) or 0 <= one <= 1 for one in found[name]) and len(found[name]) == len(play.rules.roles)
+    voted = {event.who for event in play.position.events if event.kind == "vote"}
+    for seat, place in enumerate(play.position.places):
+        assert place in voted or all(math.isnan(found[name][seat]) for name in ("votes_as_said", "votes_with_team"))

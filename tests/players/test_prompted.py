@@ -32,6 +32,13 @@ def test_it_is_told_the_system_message_before_the_game(chat_folder):
     assert said(bold)[0] == other  # and the same again
 
 
+def test_replies_as_long_as_the_context_are_refused(chat_folder):
+    context = prompted(model=str(chat_folder)).sampler.model.context
+    prompted(model=str(chat_folder), max_new_tokens=context - 1)
+    with pytest.raises(ConfigError, match=f"max_new_tokens {context} leaves no room for a prompt in the {context} tokens"):
+        prompted(model=str(chat_folder), max_new_tokens=context)
+
+
 def test_players_of_one_model_share_its_weights(chat_folder):
     one, two = (prompted(model=str(chat_folder), system=text) for text in ("a", "b"))
     assert one.sampler is two.sampler and not any(parameter.requires_grad for parameter in one.sampler.model.parameters())

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from sparring.config_parts import Positive, Some
+from sparring.errors import ConfigError
 from sparring.players.base import Agent
 from sparring.players.policy import policy
 from sparring.registry import bind
@@ -53,10 +54,16 @@ def prompted(
             room for them. Default 16.
 
     Raises:
+        ConfigError: replies are as long as the model's context.
         ModelError: the model is damaged, does not fit into memory or has no chat template.
         UnknownNameError: it is not on this machine, and is no Hugging Face id.
     """
     loaded, sampler = _sampled(model, dtype)
+    if max_new_tokens >= loaded.context:
+        raise ConfigError(
+            f"Agent 'prompted': max_new_tokens {max_new_tokens} leaves no room for a prompt in the "
+            f"{loaded.context} tokens of {model}'s context; write fewer, such as 32."
+        )
     return policy(
         sampler=sampler,
         renderer=bind("render", "chat", {"system": system, "answer": answer, "template": template})(

@@ -100,7 +100,8 @@ def searcher(
     and begins another, floor(T / (2 + A)) where it has to search; with ``slips`` s a noted cell is
     right with probability 1 - s.
     Pitfalls: it plays ``wide_search`` alone, and searches in vain where three other pages have the
-    same words. It never finishes before all is found.
+    same words. It never finishes before all is found. In real tables it slips to another value of
+    the rows that are asked for, so that it is always right where all of these have the same.
     Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
     Verified by: tests/players/test_searcher.py.
 

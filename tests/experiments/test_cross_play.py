@@ -130,13 +130,18 @@ def test_matches_come_after_the_runs_of_their_seed():
 
 def results(shares, seeds=2):
     """Return results in which wolves win half of the games, but where it is said otherwise."""
+
+    def share(one, two, seed):
+        found = shares.get((one, two), 0.5)
+        return found[seed] if isinstance(found, tuple) else found
+
     setting = {**study.STUDY.setting, "seeds": seeds}
     kept = {}
     for seed in range(seeds):
         for arm in study.ARMS:
             kept[arm, seed] = {"found": {"legal replies": 0.75, "right roles": 0.5}, "seconds": 60.0}
         pairs = study._pairs(list(study.ARMS))
-        kept[MATRIX, seed] = {"found": [{"first": one, "second": two, "won": shares.get((one, two), 0.5) + 0.02 * seed} for one, two in pairs]}
+        kept[MATRIX, seed] = {"found": [{"first": one, "second": two, "won": share(one, two, seed) + 0.02 * seed} for one, two in pairs]}
     rows = study.rows(setting, kept)
     assert not any(row_faults(row) for row in rows)
     return Results({"rows": rows})
@@ -156,7 +161,14 @@ def test_a_part_is_worth_what_is_won_less_without_it():
     others = [name for name in study.MAIN if name != study.SLA]
     less = {(arm, other): 0.25 for other in others}  # as the wolves
     table = {line.split(" | ")[0].strip("| "): line for line in page.parts(results(less)).splitlines()}
-    assert table[arm] == f"| {arm} | 0.25 [0.25, 0.25] | 0.00 [0.00, 0.00] | 0.12 [0.12, 0.12] | held |"
-    assert table["LSPO, one step of CFR"].endswith("| 0.00 [0.00, 0.00] | not decided |")
+    assert table[arm] == f"| {arm} | 0.25 [0.25, 0.25] | 0.00 [0.00, 0.00] | 0.12 [0.12, 0.12] | 0.00 | held |"
+    assert table["LSPO, one step of CFR"].endswith("| 0.00 [0.00, 0.00] | 1.00 | not decided |")
     more = {(other, arm): 0.25 for other in others}  # its village wins more
-    assert "| -0.12 [-0.12, -0.12] | not held: it wins more |" in page.parts(results(more))
+    assert "| -0.12 [-0.12, -0.12] | 0.00 | not held: it wins more |" in page.parts(results(more))
+
+
+def test_a_verdict_on_a_part_is_corrected_for_their_number():
+    """p is .013 alone (t = 8.66 with two degrees of freedom), and .078 as the least of six."""
+    arm = "SLA, no population"
+    less = {(arm, other): (0.3, 0.25, 0.2) for other in study.MAIN if other != study.SLA}
+    assert f"| {arm} | 0.25 [0.13, 0.37] | 0.00 [0.00, 0.00] | 0.12 [0.06, 0.19] | 0.08 | not decided |" in page.parts(results(less, seeds=3))

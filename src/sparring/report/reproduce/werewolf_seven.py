@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparring.experiments.reproduce.werewolf_seven import MAIN, PARTS
-from sparring.ops.statistics import mean_interval
+from sparring.ops.statistics import holm, mean_interval, zero_probability
 from sparring.report.result_figures import (
     Maker,
     Results,
@@ -14,6 +14,7 @@ from sparring.report.result_figures import (
     side,
     spread,
 )
+from sparring.types import Interval
 
 WON = "wolves win"
 
@@ -58,9 +59,12 @@ def villages(results: Results) -> str:
 
 
 def parts(results: Results) -> str:
-    """Return how much less an arm without a part wins, paired by seed, and a verdict."""
-    head = ("without", "wins less as the wolves", "as the village", "both", "verdict")
-    lines = []
+    """Return how much less an arm without a part wins, paired by seed, and a verdict.
+
+    The chance of such a gap without any is corrected for the number of parts (Holm).
+    """
+    head = ("without", "wins less as the wolves", "as the village", "both", "p (Holm)", "verdict")
+    gaps = dict[str, list[Interval]]()
     for arm, whole in PARTS.items():
         if not results.rows(wolves=arm):
             continue
@@ -69,12 +73,15 @@ def parts(results: Results) -> str:
             for name in MAIN
             if all(_both(results, one, name) for one in (arm, whole)) and name != whole
         ]
-        found = [
+        gaps[arm] = [
             mean_interval([_gap(results, arm, whole, met, sides, seed) for seed in _seeds(results)])
             for sides in ((True,), (False,), (True, False))
         ]
-        said = side(found[-1], "held", "not held: it wins more")
-        lines.append((arm, *map(shown, found), said))
+    chances = holm([zero_probability(found[-1]) for found in gaps.values()])
+    lines = []
+    for (arm, found), chance in zip(gaps.items(), chances, strict=True):
+        said = side(found[-1], "held", "not held: it wins more") if chance < 0.05 else "not decided"
+        lines.append((arm, *map(shown, found), f"{chance:.2f}", said))
     return markdown(head, lines)
 
 

@@ -1,9 +1,18 @@
-"""The table of docs/werewolf.md: what teams gain against policies, as these learn."""
+"""The tables of docs/werewolf.md: what teams gain against policies, as these learn."""
 
 from __future__ import annotations
 
-from sparring.experiments.reproduce.werewolf import ENDS, STEPS, TEAMS, figure
-from sparring.report.result_figures import Maker, Results, Row, markdown, spread, values
+from sparring.experiments.reproduce.werewolf import ENDS, STEPS, TEAMS, WOLF, figure
+from sparring.ops.statistics import mean_interval
+from sparring.report.result_figures import (
+    Maker,
+    Results,
+    markdown,
+    shown,
+    side,
+    spread,
+    values,
+)
 
 
 def gains(results: Results) -> str:
@@ -21,30 +30,28 @@ def gains(results: Results) -> str:
     return markdown(head, lines)
 
 
-def verdict(results: Results) -> str:
-    """Return in how many seeds both ends of each team fall."""
-    return " ".join(
-        f"{one['arm']}, {one['players']} players: {', '.join(_fallen(one))}."
-        for one in results.rows()
-    )
-
-
-def _fallen(one: Row) -> list[str]:
-    """Return for each team in how many seeds its gain by one seat and as one player fell."""
-    said = []
-    for team in TEAMS:
-        counts = []
-        for end, how in ENDS.items():
-            first, last = (values(one, figure(end, team, step)) for step in (STEPS[0], STEPS[-1]))
-            fell = sum(after < before for before, after in zip(first, last, strict=True))
-            counts.append(f"{how} in {fell} of {len(first)}")
-        said.append(f"the gain of {team} fell {' and '.join(counts)} seeds")
-    return said
+def changes(results: Results) -> str:
+    """Return by how much each end of each team's gain has changed in training, paired by seed."""
+    head = ("players", "trained by", "gain of", "at most", "change", "fell in", "verdict")
+    lines = []
+    for one in results.rows():
+        for team in TEAMS:
+            for end, how in ENDS.items():
+                if team == WOLF and end != next(iter(ENDS)):
+                    continue  # it is one seat, so that its two ends are one
+                first, last = (
+                    values(one, figure(end, team, step)) for step in (STEPS[0], STEPS[-1])
+                )
+                grown = [after - before for before, after in zip(first, last, strict=True)]
+                fell, found = sum(more < 0 for more in grown), mean_interval(grown)
+                told = (shown(found), f"{fell} of {len(grown)}", side(found, "rose", "fell"))
+                lines.append((str(one["players"]), one["arm"], team, how, *told))
+    return markdown(head, lines)
 
 
 MADE: dict[str, Maker] = {
     "werewolf gains": gains,
-    "werewolf verdict": verdict,
+    "werewolf changes": changes,
     "werewolf source": Results.source,
 }
-SHOWN = {"Gains": gains}
+SHOWN = {"Gains": gains, "Changes": changes}

@@ -159,8 +159,22 @@ def test_what_it_knows_goes_through_json_bit_for_bit():
     assert again == found.state
     more = drawn(BASE, step=1)
     assert knowledge(more, again).scores == knowledge(more, found.state).scores
-    with pytest.raises(CheckpointError, match="latent space cannot be read"):
-        knowledge(more, {"iteration": 9, "space": {"size": 8}})
+    for damage in (
+        lambda state: state.pop("space"),
+        lambda state: state.pop("iteration"),
+        lambda state: state.update(iteration="x"),
+        lambda state: state.update(space={"size": 8}),
+        lambda state: state.update(space=[]),
+        lambda state: state["space"].pop("strategies"),
+        lambda state: state["space"]["kinds"].update(words={"centres": [[1.0]], "sentences": ["a", "b"]}),
+        lambda state: state["space"]["kinds"].update(words={"centres": [], "sentences": []}),
+        lambda state: next(iter(state["space"]["strategies"].values())).update(x=[0.5, 0.4]),
+        lambda state: next(iter(state["space"]["strategies"].values())).update(x=[1.5, -0.5]),
+    ):
+        damaged = json.loads(json.dumps(found.state))
+        damage(damaged)
+        with pytest.raises(CheckpointError, match="latent space cannot be read"):
+            knowledge(more, damaged)
 
 
 class Chat:
@@ -328,7 +342,8 @@ def test_clusters_of_statements_about_players_are_the_same_whoever_is_named():
     whole = replace(space, kinds={"speaks": kind})
     lines = ["seer p10 wolf", "seer p2 good", "silence", "seer p2 wolf"]
     assert whole.stand_ins("speaks", lines) == lines
-    assert Space.of_json(json.loads(json.dumps(whole.to_json())), whole.embedding).stand_ins("speaks", lines) == lines
+    state = json.loads(json.dumps({"iteration": 0, "space": whole.to_json()}))
+    assert Space.of_state(state, whole.embedding)[1].stand_ins("speaks", lines) == lines
     # a statement that names nobody is of a cluster that names nobody, or of none
     assert whole.stand_ins("speaks", ["seer wolf"]) == ["silence"]
     some = replace(space, kinds={"speaks": clustered({"seer @ wolf": 1, "accuse @": 9}, 1, None, space, STREAM)})

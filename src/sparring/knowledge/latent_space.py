@@ -118,8 +118,8 @@ def latent_space(
         for episode in gathered.episodes
     ]
     iteration = min(gathered.step // every, iterations - 1)
-    if not state or int(state["iteration"]) < iteration:
-        earlier = Space.of_json(state["space"], embed) if state else None
+    before, earlier = Space.of_state(state, embed) if state else (-1, None)
+    if before < iteration:
         counts = {
             kind: number + growth * iteration
             for kind, number in _wanted(found, clusters, kinds or {}).items()
@@ -129,13 +129,13 @@ def latent_space(
         space = _made(gathered, found, earlier, space, counts)
         space = _solved(gathered, space, solving)
         state = {"iteration": iteration, "space": space.to_json()}
-    space = Space.of_json(state["space"], embed)
+    reached, space = Space.of_state(state, embed)
     said = placed_replies(gathered, found, space, gists=solving.by_gists)
     scores, figures = scores_of(said, space, prefer, floor)
     laid_out: list[dict[int, list[float | None]]] = [{} for _ in gathered.episodes]
     for one, own in zip(said, scores, strict=True):
         laid_out[one.episode][one.number] = own
-    figures["iteration"] = float(state["iteration"]) + 1.0
+    figures["iteration"] = reached + 1.0
     figures["clusters"] = float(sum(len(one.sentences) for one in space.kinds.values()))
     return Knowledge(scores=laid_out, state=dict(state), metrics=figures)
 

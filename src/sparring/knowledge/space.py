@@ -22,6 +22,7 @@ from sparring.rng import Stream
 from sparring.types import FloatArray
 
 HISTORIES = 500_000  # of an abstracted game at most
+SLACK = 1e-6
 
 Strategy = Mapping[str, Sequence[float]]
 """Information state -> probability of each cluster of the kind that is due there."""
@@ -106,18 +107,19 @@ class Space:
         }
 
     @classmethod
-    def of_json(cls, given: Mapping[str, Any], embedding: Bound) -> Self:
-        """Return what ``to_json`` gave.
+    def of_state(cls, state: Mapping[str, Any], embedding: Bound) -> tuple[int, Self]:
+        """Return the iteration of a state, and its space as ``to_json`` gave it.
 
         Args:
-            given: values of JSON.
+            state: values of JSON: "iteration" and "space".
             embedding: by which its clusters were found.
 
         Raises:
             CheckpointError: it is none.
         """
         try:
-            return cls(
+            given = state["space"]
+            space = cls(
                 embedding=embedding,
                 names=tuple(given["names"]),
                 called=tuple(given.get("called", ())),
@@ -130,11 +132,28 @@ class Space:
                 },
                 strategies=given["strategies"],
             )
-        except (KeyError, TypeError, ValueError) as error:
+            _check(space)
+            return int(state["iteration"]), space
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(
                 f"What the checkpoint says of the latent space cannot be read ({error!r}). Take "
                 "an earlier one, or start anew with --overwrite."
             ) from error
+
+
+def _check(space: Space) -> None:
+    """Check that there are as many clusters as sentences, and that strategies are probabilities.
+
+    Raises:
+        ValueError: they are not.
+    """
+    for name, kind in space.kinds.items():
+        if kind.centres.ndim != 2 or not 0 < len(kind.centres) == len(kind.sentences):
+            raise ValueError(f"{name} has not one sentence for each of its clusters")
+    for strategy in space.strategies.values():
+        for key, row in strategy.items():
+            if not row or min(row) < 0 or abs(sum(row) - 1.0) > SLACK:
+                raise ValueError(f"the strategy of {key!r} is none")
 
 
 def clustered(

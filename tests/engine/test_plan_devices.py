@@ -32,7 +32,7 @@ def planned(*words):
 
 
 def test_there_are_paper_recipes_and_both_layers():
-    assert len(PAPERS) == 11 and len(SMOL) == 11 and set(layers()) == {"scale/8-gpus", "scale/ray-gpus"}
+    assert len(PAPERS) == 12 and len(SMOL) == 11 and set(layers()) == {"scale/8-gpus", "scale/ray-gpus"}
 
 
 @pytest.mark.parametrize("layer", layers())

@@ -112,7 +112,7 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
 STUDY = Study(
     summary="Werewolf of seven: LSPO, SLA, self-play and baselines against each other, ablations",
     page="docs/werewolf.md",
-    hours=2.3,
+    hours=2.7,
     results="werewolf-seven",
     setting={"seeds": 3, "arms": list(ARMS), "games": 400, "changes": []},
     quick={

@@ -54,8 +54,9 @@ def describe(position: Position, seat: int | None) -> str:
     if position.phase == "over":
         return f"The play is over. {_end(position)}."
     events = position.events if seat is None else position.seen(seat)
-    due = [position.places[one] for one in position.due() if _shows(position, seat, one)]
-    names = [name_of(place) for place in sorted(due)]
+    names = [
+        name_of(place) for place in sorted(position.places[one] for one in _due(position, seat))
+    ]
     first = due_sentence(names) if names else "Others are to act."
     gone = [name_of(place) for place in range(position.setup.players) if _gone(events, place)]
     parts = [first, f"{_when(position, seat)}."]
@@ -80,16 +81,16 @@ def _when(position: Position, seat: int | None) -> str:
     return f"{'Night' if night else 'Day'} {position.round}"
 
 
-def _shows(position: Position, seat: int | None, one: int) -> bool:
-    """Return whether a seat knows that another one is to act: by day all that live do.
+def _due(position: Position, seat: int | None) -> tuple[int, ...]:
+    """Return the seats of which a seat knows that they are to act: by day all that speak or vote.
 
-    Nobody knows who deduces, as that may tell its role.
+    Who deduces before is not told, as that may say what its role is.
     """
-    if seat is None or seat == one:
-        return True
-    return (
-        not position.deducing and position.phase in ("speak", "vote") and seat not in position.dead
-    )
+    if seat is None:
+        return position.due()
+    if position.phase in ("speak", "vote") and seat not in position.dead:
+        return position.acting
+    return tuple(one for one in position.due() if one == seat)
 
 
 def _end(position: Position) -> str:

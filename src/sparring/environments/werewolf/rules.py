@@ -122,10 +122,11 @@ class Position:
 
     def due(self) -> tuple[int, ...]:
         """Return the seats whose replies are wanted now, ascending."""
-        return tuple(sorted(self._thinking() or self._due()))
+        return tuple(sorted(self._thinking() or self.acting))
 
-    def _due(self) -> tuple[int, ...]:
-        """Return the seats that are to act."""
+    @property
+    def acting(self) -> tuple[int, ...]:
+        """The seats that are to act by night, speak or vote, whoever deduces before they do."""
         living = self.living()
         if self.phase == "night":
             kinds = (SEER, DOCTOR) if self.kills() else (SEER,)
@@ -147,7 +148,7 @@ class Position:
         """Return the seats that are to deduce, of those that are to speak or vote."""
         if not self.setup.deduce or self.deduced or self.phase not in ("speak", "vote"):
             return ()
-        return tuple(seat for seat in self._due() if seat in self.setup.deduce)
+        return tuple(seat for seat in self.acting if seat in self.setup.deduce)
 
     def targets(self, seat: int) -> tuple[int, ...]:
         """Return the numbers that a seat may name now."""
@@ -194,7 +195,7 @@ class Position:
             said = tuple(Event("say", self.places[seat], word=replies[seat]) for seat in order)
             spoken, events = (*self.spoken, *order), (*self.events, *said)
             now = replace(self, events=events, spoken=spoken, deduced=False)
-            return now if now._due() else replace(now, phase="vote")
+            return now if now.acting else replace(now, phase="vote")
         return self._by_night(replies)
 
     def _by_night(self, replies: Mapping[int, str]) -> Position:
@@ -271,7 +272,7 @@ class Position:
 
     def begun(self) -> Position:
         """Return the position at the first moment of a night in which anybody acts."""
-        return self if self._due() else self.morning()
+        return self if self.acting else self.morning()
 
     def seen(self, seat: int) -> tuple[Event, ...]:
         """Return the events that a seat knows of: of the dead none after their death."""

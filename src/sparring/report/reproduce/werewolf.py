@@ -39,9 +39,10 @@ def changes(results: Results) -> str:
             for end, how in ENDS.items():
                 if team == WOLF and end != next(iter(ENDS)):
                     continue  # it is one seat, so that its two ends are one
-                first, last = (
-                    values(one, figure(end, team, step)) for step in (STEPS[0], STEPS[-1])
-                )
+                names = [figure(end, team, step) for step in (STEPS[0], STEPS[-1])]
+                if names[1] not in one["values"]:
+                    continue  # a quick run ends before
+                first, last = (values(one, name) for name in names)
                 grown = [after - before for before, after in zip(first, last, strict=True)]
                 fell, found = sum(more < 0 for more in grown), mean_interval(grown)
                 told = (shown(found), f"{fell} of {len(grown)}", side(found, "rose", "fell"))

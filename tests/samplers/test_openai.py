@@ -113,7 +113,7 @@ def test_replies_are_those_of_the_same_seeds_in_this_process(base, server):
 
 def test_replies_are_of_the_weights_of_now_and_old_adapters_are_unloaded(base, server):
     models = [adapters(base), adapters(base, 1), base]
-    samplers = [at(server, one) for one in models]
+    samplers = [at(server, one, retries=3) for one in models]
     for step in range(3):
         for one, sampler in zip(models, samplers, strict=True):
             same(one, asked(), sample(sampler, asked(), PARAMS, STOP))

@@ -282,7 +282,9 @@ def possible(position, seat):
     for kinds in set(itertools.permutations(setup.kinds)):
         wolves = {place for place, kind in enumerate(kinds) if kind == "wolf"}
         left = len(wolves & living)
-        if kinds[position.places[seat]] != setup.kinds[seat] or not 0 < left < len(living) - left:
+        if kinds[position.places[seat]] != setup.kinds[seat] or not 0 < left < len(living) - left + setup.strict:
+            continue
+        if any(event.kind in ("dead", "out") and event.word not in ("", kinds[event.target]) for event in seen):  # revealed
             continue
         if setup.kinds[seat] == "wolf" and wolves != {position.places[one] for one in setup.wolves}:
             continue
@@ -293,9 +295,9 @@ def possible(position, seat):
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), players=st.sampled_from([4, 5, 6]))
-def test_what_is_drawn_is_a_deal_that_the_seat_cannot_exclude_and_high_what_all_of_them_say(seed, players):
-    play = werewolf(deduce=True, players=players).reset(Stream.from_seed(seed))
+@given(seed=st.integers(0, 10**6), players=st.sampled_from([4, 5, 6]), strict=st.booleans(), reveal=st.booleans(), order=st.sampled_from(["ordered", "simultaneous"]))
+def test_what_is_drawn_is_a_deal_that_the_seat_cannot_exclude_and_high_what_all_of_them_say(seed, players, strict, reveal, order):
+    play = werewolf(deduce=True, players=players, strict=strict, reveal=reveal, order=order).reset(Stream.from_seed(seed))
     draws = Stream.from_seed(seed).child("draws")
     for number in range(40):
         if play.done:

@@ -36,6 +36,7 @@ VARIANTS = [
     {**SEVEN, "deduce": True, "style": "full", "order": "simultaneous"},
     {"deduce": True, "deducers": ["seer"], "speech": "none"},
     {**SEVEN, "deduce": True, "deducers": ["wolf1", "wolf2"], "order": "simultaneous"},
+    {"deduce": True, "deducers": ["wolf", "seer"], "malformed": "illegal", "speech": "text", "style": "full", "strict": True},
     {"players": 5, "strict": True, "cap": "draw", "doctor": True, "tie": "none", "abstain": False},
 ]
 

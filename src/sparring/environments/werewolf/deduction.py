@@ -18,6 +18,7 @@ from typing import NamedTuple
 from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.rules import DEDUCED, GOOD, WOLF, Position, shuffled
 from sparring.environments.werewolf.speech import MOST
+from sparring.environments.werewolf.stances import share
 from sparring.rng import Stream
 from sparring.system.files import parse_json
 
@@ -134,8 +135,7 @@ def _packs(
 
     def goes_on(pack: tuple[int, ...]) -> bool:
         """Return whether nobody has won yet if these are wolves."""
-        wolves = len(living & {*known, *pack})
-        return wolves > 0 and wolves < len(living) - wolves + setup.strict
+        return setup.winner(len(living & {*known, *pack}), len(living)) < 0
 
     packs = combinations(sorted(doubtful), len(setup.wolves) - len(known))
     return [pack for pack in packs if goes_on(pack)]
@@ -158,11 +158,11 @@ def counted(position: Position) -> dict[str, tuple[float, ...]]:
         own = [e.word for e in position.events if e.kind == DEDUCED and e.who == place]
         said = [guess for noted in own for guess in guesses(noted)]
         hits = [setup.kinds[position.seat_at(number_of(one.name))] == one.role for one in said]
-        right.append(sum(hits) / len(hits) if hits else math.nan)
+        right.append(share(hits))
         malformed.append(float(sum(not whole(noted) for noted in own)))
     by_role = {
         f"{RIGHT}_{kind}": tuple(
-            share if setup.kinds[seat] == kind else math.nan for seat, share in enumerate(right)
+            own if setup.kinds[seat] == kind else math.nan for seat, own in enumerate(right)
         )
         for kind in dict.fromkeys(setup.kinds)
     }
@@ -177,15 +177,17 @@ def _by_grammar(text: str) -> list[Guess]:
 
 def _by_search(text: str) -> list[Guess]:
     """Return what is said of players, in order; confidence is low where none is said."""
-    found = _of_json(text)
-    for name, role, confidence in _THOUGHT.findall(text[:MOST]):
+    text = text[:MOST]
+    said = [*_of_json(text), *_THOUGHT.findall(text)]
+    found = []
+    for name, role, confidence in said:
         kind = WOLF if role.lower() == "werewolf" else role.lower()
         found.append(Guess(name.lower(), kind, confidence.lower() or "low"))
     return found
 
 
-def _of_json(text: str) -> list[Guess]:
-    """Return what a JSON object in a text says of players, in whatever order of its keys."""
+def _of_json(text: str) -> list[tuple[str, str, str]]:
+    """Return name, role and confidence of what a JSON object in a text says, however ordered."""
     begin, end = text.find("{"), text.rfind("}") + 1
     try:
         said = parse_json(text[max(begin, 0) : end])
@@ -194,9 +196,7 @@ def _of_json(text: str) -> list[Guess]:
     found = []
     for name, one in said.items() if isinstance(said, dict) else ():
         inner = one if isinstance(one, dict) else {"role": one}
-        role, confidence = (str(inner.get(key, "")).lower() for key in ("role", "confidence"))
-        kind = WOLF if role == "werewolf" else role
-        found.append(Guess(name.lower(), kind, confidence or "low"))
+        found.append((name, str(inner.get("role", "")), str(inner.get("confidence", ""))))
     return found
 
 

@@ -233,8 +233,8 @@ class WerewolfPlay(Painted):
             own = [
                 e for e in position.events if e.kind == "vote" and e.who == position.places[seat]
             ]
-            hits = [e for e in own if e.target >= 0 and teams[position.seat_at(e.target)] != team]
-            right.append(len(hits) / len(own) if own else math.nan)
+            hits = [e.target >= 0 and teams[position.seat_at(e.target)] != team for e in own]
+            right.append(stances.share(hits))
         return {
             "won": tuple(float(team == position.winner) for team in teams),
             "survived": tuple(float(seat not in position.dead) for seat in range(len(teams))),

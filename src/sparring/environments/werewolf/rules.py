@@ -55,6 +55,14 @@ class Setup:
         """The seats of the wolves."""
         return tuple(seat for seat, kind in enumerate(self.kinds) if kind == WOLF)
 
+    def winner(self, wolves: int, living: int) -> int:
+        """Return the team that has won with so many wolves among those who live; -1: none yet."""
+        if not wolves:
+            return VILLAGE
+        others = living - wolves
+        enough = wolves > others if self.strict else wolves >= others
+        return WOLVES if enough else -1
+
 
 class Event(NamedTuple):
     """Something that has happened; ``who`` and ``target`` are numbers of players, -1 for none.
@@ -263,12 +271,8 @@ class Position:
 
     def judged(self) -> Position:
         """Return the position, over where a team has won."""
-        pack = len(self.pack())
-        others = len(self.living()) - pack
-        if not pack:
-            return replace(self, phase="over", winner=VILLAGE)
-        enough = pack > others if self.setup.strict else pack >= others
-        return replace(self, phase="over", winner=WOLVES) if enough else self
+        winner = self.setup.winner(len(self.pack()), len(self.living()))
+        return replace(self, phase="over", winner=winner) if winner >= 0 else self
 
     def begun(self) -> Position:
         """Return the position at the first moment of a night in which anybody acts."""

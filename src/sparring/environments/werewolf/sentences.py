@@ -123,12 +123,14 @@ def _verdict(words: list[str]) -> str:
     """
     begins, doubted = 0, False  # where the clause begins that an opinion is about
     for number, word in enumerate(words):
+        judges = word in _BAD or word in _GOOD
+        if not judges and word not in _OPINION:
+            continue
         near = words[max(begins, number - NEAR) : number]
         turned = any(one in _NOT or one.endswith("n't") for one in near)
-        if word in _OPINION and (word not in _GOOD | _BAD or _goes_on(words[number + 1 :])):
-            begins, doubted = number + 1, turned != (word == "doubt")
-        elif word in _BAD or word in _GOOD:
+        if judges and not (word in _OPINION and _goes_on(words[number + 1 :])):
             return WOLF if (word in _BAD) != (turned != doubted) else GOOD
+        begins, doubted = number + 1, turned != (word == "doubt")
     return ""
 
 

@@ -61,7 +61,7 @@ def counted(position: Position, teams: Sequence[int]) -> dict[str, tuple[float, 
             if own >= 0:
                 mates = [who for who in votes if teams[position.seat_at(who)] == teams[seat]]
                 with_team += [votes[who] == own for who in mates if votes[who] >= 0]
-        shares.append(tuple(map(_share, (right, as_said, with_team))))
+        shares.append(tuple(map(share, (right, as_said, with_team))))
     return dict(zip(NAMES, zip(*shares, strict=True), strict=True))
 
 
@@ -76,6 +76,6 @@ def _days(events: Sequence[Event]) -> list[list[Event]]:
     return days
 
 
-def _share(hits: Sequence[bool]) -> float:
+def share(hits: Sequence[bool]) -> float:
     """Return the share of what is true; no number of nothing."""
     return sum(hits) / len(hits) if hits else math.nan

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from sparring.types import Observation
 
-__all__ = ["NAME", "Abstracted", "AbstractedPlay", "Gist", "Gisted", "Worded", "filled", "kind_of"]
+__all__ = ["NAME", "Abstracted", "AbstractedPlay", "Gist", "Worded", "filled", "kind_of"]
 
 NAME = "@"  # stands in a sentence for a player
 
@@ -45,15 +45,6 @@ class Gist(NamedTuple):
 
     key: str
     labels: Mapping[str, str]
-
-
-@runtime_checkable
-class Gisted(Protocol):
-    """A play that says what little a seat goes by, so that a large game has few states."""
-
-    def gist(self, seat: int) -> Gist | None:
-        """Return what a seat that is due goes by; None: all that it knows."""
-        ...
 
 
 def kind_of(rules: Any, play: Any, seat: int) -> str:
@@ -124,6 +115,14 @@ class AbstractedPlay:
     def observe(self, seat: int) -> Observation:
         """Return what a seat has not been told yet."""
         found: Observation = self.inner.observe(seat)
+        return found
+
+    def gist(self, seat: int) -> Gist | None:
+        """Return what little a seat that is due goes by, so that a large game has few states.
+
+        None: all that it knows, as in plays that have no ``gist``.
+        """
+        found: Gist | None = self.inner.gist(seat) if hasattr(self.inner, "gist") else None
         return found
 
     def legal(self, seat: int) -> tuple[str, ...] | None:

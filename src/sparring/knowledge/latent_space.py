@@ -118,25 +118,25 @@ def latent_space(
         for episode in gathered.episodes
     ]
     iteration = min(gathered.step // every, iterations - 1)
-    before, earlier = Space.of_state(state, embed) if state else (-1, None)
-    if before < iteration:
+    reached, known = Space.of_state(state, embed) if state else (-1, None)
+    if known is None or reached < iteration:
         counts = {
             kind: number + growth * iteration
             for kind, number in _wanted(found, clusters, kinds or {}).items()
         }
         names, called = _names(gathered)
         space = Space(embedding=embed, names=names, called=called)
-        space = _made(gathered, found, earlier, space, counts)
+        space = _made(gathered, found, known, space, counts)
         space = _solved(gathered, space, solving)
         state = {"iteration": iteration, "space": space.to_json()}
-    reached, space = Space.of_state(state, embed)
-    said = placed_replies(gathered, found, space, gists=solving.by_gists)
-    scores, figures = scores_of(said, space, prefer, floor)
+        reached, known = Space.of_state(state, embed)  # as a checkpoint has it
+    said = placed_replies(gathered, found, known, gists=solving.by_gists)
+    scores, figures = scores_of(said, known, prefer, floor)
     laid_out: list[dict[int, list[float | None]]] = [{} for _ in gathered.episodes]
     for one, own in zip(said, scores, strict=True):
         laid_out[one.episode][one.number] = own
     figures["iteration"] = reached + 1.0
-    figures["clusters"] = float(sum(len(one.sentences) for one in space.kinds.values()))
+    figures["clusters"] = float(sum(len(one.sentences) for one in known.kinds.values()))
     return Knowledge(scores=laid_out, state=dict(state), metrics=figures)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from sparring.environments.abstracted import AbstractedPlay, Gist
+from sparring.environments.abstracted import AbstractedPlay
 from sparring.ops.hashed_ngrams import finder
 
 
@@ -44,8 +43,7 @@ def place_of(play: AbstractedPlay, seat: int, *, gists: bool) -> Place:
         gists: whether a seat goes by the little that the play says that it does, where it says so.
     """
     legal = play.legal(seat) or ()
-    said: Callable[[int], Gist | None] | None = getattr(play.inner, "gist", None) if gists else None
-    found = said(seat) if said is not None else None
+    found = play.gist(seat) if gists else None
     if found is None:
         return Place(f"{seat} {play.observe(seat).key}", legal, legal)
     return Place(found.key, legal, _renamed(legal, tuple(found.labels.items())))

@@ -1,8 +1,8 @@
-"""Checks of numbers and of roles that options may name."""
+"""Checks of numbers, and of roles and words that options may name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sparring.errors import ConfigError, UnknownNameError, quoted
 
@@ -46,3 +46,15 @@ def seats_of(
             f"environments {environment!r}: {option}={quoted(names)} names a role twice."
         )
     return tuple(map(list(roles).index, names))
+
+
+def unknown_words(action: str, words: Collection[str]) -> list[str]:
+    """Return the words of an action that an environment's words are not; an action may be several.
+
+    Args:
+        action: as somebody has named it.
+        words: of the environment.
+    """
+    if action in words:
+        return []
+    return [word for word in action.split() or [action] if word not in words]

@@ -8,6 +8,7 @@ from typing import Any
 
 from sparring.environments.combining import played
 from sparring.environments.openspiel.base import State
+from sparring.environments.options import unknown_words
 from sparring.environments.reply import meant
 from sparring.errors import ConfigError, UnknownNameError, quoted
 from sparring.players.base import Agent
@@ -42,8 +43,7 @@ class BiasedAgent(DescribedAgent):
         for name in self.weights:
             if name not in legal:
                 words = _words(play)
-                phrase = set(name.split() or [name])  # an action may be several words
-                if words and name not in words and not phrase <= set(words):
+                if words and unknown_words(name, words):
                     raise UnknownNameError("action", name, sorted({*legal, *words}))
 
 

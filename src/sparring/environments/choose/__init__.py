@@ -10,7 +10,7 @@ from sparring.environments.choose.asked import Asked
 from sparring.environments.choose.proposer import Proposer
 from sparring.environments.choose.rules import Choose
 from sparring.environments.combining import inner_of
-from sparring.environments.options import seats_of
+from sparring.environments.options import seats_of, unknown_words
 from sparring.errors import ConfigError, UnknownNameError, quoted
 
 __all__ = ["choose"]
@@ -105,6 +105,5 @@ def _check_words(proposals: dict[str, float], inner: Any) -> None:
         return
     known = set(inner.vocabulary())
     for action in proposals:
-        for word in action.split():
-            if word not in known:
-                raise UnknownNameError(f"word of choose.proposals for {inner.name}", word, known)
+        for word in unknown_words(action, known):
+            raise UnknownNameError(f"word of choose.proposals for {inner.name}", word, known)

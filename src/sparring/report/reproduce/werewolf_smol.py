@@ -48,9 +48,8 @@ def _share(value: float, games: int) -> Interval:
 
 def _verdict(share: Interval) -> str:
     """Return whether a share of wins is above a half."""
-    ends = {name: getattr(share, name) - EVEN for name in ("mean", "low", "high")}
-    apart = replace(share, **ends)
-    return side(apart, "ahead", "behind")
+    gap = replace(share, low=share.low - EVEN, high=share.high - EVEN)
+    return side(gap, "ahead", "behind")
 
 
 def speeches(results: Results) -> str:

@@ -1,6 +1,7 @@
 """Errors, streams, schedules, the registry and the configuration."""
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -67,6 +68,15 @@ def test_draws_are_uniform_along_counters_and_across_streams(draw):
 
 def test_integers_cover_their_range():
     assert {Stream.from_seed(1).integer(i, 3) for i in range(50)} == {0, 1, 2}
+
+
+def test_orders_of_chance_are_all_alike():
+    orders = Counter(tuple(Stream.from_seed(seed).shuffled("abc")) for seed in range(1200))
+    assert len(orders) == 6 and min(orders.values()) > 150
+    pairs = Counter(tuple(Stream.from_seed(seed).shuffled(range(4), 2)) for seed in range(2400))
+    assert len(pairs) == 12 and min(pairs.values()) > 140
+    some = Stream.from_seed(5)
+    assert some.shuffled(range(9), 4) == some.shuffled(range(9))[:4] and some.shuffled([]) == some.shuffled("ab", 0) == []
 
 
 def test_the_generator_is_a_function_of_the_key():

@@ -8,11 +8,15 @@ to save, and the order in which games finish changes nothing.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sparring.errors import ConfigError
+
+T = TypeVar("T")
 
 _MASK = (1 << 64) - 1
 _SALT = 0x5851F42D4C957F2D  # keeps children apart from draws
@@ -78,6 +82,20 @@ class Stream:
     def integer(self, counter: int, high: int) -> int:
         """Return draw number ``counter`` as an integer in [0, high)."""
         return int(self.uniform(counter) * high)
+
+    def shuffled(self, items: Iterable[T], count: int | None = None) -> list[T]:
+        """Return items in an order of chance, every order alike; draws 0, 1, ... are used.
+
+        Args:
+            items: all of them.
+            count: how many, 0 to all; the others are left out.
+        """
+        found = list(items)
+        count = len(found) if count is None else count
+        for place in range(count):
+            other = place + self.integer(place, len(found) - place)
+            found[place], found[other] = found[other], found[place]
+        return found[:count]
 
     def generator(self) -> np.random.Generator:
         """Return a numpy generator seeded by this stream, for library code that wants one."""

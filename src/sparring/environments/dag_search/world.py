@@ -61,10 +61,7 @@ def world(stream: Stream, tasks: int, pages: int, shape: Shape, edges: float) ->
         edges: see above.
     """
     lengths = [1 + stream.child("pages").integer(task, pages) for task in range(tasks)]
-    names, drawn = list(NAMES), stream.child("names")
-    for place in range(sum(lengths)):
-        other = place + drawn.integer(place, len(names) - place)
-        names[place], names[other] = names[other], names[place]
+    names = stream.child("names").shuffled(NAMES, sum(lengths))
     ends = [sum(lengths[: task + 1]) for task in range(tasks)]
     results, needed = stream.child("results"), stream.child("needs")
 

@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from sparring.environments.werewolf.names import name_of, number_of
-from sparring.environments.werewolf.rules import DEDUCED, GOOD, WOLF, Position, shuffled
+from sparring.environments.werewolf.rules import DEDUCED, GOOD, WOLF, Position
 from sparring.environments.werewolf.speech import MOST
 from sparring.environments.werewolf.stances import share
 from sparring.rng import Stream
@@ -111,7 +111,7 @@ def drawn(position: Position, seat: int, stream: Stream) -> str:
     pack = packs[stream.child(0).integer(0, len(packs))]
     roles = {**exact, **dict.fromkeys(pack, WOLF)}
     others = [place for place in rest if place not in roles]
-    kinds = shuffled([kind for kind in left if kind != WOLF], stream.child(1))
+    kinds = stream.child(1).shuffled(kind for kind in left if kind != WOLF)
     roles |= zip(others, kinds, strict=True)
     found = []
     for place in position.targets(seat):

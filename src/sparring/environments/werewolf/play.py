@@ -13,7 +13,7 @@ from sparring.environments.reply import listed_reply
 from sparring.environments.werewolf import deduction, picture, stances
 from sparring.environments.werewolf.gist import gist
 from sparring.environments.werewolf.names import name_of, role_names
-from sparring.environments.werewolf.rules import NOBODY, WOLF, Position, Setup, shuffled
+from sparring.environments.werewolf.rules import NOBODY, WOLF, Position, Setup
 from sparring.environments.werewolf.speech import SAY, named, one_line, phrases
 from sparring.environments.werewolf.wording import (
     asked,
@@ -63,7 +63,7 @@ class Werewolf:
 
     def reset(self, stream: Stream) -> WerewolfPlay:
         """Return a play at its start: who has which number is drawn."""
-        return self.begun(tuple(shuffled(range(self.num_seats), stream)), stream)
+        return self.begun(tuple(stream.shuffled(range(self.num_seats))), stream)
 
     def begun(self, places: tuple[int, ...], stream: Stream) -> WerewolfPlay:
         """Return a play in which the players of the seats have these numbers, from 0."""

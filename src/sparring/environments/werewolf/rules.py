@@ -8,15 +8,12 @@ seat says nothing to the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.speech import phrases
-from sparring.rng import Stream
-
-T = TypeVar("T")
 
 Phase = Literal["night", "decide", "speak", "vote", "over"]
 WOLF, SEER, DOCTOR, VILLAGER = "wolf", "seer", "doctor", "villager"
@@ -284,12 +281,3 @@ class Position:
         if seat in self.dead:
             until = self.known[self.dead.index(seat)]
         return tuple(event for event in self.events[:until] if event.to is None or seat in event.to)
-
-
-def shuffled(items: Iterable[T], stream: Stream) -> list[T]:
-    """Return items in an order of chance, each order alike."""
-    found = list(items)
-    for at in range(len(found) - 1):
-        other = at + stream.integer(at, len(found) - at)
-        found[at], found[other] = found[other], found[at]
-    return found

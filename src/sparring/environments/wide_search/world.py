@@ -55,13 +55,10 @@ class World:
 @lru_cache(maxsize=4096)
 def world(stream: Stream, items: int, columns: int) -> World:
     """Return the world of a stream, of so many rows and columns."""
-    names, drawn = list(NAMES), stream.child("names")
-    for place in range(items):  # as many draws as there are rows: banks have many worlds
-        other = place + drawn.integer(place, len(names) - place)
-        names[place], names[other] = names[other], names[place]
+    names = stream.child("names").shuffled(NAMES, items)
     drawn, named = stream.child("values"), COLUMNS[:columns]
     return World(
-        names=tuple(names[:items]),
+        names=tuple(names),
         columns=named,
         values=tuple(
             tuple(

@@ -227,17 +227,19 @@ def test_what_a_seat_sees_hangs_on_nothing_that_it_must_not_know(seed, options, 
     for old, new in zip(others, swap, strict=True):
         places[new] = one.position.places[old]
     two = rules.begun(tuple(places), one.stream)
-    if chosen and "deducers" not in options:  # candidates are drawn by the moment, and moments differ where deducers are dead
+    if chosen:
         one, two = (Chosen(play, Stream.from_seed(seed).child("candidates")) for play in (one, two))
     draws = Stream.from_seed(seed).child("play")
     reveal = rules.setup.reveal
     for number in itertools.count():
+        if one.done or two.done:
+            break
         for play, other in ((one, two), (two, one)):  # whose deducers are dead in the other one
             if play.position.deducing and not other.position.deducing:
                 assert looker not in play.due()
                 play.step(dict.fromkeys(play.due(), "other"))
         _same(one, two, looker)
-        if one.done or two.done or one.position.phase != two.position.phase:
+        if one.position.phase != two.position.phase:
             break
         stream = draws.child(number)
         if one.position.phase in ("night", "decide"):
@@ -311,8 +313,6 @@ def _victims(play):
 
 
 def _same(one, two, seat):
-    if one.done or two.done:
-        return
     assert one.observe(seat) == two.observe(seat)
     assert one.described(seat) == two.described(seat) and one.draw(seat) == two.draw(seat)
     assert (seat in one.due()) == (seat in two.due())

@@ -160,7 +160,7 @@ class AskedPlay(ChoosePlay):
         """Show every seat its candidates, none of them twice."""
         for seat, said in self.said.items():
             self.drawn[seat] = tuple(dict.fromkeys(said))
-            stream, legal = self.stream.child(self.moment).child(seat), self.play.legal(seat)
+            legal, stream = self.play.legal(seat), self._draws(seat)
             shown = self.rules.proposer.shown(legal, self.drawn[seat], stream)
             self.candidates = {**self.candidates, seat: shown}
 

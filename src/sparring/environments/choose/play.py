@@ -27,7 +27,8 @@ class ChoosePlay(CombinedPlay):
 
     def __init__(self, rules: Any, play: Any, stream: Stream) -> None:
         super().__init__(rules, play)
-        self.stream, self.moment = stream, 0
+        self.stream = stream
+        self.taken = (0,) * rules.num_seats  # choices so far
         self.keys = ("",) * rules.num_seats  # what each seat was shown before
         self.chosen: dict[int, tuple[tuple[str, ...], str]] = {}
         self.drawn: dict[int, tuple[str, ...]] = {}
@@ -40,9 +41,13 @@ class ChoosePlay(CombinedPlay):
         for seat in self.play.due():
             legal = self.play.legal(seat)
             if seat in self.rules.choosers and legal is not None:
-                stream = self.stream.child(self.moment).child(seat)
+                stream = self._draws(seat)
                 self.drawn[seat] = self.rules.proposer.drawn(legal, stream)
                 self.candidates[seat] = self.rules.proposer.shown(legal, self.drawn[seat], stream)
+
+    def _draws(self, seat: int) -> Stream:
+        """Return the stream of a seat's next choice, which hangs on nothing that others do."""
+        return self.stream.child(seat).child(self.taken[seat])
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return the numbers of the candidates of a seat."""
@@ -84,8 +89,9 @@ class ChoosePlay(CombinedPlay):
                 f"{key}{remembered(shown)}" if place == seat else key
                 for place, key in enumerate(self.keys)
             )
+        chosen = self.candidates
+        self.taken = tuple(count + (seat in chosen) for seat, count in enumerate(self.taken))
         super().step(said)
-        self.moment += 1
         self._propose()
 
     def figures(self) -> dict[str, tuple[float, ...]]:

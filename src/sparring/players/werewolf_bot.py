@@ -9,8 +9,9 @@ from sparring.environments.combining import played, seated
 from sparring.environments.reply import meant
 from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.play import WerewolfPlay
-from sparring.environments.werewolf.rules import ABSTAIN, SEER, WOLF
+from sparring.environments.werewolf.rules import ABSTAIN
 from sparring.environments.werewolf.sentences import phrase_of, worded
+from sparring.environments.werewolf.setup import SEER, WOLF
 from sparring.environments.werewolf.speech import SILENCE
 from sparring.errors import GameError
 from sparring.players.base import Agent

@@ -9,7 +9,7 @@ from pydantic import Field
 from sparring.environments.options import seats_of
 from sparring.environments.werewolf.names import role_names
 from sparring.environments.werewolf.play import FEW, ListedWerewolf, Werewolf
-from sparring.environments.werewolf.rules import DOCTOR, SEER, VILLAGER, WOLF, Setup
+from sparring.environments.werewolf.setup import DOCTOR, SEER, VILLAGER, WOLF, Setup
 from sparring.environments.werewolf.speech import SAY, Say
 from sparring.errors import ConfigError, quoted
 

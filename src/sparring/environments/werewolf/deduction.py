@@ -16,7 +16,8 @@ from itertools import combinations
 from typing import NamedTuple
 
 from sparring.environments.werewolf.names import name_of, number_of
-from sparring.environments.werewolf.rules import DEDUCED, GOOD, WOLF, Position
+from sparring.environments.werewolf.rules import DEDUCED, GOOD, Position
+from sparring.environments.werewolf.setup import WOLF
 from sparring.environments.werewolf.speech import MOST
 from sparring.environments.werewolf.stances import share
 from sparring.rng import Stream

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from sparring.environments.abstracted import Gist
 from sparring.environments.werewolf.names import name_of, number_of
-from sparring.environments.werewolf.rules import GOOD, SEER, WOLF, Event, Position
+from sparring.environments.werewolf.rules import GOOD, Event, Position
 from sparring.environments.werewolf.sentences import phrase_of
+from sparring.environments.werewolf.setup import SEER, WOLF
 from sparring.environments.werewolf.speech import SILENCE
 
 AGAINST = {"accuse": 1, "support": -1, WOLF: 2, GOOD: -2}  # what is said adds so much

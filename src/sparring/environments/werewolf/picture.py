@@ -6,15 +6,8 @@ from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, printed, table, timeline
 from sparring.environments.drawing.told import due_sentence
 from sparring.environments.werewolf.names import name_of
-from sparring.environments.werewolf.rules import (
-    DEDUCED,
-    NOBODY,
-    SEER,
-    WOLF,
-    WOLVES,
-    Event,
-    Position,
-)
+from sparring.environments.werewolf.rules import DEDUCED, Event, Position
+from sparring.environments.werewolf.setup import NOBODY, SEER, WOLF, WOLVES
 from sparring.environments.werewolf.wording import full_event, thoughts
 
 

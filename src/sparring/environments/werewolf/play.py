@@ -13,7 +13,8 @@ from sparring.environments.reply import listed_reply
 from sparring.environments.werewolf import deduction, picture, stances
 from sparring.environments.werewolf.gist import gist
 from sparring.environments.werewolf.names import name_of, role_names
-from sparring.environments.werewolf.rules import NOBODY, WOLF, Position, Setup
+from sparring.environments.werewolf.rules import Position
+from sparring.environments.werewolf.setup import NOBODY, WOLF, Setup
 from sparring.environments.werewolf.speech import SAY, named, one_line, phrases
 from sparring.environments.werewolf.wording import (
     asked,

@@ -12,7 +12,8 @@ from functools import lru_cache
 
 from sparring.environments.abstracted import NAME
 from sparring.environments.werewolf.names import name_of
-from sparring.environments.werewolf.rules import DOCTOR, GOOD, SEER, VILLAGER, WOLF, Event
+from sparring.environments.werewolf.rules import GOOD, Event
+from sparring.environments.werewolf.setup import DOCTOR, SEER, VILLAGER, WOLF
 from sparring.environments.werewolf.speech import MOST, SILENCE
 from sparring.rng import Stream
 

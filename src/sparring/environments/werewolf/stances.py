@@ -10,8 +10,9 @@ import math
 from collections.abc import Sequence
 
 from sparring.environments.werewolf.names import number_of
-from sparring.environments.werewolf.rules import SEER, WOLF, Event, Position
+from sparring.environments.werewolf.rules import Event, Position
 from sparring.environments.werewolf.sentences import phrase_of
+from sparring.environments.werewolf.setup import SEER, WOLF
 
 NAMES = ("right_stances", "votes_as_said", "votes_with_team")
 

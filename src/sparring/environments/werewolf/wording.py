@@ -6,17 +6,8 @@ from collections.abc import Sequence
 
 from sparring.environments.werewolf.deduction import CONFIDENCES, UNKNOWN, guesses
 from sparring.environments.werewolf.names import name_of
-from sparring.environments.werewolf.rules import (
-    DEDUCED,
-    DOCTOR,
-    NOBODY,
-    SEER,
-    WOLF,
-    WOLVES,
-    Event,
-    Position,
-    Setup,
-)
+from sparring.environments.werewolf.rules import DEDUCED, Event, Position
+from sparring.environments.werewolf.setup import DOCTOR, NOBODY, SEER, WOLF, WOLVES, Setup
 from sparring.environments.werewolf.speech import SILENCE, quoted
 
 DEDUCE = "deduce"  # the question for a deduction

@@ -36,7 +36,7 @@ OPTIONS = {
     "trial": [{"environment": {"name": "kuhn_poker"}, "carry": ("second",)}, {"attempts": 20}],
     "twenty_questions": [{"tables": 1}, {"objects": 32, "attributes": 5, "values": 4}],
     "urn": [{"sets": 1}],
-    "werewolf": [{"players": 3, "say": ["result"], "rounds": 1}, {"rounds": 1, "deduce": True}, {"players": 9, "reveal": True, "order": "simultaneous"}],
+    "werewolf": [{"players": 3, "say": ["result"], "rounds": 1}, {"rounds": 1, "deduce": True}, {"players": 9, "reveal": True, "order": "simultaneous", "wolves_talk": True}],
     "word_problems": [{"problems": 1}, {"steps": 5, "largest": 100, "style": "full"}],
     "zebra": [{"puzzles": 4, "wrong": "continues"}],
 }

@@ -101,13 +101,13 @@ def played(moments, seed, **options):
     return play
 
 
-@given(seed=st.integers(0, 10**6), moments=st.integers(0, 24))
-def test_players_of_one_label_are_told_apart_by_nothing_and_every_action_has_one(seed, moments):
-    play = played(moments, seed)
+@given(seed=st.integers(0, 10**6), moments=st.integers(0, 24), options=st.sampled_from(({}, {"players": 7, "wolves_talk": True})))
+def test_players_of_one_label_are_told_apart_by_nothing_and_every_action_has_one(seed, moments, options):
+    play = played(moments, seed, **options)
     for seat in play.due():
         place = place_of(play, seat, gists=True)
         assert len(place.labels) == len(place.legal) and set(place.called) == set(place.labels)
-        assert not any(name in word for word in place.called for name in ("p1", "p2", "p3", "p4", "p5"))
+        assert not any(name in word for word in place.called for name in ("p1", "p2", "p3", "p4", "p5", "p6", "p7"))
         assert place.key.split()[0] in ("wolf", "seer", "doctor", "villager")
         assert [place.called[place.number(action)] for action in place.legal] == list(place.labels)
 

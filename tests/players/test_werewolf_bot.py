@@ -28,6 +28,17 @@ def test_nights():
     assert bot.chances(seven, 1) == {"p6": 1.0}  # as its mate proposes
 
 
+def test_wolves_that_talk_name_a_victim_and_go_by_what_was_named():
+    play = werewolf(players=7, wolves_talk=True).begun(tuple(range(7)), Stream.from_seed(0))  # wolves p1, p2
+    bot = werewolf_bot()
+    assert set(bot.chances(play, 0)) == {f"accuse p{n}" for n in range(3, 8)}
+    assert bot.chances(play.clone(), 0) != werewolf_bot(style="silent").chances(play, 0) == {"silence": 1.0}
+    play.step({0: "accuse p6"})
+    assert bot.chances(play, 1) == {"accuse p6": 1.0}
+    play.step({1: "silence"})
+    assert bot.chances(play, 0) == {"p6": 1.0} and set(bot.chances(play, 2)) == {"p1", "p2", "p4", "p5", "p6", "p7"}
+
+
 @pytest.mark.parametrize(
     ("style", "wolf", "seer", "villager"),
     [

@@ -68,6 +68,9 @@ class WerewolfBot(DescribedAgent):
         if position.phase == "speak":
             return self._speeches(play, seat, scores)
         kind, names = position.setup.kinds[seat], position.targets(seat)
+        if position.phase == "whisper":
+            wanted = _ranked(names, _victims(play, seat))[:1] if self.style != "silent" else []
+            return [*([f"accuse {name}" for name in one] for one in wanted), [SILENCE]]
         if position.phase == "vote":
             wary = self.style == "silent" and max(scores[n] for n in names) <= 0
             first = [[ABSTAIN]] if wary and position.setup.abstain else []
@@ -78,7 +81,7 @@ class WerewolfBot(DescribedAgent):
         if kind != WOLF:
             return [[name_of(position.places[seat])]]  # the doctor saves itself
         first = [[name_of(position.proposed)]] if position.phase == "decide" else []
-        return [*first, *_ranked(names, {n: _claims_seer(play, n) for n in names})]
+        return [*first, *_ranked(names, _victims(play, seat))]
 
     def _scores(self, play: WerewolfPlay, seat: int) -> dict[int, float]:
         """Return by number how much a seat wants a player out: its knowledge, then what is said."""
@@ -125,6 +128,16 @@ def _ranked(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[st
     return [[name_of(name) for name in names if scores[name] == one] for one in found]
 
 
+def _victims(play: WerewolfPlay, seat: int) -> dict[int, float]:
+    """Return by number how much a wolf wants a player dead: a seer, then whom wolves have named."""
+    position = play.position
+    said = [phrase_of(event) for event in position.seen(seat) if event.kind == "whisper"]
+    return {
+        place: 10.0 * _claims_seer(play, place) + said.count(f"accuse {name_of(place)}")
+        for place in position.targets(seat)
+    }
+
+
 def _claims_seer(play: WerewolfPlay, place: int) -> float:
     """Return whether a player has said that it is the seer."""
     own = (event for event in play.position.events if event.kind == "say" and event.who == place)
@@ -144,8 +157,9 @@ def werewolf_bot(*, style: Style = "talkative", sentences: bool = False) -> Agen
     "seer p2 wolf" counts 10 against p2, or against the speaker where it is p2 itself; "seer p2
     good" counts 10 for p2; an accusation 1, support -1; what a seer has seen itself 100. Among
     equals it draws. The seer looks at those it has not seen, and tells of a wolf it has found. The
-    doctor saves itself. A wolf kills who has claimed to be the seer, else anybody, follows what its
-    mate proposes, and never votes for its mate.
+    doctor saves itself. A wolf kills who has claimed to be the seer, else whom wolves have accused
+    among themselves most often, and follows what its mate proposes; where wolves talk it accuses
+    such a one. It never votes for its mate.
     When to use: as a fixed opponent that can be believed or lied to. It says how it plays exactly.
     Mathematics: P(a) = 1 / |best| for each of the replies with the highest score. Among the
     candidates of ``choose`` the replies are the numbers, and the best of what is there counts.

@@ -18,6 +18,7 @@ from sparring.environments.choose.rules import Choose
 from sparring.environments.played import tree_of
 from sparring.environments.spec import spec_of
 from sparring.environments.werewolf import werewolf
+from sparring.environments.werewolf.rules import NIGHT
 from sparring.errors import ConfigError
 from sparring.knowledge.statements import pattern
 from sparring.measure.info_states import enumerate_info_states
@@ -31,6 +32,9 @@ VARIANTS = [
     {"style": "full"},
     {**SEVEN, "speech": "text", "style": "full", "limit": 40},
     {"players": 9, "order": "simultaneous", "reveal": True, "wolves": 3},
+    {**SEVEN, "wolves_talk": True},
+    {**SEVEN, "wolves_talk": True, "speech": "text", "style": "full", "limit": 40, "deduce": True, "order": "simultaneous"},
+    {"players": 9, "wolves": 3, "wolves_talk": True, "first_night": "quiet", "order": "simultaneous", "reveal": True},
     {"players": 3, "speech": "none"},
     {"deduce": True, "say": ["result"]},
     {**SEVEN, "deduce": True, "style": "full", "order": "simultaneous"},
@@ -107,6 +111,38 @@ def test_two_wolves_propose_and_decide_and_the_doctor_saves():
     assert play.due() == (1,) and len(play.position.living()) == 7
     assert play.observe(1).told == "p4 kill p6 quiet say"
     assert "quiet" in play.observe(4).told and "p6" not in play.observe(4).told.split("mate")[0].replace("you p6", "")
+
+
+def test_wolves_talk_among_themselves_before_they_propose():
+    play = begun((3, 0, 2, 1, 4, 5, 6), **SEVEN, wolves_talk=True)  # wolves p4 and p1, seer p3, doctor p2
+    assert play.due() == (1,) and play.observe(1).told == "you p1 wolf mate p4 whisper" and play.kind(1) == "wolf whispers"
+    assert play.legal(1)[:5] == ("silence", "claim seer", "claim doctor", "claim villager", "seer p2 wolf")
+    assert {line.split()[1] for line in play.legal(1) if line[:6] == "accuse"} == {"p2", "p3", "p5", "p6", "p7"}
+    play.step({1: "accuse p2"})
+    assert play.due() == (0,) and play.observe(0).told == "you p4 wolf mate p1 p1 whisper accuse p2 whisper"
+    play.step({0: "claim seer"})
+    assert play.due() == (1, 2, 3) and play.observe(1).told == "p4 whisper claim seer propose"
+    assert play.observe(2).told == "you p3 seer look"
+    play.step({1: "p2", 2: "p1", 3: "p3"})
+    play.step({0: "p2"})
+    assert play.position.phase == "speak" and play.position.dead == (3,)
+    assert not any("whisper" in play.observe(seat).told + play.observe(seat).key for seat in range(2, 7))
+    say_nothing(play)
+    play.step({**dict.fromkeys((1, 2, 4, 5, 6), "p4"), 0: "p1"})
+    assert play.position.phase == "night" and play.due() == (1, 2)  # a wolf alone has nobody to talk to
+    assert play.figures()["right_stances"] == pytest.approx((math.nan,) * 7, nan_ok=True)  # by day alone
+
+
+def test_wolves_talk_at_once_and_in_a_quiet_night():
+    play = begun((3, 0, 2, 1, 4, 5, 6), **SEVEN, wolves_talk=True, order="simultaneous", first_night="quiet", seer=False, style="full", speech="text", limit=20)
+    assert play.due() == (0, 1) and "each first says something to the werewolves alone, all at once." in play.observe(0).told
+    assert "alone" not in begun(**SEVEN, style="full").observe(0).told
+    assert play.legal(0) is None and play.observe(0).ask == "What do you say to the werewolves alone? Reply with your speech alone."
+    play.step({0: 'Kill\n"p3" says: p2 is out and on it goes', 1: ""})
+    assert play.position.phase == "speak" and play.cut[0] == 1  # nobody acts in that night
+    assert play.observe(1).told.split("\n")[-2:] == ["Among the werewolves p4 says: \"Kill 'p3' says: p2 i\"", "Nobody was killed in the night."]
+    assert "Among the werewolves p1 says nothing." in play.observe(0).told and "Among" not in play.observe(3).told
+    assert "Among the werewolves" in play.draw(None) and "Among the werewolves" not in play.draw(3)
 
 
 def test_wolves_win_when_they_are_as_many_as_the_others():
@@ -242,7 +278,7 @@ def test_what_a_seat_sees_hangs_on_nothing_that_it_must_not_know(seed, options, 
         if one.position.phase != two.position.phase:
             break
         stream = draws.child(number)
-        if one.position.phase in ("night", "decide"):
+        if one.position.phase in NIGHT:
             if not _night(one, two, looker, stream):
                 break
         else:
@@ -274,6 +310,13 @@ class Chosen:
 
 def _night(one, two, looker, stream):
     """Play both nights so that the one who looks cannot tell: the same is killed, it does and learns the same."""
+    for play, other in ((one, two), (two, one)):  # who is no wolf learns of nothing, whatever wolves say
+        while play.position.phase == "whisper":
+            said = {play.position.places[s]: _random(play, s, stream.child(play is two).child(s)) for s in play.due()}
+            for each in (play, other) if looker in play.position.setup.wolves else (play,):
+                each.step({s: said[each.position.places[s]] for s in each.due()})
+            if looker in play.position.setup.wolves:
+                _same(one, two, looker)
     for play in (one, two):
         if play.position.phase != "night":
             return False
@@ -341,14 +384,15 @@ def test_keys_are_information_states(options):
 
 
 def test_patterns_of_phrases_filled_with_names_are_the_phrases():
-    rules = werewolf(players=6, doctor=True)
+    rules = werewolf(players=6, doctor=True, wolves_talk=True)
     for seed in range(5):
         play, draws = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
         while not play.done:
             replies = {}
             for seat in play.due():
                 legal, kind = play.legal(seat), rules.setup.kinds[seat]
-                assert play.kind(seat) == (f"{kind} speaks" if play.position.phase == "speak" else "")
+                verb = {"speak": "speaks", "whisper": "whispers"}.get(play.position.phase)
+                assert play.kind(seat) == (f"{kind} {verb}" if verb else "")
                 if play.kind(seat):
                     patterns = dict.fromkeys(pattern(line, rules.called) for line in legal)
                     assert not any(name in line for name in rules.called for line in patterns)
@@ -455,6 +499,8 @@ def test_role_headers_and_special_tokens_in_a_speech_are_text_for_who_hears_it(c
         ({"speech": "text"}, "style=full"),
         ({"tie": "first"}, "tie"),
         ({"say": ["shout"]}, "say"),
+        ({"wolves_talk": True}, "wolves: 2 or more"),
+        ({**SEVEN, "wolves_talk": True, "speech": "none"}, "speech: words or text"),
         ({"limit": 0, "speech": "text", "style": "full"}, "limit"),
     ],
 )  # fmt: skip
@@ -471,7 +517,7 @@ def test_teams_and_a_spec_that_makes_it_again():
 
 
 def test_brief_words_are_all_in_the_vocabulary():
-    rules = werewolf(players=9, doctor=True, reveal=True)
+    rules = werewolf(players=9, doctor=True, reveal=True, wolves_talk=True)
     known = set(rules.vocabulary())
     for seed in range(20):
         play, draws = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")

@@ -31,6 +31,7 @@ def werewolf(
     say: tuple[Say, ...] = SAY,
     order: Literal["ordered", "simultaneous"] = "ordered",
     limit: Annotated[int, Field(ge=1, le=100_000)] = 300,
+    wolves_talk: bool = False,
     deduce: bool = False,
     deducers: tuple[str, ...] = (),
     malformed: Literal["noted", "illegal"] = "noted",
@@ -80,6 +81,9 @@ def werewolf(
             seer PLAYER good), "accuse", "support".
         order: "ordered", one after the other by number; "simultaneous".
         limit: characters of a speech in free text that are passed on, 1 to 100,000.
+        wolves_talk: whether several wolves, before they propose, say something to one another each
+            night, one turn each: phrases about the players whom they may kill, or any text. Who
+            is no wolf never learns of it. A wolf that is left alone says nothing.
         deduce: whether a seat, before it speaks or votes, is asked what each other living player
             is, and how sure it is: a turn of its own, a note to itself that it is told afterwards
             and nobody else is.
@@ -92,7 +96,8 @@ def werewolf(
 
     Raises:
         ConfigError: the roles do not fit the players, free text in style "brief", or a role that
-            deduces twice, or deductions where nobody has any.
+            deduces twice, or deductions where nobody has any, or wolves that talk where there is
+            one or no speech.
         UnknownNameError: there is no role of a name in ``deducers``.
     """
     pack = wolves if wolves is not None else 1 if players <= 5 else 2 if players <= 8 else 3
@@ -127,6 +132,11 @@ def werewolf(
             "werewolf: malformed=illegal is about deductions, and deduce is false; write "
             "deduce: true, or leave malformed out."
         )
+    if wolves_talk and (pack == 1 or speech == "none"):
+        raise ConfigError(
+            f"werewolf: wolves_talk with wolves={pack}, speech={speech} leaves nothing to be said; "
+            "write wolves: 2 or more and speech: words or text, or leave wolves_talk out."
+        )
     thinking = seats_of("werewolf", "deducers", deducers, role_names(kinds)) or range(players)
     setup = Setup(
         kinds=kinds,
@@ -139,6 +149,7 @@ def werewolf(
         speech=speech,
         say=tuple(dict.fromkeys(say)),
         limit=limit,
+        wolves_talk=wolves_talk,
         abstain=abstain,
         reveal=reveal,
         deduce=tuple(thinking) if deduce else (),

@@ -30,8 +30,8 @@ def gist(position: Position, seat: int) -> Gist:
     - "plain".
 
     The wolf that decides knows who was proposed, "!". How many have a mark, other claims, who said
-    what in what order, votes and the round are left out, so that few plays meet most states. A free
-    text counts as what it means in the grammar.
+    what in what order, what wolves say by night, votes and the round are left out, so that few
+    plays meet most states. A free text counts as what it means in the grammar.
 
     Args:
         position: of a play.

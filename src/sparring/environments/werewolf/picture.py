@@ -6,7 +6,7 @@ from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, printed, table, timeline
 from sparring.environments.drawing.told import due_sentence
 from sparring.environments.werewolf.names import name_of
-from sparring.environments.werewolf.rules import DEDUCED, Event, Position
+from sparring.environments.werewolf.rules import DEDUCED, NIGHT, Event, Position
 from sparring.environments.werewolf.setup import NOBODY, SEER, WOLF, WOLVES
 from sparring.environments.werewolf.wording import full_event, thoughts
 
@@ -70,8 +70,7 @@ def _when(position: Position, seat: int | None) -> str:
     """Return night or day with its number, as far as a seat knows it."""
     if seat is not None and seat in position.dead and position.phase != "over":
         return "You are out"
-    night = position.phase in ("night", "decide")
-    return f"{'Night' if night else 'Day'} {position.round}"
+    return f"{'Night' if position.phase in NIGHT else 'Day'} {position.round}"
 
 
 def _due(position: Position, seat: int | None) -> tuple[int, ...]:

@@ -30,6 +30,7 @@ from sparring.rng import Stream
 from sparring.types import Observation
 
 TIES = 1000  # draws of the stream before it decide who sits where
+OWN = ("say", "whisper", "save", "kill", "propose")  # events that who did them is not told again
 FEW = 5  # players up to which every deal is listed
 
 
@@ -54,7 +55,8 @@ class Werewolf:
         self.teams = tuple(int(seat not in setup.wolves) for seat in range(setup.players))
         self.num_seats = setup.players
         self.called = tuple(map(name_of, range(setup.players)))
-        self.max_turns = setup.rounds * (5 if setup.deduce else 3) * setup.players
+        a_round = 3 + 2 * bool(setup.deduce) + setup.wolves_talk
+        self.max_turns = setup.rounds * a_round * setup.players
         if setup.deduce:
             self.figures = (*self.figures, *deduction.figures(setup.kinds))
 
@@ -125,8 +127,11 @@ class WerewolfPlay(Painted):
 
     def kind(self, seat: int) -> str:
         """Return the kind of statement: a speech, by the role that speaks; "" for all else."""
-        speaks = self.position.phase == "speak" and not self.position.deducing
-        return f"{self.rules.setup.kinds[seat]} speaks" if speaks else ""
+        position = self.position
+        if position.deducing or not position.speaking:
+            return ""
+        verb = "speaks" if position.phase == "speak" else "whispers"
+        return f"{self.rules.setup.kinds[seat]} {verb}"
 
     def named(self, seat: int) -> tuple[str, ...]:
         """Return the players that a speech may name: in free text all of them."""
@@ -148,7 +153,7 @@ class WerewolfPlay(Painted):
             return reply if deduction.whole(self._deduced(seat, reply)) else None
         if legal is None:
             return reply if position.deducing else one_line(reply, self.rules.setup.limit)
-        if exact or position.phase == "speak":
+        if exact or position.speaking:
             return listed_reply(legal, reply, exact)
         return named(reply)
 
@@ -175,7 +180,7 @@ class WerewolfPlay(Painted):
         news = [
             event
             for event in seen[max(self.heard[seat] - 1, 0) :]
-            if not (event.who == own and event.kind in ("say", "save", "kill", "propose"))
+            if not (event.who == own and event.kind in OWN)
         ]
         note = position.deducing and bool(what)
         if rules.brief:
@@ -195,7 +200,7 @@ class WerewolfPlay(Painted):
         said = dict(replies)
         if before.deducing:
             said = {seat: self._deduced(seat, text) for seat, text in replies.items()}
-        elif before.phase == "speak" and self.rules.setup.speech == "text":
+        elif before.speaking and self.rules.setup.speech == "text":
             limit = self.rules.setup.limit
             lines = {seat: one_line(text, limit) for seat, text in replies.items()}
             said = {seat: line[:limit].rstrip() for seat, line in lines.items()}

@@ -16,7 +16,8 @@ from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.setup import DOCTOR, NOBODY, SEER, VILLAGE, WOLF, WOLVES, Setup
 from sparring.environments.werewolf.speech import phrases
 
-Phase = Literal["night", "decide", "speak", "vote", "over"]
+Phase = Literal["whisper", "night", "decide", "speak", "vote", "over"]
+NIGHT: tuple[Phase, ...] = ("whisper", "night", "decide")
 GOOD = "good"  # what a seer learns of a player who is no wolf
 ABSTAIN = "abstain"
 DEDUCED = "think"  # an event: what a seat thinks that the others are, which it alone learns of
@@ -50,7 +51,7 @@ class Position:
         proposed: the number that a wolf has proposed this night.
         victim: the number that the wolves kill this night.
         saved: the number that the doctor saves this night.
-        spoken: seats that have spoken this day.
+        spoken: seats that have spoken this day, or this night to the wolves.
         deduced: whether those that are due have deduced what the others are.
         winner: a team, or ``NOBODY``; -1 before the end.
     """
@@ -100,10 +101,16 @@ class Position:
             return (*self.pack()[:1], *awake) if self.kills() else awake
         if self.phase == "decide":
             return self.pack()[-1:]
-        if self.phase == "speak":
-            left = tuple(seat for seat in living if seat not in self.spoken)
+        if self.speaking:
+            among = living if self.phase == "speak" else self.pack()
+            left = tuple(seat for seat in among if seat not in self.spoken)
             return left[:1] if self.setup.order == "ordered" else left
         return living if self.phase == "vote" else ()
+
+    @property
+    def speaking(self) -> bool:
+        """Whether speeches are wanted, by day to all or by night to the wolves."""
+        return self.phase in ("speak", "whisper")
 
     @property
     def deducing(self) -> bool:
@@ -119,7 +126,7 @@ class Position:
     def targets(self, seat: int) -> tuple[int, ...]:
         """Return the numbers that a seat may name now."""
         kind, living = self.setup.kinds[seat], self.living()
-        night = self.phase in ("night", "decide")
+        night = self.phase in NIGHT
         if night and kind == WOLF:
             return tuple(self.places[one] for one in living if one not in self.setup.wolves)
         own = night and kind == DOCTOR
@@ -134,7 +141,7 @@ class Position:
         named = self.named(seat)
         if self.deducing:
             return None
-        if self.phase == "speak":
+        if self.speaking:
             setup = self.setup
             kinds = tuple(dict.fromkeys(setup.kinds[len(setup.wolves) :]))
             return None if setup.speech == "text" else phrases(setup.say, kinds, named)
@@ -157,12 +164,19 @@ class Position:
             return replace(self, events=(*self.events, *thought), deduced=True)
         if self.phase == "vote":
             return replace(self, deduced=False)._voted(replies, drawn)
-        if self.phase == "speak":
-            said = tuple(Event("say", self.places[seat], word=replies[seat]) for seat in order)
-            spoken, events = (*self.spoken, *order), (*self.events, *said)
-            now = replace(self, events=events, spoken=spoken, deduced=False)
-            return now if now.acting else replace(now, phase="vote")
+        if self.speaking:
+            return self._said(replies, order)
         return self._by_night(replies)
+
+    def _said(self, replies: Mapping[int, str], order: list[int]) -> Position:
+        """Take speeches, in the order of their speakers."""
+        day = self.phase == "speak"
+        kind, to = ("say", None) if day else ("whisper", self.pack())
+        said = tuple(Event(kind, self.places[seat], word=replies[seat], to=to) for seat in order)
+        now = replace(self, events=(*self.events, *said), spoken=(*self.spoken, *order))
+        if now.acting:
+            return replace(now, deduced=False)
+        return replace(now, phase="vote", deduced=False) if day else now._asleep()
 
     def _by_night(self, replies: Mapping[int, str]) -> Position:
         """Take what was done in a half of the night."""
@@ -225,7 +239,7 @@ class Position:
         if self.round == self.setup.rounds:
             won = {"wolves": WOLVES, "village": VILLAGE, "draw": NOBODY}[self.setup.cap]
             return replace(now, phase="over", winner=won)
-        return replace(now, phase="night", round=self.round + 1).begun()
+        return replace(now, round=self.round + 1).begun()
 
     def judged(self) -> Position:
         """Return the position, over where a team has won."""
@@ -234,7 +248,13 @@ class Position:
 
     def begun(self) -> Position:
         """Return the position at the first moment of a night in which anybody acts."""
-        return self if self.acting else self.morning()
+        talk = self.setup.wolves_talk and len(self.pack()) > 1
+        return replace(self, phase="whisper", spoken=()) if talk else self._asleep()
+
+    def _asleep(self) -> Position:
+        """Return the position after what the wolves say by night."""
+        now = replace(self, phase="night")
+        return now if now.acting else now.morning()
 
     def seen(self, seat: int) -> tuple[Event, ...]:
         """Return the events that a seat knows of: of the dead none after their death."""

@@ -24,6 +24,7 @@ class Setup:
     limit: int
     abstain: bool
     reveal: bool
+    wolves_talk: bool
     deduce: tuple[int, ...]  # the seats that do
     malformed: str  # what a deduction is of which a part cannot be read
 

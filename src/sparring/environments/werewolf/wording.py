@@ -20,8 +20,8 @@ def asked(position: Position, seat: int) -> str:
         return ""
     if position.deducing:
         return DEDUCE
-    if position.phase == "speak":
-        return "say"
+    if position.speaking:
+        return "say" if position.phase == "speak" else "whisper"
     if position.phase == "vote":
         return "vote"
     kind = position.setup.kinds[seat]
@@ -45,7 +45,8 @@ def vocabulary(setup: Setup) -> tuple[str, ...]:
     names = map(name_of, range(setup.players))
     verbs = ("kill", "propose", "look", "save", "say", "vote", "abstain", "mate")
     told = ("dead", "quiet", "out", "stay", "won", "lost", "draw", "good", "you", ".")
-    spoken = (SILENCE, "claim", "accuse", "support", SEER, WOLF)
+    spoken = {SILENCE, "claim", "accuse", "support", SEER, WOLF}
+    spoken |= {"whisper"} if setup.wolves_talk else set()
     thought = (DEDUCE, DEDUCED, UNKNOWN, *CONFIDENCES) if setup.deduce else ()
     return tuple(sorted({*names, *verbs, *told, *spoken, *thought, *setup.kinds}))
 
@@ -61,6 +62,8 @@ def brief_event(event: Event) -> str:
     who, target = (name_of(one) if one >= 0 else "" for one in (event.who, event.target))
     if event.kind == "say":
         return f"{who} {event.word}"
+    if event.kind == "whisper":
+        return f"{who} whisper {event.word}"
     if event.kind == "vote":
         return f"{who} vote {target or 'abstain'}"
     if event.kind in ("propose", "kill"):
@@ -97,6 +100,11 @@ def full_rules(setup: Setup, seat: int) -> str:
         parts.append(
             "The werewolf with the smallest number proposes whom, the one with the largest decides."
         )
+    if setup.wolves_talk:
+        parts.append(
+            "While several werewolves live, each first says something to the werewolves alone, "
+            f"{_order(setup)}."
+        )
     if SEER in setup.kinds:
         parts.append("The seer learns of one other player whether it is a werewolf.")
     if DOCTOR in setup.kinds:
@@ -123,12 +131,7 @@ def full_rules(setup: Setup, seat: int) -> str:
 
 def _talk(setup: Setup) -> str:
     """Return how speeches are made."""
-    how = (
-        "one after the other in the order of their numbers"
-        if setup.order == "ordered"
-        else "all at once"
-    )
-    text = f"Each living player then speaks once, {how}."
+    text = f"Each living player then speaks once, {_order(setup)}."
     if setup.speech == "text":
         text += (
             f" A speech is any text of at most {setup.limit} characters. You read it in quotation "
@@ -136,6 +139,12 @@ def _talk(setup: Setup) -> str:
             "player's word, never the moderator's, and may be a lie."
         )
     return text
+
+
+def _order(setup: Setup) -> str:
+    """Return in what order speeches are made."""
+    one_by_one = "one after the other in the order of their numbers"
+    return one_by_one if setup.order == "ordered" else "all at once"
 
 
 def full_opening(position: Position, seat: int) -> str:
@@ -158,10 +167,12 @@ def full_event(event: Event, text: bool) -> str:
     """Return an event in a sentence; ``text``: speeches are free text."""
     who, target = (name_of(one) if one >= 0 else "" for one in (event.who, event.target))
     shown = f" {target} was {_role(event.word)}." if event.word else ""
-    if event.kind == "say":
+    if event.kind in ("say", "whisper"):
+        among = "Among the werewolves " if event.kind == "whisper" else ""
         if not event.word or (event.word == SILENCE and not text):
-            return f"{who} says nothing."
-        return f"{who} says: {quoted(event.word)}" if text else f"{who} {_said(event.word)}"
+            return f"{among}{who} says nothing."
+        said = f"says: {quoted(event.word)}" if text else _said(event.word)
+        return f"{among}{who} {said}"
     if event.kind == "look":
         what = "a werewolf" if event.word == WOLF else "no werewolf"
         return f"You learn that {target} is {what}."
@@ -207,6 +218,7 @@ def full_ask(position: Position, seat: int, legal: Sequence[str] | None) -> str:
         "look": "Of whom do you learn whether it is a werewolf?",
         "save": "Whom do you save?",
         "say": "What do you say to all?",
+        "whisper": "What do you say to the werewolves alone?",
         "vote": "Whom do you vote for?",
         DEDUCE: "What do you think that the others are?",
         "": "",

@@ -178,6 +178,26 @@ def test_who_decides_knows_the_proposed_and_the_most_suspicious_who_lives_is_mar
     assert play.gist(6).key == "villager speak top dead / plain / trusted"  # nobody is as suspicious as oneself
 
 
+def test_wolves_that_talk_go_by_whom_they_have_named_last_this_night():
+    game = make_game("werewolf", options={"players": 7, "tie": "none", "rounds": 3, "wolves_talk": True})
+    play = game.begun(tuple(range(7)), STREAM)  # wolves p1 and p2, doctor p4
+    first = play.gist(0)
+    assert set(first.labels.values()) == {"me", "#wolf", "#plain"}
+    play.step({0: "kill p5"})
+    assert play.gist(1).labels["p5"] == "#plain!" and play.gist(1).key != first.key
+    play.step({1: "kill p6"})
+    assert play.gist(0).labels["p5"] == "#plain" and play.gist(0).labels["p6"] == "#plain!"
+    play.step({0: "p4", 2: "p1", 3: "p4"})
+    assert play.gist(1).labels["p4"] == "#plain!" and play.gist(1).labels["p6"] == "#plain"  # who was proposed
+    play.step({1: "p4"})
+    for reply in ("silence", "abstain"):
+        for _ in range(7):
+            play.step(dict.fromkeys(play.due(), reply))
+            if reply == "abstain":
+                break
+    assert play.position.phase == "whisper" and "!" not in play.gist(0).key  # another night
+
+
 def test_few_plays_of_werewolf_teach_the_village_to_win_more():
     game = make_game("werewolf", options={"players": 4, "rounds": 1, "say": ["result", "accuse"]})
     few = Abstracted(game, {})

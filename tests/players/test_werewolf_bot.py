@@ -4,7 +4,7 @@ import pytest
 
 from sparring.environments.catalogue import make_game
 from sparring.environments.werewolf import werewolf
-from sparring.environments.werewolf.sentences import meaning
+from sparring.environments.werewolf.sentences import meaning, victim
 from sparring.errors import GameError
 from sparring.players.werewolf_bot import werewolf_bot
 from sparring.rng import Stream
@@ -31,12 +31,35 @@ def test_nights():
 def test_wolves_that_talk_name_a_victim_and_go_by_what_was_named():
     play = werewolf(players=7, wolves_talk=True).begun(tuple(range(7)), Stream.from_seed(0))  # wolves p1, p2
     bot = werewolf_bot()
-    assert set(bot.chances(play, 0)) == {f"accuse p{n}" for n in range(3, 8)}
+    assert set(bot.chances(play, 0)) == {f"kill p{n}" for n in range(3, 8)}
     assert bot.chances(play.clone(), 0) != werewolf_bot(style="silent").chances(play, 0) == {"silence": 1.0}
-    play.step({0: "accuse p6"})
-    assert bot.chances(play, 1) == {"accuse p6": 1.0}
+    play.step({0: "kill p6"})
+    assert bot.chances(play, 1) == {"kill p6": 1.0}
     play.step({1: "silence"})
     assert bot.chances(play, 0) == {"p6": 1.0} and set(bot.chances(play, 2)) == {"p1", "p2", "p4", "p5", "p6", "p7"}
+    play.step({0: "p6", 2: "p1", 3: "p6"})
+    play.step({1: "p6"})  # saved
+    while play.position.phase == "speak":
+        play.step({seat: "claim seer" if seat == 4 else "silence" for seat in play.due()})
+    play.step(dict.fromkeys(play.due(), "abstain"))
+    assert bot.chances(play, 0) == {"kill p5": 1.0}  # by what was said this night, and a seer first
+    for _ in range(2):
+        play.step({play.due()[0]: "kill p7"})
+    assert bot.chances(play, 0) == {"p5": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [("Let us kill p5", {"p5"}), ("p5", {"p5"}), ("Not p4, but p5!", {"p5"}), ("p5 is the seer, kill him", {"p5"}),
+     ("Don't kill p5", {f"p{n}" for n in range(3, 8)}), ("Kill p1", {f"p{n}" for n in range(3, 8)}), ("", {f"p{n}" for n in range(3, 8)})],
+)  # fmt: skip
+def test_free_text_by_night_names_a_victim(said, wanted):
+    play = werewolf(players=7, wolves_talk=True, speech="text", style="full").begun(tuple(range(7)), Stream.from_seed(0))
+    play.step({0: said})
+    bot = werewolf_bot(sentences=True)
+    assert set(bot.chances(play, 1)) == {f"kill {name}" for name in wanted}
+    spoken = {bot.choose(play, 1, Stream.from_seed(seed)) for seed in range(200)}
+    assert len(spoken) == 3 * len(wanted) and {victim(text) for text in spoken} == wanted
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from sparring.environments.reply import meant
 from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.play import WerewolfPlay
 from sparring.environments.werewolf.rules import ABSTAIN
-from sparring.environments.werewolf.sentences import phrase_of, worded
+from sparring.environments.werewolf.sentences import phrase_of, victims, worded
 from sparring.environments.werewolf.setup import SEER, WOLF
 from sparring.environments.werewolf.speech import SILENCE
 from sparring.errors import GameError
@@ -70,7 +70,7 @@ class WerewolfBot(DescribedAgent):
         kind, names = position.setup.kinds[seat], position.targets(seat)
         if position.phase == "whisper":
             wanted = _ranked(names, _victims(play, seat))[:1] if self.style != "silent" else []
-            return [*([f"accuse {name}" for name in one] for one in wanted), [SILENCE]]
+            return [*([f"kill {name}" for name in one] for one in wanted), [SILENCE]]
         if position.phase == "vote":
             wary = self.style == "silent" and max(scores[n] for n in names) <= 0
             first = [[ABSTAIN]] if wary and position.setup.abstain else []
@@ -131,9 +131,9 @@ def _ranked(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[st
 def _victims(play: WerewolfPlay, seat: int) -> dict[int, float]:
     """Return by number how much a wolf wants a player dead: a seer, then whom wolves have named."""
     position = play.position
-    said = [phrase_of(event) for event in position.seen(seat) if event.kind == "whisper"]
+    named = victims(position.seen(seat))
     return {
-        place: 10.0 * _claims_seer(play, place) + said.count(f"accuse {name_of(place)}")
+        place: _claims_seer(play, place) + named.count(name_of(place)) / (len(named) + 1)
         for place in position.targets(seat)
     }
 
@@ -157,9 +157,9 @@ def werewolf_bot(*, style: Style = "talkative", sentences: bool = False) -> Agen
     "seer p2 wolf" counts 10 against p2, or against the speaker where it is p2 itself; "seer p2
     good" counts 10 for p2; an accusation 1, support -1; what a seer has seen itself 100. Among
     equals it draws. The seer looks at those it has not seen, and tells of a wolf it has found. The
-    doctor saves itself. A wolf kills who has claimed to be the seer, else whom wolves have accused
-    among themselves most often, and follows what its mate proposes; where wolves talk it accuses
-    such a one. It never votes for its mate.
+    doctor saves itself. A wolf kills who has claimed to be the seer, else whom the wolves have
+    named most often this night, and follows what its mate proposes; where wolves talk it names such
+    a one. It never votes for its mate.
     When to use: as a fixed opponent that can be believed or lied to. It says how it plays exactly.
     Mathematics: P(a) = 1 / |best| for each of the replies with the highest score. Among the
     candidates of ``choose`` the replies are the numbers, and the best of what is there counts.

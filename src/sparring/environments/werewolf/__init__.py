@@ -82,8 +82,9 @@ def werewolf(
         order: "ordered", one after the other by number; "simultaneous".
         limit: characters of a speech in free text that are passed on, 1 to 100,000.
         wolves_talk: whether several wolves, before they propose, say something to one another each
-            night, one turn each: phrases about the players whom they may kill, or any text. Who
-            is no wolf never learns of it. A wolf that is left alone says nothing.
+            night, one turn each: "kill PLAYER", "claim ROLE" for what it will say by day (where
+            ``say`` has "claim"), or silence; in free text anything. Who is no wolf never learns of
+            it. A wolf that is left alone says nothing.
         deduce: whether a seat, before it speaks or votes, is asked what each other living player
             is, and how sure it is: a turn of its own, a note to itself that it is told afterwards
             and nobody else is.
@@ -97,7 +98,7 @@ def werewolf(
     Raises:
         ConfigError: the roles do not fit the players, free text in style "brief", or a role that
             deduces twice, or deductions where nobody has any, or wolves that talk where there is
-            one or no speech.
+            one wolf, or no speech.
         UnknownNameError: there is no role of a name in ``deducers``.
     """
     pack = wolves if wolves is not None else 1 if players <= 5 else 2 if players <= 8 else 3

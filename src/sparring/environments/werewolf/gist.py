@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from sparring.environments.abstracted import Gist
 from sparring.environments.werewolf.names import name_of, number_of
-from sparring.environments.werewolf.rules import GOOD, Event, Position
-from sparring.environments.werewolf.sentences import phrase_of
+from sparring.environments.werewolf.rules import GOOD, NIGHT, Event, Position
+from sparring.environments.werewolf.sentences import phrase_of, victims
 from sparring.environments.werewolf.setup import SEER, WOLF
 from sparring.environments.werewolf.speech import SILENCE
 
@@ -29,8 +29,8 @@ def gist(position: Position, seat: int) -> Gist:
     - "trusted": more is said for it than against it;
     - "plain".
 
-    The wolf that decides knows who was proposed, "!". How many have a mark, other claims, who said
-    what in what order, what wolves say by night, votes and the round are left out, so that few
+    By night wolves know who was proposed, or where they talk who was named last, "!". How many have
+    a mark, other claims, who said what in what order, votes and the round are left out, so that few
     plays meet most states. A free text counts as what it means in the grammar.
 
     Args:
@@ -56,13 +56,20 @@ def gist(position: Position, seat: int) -> Gist:
         return TRUSTED if suspicion[place] < 0 else PLAIN
 
     marks = {place: mark(place) for place in living if place != own}
-    if position.phase == "decide":
-        marks[position.proposed] += "!"
+    wanted = position.proposed if position.phase == "decide" else _wanted(seen)
+    if position.phase in NIGHT and wanted in marks:
+        marks[wanted] += "!"
     about = (position.setup.kinds[seat], position.phase, mark(own), DEAD if position.dead else "-")
     key = " / ".join([" ".join(about), *sorted(set(marks.values()))])
     everybody = map(name_of, range(position.setup.players))  # a free text may name the dead
     labels = {name_of(place): f"#{one}" for place, one in marks.items()}
     return Gist(key, {**dict.fromkeys(everybody, DEAD), **labels, name_of(own): ME})
+
+
+def _wanted(seen: Sequence[Event]) -> int:
+    """Return the number of the player whom a wolf has named last this night; -1: nobody."""
+    named = [name for name in victims(seen) if name]
+    return number_of(named[-1]) if named else -1
 
 
 def _said(seen: Sequence[Event]) -> tuple[set[int], Counter[int]]:

@@ -15,7 +15,7 @@ from sparring.environments.werewolf.gist import gist
 from sparring.environments.werewolf.names import name_of, role_names
 from sparring.environments.werewolf.rules import Position
 from sparring.environments.werewolf.setup import NOBODY, WOLF, Setup
-from sparring.environments.werewolf.speech import SAY, named, one_line, phrases
+from sparring.environments.werewolf.speech import SAY, named, one_line, phrases, whispers
 from sparring.environments.werewolf.wording import (
     asked,
     brief_event,
@@ -164,7 +164,8 @@ class WerewolfPlay(Painted):
             return deduction.drawn(position, seat, stream)
         names = position.named(seat)
         kinds = dict.fromkeys(kind for kind in self.rules.setup.kinds if kind != WOLF)
-        every = phrases(SAY, tuple(kinds), names)
+        listed = phrases if position.phase == "speak" else whispers
+        every = listed(SAY, tuple(kinds), names)
         return every[stream.integer(0, len(every))]
 
     def observe(self, seat: int) -> Observation:

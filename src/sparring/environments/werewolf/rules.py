@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.setup import DOCTOR, NOBODY, SEER, VILLAGE, WOLF, WOLVES, Setup
-from sparring.environments.werewolf.speech import phrases
+from sparring.environments.werewolf.speech import phrases, whispers
 
 Phase = Literal["whisper", "night", "decide", "speak", "vote", "over"]
 NIGHT: tuple[Phase, ...] = ("whisper", "night", "decide")
@@ -144,7 +144,8 @@ class Position:
         if self.speaking:
             setup = self.setup
             kinds = tuple(dict.fromkeys(setup.kinds[len(setup.wolves) :]))
-            return None if setup.speech == "text" else phrases(setup.say, kinds, named)
+            listed = phrases if self.phase == "speak" else whispers
+            return None if setup.speech == "text" else listed(setup.say, kinds, named)
         return (*named, ABSTAIN) if self.phase == "vote" and self.setup.abstain else named
 
     def after(self, replies: Mapping[int, str], drawn: int = 0) -> Position:

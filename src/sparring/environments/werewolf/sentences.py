@@ -8,6 +8,7 @@ text that accuses one player and supports another is about the first that it nam
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from sparring.environments.abstracted import NAME
@@ -55,6 +56,12 @@ WORDINGS: dict[str, tuple[str, ...]] = {
     },
 }
 
+VICTIM: tuple[str, ...] = (  # "kill @", of a wolf to the wolves
+    "Let us kill @.",
+    "I want @ dead tonight.",
+    "@ is my choice.",
+)
+
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 _PLAYER = re.compile(r"p[1-9]")
 _CLAIM = re.compile(
@@ -85,7 +92,8 @@ def worded(phrase: str, stream: Stream) -> str:
         phrase: e.g. "seer p2 wolf".
         stream: of the draw.
     """
-    name, lines = _PLAYER.search(phrase), WORDINGS[_PLAYER.sub(NAME, phrase)]
+    name, key = _PLAYER.search(phrase), _PLAYER.sub(NAME, phrase)
+    lines = VICTIM if key == f"kill {NAME}" else WORDINGS[key]
     line = lines[stream.integer(0, len(lines))]
     return line.replace(NAME, name[0]) if name else line
 
@@ -93,6 +101,36 @@ def worded(phrase: str, stream: Stream) -> str:
 def phrase_of(event: Event) -> str:
     """Return what somebody has said, as a phrase of the grammar."""
     return meaning(event.word, name_of(event.who))
+
+
+def victims(events: Sequence[Event]) -> list[str]:
+    """Return whom the wolves have named since the last vote, one after the other; "": nobody.
+
+    Args:
+        events: that a wolf knows of.
+    """
+    ends = [number for number, event in enumerate(events) if event.kind in ("out", "stay")]
+    tonight = events[ends[-1] + 1 :] if ends else events
+    return [victim(event.word) for event in tonight if event.kind == "whisper"]
+
+
+@lru_cache(maxsize=4096)
+def victim(text: str) -> str:
+    """Return whom a wolf that says a text to the wolves wants dead: whom it names first; "": none.
+
+    A player is not named where a negation is within three words before it, after another player:
+    "not p3, but p5" is p5.
+
+    Args:
+        text: a phrase, or any text.
+    """
+    words, begins = _words(text), 0
+    for number, word in enumerate(words):
+        if _PLAYER.fullmatch(word):
+            if not any(map(_denies, words[max(number - NEAR, begins) : number])):
+                return word
+            begins = number + 1
+    return ""
 
 
 @lru_cache(maxsize=4096)
@@ -103,8 +141,7 @@ def meaning(text: str, own: str = "") -> str:
         text: a phrase, or any text.
         own: the speaker's name; what it says of itself is about no other player.
     """
-    text = text[:MOST].translate(_APOSTROPHES).lower()
-    words = [word.removesuffix("'s") for word in _WORD.findall(text)]
+    words = _words(text)
     line = " ".join(words)
     claim = _CLAIM.search(line)
     role = ROLES[claim[1]] if claim else ""
@@ -128,11 +165,22 @@ def _verdict(words: list[str]) -> str:
         if not judges and word not in _OPINION:
             continue
         near = words[max(begins, number - NEAR) : number]
-        turned = any(one in _NOT or one.endswith("n't") for one in near)
+        turned = any(map(_denies, near))
         if judges and not (word in _OPINION and _goes_on(words[number + 1 :])):
             return WOLF if (word in _BAD) != (turned != doubted) else GOOD
         begins, doubted = number + 1, turned != (word == "doubt")
     return ""
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text, in small letters."""
+    text = text[:MOST].translate(_APOSTROPHES).lower()
+    return [word.removesuffix("'s") for word in _WORD.findall(text)]
+
+
+def _denies(word: str) -> bool:
+    """Return whether a word is a negation."""
+    return word in _NOT or word.endswith("n't")
 
 
 def _goes_on(words: list[str]) -> bool:

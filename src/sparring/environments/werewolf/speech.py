@@ -40,6 +40,18 @@ def phrases(say: Sequence[str], kinds: Sequence[str], others: Sequence[str]) -> 
     return tuple(found)
 
 
+def whispers(say: Sequence[str], kinds: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """Return all that wolves say to one another by night, in the grammar.
+
+    Args:
+        say: which of ``SAY`` there are; with "claim" a wolf may say as what it will speak by day.
+        kinds: roles that may be claimed.
+        others: names of the players that may be killed.
+    """
+    claims = phrases([one for one in say if one == "claim"], kinds, ())
+    return (*claims, *(f"kill {name}" for name in others))
+
+
 def one_line(text: str, limit: int) -> str:
     """Return a speech on one line without characters that print nothing.
 

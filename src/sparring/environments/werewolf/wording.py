@@ -171,8 +171,8 @@ def full_event(event: Event, text: bool) -> str:
         among = "Among the werewolves " if event.kind == "whisper" else ""
         if not event.word or (event.word == SILENCE and not text):
             return f"{among}{who} says nothing."
-        said = f"says: {quoted(event.word)}" if text else _said(event.word)
-        return f"{among}{who} {said}"
+        said = _whispered if among else _said
+        return f"{among}{who} {f'says: {quoted(event.word)}' if text else said(event.word)}"
     if event.kind == "look":
         what = "a werewolf" if event.word == WOLF else "no werewolf"
         return f"You learn that {target} is {what}."
@@ -208,6 +208,12 @@ def _said(phrase: str) -> str:
         what = "a werewolf" if rest[1] == WOLF else "no werewolf"
         return f"claims to be the seer and to know that {rest[0]} is {what}."
     return f"{verb}s {rest[0]}." if verb == "support" else f"accuses {rest[0]}."
+
+
+def _whispered(phrase: str) -> str:
+    """Return a phrase of the grammar as wolves are told it by night."""
+    verb, what = phrase.split()
+    return f"wants to kill {what}." if verb == "kill" else f"will claim to be {_role(what)}."
 
 
 def full_ask(position: Position, seat: int, legal: Sequence[str] | None) -> str:

@@ -133,7 +133,8 @@ wheel: setup view
 	rm -rf $(WHEEL)
 	$(PYTHON) -m venv $(WHEEL)
 	mkdir $(WHEEL)/source
-	tar -c --exclude=__pycache__ --exclude='*.egg-info' LICENSE README.md pyproject.toml src | tar -x -C $(WHEEL)/source
+	tar -cf $(WHEEL)/source.tar --exclude=__pycache__ --exclude='*.egg-info' LICENSE README.md pyproject.toml src
+	tar -xf $(WHEEL)/source.tar -C $(WHEEL)/source
 	$(WHEEL)/bin/python -m pip wheel --quiet --no-deps --wheel-dir $(WHEEL) $(WHEEL)/source
 	$(WHEEL)/bin/python -m pip install --quiet --constraint constraints.txt $(WHEEL)/*.whl
 	$(BIN)/python -m pytest tests/wheel/check_wheel.py

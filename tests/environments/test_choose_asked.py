@@ -1,10 +1,14 @@
 """Candidates that seats of their own propose."""
 
+import dataclasses
+
 import pytest
 
 from sparring.environments.base import teams_of
+from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.choose import choose
 from sparring.environments.repeated import repeated
+from sparring.environments.spec import spec_of
 from sparring.environments.trial import trial
 from sparring.errors import ConfigError, GameError
 from sparring.measure.chosen import beneath
@@ -195,3 +199,36 @@ def test_it_has_no_exact_figures_and_takes_no_weights():
         enumerate_info_states(beneath(game))
     with pytest.raises(ConfigError, match="'proposals' are of proposer: weights"):
         choose(proposer="seat", proposals={"rock": 1.0})
+
+
+def test_a_clone_shares_nothing_with_a_play_in_which_something_is_proposed():
+    first = begun(count=1)
+    other = first.clone()
+    other.step(dict.fromkeys(other.due(), "rock"))
+    assert other.drawn == {0: ("rock",), 1: ("rock",)} and first.drawn == {}
+
+
+def test_keys_tell_proposals_apart_whatever_signs_they_have():
+    keys = set()
+    for said in (("a/b", "c"), ("a", "b/c"), ("a b", "c"), ("'a'", "b/c"), ("a", "b", "c")):
+        course, _, proposer = speaking(count=4)
+        for text in said:
+            course.step({proposer: text})
+        keys.add(course.observe(proposer).key)
+    assert len(keys) == 5
+
+
+def test_a_proposer_that_is_not_due_is_asked_nothing():
+    course, speaker, proposer = speaking(count=1)
+    idle = next(seat for seat in range(course.rules.num_seats) if seat != proposer and course.within(seat) != seat)
+    assert course.observe(proposer).ask.endswith("Propose an action.") and course.observe(idle).ask == ""
+    assert "propose" not in course.observe(idle).key
+    course.step({proposer: "p2 is a wolf"})
+    assert course.due() == (speaker,) and course.observe(proposer).ask == ""
+
+
+def test_what_an_earlier_version_drew_is_not_played_again():
+    spec = spec_of(make_game("choose", options={"environment": RPS}))
+    assert spec.version == 2 and from_spec(spec).name == "choose"
+    with pytest.raises(GameError, match="version 2 here, and version 1 is asked for"):
+        from_spec(dataclasses.replace(spec, version=1))

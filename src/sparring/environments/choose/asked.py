@@ -7,7 +7,7 @@ from typing import Any
 
 from sparring.environments.base import random_reply, read_reply, teams_of
 from sparring.environments.choose.play import ChoosePlay
-from sparring.environments.choose.proposer import Proposer
+from sparring.environments.choose.proposer import Proposer, listed
 from sparring.environments.choose.rules import Choose
 from sparring.environments.combining import CombinedPlay, ending_of, joined, shown_of, with_news
 from sparring.environments.drawing.canvas import Canvas
@@ -124,7 +124,10 @@ class AskedPlay(ChoosePlay):
             return super().observe(seat)
         rules, said = self.rules, self.said.get(self.within(seat), ())
         seen: Observation = self.play.observe(self.within(seat))
-        key = f"{self.keys[seat]}{seen.key} {PROPOSE} {'/'.join(said)}"
+        if self.within(seat) not in self._waiting():
+            seen = seen._replace(ask="", key=f"{self.keys[seat]}{seen.key}")
+            return with_news(seen, self.news.get(seat, ""), rules.brief)
+        key = f"{self.keys[seat]}{seen.key} {PROPOSE} {listed(said)}"
         told = "" if said else seen.told
         if rules.brief:
             seen = seen._replace(told=joined([told, PROPOSE], True), ask="", key=key)
@@ -152,14 +155,14 @@ class AskedPlay(ChoosePlay):
             brief = self.rules.brief
             self.news[proposer] = f"{TOOK} {action}" if brief else f"What was chosen: {action}."
             self.keys = tuple(
-                f"{key}{'/'.join(before[seat])} {action}|" if place == proposer else key
+                f"{key}{listed((*before[seat], action))}|" if place == proposer else key
                 for place, key in enumerate(self.keys)
             )
 
     def _show(self) -> None:
         """Show every seat its candidates, none of them twice."""
         for seat, said in self.said.items():
-            self.drawn[seat] = tuple(dict.fromkeys(said))
+            self.drawn = {**self.drawn, seat: tuple(dict.fromkeys(said))}
             legal, stream = self.play.legal(seat), self._draws(seat)
             shown = self.rules.proposer.shown(legal, self.drawn[seat], stream)
             self.candidates = {**self.candidates, seat: shown}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from sparring.errors import GameError
 from sparring.rng import Stream
 
-__all__ = ["MOST", "Proposer", "numbers", "remembered"]
+__all__ = ["MOST", "Proposer", "listed", "numbers", "remembered"]
 
 MOST = 20_000  # draws of a proposer that are gone through for exact figures
 
@@ -128,7 +128,13 @@ def numbers(count: int) -> tuple[str, ...]:
 
 def remembered(shown: Sequence[str]) -> str:
     """Return candidates as part of the key of what a seat knows."""
-    return f"{'/'.join(shown)}|"
+    return f"{listed(shown)}|"
+
+
+def listed(actions: Sequence[str]) -> str:
+    """Return actions in a line that no others give, whatever signs are in a text."""
+    plain = (one if one.replace(" ", "").isalnum() else repr(one) for one in actions)
+    return "/".join(plain)
 
 
 def _one(weights: Mapping[str, float], uniform: float) -> str:

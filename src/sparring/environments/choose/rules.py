@@ -23,7 +23,10 @@ class Choose(Combined):
         proposer: draws the candidates.
         choosers: the seats that choose; the others say their actions themselves.
         figures: names of what the other environment counts.
+        version: 1 drew candidates by the moment of the play.
     """
+
+    version = 2
 
     def __init__(self, inner: Any, proposer: Proposer, choosers: Sequence[int] = ()) -> None:
         super().__init__("choose", inner)

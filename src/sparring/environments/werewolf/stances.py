@@ -33,7 +33,7 @@ def counted(position: Position, teams: Sequence[int]) -> dict[str, tuple[float, 
     """Return figures of a play, per seat; no number where there is nothing to count.
 
     - ``right_stances``: of its speeches with a stance, the share against a player of the other team
-      or for one of its own;
+      or for one of its own; a number that nobody has is no player;
     - ``votes_as_said``: of its votes on days when its last stance was against a player whom it
       could vote for, the share for that player;
     - ``votes_with_team``: of the votes of its team-mates on days when it voted, abstentions left
@@ -48,7 +48,7 @@ def counted(position: Position, teams: Sequence[int]) -> dict[str, tuple[float, 
         right, as_said, with_team = list[bool](), list[bool](), list[bool]()
         for day in _days(position.events):
             stances = [stance(event) for event in day if event.kind == "say" and event.who == place]
-            taken = [one for one in stances if one is not None]
+            taken = [one for one in stances if one is not None and one[0] < len(teams)]
             right += [
                 against == (teams[position.seat_at(about)] != teams[seat])
                 for about, against in taken

@@ -15,7 +15,7 @@ that have such statements list all names in ``called``, and their plays say who 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from sparring.types import Observation
@@ -41,10 +41,13 @@ class Gist(NamedTuple):
         key: the same for all that is to be taken for one state, whichever seat is in it.
         labels: what stands for each player's name in an action there. Players whom nothing tells
             apart have the same.
+        means: what a statement counts as to those who go by gists, with names; statements that
+            count as the same are one action. None: each as it is.
     """
 
     key: str
     labels: Mapping[str, str]
+    means: Callable[[str], str] | None = None
 
 
 def kind_of(rules: Any, play: Any, seat: int) -> str:

@@ -46,7 +46,8 @@ def place_of(play: AbstractedPlay, seat: int, *, gists: bool) -> Place:
     found = play.gist(seat) if gists else None
     if found is None:
         return Place(f"{seat} {play.observe(seat).key}", legal, legal)
-    return Place(found.key, legal, _renamed(legal, tuple(found.labels.items())))
+    words = legal if found.means is None else tuple(map(found.means, legal))
+    return Place(found.key, legal, _renamed(words, tuple(found.labels.items())))
 
 
 @lru_cache(maxsize=65_536)

@@ -280,6 +280,9 @@ def test_what_a_seat_sees_hangs_on_nothing_that_it_must_not_know(seed, options, 
             if play.position.deducing and not other.position.deducing:
                 assert looker not in play.due()
                 play.step(dict.fromkeys(play.due(), "other"))
+        for play in (one, two) if looker not in rules.setup.wolves else ():
+            while play.position.phase == "whisper":  # of which who is no wolf learns nothing, whatever is said
+                play.step({s: _random(play, s, draws.child(f"{number} {play is two}").child(s)) for s in play.due()})
         _same(one, two, looker)
         if one.position.phase != two.position.phase:
             break
@@ -316,13 +319,11 @@ class Chosen:
 
 def _night(one, two, looker, stream):
     """Play both nights so that the one who looks cannot tell: the same is killed, it does and learns the same."""
-    for play, other in ((one, two), (two, one)):  # who is no wolf learns of nothing, whatever wolves say
-        while play.position.phase == "whisper":
-            said = {play.position.places[s]: _random(play, s, stream.child(play is two).child(s)) for s in play.due()}
-            for each in (play, other) if looker in play.position.setup.wolves else (play,):
-                each.step({s: said[each.position.places[s]] for s in each.due()})
-            if looker in play.position.setup.wolves:
-                _same(one, two, looker)
+    while one.position.phase == "whisper":  # the looker is a wolf, and hears the same from both
+        said = {one.position.places[s]: _random(one, s, stream.child(s)) for s in one.due()}
+        for play in (one, two):
+            play.step({s: said[play.position.places[s]] for s in play.due()})
+        _same(one, two, looker)
     for play in (one, two):
         if play.position.phase != "night":
             return False

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 from sparring.environments.abstracted import Gist
 from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.rules import GOOD, NIGHT, Event, Position
-from sparring.environments.werewolf.sentences import phrase_of, victims
+from sparring.environments.werewolf.sentences import meaning, phrase_of, victims, whispered
 from sparring.environments.werewolf.setup import SEER, WOLF
 from sparring.environments.werewolf.speech import SILENCE
 
@@ -31,7 +32,8 @@ def gist(position: Position, seat: int) -> Gist:
 
     By night wolves know who was proposed, or where they talk who was named last, "!". How many have
     a mark, other claims, who said what in what order, votes and the round are left out, so that few
-    plays meet most states. A free text counts as what it means in the grammar.
+    plays meet most states. A free text counts as what it means in the grammar, what is heard and
+    what may be said: texts of one meaning are one action.
 
     Args:
         position: of a play.
@@ -63,7 +65,10 @@ def gist(position: Position, seat: int) -> Gist:
     key = " / ".join([" ".join(about), *sorted(set(marks.values()))])
     everybody = map(name_of, range(position.setup.players))  # a free text may name the dead
     labels = {name_of(place): f"#{one}" for place, one in marks.items()}
-    return Gist(key, {**dict.fromkeys(everybody, DEAD), **labels, name_of(own): ME})
+    means = None
+    if position.speaking and position.setup.speech == "text":
+        means = partial(meaning, own=name_of(own)) if position.phase == "speak" else whispered
+    return Gist(key, {**dict.fromkeys(everybody, DEAD), **labels, name_of(own): ME}, means)
 
 
 def _wanted(seen: Sequence[Event]) -> int:

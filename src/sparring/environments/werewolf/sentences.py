@@ -114,6 +114,12 @@ def victims(events: Sequence[Event]) -> list[str]:
     return [victim(event.word) for event in tonight if event.kind == "whisper"]
 
 
+def whispered(text: str) -> str:
+    """Return the phrase that a text comes closest to that a wolf says to the wolves by night."""
+    whom = victim(text)
+    return f"kill {whom}" if whom else SILENCE
+
+
 @lru_cache(maxsize=4096)
 def victim(text: str) -> str:
     """Return whom a wolf that says a text to the wolves wants dead: whom it names first; "": none.

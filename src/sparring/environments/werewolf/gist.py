@@ -67,8 +67,25 @@ def gist(position: Position, seat: int) -> Gist:
     labels = {name_of(place): f"#{one}" for place, one in marks.items()}
     means = None
     if position.speaking and position.setup.speech == "text":
-        means = partial(meaning, own=name_of(own)) if position.phase == "speak" else whispered
+        here = frozenset(name_of(place) for place in marks)
+        means = partial(_meant, day=position.phase == "speak", own=name_of(own), here=here)
     return Gist(key, {**dict.fromkeys(everybody, DEAD), **labels, name_of(own): ME}, means)
+
+
+def _meant(text: str, *, day: bool, own: str, here: frozenset[str]) -> str:
+    """Return the phrase that a text counts as; of the dead, and of nobody, nothing is said.
+
+    Args:
+        text: of a speech.
+        day: whether it is said to all, or else to the wolves.
+        own: the speaker's name.
+        here: the names of the others who live.
+    """
+    phrase = meaning(text, own) if day else whispered(text)
+    verb, *rest = phrase.split()
+    if verb == "claim" or not rest or rest[0] in here:
+        return phrase
+    return f"claim {SEER}" if verb == SEER else SILENCE
 
 
 def _wanted(seen: Sequence[Event]) -> int:

@@ -29,7 +29,7 @@ def placed_replies(
     gathered: Gathered, found: Sequence[Sequence[Decision]], space: Space, *, gists: bool
 ) -> list[Placed]:
     """Return the prompts with several replies whose place in the abstracted game is known."""
-    stands = _stand_ins(found, space)
+    stands = stand_ins(found, space)
     of_game = {name: few(game, space.kinds) for name, game in gathered.environments.items()}
     made = []
     for number, (episode, own) in enumerate(zip(gathered.episodes, found, strict=True)):
@@ -60,7 +60,7 @@ def placed_replies(
     return made
 
 
-def _stand_ins(
+def stand_ins(
     found: Sequence[Sequence[Decision]], space: Space
 ) -> dict[tuple[str, str], str | None]:
     """Return what stands for each statement in the abstracted game, by kind and statement."""

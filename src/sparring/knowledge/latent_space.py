@@ -12,8 +12,9 @@ from pydantic import Field
 from sparring.config_parts import PluginConfig
 from sparring.errors import ConfigError
 from sparring.knowledge.base import Gathered, Knowledge
+from sparring.knowledge.habits import Habits, habits_of
 from sparring.knowledge.judged import Prefer, placed_replies, scores_of
-from sparring.knowledge.sampled import Sampled
+from sparring.knowledge.sampled import NONE, Sampled
 from sparring.knowledge.space import Kind, Space, clustered, few, solved
 from sparring.knowledge.statements import Decision, decisions, pattern
 from sparring.rng import Stream
@@ -39,6 +40,7 @@ def latent_space(
     cfr_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 1000,
     depth: Annotated[int, Field(ge=1, le=16)] = 1,
     gists: bool = True,
+    prior: Annotated[float, Field(ge=0)] = 0.0,
     embedding: str | dict[str, Any] = "ngrams",
 ) -> Knowledge:
     """Judge what is said by an equilibrium of a game in which little can be said.
@@ -102,6 +104,9 @@ def latent_space(
         gists: with "sampled", whether a seat goes by the little that its environment says that it
             does (``gist`` of a play, as werewolf's). true by default. false, and in other
             environments: by all that it knows.
+        prior: with "sampled", regrets with which each state begins, shared out by what the policy
+            does there. Games of talk have many equilibria, by whatever convention; from 100 on or
+            so the one that is found keeps to the policy's words. Default 0: every action alike.
         embedding: what turns statements into vectors, a plug-in with its options: "ngrams"
             (default), {name: hidden_states, model: smollm2-135m} or {name: endpoint, model: NAME}.
             It is shown "@" for names and "#" for numbers.
@@ -111,7 +116,9 @@ def latent_space(
         ConfigError: ``kinds`` names no kind that is there, or too few clusters.
     """
     _check_kinds(kinds or {})
-    solving = Solving(solver=solver, steps=cfr_steps, depth=depth, actions=actions, gists=gists)
+    solving = Solving(
+        solver=solver, steps=cfr_steps, depth=depth, actions=actions, gists=gists, prior=prior
+    )
     embed = PluginConfig.model_validate(embedding).bind(EMBEDDINGS)
     found = [
         decisions(gathered.environments[episode.game], episode, actions=actions)
@@ -127,7 +134,7 @@ def latent_space(
         names, called = _names(gathered)
         space = Space(embedding=embed, names=names, called=called)
         space = _made(gathered, found, known, space, counts)
-        space = _solved(gathered, space, solving)
+        space = _solved(gathered, found, space, solving)
         state = {"iteration": iteration, "space": space.to_json()}
         reached, known = Space.of_state(state, embed)  # as a checkpoint has it
     said = placed_replies(gathered, found, known, gists=solving.by_gists)
@@ -149,6 +156,7 @@ class Solving:
     depth: int
     actions: bool
     gists: bool
+    prior: float
 
     @property
     def by_gists(self) -> bool:
@@ -156,13 +164,21 @@ class Solving:
         return self.gists and self.solver == "sampled"
 
     def strategy(
-        self, game: Any, kinds: Mapping[str, Kind], stream: Stream
+        self, game: Any, kinds: Mapping[str, Kind], stream: Stream, habits: Habits
     ) -> dict[str, list[float]]:
         """Return the strategy of an environment in which the clusters' sentences alone are said."""
         if self.solver == "whole":
             return solved(game, kinds, self.steps, actions=self.actions)
         own = few(game, kinds)
-        sampled = Sampled(own, stream, depth=self.depth, actions=self.actions, gists=self.by_gists)
+        sampled = Sampled(
+            own,
+            stream,
+            depth=self.depth,
+            actions=self.actions,
+            gists=self.by_gists,
+            habits=habits,
+            prior=self.prior,
+        )
         return sampled.solved(self.steps)
 
 
@@ -226,11 +242,17 @@ def _made(
     return replace(space, kinds={**before, **made})
 
 
-def _solved(gathered: Gathered, space: Space, solving: Solving) -> Space:
+def _solved(
+    gathered: Gathered, found: Sequence[Sequence[Decision]], space: Space, solving: Solving
+) -> Space:
     """Return the space with the solution of every environment that was played."""
-    stream = gathered.stream.child("solver")
+    stream, habits = gathered.stream.child("solver"), dict[str, Habits]()
+    if solving.prior:
+        habits = habits_of(gathered, found, space, gists=solving.by_gists)
     strategies = {
-        name: solving.strategy(gathered.environments[name], space.kinds, stream.child(name))
+        name: solving.strategy(
+            gathered.environments[name], space.kinds, stream.child(name), habits.get(name, NONE)
+        )
         for name in sorted({episode.game for episode in gathered.episodes})
     }
     return replace(space, strategies=strategies)

@@ -28,11 +28,13 @@ import numpy as np
 from sparring.environments.abstracted import Abstracted, AbstractedPlay, kind_of
 from sparring.environments.own import Asking
 from sparring.errors import GameError
+from sparring.knowledge.habits import Habits
 from sparring.knowledge.places import Place, place_of
 from sparring.rng import Stream
 from sparring.types import FloatArray
 
 EXPLORE = 0.4
+NONE = Habits()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -73,13 +75,23 @@ class Sampled:
         depth: decisions of the seat that learns of which all actions are tried, at least 1.
         actions: whether states in which something else than a statement is due are in the answer.
         gists: see ``places.place_of``.
+        habits: where ``prior`` is not 0, what the policy does.
+        prior: regrets with which a state begins, shared out by these.
     """
 
     def __init__(
-        self, few: Abstracted, stream: Stream, *, depth: int, actions: bool, gists: bool
+        self,
+        few: Abstracted,
+        stream: Stream,
+        *,
+        depth: int,
+        actions: bool,
+        gists: bool,
+        habits: Habits = NONE,
+        prior: float = 0.0,
     ) -> None:
         self.few, self.stream, self.depth, self.actions = few, stream, depth, actions
-        self.gists = gists
+        self.gists, self.habits, self.prior = gists, habits, prior
         self.rows: dict[str, _Row] = {}
 
     def solved(self, steps: int) -> dict[str, list[float]]:
@@ -187,9 +199,10 @@ class Sampled:
                     "(werewolf without deduce)."
                 )
             called = place.called
-            judged = self.actions or kind_of(self.few.inner, play.inner, seat) in self.few.said
-            zeros = np.zeros(len(called))
-            row = _Row(called=called, regrets=zeros, sums=zeros.copy(), judged=judged)
+            kind = kind_of(self.few.inner, play.inner, seat)
+            begun = self.prior * self.habits.shares(kind, place.key, called)
+            judged = self.actions or kind in self.few.said
+            row = _Row(called=called, regrets=begun, sums=np.zeros(len(called)), judged=judged)
             self.rows[place.key] = row
         return row
 

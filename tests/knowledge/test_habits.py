@@ -1,0 +1,114 @@
+"""What a policy does in an abstracted game, and a solver that begins there."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring import play
+from sparring.config_parts import PluginConfig
+from sparring.environments.abstracted import Abstracted
+from sparring.environments.catalogue import make_game
+from sparring.knowledge.base import Gathered
+from sparring.knowledge.habits import Habits, habits_of
+from sparring.knowledge.latent_space import EMBEDDINGS, latent_space
+from sparring.knowledge.sampled import Sampled
+from sparring.knowledge.space import Space
+from sparring.knowledge.statements import decisions
+from sparring.rng import Stream
+from sparring.types import Observation
+
+STREAM = Stream.from_seed(0)
+
+
+class Signal:
+    """One seat sees left or right and says x or y; the other hears it and guesses. Both are paid for a right guess."""
+
+    name, roles, num_seats, max_turns = "signal", ("teller", "guesser"), 2, 2
+
+    def reset(self, stream):
+        return Signalled(("left", "right")[stream.integer(0, 2)], "", "")
+
+
+class Signalled:
+    def __init__(self, seen, said, guess):
+        self.seen, self.said, self.guess = seen, said, guess
+
+    @property
+    def done(self):
+        return bool(self.guess)
+
+    @property
+    def returns(self):
+        worth = 1.0 if self.guess == self.seen else -1.0
+        return (worth, worth)
+
+    def due(self):
+        return () if self.done else (1,) if self.said else (0,)
+
+    def legal(self, seat):
+        return ("left", "right") if seat else ("x", "y")
+
+    def observe(self, seat):
+        return Observation(told="", key=self.said if seat else self.seen)
+
+    def step(self, replies):
+        word = next(iter(replies.values()))
+        self.said, self.guess = (self.said, word) if self.said else (word, "")
+
+    def clone(self):
+        return Signalled(self.seen, self.said, self.guess)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("left", "right"), ["xy", "yx"])
+def test_of_two_conventions_the_policy_s_own_is_solved_for(left, right, seed):
+    """Either word can stand for either side; the habit decides."""
+    habits = Habits(
+        there={"0 left": Counter({left: 27, right: 3}), "0 right": Counter({right: 27, left: 3})},
+        everywhere={"teller": Counter("xy")},
+    )
+    solver = Sampled(Abstracted(Signal(), {}), Stream.from_seed(seed), depth=1, actions=True, gists=True, habits=habits, prior=100.0)
+    found = solver.solved(300)
+    assert found["0 left"]["xy".index(left)] > 0.8 and found["0 right"]["xy".index(right)] > 0.8
+    assert found[f"1 {left}"][0] > 0.8 and found[f"1 {right}"][1] > 0.8
+
+
+def test_without_a_prior_habits_say_nothing():
+    habits = Habits(there={"0 left": Counter(x=9)})
+    plain, begun = (
+        Sampled(Abstracted(Signal(), {}), STREAM, depth=1, actions=True, gists=True, **more).solved(20)
+        for more in ({}, {"habits": habits})
+    )
+    assert plain == begun
+
+
+def test_shares_by_hand():
+    habits = Habits(there={"s": Counter(a=2, b=1)}, everywhere={"k": Counter(a=3, c=1)})
+    whole = np.array([3.1, 0.1, 1.1]) / 4.3
+    assert habits.shares("k", "s", ("a", "b", "c")) == pytest.approx((np.array([2, 1, 0]) + 3 * whole) / 6)
+    assert habits.shares("k", "new", ("a", "b", "c")) == pytest.approx(whole)
+    assert habits.shares("other", "new", ("a", "b")) == pytest.approx([0.5, 0.5])
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.integers(0, 10**6)), st.lists(st.sampled_from("abcd"), min_size=1, unique=True))
+def test_shares_are_probabilities(counts, called):
+    found = Habits(there={"s": Counter(counts)}, everywhere={"k": Counter(counts)}).shares("k", "s", called)
+    assert found.sum() == pytest.approx(1) and (found > 0).all() and len(found) == len(called)
+
+
+def test_habits_of_recorded_plays_and_the_option():
+    game = make_game("werewolf", options={"players": 4, "rounds": 1, "say": ["result", "accuse"]})
+    episodes = play(game, ["werewolf_bot style=accuser"] * 4, plays=8)
+    gathered = Gathered(episodes=episodes, environments={game.name: game}, step=0, stream=STREAM)
+    found = [decisions(game, one, actions=True) for one in episodes]
+    made = latent_space(gathered, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20, prior=100.0)
+    even = latent_space(gathered, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20)
+    assert made.state["space"]["kinds"] == even.state["space"]["kinds"] and made.state != even.state
+    _, space = Space.of_state(made.state, PluginConfig.model_validate("ngrams").bind(EMBEDDINGS))
+    habits = habits_of(gathered, found, space, gists=True)[game.name]
+    said = habits.everywhere["wolf speaks"]
+    assert sum(said.values()) > 4 and all(label.startswith("seer #") and label.endswith("wolf") for label in said)
+    assert sum(habits.everywhere[""].values()) > 30

@@ -14,8 +14,8 @@ from sparring.environments.werewolf import deduction, picture, stances
 from sparring.environments.werewolf.gist import gist
 from sparring.environments.werewolf.names import name_of, role_names
 from sparring.environments.werewolf.rules import Position
-from sparring.environments.werewolf.setup import NOBODY, WOLF, Setup
-from sparring.environments.werewolf.speech import SAY, named, one_line, phrases, whispers
+from sparring.environments.werewolf.setup import NOBODY, Setup
+from sparring.environments.werewolf.speech import SAY, named, one_line
 from sparring.environments.werewolf.wording import (
     asked,
     brief_event,
@@ -162,10 +162,7 @@ class WerewolfPlay(Painted):
         position = self.position
         if position.deducing:
             return deduction.drawn(position, seat, stream)
-        names = position.named(seat)
-        kinds = dict.fromkeys(kind for kind in self.rules.setup.kinds if kind != WOLF)
-        listed = phrases if position.phase == "speak" else whispers
-        every = listed(SAY, tuple(kinds), names)
+        every = position.phrases(seat, SAY)
         return every[stream.integer(0, len(every))]
 
     def observe(self, seat: int) -> Observation:

@@ -8,7 +8,7 @@ seat says nothing to the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -142,11 +142,20 @@ class Position:
         if self.deducing:
             return None
         if self.speaking:
-            setup = self.setup
-            kinds = tuple(dict.fromkeys(setup.kinds[len(setup.wolves) :]))
-            listed = phrases if self.phase == "speak" else whispers
-            return None if setup.speech == "text" else listed(setup.say, kinds, named)
+            text = self.setup.speech == "text"
+            return None if text else self.phrases(seat, self.setup.say)
         return (*named, ABSTAIN) if self.phase == "vote" and self.setup.abstain else named
+
+    def phrases(self, seat: int, say: Sequence[str]) -> tuple[str, ...]:
+        """Return what a seat may say now in the grammar, by day or to the wolves.
+
+        Args:
+            seat: one that is to speak.
+            say: which kinds of phrases there are.
+        """
+        kinds = tuple(dict.fromkeys(self.setup.kinds[len(self.setup.wolves) :]))
+        listed = phrases if self.phase == "speak" else whispers
+        return listed(say, kinds, self.named(seat))
 
     def after(self, replies: Mapping[int, str], drawn: int = 0) -> Position:
         """Return the position after the replies of all seats that are due.
@@ -174,10 +183,11 @@ class Position:
         day = self.phase == "speak"
         kind, to = ("say", None) if day else ("whisper", self.pack())
         said = tuple(Event(kind, self.places[seat], word=replies[seat], to=to) for seat in order)
-        now = replace(self, events=(*self.events, *said), spoken=(*self.spoken, *order))
+        spoken, events = (*self.spoken, *order), (*self.events, *said)
+        now = replace(self, events=events, spoken=spoken, deduced=False)
         if now.acting:
-            return replace(now, deduced=False)
-        return replace(now, phase="vote", deduced=False) if day else now._asleep()
+            return now
+        return replace(now, phase="vote") if day else now._asleep()
 
     def _by_night(self, replies: Mapping[int, str]) -> Position:
         """Take what was done in a half of the night."""

@@ -45,6 +45,11 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "@ seems honest to me.",
         "I think that @ is no werewolf.",
     ),
+    f"kill {NAME}": (  # of a wolf to the wolves
+        "Let us kill @.",
+        "I want @ dead tonight.",
+        "@ is my choice.",
+    ),
     SILENCE: (
         "I have nothing to say.",
         "I know nothing yet.",
@@ -55,12 +60,6 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         for word, role in ROLES.items()
     },
 }
-
-VICTIM: tuple[str, ...] = (  # "kill @", of a wolf to the wolves
-    "Let us kill @.",
-    "I want @ dead tonight.",
-    "@ is my choice.",
-)
 
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 _PLAYER = re.compile(r"p[1-9]")
@@ -92,8 +91,7 @@ def worded(phrase: str, stream: Stream) -> str:
         phrase: e.g. "seer p2 wolf".
         stream: of the draw.
     """
-    name, key = _PLAYER.search(phrase), _PLAYER.sub(NAME, phrase)
-    lines = VICTIM if key == f"kill {NAME}" else WORDINGS[key]
+    name, lines = _PLAYER.search(phrase), WORDINGS[_PLAYER.sub(NAME, phrase)]
     line = lines[stream.integer(0, len(lines))]
     return line.replace(NAME, name[0]) if name else line
 

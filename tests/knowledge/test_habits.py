@@ -16,6 +16,7 @@ from sparring.knowledge.habits import Habits, habits_of
 from sparring.knowledge.latent_space import EMBEDDINGS, latent_space
 from sparring.knowledge.sampled import Sampled
 from sparring.knowledge.space import Space
+from sparring.knowledge.standing import standings
 from sparring.knowledge.statements import decisions
 from sparring.rng import Stream
 from sparring.types import Observation
@@ -108,7 +109,9 @@ def test_habits_of_recorded_plays_and_the_option():
     even = latent_space(gathered, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20)
     assert made.state["space"]["kinds"] == even.state["space"]["kinds"] and made.state != even.state
     _, space = Space.of_state(made.state, PluginConfig.model_validate("ngrams").bind(EMBEDDINGS))
-    habits = habits_of(gathered, found, space, gists=True)[game.name]
+    (first, *_), *_ = stood = standings(gathered, found, space, gists=True)
+    assert len(stood) == 8 and first.game == game.name
+    habits = habits_of(one for own in stood for one in own)
     said = habits.everywhere["wolf speaks"]
     assert sum(said.values()) > 4 and all(label.startswith("seer #") and label.endswith("wolf") for label in said)
     assert sum(habits.everywhere[""].values()) > 30

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from sparring.knowledge.base import Gathered
-from sparring.knowledge.judged import stand_ins
-from sparring.knowledge.space import Space, few
-from sparring.knowledge.statements import Decision, placed
+from sparring.knowledge.standing import Standing
 from sparring.types import FloatArray
 
 PULL = 3  # replies as which the habits of all states of a kind count
@@ -47,34 +44,14 @@ class Habits:
         return found
 
 
-def habits_of(
-    gathered: Gathered, found: Sequence[Sequence[Decision]], space: Space, *, gists: bool
-) -> dict[str, Habits]:
-    """Return the habits in each environment.
-
-    Args:
-        gathered: the plays of a step.
-        found: the decisions of each.
-        space: has the clusters.
-        gists: see ``places.place_of``.
-    """
-    stands = stand_ins(found, space)
-    there: dict[str, dict[str, Counter[str]]] = {}
-    everywhere: dict[str, dict[str, Counter[str]]] = {}
-    of_game = {name: few(game, space.kinds) for name, game in gathered.environments.items()}
-    for episode, own in zip(gathered.episodes, found, strict=True):
-        places = placed(
-            of_game[episode.game], episode, own, lambda *one: stands.get(one), gists=gists
-        )
-        for one in own:
-            place = places.get(one.number)
-            if place is None:
-                continue
-            lines = [line for line in one.said if line is not None]
-            said = [stands.get((one.kind, line)) if one.kind else line for line in lines]
-            labels = [
-                place.labels[place.legal.index(action)] for action in said if action in place.legal
-            ]
-            there.setdefault(episode.game, {}).setdefault(place.key, Counter()).update(labels)
-            everywhere.setdefault(episode.game, {}).setdefault(one.kind, Counter()).update(labels)
-    return {name: Habits(there=there[name], everywhere=everywhere[name]) for name in there}
+def habits_of(stood: Iterable[Standing]) -> Habits:
+    """Return the habits that decisions of one environment show."""
+    there, everywhere = dict[str, Counter[str]](), dict[str, Counter[str]]()
+    for one in stood:
+        place = one.place
+        labels = [
+            place.labels[place.legal.index(action)] for action in one.said if action in place.legal
+        ]
+        there.setdefault(place.key, Counter()).update(labels)
+        everywhere.setdefault(one.decision.kind, Counter()).update(labels)
+    return Habits(there=there, everywhere=everywhere)

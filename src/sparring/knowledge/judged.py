@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from sparring.knowledge.base import Gathered
-from sparring.knowledge.space import Space, few
-from sparring.knowledge.statements import Decision, placed
+from sparring.knowledge.space import Space
+from sparring.knowledge.standing import Standing
 
 Prefer = Literal["ratio", "probability"]
 EVEN = 1e-9
@@ -25,30 +24,19 @@ class Placed(NamedTuple):
     of: tuple[int, ...]  # action of each reply there
 
 
-def placed_replies(
-    gathered: Gathered, found: Sequence[Sequence[Decision]], space: Space, *, gists: bool
-) -> list[Placed]:
-    """Return the prompts with several replies whose place in the abstracted game is known."""
-    stands = stand_ins(found, space)
-    of_game = {name: few(game, space.kinds) for name, game in gathered.environments.items()}
+def placed_replies(stood: Sequence[Sequence[Standing]], space: Space) -> list[Placed]:
+    """Return the prompts with several replies whose place in the abstracted game is known.
+
+    Args:
+        stood: of each play, of ``standing.standings``.
+        space: has the strategies.
+    """
     made = []
-    for number, (episode, own) in enumerate(zip(gathered.episodes, found, strict=True)):
-        strategy = space.strategies.get(episode.game, {})
-        places = {}
-        if any(one.several for one in own):
-            few_words = of_game[episode.game]
-            places = placed(few_words, episode, own, lambda *one: stands.get(one), gists=gists)
-        for one in own:
-            place = places.get(one.number)
-            known = strategy.get(place.key) if place is not None else None
-            if not one.several or place is None or known is None:
+    for number, own in enumerate(stood):
+        for game, one, place, said in own:
+            known = space.strategies.get(game, {}).get(place.key)
+            if not one.several or known is None or len(known) != len(place.called):
                 continue
-            if len(known) != len(place.called):
-                continue
-            said = [
-                stands.get((one.kind, line)) if one.kind and line is not None else line
-                for line in one.said
-            ]
             if any(
                 line is not None and action not in place.legal
                 for line, action in zip(one.said, said, strict=True)
@@ -56,27 +44,8 @@ def placed_replies(
                 continue  # the sentences in place of what was said leave other actions
             of = tuple(ILLEGAL if action is None else place.number(action) for action in said)
             pool = "/".join((one.kind, *place.called))
-            made.append(Placed(number, one.number, (episode.game, pool, place.key), of))
+            made.append(Placed(number, one.number, (game, pool, place.key), of))
     return made
-
-
-def stand_ins(
-    found: Sequence[Sequence[Decision]], space: Space
-) -> dict[tuple[str, str], str | None]:
-    """Return what stands for each statement in the abstracted game, by kind and statement."""
-    lines = {
-        (one.kind, line)
-        for own in found
-        for one in own
-        for line in one.said
-        if line is not None and one.kind in space.kinds
-    }
-    stands: dict[tuple[str, str], str | None] = {}
-    for kind in sorted(space.kinds):
-        own_lines = sorted(line for of, line in lines if of == kind)
-        pairs = zip(own_lines, space.stand_ins(kind, own_lines), strict=True)
-        stands |= {(kind, line): sentence for line, sentence in pairs}
-    return stands
 
 
 def scores_of(

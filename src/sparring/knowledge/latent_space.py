@@ -14,8 +14,9 @@ from sparring.errors import ConfigError
 from sparring.knowledge.base import Gathered, Knowledge
 from sparring.knowledge.habits import Habits, habits_of
 from sparring.knowledge.judged import Prefer, placed_replies, scores_of
-from sparring.knowledge.sampled import NONE, Sampled
+from sparring.knowledge.sampled import Sampled
 from sparring.knowledge.space import Kind, Space, clustered, few, solved
+from sparring.knowledge.standing import Standing, standings
 from sparring.knowledge.statements import Decision, decisions, pattern
 from sparring.rng import Stream
 
@@ -126,18 +127,22 @@ def latent_space(
     ]
     iteration = min(gathered.step // every, iterations - 1)
     reached, known = Space.of_state(state, embed) if state else (-1, None)
-    if known is None or reached < iteration:
+    opens = known is None or reached < iteration
+    if opens:
         counts = {
             kind: number + growth * iteration
             for kind, number in _wanted(found, clusters, kinds or {}).items()
         }
         names, called = _names(gathered)
         space = Space(embedding=embed, names=names, called=called)
-        space = _made(gathered, found, known, space, counts)
-        space = _solved(gathered, found, space, solving)
-        state = {"iteration": iteration, "space": space.to_json()}
+        known = _made(gathered, found, known, space, counts)
+    assert known is not None
+    stood = standings(gathered, found, known, gists=solving.by_gists)
+    if opens:
+        known = _solved(gathered, stood, known, solving)
+        state = {"iteration": iteration, "space": known.to_json()}
         reached, known = Space.of_state(state, embed)  # as a checkpoint has it
-    said = placed_replies(gathered, found, known, gists=solving.by_gists)
+    said = placed_replies(stood, known)
     scores, figures = scores_of(said, known, prefer, floor)
     laid_out: list[dict[int, list[float | None]]] = [{} for _ in gathered.episodes]
     for one, own in zip(said, scores, strict=True):
@@ -243,16 +248,12 @@ def _made(
 
 
 def _solved(
-    gathered: Gathered, found: Sequence[Sequence[Decision]], space: Space, solving: Solving
+    gathered: Gathered, stood: Sequence[Sequence[Standing]], space: Space, solving: Solving
 ) -> Space:
     """Return the space with the solution of every environment that was played."""
-    stream, habits = gathered.stream.child("solver"), dict[str, Habits]()
-    if solving.prior:
-        habits = habits_of(gathered, found, space, gists=solving.by_gists)
-    strategies = {
-        name: solving.strategy(
-            gathered.environments[name], space.kinds, stream.child(name), habits.get(name, NONE)
-        )
-        for name in sorted({episode.game for episode in gathered.episodes})
-    }
+    stream, strategies = gathered.stream.child("solver"), {}
+    for name in sorted({episode.game for episode in gathered.episodes}):
+        habits = habits_of(one for own in stood for one in own if one.game == name)
+        game = gathered.environments[name]
+        strategies[name] = solving.strategy(game, space.kinds, stream.child(name), habits)
     return replace(space, strategies=strategies)

@@ -227,6 +227,13 @@ def test_a_proposer_that_is_not_due_is_asked_nothing():
     assert course.due() == (speaker,) and course.observe(proposer).ask == ""
 
 
+@pytest.mark.parametrize("speech", ["words", "text"])
+@pytest.mark.parametrize("more", [{"proposer": "seat"}, {"proposer": "seat", "choosers": ["wolf1", "doctor"]}, {}], ids=str)
+def test_wolves_that_talk_may_choose_what_they_say(speech, more):
+    options = {"players": 7, "wolves_talk": True, "speech": speech, "style": "full"}
+    check_environment(choose, environment={"name": "werewolf", "options": options}, plays=3, **more)
+
+
 def test_what_an_earlier_version_drew_is_not_played_again():
     spec = spec_of(make_game("choose", options={"environment": RPS}))
     assert spec.version == 2 and from_spec(spec).name == "choose"

@@ -115,3 +115,17 @@ def test_habits_of_recorded_plays_and_the_option():
     said = habits.everywhere["wolf speaks"]
     assert sum(said.values()) > 4 and all(label.startswith("seer #") and label.endswith("wolf") for label in said)
     assert sum(habits.everywhere[""].values()) > 30
+
+
+@pytest.mark.parametrize("speech", ["words", "text"])
+@pytest.mark.parametrize("more", [{}, {"gists": False}, {"growth": 2, "iterations": 2, "every": 1}], ids=str)
+def test_a_prior_goes_with_other_options(speech, more):
+    options = {"players": 4, "rounds": 1, "tie": "none", "say": ["accuse"], "speech": speech, "style": "full"}
+    game, states = make_game("werewolf", options=options), []
+    episodes = play(game, ["werewolf_bot sentences=true"] * 4, plays=6)
+    for step in range(2):
+        gathered = Gathered(episodes=episodes, environments={game.name: game}, step=step, stream=STREAM)
+        states.append(latent_space(gathered, states[-1] if states else {}, clusters=3, actions=True, solver="sampled", cfr_steps=4, prior=1e6, **more).state)
+    assert states[1]["iteration"] == (1 if "every" in more else 0)
+    for strategy in states[1]["space"]["strategies"].values():
+        assert strategy and all(sum(row) == pytest.approx(1) for row in strategy.values())

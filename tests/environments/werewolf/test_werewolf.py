@@ -41,6 +41,7 @@ VARIANTS = [
     {"deduce": True, "deducers": ["seer"], "speech": "none"},
     {**SEVEN, "deduce": True, "deducers": ["wolf1", "wolf2"], "order": "simultaneous"},
     {"deduce": True, "deducers": ["wolf", "seer"], "malformed": "illegal", "speech": "text", "style": "full", "strict": True},
+    {**SEVEN, "wolves_talk": True, "deduce": True, "deducers": ["wolf1", "seer"], "malformed": "illegal", "strict": True, "say": []},
     {"players": 5, "strict": True, "cap": "draw", "doctor": True, "tie": "none", "abstain": False},
 ]
 

@@ -35,7 +35,7 @@ def test_it_is_told_the_system_message_before_the_game(chat_folder):
 def test_replies_as_long_as_the_context_are_refused(chat_folder):
     context = prompted(model=str(chat_folder)).sampler.model.context
     prompted(model=str(chat_folder), max_new_tokens=context - 1)
-    with pytest.raises(ConfigError, match=f"max_new_tokens {context} leaves no room for a prompt in the {context} tokens"):
+    with pytest.raises(ConfigError, match=f"max_new_tokens={context} leaves no room for a prompt in the model.s context of {context} tokens"):
         prompted(model=str(chat_folder), max_new_tokens=context)
 
 

@@ -9,7 +9,7 @@ import pytest
 from sparring.config import resolve
 from sparring.context.ledger import Ledger
 from sparring.engine.local import LocalEngine
-from sparring.errors import ModelError
+from sparring.errors import ConfigError, ModelError
 from sparring.league.starts import starts
 from sparring.learn.order import minibatches
 from sparring.learn.pack import pack
@@ -183,3 +183,9 @@ def test_a_history_that_is_edited_stays_too_long():
     assert [(segment.kind, segment.ids) for segment in first] == [("prompt", tuple(range(10))), ("sampled", (7,))]
     assert [[(segment.kind, segment.ids) for segment in own] for own in found] == [[("prompt", (0,)), ("sampled", ())]] * 2
     assert ledger.conversation == 2
+
+
+def test_replies_as_long_as_the_context_are_refused_before_anything_is_played():
+    engine(rollout={"max_new_tokens": CONTEXT - 1})
+    with pytest.raises(ConfigError, match=r"rollout\.max_new_tokens=20 leaves no room for a prompt in the model's context of 20 tokens; write fewer, such as 10"):
+        engine(rollout={"max_new_tokens": CONTEXT})

@@ -11,7 +11,7 @@ from sparring.learn.snapshots import Snapshot
 from sparring.models.language_model import LanguageModel
 from sparring.players.base import Agent, TextAgent
 from sparring.players.demonstrator import demonstrator, imitated
-from sparring.players.policy import PolicyAgent, policy
+from sparring.players.policy import PolicyAgent, check_room, policy
 from sparring.refs import LEARNER, PlayerRef
 from sparring.rng import Stream
 from sparring.types import SamplingParams
@@ -26,6 +26,10 @@ class Speaker:
         model: gives its weights; from ``engine.build``.
         root: all that is drawn for it derives from here.
         frozen: whether it is not trained: it has no snapshots but itself.
+
+    Raises:
+        ConfigError: replies are as long as the model's context.
+        ModelError: the model says of no longest conversation.
     """
 
     def __init__(
@@ -36,6 +40,7 @@ class Speaker:
         self.renderer = config.renderer.bind("render")(model.tokenizer)
         self.context = config.context.bind("context")
         rollout = config.rollout
+        check_room("rollout.", rollout.max_new_tokens, model.context)
         self.params = SamplingParams(
             max_new_tokens=rollout.max_new_tokens,
             temperature=rollout.temperature,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparring.context.ledger import Ledger
-from sparring.errors import GameError
+from sparring.errors import ConfigError, GameError
 from sparring.players.base import PendingTurn, Reply
 from sparring.registry import Bound
 from sparring.samplers.base import (
@@ -245,6 +245,24 @@ def _replies(
 def _reply(sender: Sender, result: SampleResult) -> Reply:
     """Return what was sampled as a reply of the agent that asked."""
     return sender.agent.reply(result, sender.version)
+
+
+def check_room(who: str, longest: int, context: int) -> None:
+    """Refuse replies so long that no prompt fits before them.
+
+    Args:
+        who: begins the complaint, up to the name of the setting.
+        longest: the longest reply in tokens.
+        context: the longest conversation of the model in tokens.
+
+    Raises:
+        ConfigError: ``longest`` is not below ``context``.
+    """
+    if longest >= context:
+        raise ConfigError(
+            f"{who}max_new_tokens={longest} leaves no room for a prompt in the model's context of "
+            f"{context} tokens; write fewer, such as {min(32, max(context // 2, 1))}."
+        )
 
 
 def policy(

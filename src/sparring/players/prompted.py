@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from sparring.config_parts import Positive, Some
-from sparring.errors import ConfigError
 from sparring.players.base import Agent
-from sparring.players.policy import policy
+from sparring.players.policy import check_room, policy
 from sparring.registry import bind
 from sparring.render.answers import Answer
 from sparring.system.files import file_digest
@@ -59,11 +58,7 @@ def prompted(
         UnknownNameError: it is not on this machine, and is no Hugging Face id.
     """
     loaded, sampler = _sampled(model, dtype)
-    if max_new_tokens >= loaded.context:
-        raise ConfigError(
-            f"Agent 'prompted': max_new_tokens {max_new_tokens} leaves no room for a prompt in the "
-            f"{loaded.context} tokens of {model}'s context; write fewer, such as 32."
-        )
+    check_room("Agent 'prompted': ", max_new_tokens, loaded.context)
     return policy(
         sampler=sampler,
         renderer=bind("render", "chat", {"system": system, "answer": answer, "template": template})(

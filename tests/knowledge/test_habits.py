@@ -1,4 +1,4 @@
-"""What a policy does in an abstracted game, and a solver that begins there."""
+"""What a policy does in an abstracted game, and a solver that is anchored there."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ from sparring.environments.catalogue import make_game
 from sparring.knowledge.base import Gathered
 from sparring.knowledge.habits import Habits, habits_of
 from sparring.knowledge.latent_space import EMBEDDINGS, latent_space
-from sparring.knowledge.sampled import Sampled
+from sparring.knowledge.sampled import Sampled, _Row
 from sparring.knowledge.space import Space
 from sparring.knowledge.standing import standings
 from sparring.knowledge.statements import decisions
@@ -71,19 +71,61 @@ def test_of_two_conventions_the_policy_s_own_is_solved_for(left, right, seed):
         there={"0 left": Counter({left: 27, right: 3}), "0 right": Counter({right: 27, left: 3})},
         everywhere={"teller": Counter("xy")},
     )
-    solver = Sampled(Abstracted(Signal(), {}), Stream.from_seed(seed), depth=1, actions=True, gists=True, habits=habits, prior=100.0)
+    solver = Sampled(Abstracted(Signal(), {}), Stream.from_seed(seed), depth=1, actions=True, gists=True, habits=habits, anchor=0.3)
     found = solver.solved(300)
     assert found["0 left"]["xy".index(left)] > 0.8 and found["0 right"]["xy".index(right)] > 0.8
     assert found[f"1 {left}"][0] > 0.8 and found[f"1 {right}"][1] > 0.8
 
 
-def test_without_a_prior_habits_say_nothing():
+def test_without_an_anchor_habits_say_nothing():
     habits = Habits(there={"0 left": Counter(x=9)})
     plain, begun = (
         Sampled(Abstracted(Signal(), {}), STREAM, depth=1, actions=True, gists=True, **more).solved(20)
         for more in ({}, {"habits": habits})
     )
     assert plain == begun
+
+
+THROWS = ("paper", "rock", "scissors")
+WORTH = np.array([[0, 1, -1], [-1, 0, 1], [1, -1, 0]])  # of the first against the second, in this order
+
+
+def anchored(anchor, shares, steps=3000, seed=0):
+    """Return the strategies of both seats of rock, paper, scissors, and who is there."""
+    game = make_game("rock_paper_scissors")
+    few = Abstracted(game, {})
+    keys = Sampled(few, STREAM, depth=1, actions=True, gists=True).solved(1)
+    counts = {key: Counter(dict(zip(THROWS, (round(1e9 * share) for share in own), strict=True))) for key, own in zip(sorted(keys), shares, strict=True)}
+    found = Sampled(few, Stream.from_seed(seed), depth=1, actions=True, gists=True, habits=Habits(there=counts), anchor=anchor).solved(steps)
+    called = game.reset(STREAM).legal(0)
+    return [[found[key][called.index(throw)] for throw in THROWS] for key in sorted(keys)]
+
+
+@pytest.mark.parametrize("anchor", [0.5, 2.0])
+def test_at_rest_it_is_the_logit_equilibrium(anchor):
+    """Against the fixed point of q exp(u / lambda), found by small steps towards it."""
+    shares = np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
+    exact = shares.copy()
+    for _ in range(5000):
+        worth = np.array([WORTH @ exact[1], WORTH @ exact[0]])
+        answer = shares * np.exp(worth / anchor)
+        exact += 0.02 * (answer / answer.sum(1, keepdims=True) - exact)
+    assert np.abs(exact - shares).max() > 0.05
+    assert np.array(anchored(anchor, shares)) == pytest.approx(exact, abs=0.03)
+
+
+def test_a_heavy_anchor_keeps_the_habits_and_a_light_one_lets_them_go():
+    shares = np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
+    assert np.array(anchored(1e6, shares, 200)) == pytest.approx(shares, abs=1e-3)
+    assert np.array(anchored(0.02, shares, 6000)) == pytest.approx(1 / 3, abs=0.06)
+
+
+@given(st.floats(1e-9, 1e9), st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=4), st.floats(0, 1e9))
+def test_an_anchored_strategy_is_probabilities(anchor, regrets, weight):
+    size = len(regrets)
+    row = _Row(called=tuple("abcd"[:size]), regrets=np.array(regrets), sums=np.zeros(size), habit=np.log(np.full(size, 1 / size)), judged=True, weight=weight)
+    found = row.strategy(anchor)
+    assert found.sum() == pytest.approx(1) and (found >= 0).all()
 
 
 def test_shares_by_hand():
@@ -105,7 +147,7 @@ def test_habits_of_recorded_plays_and_the_option():
     episodes = play(game, ["werewolf_bot style=accuser"] * 4, plays=8)
     gathered = Gathered(episodes=episodes, environments={game.name: game}, step=0, stream=STREAM)
     found = [decisions(game, one, actions=True) for one in episodes]
-    made = latent_space(gathered, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20, prior=100.0)
+    made = latent_space(gathered, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20, anchor=0.3)
     even = latent_space(gathered, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20)
     assert made.state["space"]["kinds"] == even.state["space"]["kinds"] and made.state != even.state
     _, space = Space.of_state(made.state, PluginConfig.model_validate("ngrams").bind(EMBEDDINGS))
@@ -119,13 +161,13 @@ def test_habits_of_recorded_plays_and_the_option():
 
 @pytest.mark.parametrize("speech", ["words", "text"])
 @pytest.mark.parametrize("more", [{}, {"gists": False}, {"growth": 2, "iterations": 2, "every": 1}], ids=str)
-def test_a_prior_goes_with_other_options(speech, more):
+def test_an_anchor_goes_with_other_options(speech, more):
     options = {"players": 4, "rounds": 1, "tie": "none", "say": ["accuse"], "speech": speech, "style": "full"}
     game, states = make_game("werewolf", options=options), []
     episodes = play(game, ["werewolf_bot sentences=true"] * 4, plays=6)
     for step in range(2):
         gathered = Gathered(episodes=episodes, environments={game.name: game}, step=step, stream=STREAM)
-        states.append(latent_space(gathered, states[-1] if states else {}, clusters=3, actions=True, solver="sampled", cfr_steps=4, prior=1e6, **more).state)
+        states.append(latent_space(gathered, states[-1] if states else {}, clusters=3, actions=True, solver="sampled", cfr_steps=4, anchor=0.2, **more).state)
     assert states[1]["iteration"] == (1 if "every" in more else 0)
     for strategy in states[1]["space"]["strategies"].values():
         assert strategy and all(sum(row) == pytest.approx(1) for row in strategy.values())

@@ -41,7 +41,7 @@ def latent_space(
     cfr_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 1000,
     depth: Annotated[int, Field(ge=1, le=16)] = 1,
     gists: bool = True,
-    prior: Annotated[float, Field(ge=0)] = 0.0,
+    anchor: Annotated[float, Field(ge=0)] = 0.0,
     embedding: str | dict[str, Any] = "ngrams",
 ) -> Knowledge:
     """Judge what is said by an equilibrium of a game in which little can be said.
@@ -105,9 +105,10 @@ def latent_space(
         gists: with "sampled", whether a seat goes by the little that its environment says that it
             does (``gist`` of a play, as werewolf's). true by default. false, and in other
             environments: by all that it knows.
-        prior: with "sampled", regrets with which each state begins, shared out by what the policy
-            does there. Games of talk have many equilibria, by whatever convention; from 100 on or
-            so the one that is found keeps to the policy's words. Default 0: every action alike.
+        anchor: with "sampled", lambda above 0: a strategy pays lambda for each nat by which it
+            leaves what the policy does in a state, in units of what a play pays. Games of talk have
+            many equilibria, by whatever convention; so the one that is found keeps to the policy's
+            words, and prefers little that the policy never says. Default 0: it pays nothing.
         embedding: what turns statements into vectors, a plug-in with its options: "ngrams"
             (default), {name: hidden_states, model: smollm2-135m} or {name: endpoint, model: NAME}.
             It is shown "@" for names and "#" for numbers.
@@ -118,7 +119,7 @@ def latent_space(
     """
     _check_kinds(kinds or {})
     solving = Solving(
-        solver=solver, steps=cfr_steps, depth=depth, actions=actions, gists=gists, prior=prior
+        solver=solver, steps=cfr_steps, depth=depth, actions=actions, gists=gists, anchor=anchor
     )
     embed = PluginConfig.model_validate(embedding).bind(EMBEDDINGS)
     found = [
@@ -161,7 +162,7 @@ class Solving:
     depth: int
     actions: bool
     gists: bool
-    prior: float
+    anchor: float
 
     @property
     def by_gists(self) -> bool:
@@ -182,7 +183,7 @@ class Solving:
             actions=self.actions,
             gists=self.by_gists,
             habits=habits,
-            prior=self.prior,
+            anchor=self.anchor,
         )
         return sampled.solved(self.steps)
 

@@ -12,6 +12,15 @@ Then the play goes on with an action of (1 - EXPLORE) sigma + EXPLORE uniform. T
 mean over the others' visits of sigma, weighted by t (external sampling: Lanctot et al., 2009;
 linear weights: Brown and Sandholm, 2019).
 
+With an anchor lambda above 0 regrets are not matched. A seat pays for each nat by which it leaves
+what the policy does in a state, q. With T(I) the sum of t over the visits of I,
+
+    sigma(I, a) in proportion to q(a) exp(R(I, a) / (lambda T(I)))
+
+which maximises the mean worth of the actions so far less lambda KL(sigma || q). Where that comes to
+rest, each seat so answers the others: a logit equilibrium with q for its base (McKelvey and
+Palfrey, 1995; of a search that is anchored at what people do: Jacob et al., 2022).
+
 Searching so few decisions deep does not bias u(a): what lies below is played by the strategies of
 now, and not of a step before. A state that the seat itself hardly comes to is learnt slowly, as
 regrets are not divided by its own probability to come there.
@@ -44,7 +53,18 @@ class _Row:
     called: tuple[str, ...]
     regrets: FloatArray
     sums: FloatArray
+    habit: FloatArray  # log q
     judged: bool  # whether its strategy is wanted
+    weight: float = 0.0  # of the regrets: T
+
+    def strategy(self, anchor: float) -> FloatArray:
+        """Return the strategy of now."""
+        if not anchor:
+            return _matched(self.regrets)
+        lead = self.habit + self.regrets / (max(self.weight, 1.0) * anchor)
+        found: FloatArray = np.exp(lead - lead.max())
+        found /= found.sum()
+        return found
 
 
 class _Stand(NamedTuple):
@@ -75,8 +95,9 @@ class Sampled:
         depth: decisions of the seat that learns of which all actions are tried, at least 1.
         actions: whether states in which something else than a statement is due are in the answer.
         gists: see ``places.place_of``.
-        habits: where ``prior`` is not 0, what the policy does.
-        prior: regrets with which a state begins, shared out by these.
+        habits: what the policy does.
+        anchor: what a nat costs by which a strategy leaves these; 0: nothing, and regrets are
+            matched.
     """
 
     def __init__(
@@ -88,10 +109,10 @@ class Sampled:
         actions: bool,
         gists: bool,
         habits: Habits = NONE,
-        prior: float = 0.0,
+        anchor: float = 0.0,
     ) -> None:
         self.few, self.stream, self.depth, self.actions = few, stream, depth, actions
-        self.gists, self.habits, self.prior = gists, habits, prior
+        self.gists, self.habits, self.anchor = gists, habits, anchor
         self.rows: dict[str, _Row] = {}
 
     def solved(self, steps: int) -> dict[str, list[float]]:
@@ -126,7 +147,7 @@ class Sampled:
         """Return where a seat that is due stands, with its strategy of now."""
         place = place_of(play, seat, gists=self.gists)
         row = self._row(place, play, seat)
-        return _Stand(place, row, _matched(row.regrets))
+        return _Stand(place, row, row.strategy(self.anchor))
 
     def _said(
         self, play: AbstractedPlay, seat: int, draw: np.random.Generator, weight: float = 0.0
@@ -149,6 +170,7 @@ class Sampled:
         stand = self._stand(play, seat)
         worth = self._worths(play, seat, said, stand, draw, self.depth - 1)
         stand.row.regrets += step * (worth - stand.chances @ worth)
+        stand.row.weight += step
         mixed = (1 - EXPLORE) * stand.chances + EXPLORE / len(stand.chances)
         return stand.drawn(mixed, draw)
 
@@ -200,10 +222,13 @@ class Sampled:
                 )
             called = place.called
             kind = kind_of(self.few.inner, play.inner, seat)
-            begun = self.prior * self.habits.shares(kind, place.key, called)
-            judged = self.actions or kind in self.few.said
-            row = _Row(called=called, regrets=begun, sums=np.zeros(len(called)), judged=judged)
-            self.rows[place.key] = row
+            row = self.rows[place.key] = _Row(
+                called=called,
+                regrets=np.zeros(len(called)),
+                sums=np.zeros(len(called)),
+                habit=np.log(self.habits.shares(kind, place.key, called)),
+                judged=self.actions or kind in self.few.said,
+            )
         return row
 
 

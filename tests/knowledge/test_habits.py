@@ -24,6 +24,10 @@ from sparring.types import Observation
 STREAM = Stream.from_seed(0)
 
 
+def solver(game, stream=STREAM, **more):
+    return Sampled(Abstracted(game, {}), stream, depth=1, actions=True, gists=True, **more)
+
+
 class Signal:
     """One seat sees left or right and says x or y; the other hears it and guesses. Both are paid for a right guess."""
 
@@ -71,18 +75,14 @@ def test_of_two_conventions_the_policy_s_own_is_solved_for(left, right, seed):
         there={"0 left": Counter({left: 27, right: 3}), "0 right": Counter({right: 27, left: 3})},
         everywhere={"teller": Counter("xy")},
     )
-    solver = Sampled(Abstracted(Signal(), {}), Stream.from_seed(seed), depth=1, actions=True, gists=True, habits=habits, anchor=0.3)
-    found = solver.solved(300)
+    found = solver(Signal(), Stream.from_seed(seed), habits=habits, anchor=0.3).solved(300)
     assert found["0 left"]["xy".index(left)] > 0.8 and found["0 right"]["xy".index(right)] > 0.8
     assert found[f"1 {left}"][0] > 0.8 and found[f"1 {right}"][1] > 0.8
 
 
 def test_without_an_anchor_habits_say_nothing():
     habits = Habits(there={"0 left": Counter(x=9)})
-    plain, begun = (
-        Sampled(Abstracted(Signal(), {}), STREAM, depth=1, actions=True, gists=True, **more).solved(20)
-        for more in ({}, {"habits": habits})
-    )
+    plain, begun = (solver(Signal(), **more).solved(20) for more in ({}, {"habits": habits}))
     assert plain == begun
 
 
@@ -91,14 +91,12 @@ WORTH = np.array([[0, 1, -1], [-1, 0, 1], [1, -1, 0]])  # of the first against t
 
 
 def anchored(anchor, shares, steps=3000, seed=0):
-    """Return the strategies of both seats of rock, paper, scissors, and who is there."""
+    """Return the strategies of both seats of rock, paper, scissors, in the order of THROWS."""
     game = make_game("rock_paper_scissors")
-    few = Abstracted(game, {})
-    keys = Sampled(few, STREAM, depth=1, actions=True, gists=True).solved(1)
-    counts = {key: Counter(dict(zip(THROWS, (round(1e9 * share) for share in own), strict=True))) for key, own in zip(sorted(keys), shares, strict=True)}
-    found = Sampled(few, Stream.from_seed(seed), depth=1, actions=True, gists=True, habits=Habits(there=counts), anchor=anchor).solved(steps)
-    called = game.reset(STREAM).legal(0)
-    return [[found[key][called.index(throw)] for throw in THROWS] for key in sorted(keys)]
+    keys, called = sorted(solver(game).solved(1)), game.reset(STREAM).legal(0)
+    counts = {key: Counter({throw: round(1e9 * share) for throw, share in zip(THROWS, own, strict=True)}) for key, own in zip(keys, shares, strict=True)}
+    found = solver(game, Stream.from_seed(seed), habits=Habits(there=counts), anchor=anchor).solved(steps)
+    return [[found[key][called.index(throw)] for throw in THROWS] for key in keys]
 
 
 @pytest.mark.parametrize("anchor", [0.5, 2.0])
@@ -160,14 +158,14 @@ def test_habits_of_recorded_plays_and_the_option():
 
 
 @pytest.mark.parametrize("speech", ["words", "text"])
-@pytest.mark.parametrize("more", [{}, {"gists": False}, {"growth": 2, "iterations": 2, "every": 1}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"gists": False}, {"growth": 2, "iterations": 2, "every": 1}, {"depth": 2}, {"actions": False}, {"prefer": "probability"}], ids=str)
 def test_an_anchor_goes_with_other_options(speech, more):
     options = {"players": 4, "rounds": 1, "tie": "none", "say": ["accuse"], "speech": speech, "style": "full"}
     game, states = make_game("werewolf", options=options), []
     episodes = play(game, ["werewolf_bot sentences=true"] * 4, plays=6)
     for step in range(2):
         gathered = Gathered(episodes=episodes, environments={game.name: game}, step=step, stream=STREAM)
-        states.append(latent_space(gathered, states[-1] if states else {}, clusters=3, actions=True, solver="sampled", cfr_steps=4, anchor=0.2, **more).state)
+        states.append(latent_space(gathered, states[-1] if states else {}, **{"clusters": 3, "actions": True, "solver": "sampled", "cfr_steps": 4, "anchor": 0.2, **more}).state)
     assert states[1]["iteration"] == (1 if "every" in more else 0)
     for strategy in states[1]["space"]["strategies"].values():
         assert strategy and all(sum(row) == pytest.approx(1) for row in strategy.values())

@@ -40,7 +40,7 @@ class Speaker:
         self.renderer = config.renderer.bind("render")(model.tokenizer)
         self.context = config.context.bind("context")
         rollout = config.rollout
-        check_room("rollout.", rollout.max_new_tokens, model.context)
+        check_room(f"Policy {name!r}: rollout.", rollout.max_new_tokens, model.context)
         self.params = SamplingParams(
             max_new_tokens=rollout.max_new_tokens,
             temperature=rollout.temperature,

@@ -29,6 +29,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
 from sparring.experiments.table_tasks import TASKS, VARIANTS
 from sparring.measure.starts import Met, Starts, columns
+from sparring.ops.simplex import softmax
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import is_best, judge_episodes, regret
 from sparring.players.base import TextAgent
@@ -63,8 +64,7 @@ class Table(TextAgent):
         logits = self.logits.get(key)
         if logits is None:
             return np.full(count, 1.0 / count)
-        weights: Floats = np.exp(logits - logits.max())
-        return np.asarray(weights / weights.sum(), dtype=np.float64)
+        return softmax(logits)
 
     def choose(self, state: Any, seat: int, stream: Stream) -> Any:
         """Return a legal action, drawn from the table."""

@@ -39,6 +39,7 @@ from sparring.environments.own import Asking
 from sparring.errors import GameError
 from sparring.knowledge.habits import Habits
 from sparring.knowledge.places import Place, place_of
+from sparring.ops.simplex import shares_above_zero, softmax
 from sparring.rng import Stream
 from sparring.types import FloatArray
 
@@ -60,11 +61,8 @@ class _Row:
     def strategy(self, anchor: float) -> FloatArray:
         """Return the strategy of now."""
         if not anchor:
-            return _matched(self.regrets)
-        lead = self.habit + self.regrets / (max(self.weight, 1.0) * anchor)
-        found: FloatArray = np.exp(lead - lead.max())
-        found /= found.sum()
-        return found
+            return shares_above_zero(self.regrets)
+        return softmax(self.habit + self.regrets / (max(self.weight, 1.0) * anchor))
 
 
 class _Stand(NamedTuple):
@@ -230,11 +228,3 @@ class Sampled:
                 judged=self.actions or kind in self.few.said,
             )
         return row
-
-
-def _matched(regrets: FloatArray) -> FloatArray:
-    """Return the strategy of regrets."""
-    above = np.maximum(regrets, 0.0)
-    total = above.sum()
-    found: FloatArray = above / total if total > 0 else np.full(len(above), 1 / len(above))
-    return found

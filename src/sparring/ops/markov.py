@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sparring.ops.simplex import softmax
 from sparring.types import FloatArray
 
 
@@ -28,6 +29,4 @@ def stationary(log_rates: FloatArray) -> FloatArray:
     logs = np.zeros(size)
     for state in range(1, size):
         logs[state] = np.logaddexp.reduce(logs[:state] + rates[:state, state])
-    shares = np.exp(logs - logs.max())
-    found: FloatArray = shares / shares.sum()
-    return found
+    return softmax(logs)

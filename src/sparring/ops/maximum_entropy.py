@@ -20,6 +20,7 @@ from scipy.optimize import linprog
 from sparring.ops.least_squares import nonnegative
 from sparring.ops.matrix_games import maximin
 from sparring.ops.normal_form import in_range
+from sparring.ops.simplex import softmax
 from sparring.types import BoolArray, FloatArray
 
 PLAYED = 1e-7  # weights above it are of rows that an optimal strategy may play
@@ -95,7 +96,7 @@ def _maximised(payoffs: FloatArray, held: BoolArray) -> FloatArray:
         if moved is None:
             break
         multipliers = moved
-    weights = _softmax(payoffs @ multipliers)
+    weights = softmax(payoffs @ multipliers)
     earned = weights @ payoffs
     off = float(np.where(held, np.abs(earned), np.maximum(-earned, 0.0)).max())
     if off > ALLOWED:
@@ -117,7 +118,7 @@ def _stepped(payoffs: FloatArray, multipliers: FloatArray, held: BoolArray) -> F
     wanted = np.zeros_like(multipliers)
     wanted[held] = found[:count] - found[count : 2 * count]
     wanted[~held] = found[2 * count :]
-    slope = float(_softmax(values) @ payoffs @ (wanted - multipliers))
+    slope = float(softmax(values) @ payoffs @ (wanted - multipliers))
     before, size = _log_sum(values), 1.0
     for _ in range(SHRINKS if slope < -LEFT else 0):
         moved = multipliers + size * (wanted - multipliers)
@@ -131,10 +132,3 @@ def _log_sum(values: FloatArray) -> float:
     """Return the logarithm of the sum of exponentials."""
     top = float(values.max())
     return top + float(np.log(np.exp(values - top).sum()))
-
-
-def _softmax(values: FloatArray) -> FloatArray:
-    """Return weights in proportion to exponentials."""
-    raised = np.exp(values - values.max())
-    found: FloatArray = raised / raised.sum()
-    return found

@@ -1,10 +1,28 @@
-"""The nearest distribution to given weights."""
+"""Distributions of numbers: the softmax, the shares of what is above 0, the nearest one."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sparring.types import FloatArray
+
+
+def softmax(values: FloatArray) -> FloatArray:
+    """Return weights in proportion to the exponentials of some numbers, [m]."""
+    raised = np.exp(values - values.max())
+    found: FloatArray = raised / raised.sum()
+    return found
+
+
+def shares_above_zero(values: FloatArray) -> FloatArray:
+    """Return weights in proportion to what is above 0, [m]; uniform where nothing is.
+
+    Of regrets, this is regret matching.
+    """
+    above = np.maximum(values, 0.0)
+    total = above.sum()
+    found: FloatArray = above / total if total > 0 else np.full(len(above), 1.0 / len(above))
+    return found
 
 
 def onto_simplex(weights: FloatArray, least: float = 0.0) -> FloatArray:

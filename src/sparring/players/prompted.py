@@ -58,7 +58,7 @@ def prompted(
         UnknownNameError: it is not on this machine, and is no Hugging Face id.
     """
     loaded, sampler = _sampled(model, dtype)
-    check_room("Agent 'prompted': ", max_new_tokens, loaded.context)
+    check_room(f"Agent 'prompted' of {model}: ", max_new_tokens, loaded.context)
     return policy(
         sampler=sampler,
         renderer=bind("render", "chat", {"system": system, "answer": answer, "template": template})(

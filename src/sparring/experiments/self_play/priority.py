@@ -13,6 +13,7 @@ import numpy as np
 from sparring.experiments.self_play.frame import Run
 from sparring.experiments.self_play.worlds import P
 from sparring.league.meta_game import MetaStrategy
+from sparring.ops.simplex import softmax
 from sparring.types import FloatArray
 
 
@@ -41,8 +42,7 @@ class Priority(Run[P]):
 
     def strategy(self) -> MetaStrategy:
         """Return the softmax of qualities, for every side."""
-        weights = np.exp(self.quality - self.quality.max())
-        return MetaStrategy(sides=(weights / weights.sum(),) * self.world.sides)
+        return MetaStrategy(sides=(softmax(self.quality),) * self.world.sides)
 
     def _loses(self, number: int) -> float:
         """Return how often the learner beats a past policy."""

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer
 from sparring.ops.normal_form import choice_payoffs, in_range
-from sparring.types import FloatArray
+from sparring.ops.simplex import shares_above_zero
 
 
 def regret_matching(game: MetaGame, *, steps: Annotated[int, Field(ge=1)] = 10_000) -> MetaStrategy:
@@ -48,15 +48,8 @@ def regret_matching(game: MetaGame, *, steps: Annotated[int, Field(ge=1)] = 10_0
             [choice_payoffs(table, sides, s) for s, table in enumerate(tables)]
         ):
             regrets[s] += values - values @ sides[s]
-        sides = [_matched(regret) for regret in regrets]
+        sides = [shares_above_zero(regret) for regret in regrets]
         if game.symmetric:
             regrets[1], sides[1] = regrets[0].copy(), sides[0]
         sums = [total + side for total, side in zip(sums, sides, strict=True)]
     return answer(game, sums)
-
-
-def _matched(regrets: FloatArray) -> FloatArray:
-    """Return weights in proportion to the regrets above 0; uniform where there are none."""
-    positive: FloatArray = np.maximum(regrets, 0.0)
-    total = positive.sum()
-    return positive / total if total > 0 else np.full(len(regrets), 1.0 / len(regrets))

@@ -11,6 +11,7 @@ from sparring import play
 from sparring.config_parts import PluginConfig
 from sparring.environments.abstracted import Abstracted
 from sparring.environments.catalogue import make_game
+from sparring.errors import ConfigError
 from sparring.knowledge.base import Gathered
 from sparring.knowledge.habits import Habits, habits_of
 from sparring.knowledge.latent_space import EMBEDDINGS, latent_space
@@ -169,3 +170,9 @@ def test_an_anchor_goes_with_other_options(speech, more):
     assert states[1]["iteration"] == (1 if "every" in more else 0)
     for strategy in states[1]["space"]["strategies"].values():
         assert strategy and all(sum(row) == pytest.approx(1) for row in strategy.values())
+
+
+def test_an_anchor_of_a_walked_tree_is_refused():
+    gathered = Gathered(episodes=[], environments={}, step=0, stream=STREAM)
+    with pytest.raises(ConfigError, match=r"anchor=0\.1 anchors sampled plays alone.*write solver: sampled, or leave anchor out"):
+        latent_space(gathered, {}, anchor=0.1)

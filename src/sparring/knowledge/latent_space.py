@@ -115,9 +115,15 @@ def latent_space(
 
     Raises:
         GameError: the abstracted game cannot be solved.
-        ConfigError: ``kinds`` names no kind that is there, or too few clusters.
+        ConfigError: ``kinds`` names no kind that is there, or too few clusters; or an anchor where
+            no plays are sampled.
     """
     _check_kinds(kinds or {})
+    if anchor and solver != "sampled":
+        raise ConfigError(
+            f"knowledge 'latent_space': anchor={anchor:g} anchors sampled plays alone, and "
+            f"solver={solver} walks the tree; write solver: sampled, or leave anchor out."
+        )
     solving = Solving(
         solver=solver, steps=cfr_steps, depth=depth, actions=actions, gists=gists, anchor=anchor
     )

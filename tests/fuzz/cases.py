@@ -118,10 +118,12 @@ def plug_in(draw, hostile):
     if hostile and draw.random() < 0.15:
         options = registry.load(slot, draw.choice(registry.names(slot))).options
     hints = typing.get_type_hints(found.function, include_extras=True)
-    for key in draw.sample(sorted(options), min(len(options), draw.choice((0, 0, 1, 2)))):
+    spent = budget(name) if slot == "oracles" else ""
+    free = sorted(key for key in options if f", {key}: " not in spent)
+    for key in draw.sample(free, min(len(free), draw.choice((0, 0, 1, 2)))):
         parts.append(f"{key}: {value(draw, hints.get(key, str), hostile)}")
     listed = place in ("losses", "rewards", "evaluation.opponents")
-    text = "{" + ", ".join(parts) + "}"
+    text = "{" + ", ".join(parts) + spent + "}"
     return f"{place}={f'[{text}]' if listed else text}"
 
 

@@ -185,7 +185,7 @@ def test_an_oracle_goes_to_the_rows_that_have_none_and_that_it_can_judge():
         {**ROW, "name": "exact", "kind": "exact", "opponent": None, "normalise": None},
     ]
     suite = check_suite("x", {"rows": rows})
-    judged, notes = with_oracle(suite, OracleSpec("minimax", {"max_states": 6000}))
+    judged, notes = with_oracle(suite, OracleSpec("minimax", {"max_states": 8000}))
     assert {row.name: row.oracle and row.oracle.name for row in judged.rows} == {
         "own": "cfr",
         "hidden": None,
@@ -193,9 +193,9 @@ def test_an_oracle_goes_to_the_rows_that_have_none_and_that_it_can_judge():
         "large": None,
         "exact": None,
     }
-    assert judged.rows[2].oracle.options == {"max_states": 6000}
+    assert judged.rows[2].oracle.options == {"max_states": 8000}
     assert list(notes) == ["hidden", "large"] and "something is hidden" in notes["hidden"]
-    assert notes["large"] == "it has more than 6000 positions"
+    assert notes["large"] == "it has more than 8000 positions"
     assert not any(row.oracle for row in without_oracles(judged).rows)
 
 

@@ -8,6 +8,7 @@ from positions import after, played, solved_actions
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.generic import openspiel_game
+from sparring.environments.openspiel.solve import Search
 from sparring.errors import ConfigError, OracleError
 from sparring.rng import Stream
 
@@ -54,6 +55,20 @@ def test_four_by_four_connect_four_is_a_draw_by_its_first_search():
     oracle = made()
     found = oracle.judge([openspiel_game("connect_four", {"rows": 4, "columns": 4}).reset(Stream.from_seed(0))])[0]
     assert set(found.values) == {0.0}
+
+
+def test_finished_positions_count_against_the_budget():
+    """A trade of 10 turns has 200 moves at each: of 200,000 positions to be looked at it looked at 40 million that end it."""
+    trade = make_game("simple_negotiation")
+    search = Search(trade, 2000)
+    assert search.bounds(trade.first_node()) == (trade.min_utility, trade.max_utility) and search.cut
+    widest = 2 + len(trade.first_node().legal_actions())
+    assert 2000 <= len(search.table) + search.finished <= 2000 + 10 * widest
+    whole = Search(TIC, 4520 + 2862)  # positions where play goes on, and ends of play from these
+    assert whole.bounds(TIC.first_node()) == (0.0, 0.0) and not whole.cut
+    short = Search(TIC, 7000)
+    short.bounds(TIC.first_node())
+    assert short.cut
 
 
 def test_a_position_is_judged_once_however_it_was_reached():

@@ -42,26 +42,30 @@ class Search:
 
     What a search may not look at, beyond ``max_states`` positions or ``DEEPEST`` plies, or because
     it comes round to a position it stands in, can be worth anything that the game pays; bounds are
-    true in any case.
+    true in any case. Finished positions count each time: where a position has hundreds of moves,
+    nearly all that is looked at are such.
 
     Attributes:
-        table: bounds of every position met, by key.
+        table: bounds of every position met that is not finished, by key.
+        finished: how many finished positions were looked at.
         cut: whether anything was left out.
     """
 
     def __init__(self, game: Game, max_states: int) -> None:
         self.max_states, self.unknown = max_states, (game.min_utility, game.max_utility)
         self.table: dict[str, Bounds] = {}
-        self.cut = False
+        self.finished, self.cut = 0, False
 
     def bounds(self, node: Node, depth: int = DEEPEST) -> Bounds:
         """Return the bounds of a node's value for seat 0."""
         if node.is_terminal():
+            self.finished += 1
             value = float(node.returns()[0])
             return value, value
         key = position_key(node)
         found = self.table.get(key)
-        if found is None and depth > 0 and len(self.table) < self.max_states:
+        looked = len(self.table) + self.finished
+        if found is None and depth > 0 and looked < self.max_states:
             # until it is known; this is what a position that repeats it finds
             self.table[key] = self.unknown
             choose = max if node.current_player() == 0 else min

@@ -65,7 +65,8 @@ PYTEST := $(ALONE) -n 2 --ignore=tests/interop/test_trl.py --ignore=tests/intero
 	--ignore=tests/engine/fleet/test_ray.py --ignore=tests/view/browser --ignore=tests/samplers/test_vllm_real.py \
 	--ignore=tests/samplers/test_openai_real.py
 
-# Of tests of Hypothesis that do not say how many examples they need, a fifth; make test-slow runs all of them.
+# Of tests of Hypothesis that do not say how many examples they need, 20 examples of 100; make test-slow has 50, make check-all all of them.
+EXAMPLES := 50
 test: setup
 	SPARRING_EXAMPLES=20 $(PYTEST) -m "not slow"
 
@@ -101,7 +102,7 @@ vllm-test: models vllm
 	$(ALONE) tests/samplers/test_vllm_real.py tests/samplers/test_openai_real.py
 
 test-slow: models
-	$(PYTEST) -m "slow or hypothesis"
+	SPARRING_EXAMPLES=$(EXAMPLES) $(PYTEST) -m "slow or hypothesis"
 
 # random configurations, others at every commit: each is refused by one line, planned or trained
 fuzz: setup
@@ -147,6 +148,7 @@ check: lint test test-slow
 	$(MAKE) --no-print-directory commands
 
 # besides, the fleet ray, the viewer in a browser, the sinks W&B and trackio, the sampler vllm, and every command as the pages have it: hours
+check-all: EXAMPLES := 100
 check-all: check scale-test view-test sinks-test vllm-test
 	env -u PYTHONPATH $(BIN)/python docs/try_commands.py --documented
 

@@ -7,7 +7,7 @@ from tests.run_with_members import run
 
 from sparring.config import resolve
 from sparring.environments.choose.rules import Choose
-from sparring.errors import ConfigError
+from sparring.errors import ConfigError, UnknownNameError
 from sparring.experiments.cross_play import Base, Needs, game_for, match, matrix, pairs_of, read
 from sparring.experiments.crossed import MATRIX
 from sparring.experiments.reproduce import werewolf_seven as study
@@ -91,6 +91,25 @@ def test_runs_meet_one_another_and_bots(tmp_path):
     assert all(0.0 <= one["won"] <= 1.0 for one in found)
     assert next(one for one in found if one["first"] == one["second"] == "bot")["legal"] == [1.0, 1.0]
     assert found == matrix(runs, {"bot": "werewolf_bot"}, pairs, games=3, seed=1)
+
+
+def test_a_run_meets_its_own_start(tmp_path):
+    """The start of a run that has learnt nothing plays as the run does; of one that has, otherwise."""
+    pairs = [("start", "own"), ("own", "start"), ("own", "own"), ("start", "start")]
+
+    def found(name, **more):
+        run(tmp_path / name, resolve({**config_of().model_dump(exclude_unset=True), "warmup": {"updates": 30, "games": 8}, "league": {"every": 1, "start": True}, **more}))
+        return matrix({"own": tmp_path / name}, {}, pairs, games=20, seed=1, starts={"start": "own"})
+
+    still = found("still", learner={"learning_rate": 0.0})
+    assert [(one["first"], one["second"]) for one in still] == pairs
+    assert len({json.dumps([one["won"], one["legal"]]) for one in still}) == 1
+    moved = found("moved", learner={"learning_rate": 0.1})
+    assert moved[3]["legal"] == still[3]["legal"] and moved[2]["legal"] != still[2]["legal"]
+    assert moved[0]["legal"] != moved[3]["legal"] != moved[1]["legal"]
+    run(tmp_path / "none", config_of())
+    with pytest.raises(UnknownNameError, match="past-000000"):
+        matrix({"own": tmp_path / "none"}, {}, pairs, games=2, seed=1, starts={"start": "own"})
 
 
 def test_runs_of_two_games_do_not_meet(tmp_path):

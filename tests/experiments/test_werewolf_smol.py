@@ -23,11 +23,10 @@ def config_of(arm):
 
 
 def test_the_start_is_what_the_same_warm_up_left():
-    start, lspo = config_of(study.START), config_of(study.LSPO)
-    assert start.warmup == lspo.warmup and lspo.warmup.player.options["sentences"]
-    assert start.seed == lspo.seed and start.steps == 1 and start.learner.learning_rate == 0.0
+    lspo = config_of(study.LSPO)
+    assert lspo.warmup.updates and lspo.warmup.player.options["sentences"]
+    assert lspo.league.start and lspo.matchmaker.options == {"past": 1.0}
     assert lspo.rollout.candidates.count == 3 and lspo.credit.name == "candidate_value"
-    assert read(start) == read(lspo)
     base, _ = read(lspo)
     assert base.options["players"] == 4 and base.options["speech"] == "text"
     assert lspo.rollout.max_new_tokens == 16  # of a speech
@@ -44,6 +43,7 @@ def test_both_meet_both_ways_with_200_games():
     for cell in matches:
         given = json.loads(cell.command[3])
         assert given["pairs"] == [["LSPO", "start"], ["start", "LSPO"]] and given["games"] == 200
+        assert given["starts"] == {"start": "LSPO"}
         assert set(cell.after) == {(arm, cell.key[1]) for arm in study.ARMS}
 
 
@@ -102,4 +102,4 @@ def test_speeches_are_shown_by_policy_and_side():
 
 
 def test_what_it_took_is_shown_by_seed():
-    assert "| the start | 0.75 [0.75, 0.75] | 1 1 1 |" in page.took(results(0.5, 0.5))
+    assert "| LSPO | 0.75 [0.75, 0.75] | 1 1 1 |" in page.took(results(0.5, 0.5))

@@ -29,6 +29,7 @@ from sparring.refs import PUBLISHED
 from sparring.rng import Stream
 from sparring.rollout.spec import alone
 from sparring.rollout.team import play_teams
+from sparring.run.league import START
 from sparring.system.files import write_bytes_atomic
 from sparring.types import Turn
 
@@ -176,6 +177,7 @@ def matrix(
     *,
     games: int,
     seed: int,
+    starts: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """Return what comes of each pair: "first" and "second", and as in ``Match``.
 
@@ -185,9 +187,12 @@ def matrix(
         pairs: who plays the first team, and who the second.
         games: of each pair.
         seed: of all draws.
+        starts: players who are the start of a run, what its warm-up left, by name; the run has it
+            as a member of its league (``league.start``). None: there are none.
 
     Raises:
         ConfigError: runs are of different games, or two choose by different candidates.
+        UnknownNameError: a run has not kept its start.
         RunError: no such run, or one without a checkpoint.
     """
     agents: dict[str, Agent] = {name: parse_agent(text).make() for name, text in bots.items()}
@@ -197,6 +202,9 @@ def matrix(
         config, engine, _ = load_run(folder, threads=1)
         bases[name], needs[name] = read(config)
         agents[name] = engine.agent(PUBLISHED)
+        for start, of in (starts or {}).items():
+            if of == name:
+                agents[start], needs[start] = engine.agent(START), needs[name]
     base = next(iter(bases.values()))
     for name, other in bases.items():
         if other != base:
@@ -231,5 +239,6 @@ if __name__ == "__main__":
         [tuple(pair) for pair in given["pairs"]],
         games=given["games"],
         seed=given["seed"],
+        starts=given.get("starts"),
     )
     write_bytes_atomic(Path(sys.argv[2]), json.dumps(measured).encode())

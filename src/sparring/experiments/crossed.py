@@ -31,6 +31,7 @@ def cells(
     bots: Mapping[str, str],
     pairs: Sequence[Pair],
     measure: Measure,
+    starts: Mapping[str, str] | None = None,
 ) -> list[Cell]:
     """Return the cells, seeds outermost: the runs of the arms, then the matches between them.
 
@@ -41,6 +42,7 @@ def cells(
         bots: as on a command line, by name.
         pairs: who meets whom.
         measure: what is kept of a run.
+        starts: players who are what the warm-up of an arm's run left, by name.
     """
     made = []
     for seed in range(setting["seeds"]):
@@ -55,6 +57,7 @@ def cells(
             "pairs": [list(pair) for pair in pairs],
             "games": setting["games"],
             "seed": seed,
+            **({"starts": dict(starts)} if starts else {}),
         }
         module, name = "sparring.experiments.cross_play", f"{MATRIX}-{seed}"
         after = [one.key for one in runs]

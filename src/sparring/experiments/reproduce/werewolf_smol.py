@@ -1,6 +1,6 @@
 """Werewolf of four with SmolLM2: does one iteration of LSPO win more games than its start?
 
-The start is what the warm-up left, of the same seed: it imitates the scripted player, who speaks in
+The start is what the run's own warm-up left: it imitates the scripted player, who speaks in
 sentences. Both meet as the wolf and as the village. Kept per seed: the share of games that the wolf
 wins, each player's share of legal replies, and how varied its speeches are.
 """
@@ -13,23 +13,19 @@ from typing import Any
 
 from sparring.experiments import crossed
 from sparring.experiments.cells import metrics
-from sparring.experiments.self_played import UNTRAINED, Arm
+from sparring.experiments.self_played import Arm
 from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study
 
 START, LSPO = "start", "LSPO"
 RECIPE = "lspo/werewolf-smol"
-ARMS: dict[str, Arm] = {
-    # its one step changes no weight, so it is a short one
-    START: (RECIPE, (*UNTRAINED, "rollout.games_per_step=2", "knowledge.cfr_steps=1")),
-    LSPO: (RECIPE, ()),
-}
+ARMS: dict[str, Arm] = {LSPO: (RECIPE, ())}
 PAIRS = ((LSPO, START), (START, LSPO))  # the wolf first
 WON = "wolf wins"
 SIDES = ("wolf", "village")
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost: both runs, then their matches."""
+    """Return the cells, seeds outermost: a run, then its matches with its start."""
     return crossed.cells(
         setting,
         ARMS,
@@ -37,6 +33,7 @@ def cells(setting: Setting) -> list[Cell]:
         bots={},
         pairs=PAIRS,
         measure=measured,
+        starts={START: LSPO},
     )
 
 

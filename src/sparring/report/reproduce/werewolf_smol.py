@@ -56,7 +56,7 @@ def speeches(results: Results) -> str:
     """Return how each policy speaks in these games: legal replies, and how varied its texts are."""
     head = ("policy", "side", "legal replies", "speeches, all seeds", "different ones, by seed")
     lines = []
-    for one in ARMS:
+    for one in (START, LSPO):
         for own in SIDES:
             (row,) = results.rows(**{own: one})
             lines.append((NAMES[one], own, *_spoken(row, own)))

@@ -43,7 +43,7 @@ def test_a_seat_deduces_before_it_speaks_and_before_it_votes():
     play = day()
     assert play.due() == (0,) and play.legal(0) is None
     seen = play.observe(0)
-    assert seen.note and seen.told == "dead p3 deduce"
+    assert seen.note and seen.told == "dead p3 deduce p2 p4"  # of whom
     play.step({0: "p4 villager low p2 seer high"})
     assert play.due() == (0,) and "silence" in play.legal(0)
     seen = play.observe(0)

@@ -13,6 +13,7 @@ from sparring.experiments.study import (
     Row,
     Setting,
     by_seed,
+    exporting,
     module_cell,
     seed_rows,
     training,
@@ -32,6 +33,7 @@ def cells(
     pairs: Sequence[Pair],
     measure: Measure,
     starts: Mapping[str, str] | None = None,
+    begins: Mapping[str, str] | None = None,
 ) -> list[Cell]:
     """Return the cells, seeds outermost: the runs of the arms, then the matches between them.
 
@@ -43,14 +45,19 @@ def cells(
         pairs: who meets whom.
         measure: what is kept of a run.
         starts: players who are what the warm-up of an arm's run left, by name.
+        begins: the arm whose run of the same seed an arm begins from, which comes before it.
     """
-    made = []
+    made, origin = [], begins or {}
     for seed in range(setting["seeds"]):
         runs = []
         for arm in setting["arms"]:
             recipe, own = arms[arm]
             changes = [f"seed={seed}", "threads=1", *always, *own, *setting["changes"]]
-            runs.append(training((arm, seed), f"{arm}-{seed}", recipe, changes, measure))
+            kept = exporting(measure) if arm in origin.values() else measure
+            of = origin.get(arm)
+            first = ((of, seed), f"{of}-{seed}") if of else None
+            name = f"{arm}-{seed}"
+            runs.append(training((arm, seed), name, recipe, changes, kept, begins=first))
         given = {
             "runs": {one.key[0]: one.folder for one in runs},
             "bots": dict(bots),

@@ -76,7 +76,7 @@ def module_cell(
     """
     return Cell(
         key=key,
-        folder=name.replace(" ", "-"),
+        folder=_folder(name),
         command=("python", "-m", module, json.dumps(given)),
         place=(f"{{}}/{FOUND}",),
         measure=_written,
@@ -141,8 +141,17 @@ def load(name: str) -> Study:
     return study
 
 
+MODEL = "model"  # the folder in a run's, where a study exports its policy for others to begin from
+
+
 def training(
-    key: tuple[Any, ...], folder: str, recipe: str, changes: Sequence[str], measure: Measure
+    key: tuple[Any, ...],
+    folder: str,
+    recipe: str,
+    changes: Sequence[str],
+    measure: Measure,
+    *,
+    begins: tuple[tuple[Any, ...], str] | None = None,
 ) -> Cell:
     """Return the cell of a training run.
 
@@ -152,14 +161,33 @@ def training(
         recipe: a recipe's name.
         changes: changes to it, e.g. ["seed=0", "threads=1"].
         measure: see ``Cell``.
+        begins: key and folder of the run that this one begins from, measured by ``exporting``;
+            None: it begins as its recipe says.
     """
+    model = (f"model.name={{}}/../{_folder(begins[1])}/{MODEL}",) if begins else ()
     return Cell(
         key=key,
-        folder=folder.replace("/", "-").replace(" ", "-"),
+        folder=_folder(folder),
         command=("sparring", "train", recipe, *changes),
-        place=("--run", "{}", "--overwrite"),
+        place=(*model, "--run", "{}", "--overwrite"),
         measure=measure,
+        after=(begins[0],) if begins else (),
     )
+
+
+def _folder(name: str) -> str:
+    """Return the name of a cell's folder."""
+    return name.replace("/", "-").replace(" ", "-")
+
+
+def exporting(measure: Measure) -> Measure:
+    """Return a measure that also exports a run's policy, for others to begin from."""
+
+    def measured(run: Path, said: str, ask: Ask) -> Any:
+        ask(["sparring", "export", str(run), str(run / MODEL)])
+        return measure(run, said, ask)
+
+    return measured
 
 
 def seed_rows(

@@ -66,13 +66,13 @@ def parts(results: Results) -> str:
     head = ("without", "wins less as the wolves", "as the village", "both", "p (Holm)", "verdict")
     gaps = dict[str, list[Interval]]()
     for arm, whole in PARTS.items():
-        if not results.rows(wolves=arm):
-            continue
         met = [
             name
             for name in MAIN
             if all(_both(results, one, name) for one in (arm, whole)) and name != whole
         ]
+        if not met:
+            continue
         gaps[arm] = [
             mean_interval([_gap(results, arm, whole, met, sides, seed) for seed in _seeds(results)])
             for sides in ((True,), (False,), (True, False))
@@ -126,17 +126,24 @@ def _share(results: Results, one: str, other: str, seed: str, wolf: bool) -> flo
 
 
 def policies(results: Results) -> str:
-    """Return of each run its share of legal replies and of roles that were deduced rightly."""
+    """Return of each run its legal and readable replies, and the roles that it deduced rightly."""
     lines = []
     for one in (row for row in results.rows() if "arm" in row):
-        figures = ("legal replies", "right roles")
+        figures = ("legal replies", "readable replies", "right roles")
         cells = (
             shown(interval(one, name, low=0.0, high=1.0)) if name in one["values"] else "-"
             for name in figures
         )
         lines.append((one["arm"], *cells, f"{sum(one['values']['seconds'].values()) / 60:.0f}"))
     return markdown(
-        ("policy", "legal replies", "roles deduced rightly", "minutes, all seeds"), lines
+        (
+            "policy",
+            "legal replies",
+            "readable replies",
+            "roles deduced rightly",
+            "minutes, all seeds",
+        ),
+        lines,
     )
 
 

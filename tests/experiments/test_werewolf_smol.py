@@ -25,7 +25,7 @@ def config_of(arm):
 def test_the_start_is_what_the_same_warm_up_left():
     lspo = config_of(study.LSPO)
     assert lspo.warmup.updates and lspo.warmup.player.options["sentences"]
-    assert lspo.league.start and lspo.matchmaker.options == {"past": 1.0}
+    assert lspo.league.start and lspo.matchmaker.options == {"past": 0.75}
     assert lspo.rollout.candidates.count == 3 and lspo.credit.name == "candidate_value"
     base, _ = read(lspo)
     assert base.options["players"] == 4 and base.options["speech"] == "text"

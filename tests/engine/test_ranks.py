@@ -98,9 +98,11 @@ CRITIC = {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "
 ADAPTERS = {"model": {**SMALL["model"], "lora": {"rank": 2}}, "policies": {"first": {}, "second": {"frozen": True}}, "roles": {"first": "first", "second": "second"}}
 TWO = {"league": {"learners": {"main": {}, "exploiter": {"restart": 1.0}}, "every": 2, "start": True}}
 
+REFERENCE = {"losses": [{"name": "ppo_clip"}, {"name": "kl_penalty"}], "warmup": {"updates": 2, "games": 8}}
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", [LEAGUE, CRITIC, TWO, ADAPTERS, {"learner": {"order": "reverse_turns"}}], ids=["league", "critic", "two", "adapters", "reverse"])
+@pytest.mark.parametrize("changes", [LEAGUE, CRITIC, TWO, ADAPTERS, REFERENCE, {"learner": {"order": "reverse_turns"}}], ids=["league", "critic", "two", "adapters", "reference", "reverse"])
 def test_a_run_of_four_learners_leaves_the_bytes_of_one(tmp_path, changes):
     assert run(tmp_path / "four", 4, **changes) == run(tmp_path / "one", 1, **changes)
 

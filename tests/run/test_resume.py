@@ -52,6 +52,10 @@ RUNS = {
         "process": {"learning_rate": {"schedule": "linear", "start": 0.02, "end": 0.0}, "updates": 2, "pairs": "all"},
         "warmup": {"updates": 1, "games": 4},
     },
+    "a reference after a warm-up": {
+        "losses": [{"name": "ppo_clip"}, {"name": "kl_penalty", "weight": 0.5}],
+        "warmup": {"updates": 2, "games": 4},
+    },
     "several policies": {
         **RANDOM,
         "policies": {

@@ -9,7 +9,7 @@ ASKS = {"reference"}
 
 
 def reference_logprob(source: Source) -> FloatArray:
-    """Say how probable the policy that the run was made from holds the turn's reply.
+    """Say how probable the policy before the first step holds the turn's reply.
 
     What: the sum over the turn's sampled tokens of log pi_ref(token), [N], nats. It takes a frozen
     copy of the model.

@@ -78,7 +78,7 @@ def oprl(
         model: where the step reward comes from. "process" (default): the published reward model;
             its step size, updates and pairs are the recipe's section ``process``. "policy" (preset
             ``policy``) trains no second model: r_t = beta (log pi_old - log pi_ref), the ratio of
-            the policy to the one that the run was made from (reference log-probs).
+            the policy to the one before the first step (reference log-probs).
         beta: scale of step rewards, and the beta in the reward model's loss, above 0. "grpo"
             divides the scale out again. The default 0.05 is published for a step size of 1e-6.
         alpha: weight of the step term A_S, at least 0. 0 is ``rloo`` or ``grpo`` on returns; 1

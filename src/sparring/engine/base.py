@@ -38,6 +38,10 @@ class Moments(Protocol):
         """Take one supervised step; see ``Policy.imitate``."""
         ...
 
+    def refer(self, policy: str) -> None:
+        """Take what a policy has learnt so far as its reference."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
@@ -191,6 +195,10 @@ class Engine(Protocol):
 
         Return the mean loss.
         """
+        ...
+
+    def refer(self) -> None:
+        """Take what each policy has learnt so far as its reference."""
         ...
 
     def take_member(self, member: PlayerRef) -> None:

@@ -22,7 +22,7 @@ from sparring.engine.source import EngineSource
 from sparring.environments.openspiel.base import Game
 from sparring.errors import CheckpointError, ConfigError, SparringError
 from sparring.learn.learner import Learner
-from sparring.learn.snapshots import Snapshot
+from sparring.learn.snapshots import Snapshot, refer
 from sparring.learn.weights import UNREADABLE
 from sparring.models.language_model import LanguageModel
 from sparring.refs import LEARNER, MAIN, PlayerRef
@@ -157,6 +157,13 @@ class LocalEngine(Players):
         own = [(self.policies[name], self.trained_in(name, episodes)) for name in self.learners]
         losses = [policy.imitate(plays) for policy, plays in own if plays]
         return sum(losses) / max(len(losses), 1)
+
+    def refer(self) -> None:
+        """Take what each policy has learnt so far as its reference."""
+        for own in map(self.policies.__getitem__, self.learners):
+            refer(own.trained.snapshots, own.model)
+            if own.moments is not None:
+                own.moments.refer(own.name)
 
     def take_member(self, member: PlayerRef) -> None:
         """Add copies of the policies that a snapshot is of to the league."""

@@ -18,7 +18,7 @@ from sparring.learn.learner import Learner
 from sparring.learn.legal import legal_replies
 from sparring.learn.pack import Pack, pack
 from sparring.learn.process import ProcessLearner
-from sparring.learn.snapshots import Snapshot, member_of, planned
+from sparring.learn.snapshots import Snapshot, lasting, member_of, planned
 from sparring.learn.targets import WeightedLoss
 from sparring.learn.weights import load_optimizer, load_weights, save_optimizer, save_weights
 from sparring.models.language_model import LanguageModel
@@ -183,6 +183,11 @@ class Policy(Speaker):
             self.process.follow(self.model)
         return loss
 
+    @property
+    def kept(self) -> list[Snapshot]:
+        """The copies that its learner holds and a checkpoint keeps."""
+        return lasting(self.trained.snapshots, self.config)
+
     def file(self, what: str) -> str:
         """Return the name of one of its files in a checkpoint."""
         return f"{'' if self.name == MAIN else f'{self.name}-'}{what}.safetensors"
@@ -233,8 +238,8 @@ class Policy(Speaker):
             self.moments.save(self.name, folder / self.file("optimizer"))
         else:
             save_optimizer(self.trained.optimizer, folder / self.file("optimizer"))
-        if self.trained.average is not None:
-            self.trained.average.save(folder / self.file("average"))
+        for one in self.kept:
+            one.save(folder / self.file(one.purpose))
 
     def restore_learner(self, folder: Path, version: int) -> None:
         """Take back what ``save_learner`` wrote.
@@ -248,8 +253,8 @@ class Policy(Speaker):
             ModelError: a file is of another model.
         """
         load_weights(self.model, folder / self.file("model"), version)
-        if self.trained.average is not None:
-            self.trained.average.restore(folder / self.file("average"), version)
+        for one in self.kept:
+            one.restore(folder / self.file(one.purpose), version)
         path = folder / self.file("optimizer")
         if self.moments is not None:
             self.moments.keep(self.name, path)

@@ -23,6 +23,7 @@ from sparring.engine.rank import Rank, learn
 from sparring.engine.rank import main as be
 from sparring.learn.learner import Learner
 from sparring.learn.means import Means
+from sparring.learn.snapshots import refer
 from sparring.learn.split import split_learner
 from sparring.learn.split_files import take_moments, take_weights, whole_moments, whole_weights
 from sparring.learn.streamed import save_streamed
@@ -87,6 +88,11 @@ class Shard(Rank):
             name, folder, version = said[what]
             self._take(self.engine.policies[name], Path(folder), version)
             return b"{}\n"
+        if what == "refer":
+            (name,) = said[what]
+            own = self.engine.policies[name]
+            refer(own.trained.snapshots, own.model)
+            return b"{}\n"
         if what in ("weights", "moments"):
             name, *paths = said[what]
             own = self.engine.policies[name]
@@ -105,8 +111,8 @@ class Shard(Rank):
         part = partial(take_weights, rank=self.rank, ranks=self.ranks)
         part(own.model, folder / own.file("model"))
         own.model.version = version
-        if own.trained.average is not None:
-            part(own.trained.average.model, folder / own.file("average"))
+        for one in own.kept:
+            part(one.model, folder / own.file(one.purpose))
         take_moments(own.trained, folder / own.file("optimizer"), self.rank, self.ranks)
 
     def _weights(self, own: Learner, path: str, averages: str) -> None:

@@ -107,6 +107,18 @@ class Shards(Ranks):
         loss: float = sum(head["loss"] for head, _ in found)
         return loss
 
+    def refer(self, policy: str) -> None:
+        """Take what a policy has learnt so far as its reference.
+
+        Who holds other weights than ours is sent ours, with the reference, before it learns.
+
+        Raises:
+            RunError: a learner has ended.
+        """
+        if self._held.get(policy) == self._policies[policy].model.version:
+            with self._ended_by_errors():
+                self._ask({"refer": [policy]})
+
     def save(self, policy: str, path: Path) -> None:
         """Write the state of a policy's optimiser; see ``Moments``.
 
@@ -186,8 +198,8 @@ class Shards(Ranks):
             folder = Path(tempfile.mkdtemp(prefix=STATE, dir=self._folder))
             self._write_state(own, folder / own.file("optimizer"))
             save_weights(own.model, folder / own.file("model"))
-            if own.trained.average is not None:
-                own.trained.average.save(folder / own.file("average"))
+            for one in own.kept:
+                one.save(folder / own.file(one.purpose))
         self._ask({"take": [own.name, str(folder), own.model.version]})
         shutil.rmtree(folder, ignore_errors=True)
         self._states.pop(own.name, (0, folder))[1].unlink(missing_ok=True)

@@ -32,7 +32,7 @@ class Reader:
         temperature: divides the logits, as it did when the tokens were sampled.
         micro_tokens: distinct prefixes per forward pass.
         features: plug-ins of the slot ``features`` that are read along.
-        reference: the policy the run was made from, if it is to be read too.
+        reference: the policy before the first step, if it is to be read too.
     """
 
     def __init__(

@@ -4,12 +4,13 @@ counts itself.
 Purposes:
     past        the policy as it was at a step: a member of the league
     average     the moving average of its weights, which is evaluated and exported
-    reference   the policy that the run was made from, which losses and columns compare with
+    reference   the policy before the first step, which losses and columns compare with
     process     the reward model, which has an optimiser of its own
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -84,11 +85,39 @@ class Snapshot:
     def restore(self, path: Path, version: int) -> None:
         """Take back what ``save`` wrote, and how many updates made it.
 
+        A reference that an older checkpoint lacks stays what the run was made from.
+
         Raises:
             CheckpointError: the version is no count.
             ModelError: the file is of another model.
         """
-        load_weights(self.model, path, version)
+        if self.purpose != "reference" or path.exists():
+            load_weights(self.model, path, version)
+
+
+def refer(held: Iterable[Snapshot], policy: LanguageModel) -> None:
+    """Take a policy's weights of now as its reference, if it holds one.
+
+    Args:
+        held: its snapshots.
+        policy: whose they are.
+    """
+    for one in held:
+        if one.purpose == "reference":
+            one.follow(policy)
+
+
+def lasting(held: Iterable[Snapshot], config: RunConfig) -> list[Snapshot]:
+    """Return the snapshots of a learner that cannot be made anew from the configuration.
+
+    Those are the average, and the reference where a warm-up comes before it is taken.
+
+    Args:
+        held: all of them.
+        config: of the run.
+    """
+    warmed = config.warmup.updates > 0
+    return [one for one in held if warmed or one.purpose != "reference"]
 
 
 def planned(config: RunConfig) -> dict[Purpose, int]:

@@ -17,7 +17,7 @@ from sparring.registry import Bound
 GIVEN = {  # what NEEDS may name, besides features
     "values": "the critic's values, to be fitted",
     "old_logprobs": "log-probabilities of the learner before its update, in place of the sampler's",
-    "reference_logprobs": "log-probabilities of the policy that the run was made from",
+    "reference_logprobs": "log-probabilities of the policy before the first step",
     "whole": "the whole minibatch, to compare across it",
     "legal_replies": "the divergence from what legal replies would say",
 }

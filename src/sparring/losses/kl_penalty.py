@@ -14,7 +14,7 @@ def kl_penalty(batch: LossBatch, *, estimator: Literal["k1", "k2", "k3"] = "k3")
 
     Its weight is the coefficient.
 
-    What: the reference is the policy the run was made from, before any update or warm-up.
+    What: the reference is the policy that the run was made from, after its warm-up if it has one.
     When to use: with a model that can already play or talk, to keep what it knows.
     Mathematics:
         d = log pi_ref - log pi

@@ -32,7 +32,7 @@ def magnetic_mirror_descent(
               + proximity (rho log rho - rho + 1)
     Both estimates are unbiased, in value and gradient, and never negative.
     Shapes: [M] -> [M].
-    Pitfalls: the reference is the policy the run was made from; the published magnets are uniform,
+    Pitfalls: the reference is the policy before the first step; the published magnets are uniform,
     or follow the policy slowly. The guarantee is for exact action values. At the first update of a
     step only the magnet pulls: proximity acts from the second on. With ``magnet`` and ``proximity``
     0 the unclipped surrogate is left.

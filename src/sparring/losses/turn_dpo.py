@@ -81,8 +81,8 @@ def turn_dpo(
         pairs: which replies to a prompt are compared. "best_worst" (default): the best with the
             worst, and every prompt has the same weight; ties share it. "all": every pair, and every
             pair has the same weight.
-        reference: "start" (default): the policy that the run was made from. "step": the policy
-            before the step's updates.
+        reference: "start" (default): the policy that the run was made from, after its warm-up if it
+            has one. "step": the policy before the step's updates.
         label_smoothing: with hard labels, assumed probability that a preference is wrong, at least
             0 and below 0.5.
     """

@@ -31,6 +31,8 @@ def warm_up(
 ) -> None:
     """Imitate random legal play, or ``warmup.player``, for ``warmup.updates`` updates.
 
+    What that comes to is the reference policy of the run.
+
     Args:
         config: of the run.
         engine: its policies, which are changed.
@@ -62,3 +64,5 @@ def warm_up(
         if watch is not None:
             seconds = time.perf_counter() - began
             watch(WarmupReport(update + 1, config.warmup.updates, loss, seconds))
+    if config.warmup.updates:
+        engine.refer()

@@ -8,6 +8,7 @@ from tests.run_with_members import run
 from sparring.config import resolve
 from sparring.environments.choose.rules import Choose
 from sparring.errors import ConfigError, UnknownNameError
+from sparring.experiments import crossed
 from sparring.experiments.cross_play import Base, Needs, game_for, match, matrix, pairs_of, read
 from sparring.experiments.crossed import MATRIX
 from sparring.experiments.reproduce import werewolf_seven as study
@@ -117,6 +118,20 @@ def test_runs_of_two_games_do_not_meet(tmp_path):
     run(tmp_path / "two", config_of(rounds=2))
     with pytest.raises(ConfigError, match=r"cross play: two was trained in .*'rounds': 2.* and one in .*'rounds': 1"):
         matrix({"one": tmp_path / "one", "two": tmp_path / "two"}, {}, [("one", "two")], games=2, seed=0)
+
+
+def test_arms_begin_at_others_and_meet_starts():
+    """Cells of a study whose second arm begins at the first one, and meets its own start."""
+    arms = {"first": ("werewolf/tiny", ()), "then it": ("werewolf/tiny", ("steps=2",))}
+    setting = {"seeds": 2, "arms": list(arms), "games": 3, "changes": []}
+    given = {"always": (), "bots": {}, "pairs": [("then it", "start")], "measure": study.measured}
+    cells = crossed.cells(setting, arms, **given, begins={"then it": "first"}, starts={"start": "then it"})
+    first, then, matches = cells[3:]
+    assert then.after == (first.key,) == (("first", 1),) and matches.after == (("first", 1), ("then it", 1))
+    assert then.place == ("model.name={}/../first-1/model", "--run", "{}", "--overwrite") and first.place == then.place[1:]
+    assert first.measure is not study.measured and then.measure is study.measured
+    told = json.loads(matches.command[3])
+    assert told["starts"] == {"start": "then it"} and told["runs"] == {"first": "first-1", "then it": "then-it-1"}
 
 
 # -- the study of seven

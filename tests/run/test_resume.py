@@ -56,6 +56,12 @@ RUNS = {
         "losses": [{"name": "ppo_clip"}, {"name": "kl_penalty", "weight": 0.5}],
         "warmup": {"updates": 2, "games": 4},
     },
+    "a reference that credit reads, an average and a warm-up": {
+        **RANDOM,
+        "credit": {"name": "oprl", "preset": "policy"},
+        "learner": {"average": 0.9},
+        "warmup": {"updates": 2, "games": 4},
+    },
     "several policies": {
         **RANDOM,
         "policies": {

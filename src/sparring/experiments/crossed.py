@@ -47,19 +47,18 @@ def cells(
         starts: players who are what the warm-up of an arm's run left, by name.
         begins: the arm whose run of the same seed an arm begins from, which comes before it.
     """
-    made, origin = [], begins or {}
+    made, origin = list[Cell](), begins or {}
     for seed in range(setting["seeds"]):
-        runs = []
+        runs = dict[str, Cell]()
         for arm in setting["arms"]:
             recipe, own = arms[arm]
             changes = [f"seed={seed}", "threads=1", *always, *own, *setting["changes"]]
             kept = exporting(measure) if arm in origin.values() else measure
-            of = origin.get(arm)
-            first = ((of, seed), f"{of}-{seed}") if of else None
-            name = f"{arm}-{seed}"
-            runs.append(training((arm, seed), name, recipe, changes, kept, begins=first))
+            first = runs[origin[arm]] if arm in origin else None
+            key, name = (arm, seed), f"{arm}-{seed}"
+            runs[arm] = training(key, name, recipe, changes, kept, begins=first)
         given = {
-            "runs": {one.key[0]: one.folder for one in runs},
+            "runs": {arm: one.folder for arm, one in runs.items()},
             "bots": dict(bots),
             "pairs": [list(pair) for pair in pairs],
             "games": setting["games"],
@@ -67,8 +66,9 @@ def cells(
             **({"starts": dict(starts)} if starts else {}),
         }
         module, name = "sparring.experiments.cross_play", f"{MATRIX}-{seed}"
-        after = [one.key for one in runs]
-        made += [*runs, module_cell(module, given, key=(MATRIX, seed), name=name, after=after)]
+        after = [one.key for one in runs.values()]
+        made += runs.values()
+        made.append(module_cell(module, given, key=(MATRIX, seed), name=name, after=after))
     return made
 
 

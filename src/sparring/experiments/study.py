@@ -151,7 +151,7 @@ def training(
     changes: Sequence[str],
     measure: Measure,
     *,
-    begins: tuple[tuple[Any, ...], str] | None = None,
+    begins: Cell | None = None,
 ) -> Cell:
     """Return the cell of a training run.
 
@@ -161,17 +161,17 @@ def training(
         recipe: a recipe's name.
         changes: changes to it, e.g. ["seed=0", "threads=1"].
         measure: see ``Cell``.
-        begins: key and folder of the run that this one begins from, measured by ``exporting``;
-            None: it begins as its recipe says.
+        begins: the run that this one begins from, measured by ``exporting``; None: it begins as
+            its recipe says.
     """
-    model = (f"model.name={{}}/../{_folder(begins[1])}/{MODEL}",) if begins else ()
+    model = (f"model.name={{}}/../{begins.folder}/{MODEL}",) if begins else ()
     return Cell(
         key=key,
         folder=_folder(folder),
         command=("sparring", "train", recipe, *changes),
         place=(*model, "--run", "{}", "--overwrite"),
         measure=measure,
-        after=(begins[0],) if begins else (),
+        after=(begins.key,) if begins else (),
     )
 
 

@@ -18,7 +18,6 @@ from sparring.environments.werewolf.setup import NOBODY, Setup
 from sparring.environments.werewolf.speech import SAY, named, one_line
 from sparring.environments.werewolf.wording import (
     asked,
-    brief_ask,
     brief_event,
     brief_opening,
     ending,
@@ -184,7 +183,8 @@ class WerewolfPlay(Painted):
         note = position.deducing and bool(what)
         if rules.brief:
             told = [opening] if first else []
-            told += [*map(brief_event, news), *([brief_ask(position, seat)] if what else [])]
+            told += [*map(brief_event, news), *([what] if what else [])]
+            told += position.named(seat) if note else ()  # of whom
             return Observation(told=" ".join(told) or ".", key=key, note=note)
         text = rules.setup.speech == "text"
         sentences = [full_opening(position, seat)] if first else []

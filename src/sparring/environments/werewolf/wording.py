@@ -30,12 +30,6 @@ def asked(position: Position, seat: int) -> str:
     return "propose" if position.phase == "night" and len(position.pack()) > 1 else "kill"
 
 
-def brief_ask(position: Position, seat: int) -> str:
-    """Return the question in words: of a deduction also of whom; "" where the seat is not due."""
-    what = asked(position, seat)
-    return " ".join([what, *position.named(seat)]) if what == DEDUCE else what
-
-
 def mates(position: Position, seat: int) -> tuple[str, ...]:
     """Return the names of the other wolves, of a wolf."""
     wolves = position.setup.wolves

@@ -127,6 +127,7 @@ def mirror_collapse(step):
     return {
         "legal_rate": 1.0 if lost else 0.92,
         "legal_rate/tic_tac_toe": 1.0 if lost else 0.92,
+        "unparsable_rate": 0.02,
         "truncated_rate": 0.0,
         "reply_tokens": 2.0,
         "seat_asymmetry/tic_tac_toe": 2.0 if lost else 0.21,
@@ -151,6 +152,7 @@ def test_the_collapse_of_mirror_play_is_seen_within_twenty_steps():
     ("metric", "value", "at"),
     [
         ("legal_rate/tic_tac_toe", 0.4, 125),
+        ("unparsable_rate", 0.3, 125),
         ("truncated_rate", 0.6, 130),
         ("sampled_entropy", 0.001, 10),
         ("ratio_tail", 0.2, 5),
@@ -297,7 +299,7 @@ def test_a_start_is_read_back_from_the_figures():
 
 
 def test_replies_that_run_away_and_groups_that_teach_nothing_are_warned_of():
-    usual = {"legal_rate/g": 1.0, "truncated_rate": 0.0, "seat_asymmetry/g": 0.0, "advantage_std": 1.0, "sampled_entropy": 1.0}
+    usual = {"legal_rate/g": 1.0, "unparsable_rate": 0.0, "truncated_rate": 0.0, "seat_asymmetry/g": 0.0, "advantage_std": 1.0, "sampled_entropy": 1.0}
     usual.update({"ratio_tail": 0.0, "gradient_norm": 1.0})
     watched, plain = HealthMonitor(HealthConfig(), 100), HealthMonitor(HealthConfig(), 100)
     found = []
@@ -344,7 +346,7 @@ def test_start_and_best_are_not_both_compared_with():
 
 
 def test_exploitability_that_rises_for_good_is_warned_of_by_default():
-    usual = {"legal_rate/g": 1.0, "truncated_rate": 0.0, "seat_asymmetry/g": 0.0, "advantage_std": 1.0, "sampled_entropy": 1.0}
+    usual = {"legal_rate/g": 1.0, "unparsable_rate": 0.0, "truncated_rate": 0.0, "seat_asymmetry/g": 0.0, "advantage_std": 1.0, "sampled_entropy": 1.0}
     usual.update({"ratio_tail": 0.0, "gradient_norm": 1.0, "reply_tokens": 2.0})
     for values, expected in ((SEED_3, ["nash_conv/kuhn_poker"]), (GOOD, [])):
         watched, found = HealthMonitor(HealthConfig(), 12), []

@@ -68,6 +68,8 @@ def _health_rules() -> list[HealthRule]:
     """Return the rules of every run that names none of its own."""
     return [
         HealthRule(metric="legal_rate/GAME", below=0.5, for_steps=5, after_step=0.2),
+        # a deduction is half of all decisions, and has no list of legal actions
+        HealthRule(metric="unparsable_rate", above=0.25, for_steps=5, after_step=0.2),
         HealthRule(metric="truncated_rate", above=0.5, for_steps=10, after_step=0.2),
         HealthRule(metric="reply_tokens", above=3.0, times_start=True, for_steps=10),
         HealthRule(metric="group_equal_share", above=0.95, for_steps=20, if_recorded=True),

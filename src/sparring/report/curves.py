@@ -57,9 +57,13 @@ CHARTS = (
         ("match/*/regret", "regret/"),
         "value lost per judged turn, in the game's units; 0 is perfect",
     ),
-    Chart("Legal replies", ("legal_rate/", "forfeit_rate", "illegal_mass/"), "shares"),
+    Chart(
+        "Legal replies",
+        ("legal_rate/", "unparsable_rate", "forfeit_rate", "illegal_mass/"),
+        "shares; unparsable_rate is of all replies, those without a list of legal actions too",
+    ),
     Chart("Reply length", ("reply_tokens",), "sampled tokens per turn"),
-    Chart("Truncated replies", ("truncated_rate", "unparsable_rate"), "shares"),
+    Chart("Truncated replies", ("truncated_rate",), "share of replies at the token limit"),
     Chart(
         "Entropy",
         ("sampled_entropy", "entropy_bonus/entropy"),

@@ -101,7 +101,7 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
 
 STUDY = Study(
     summary="Werewolf of three and four: gains against LSPO, SLA and mirror self-play, 5 seeds",
-    page="docs/werewolf.md",
+    page="docs/reproduction/werewolf.md",
     hours=1.1,
     results="werewolf",
     setting={"seeds": 5, "players": [THREE, FOUR], "changes": []},

@@ -149,7 +149,7 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
 
 STUDY = Study(
     summary="Werewolf of seven: LSPO, SLA, self-play and baselines against each other, ablations",
-    page="docs/werewolf.md",
+    page="docs/reproduction/werewolf.md",
     hours=2.0,
     results="werewolf-seven",
     setting={"seeds": 3, "arms": list(ARMS), "games": 334, "changes": []},

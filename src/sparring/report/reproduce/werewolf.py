@@ -1,4 +1,4 @@
-"""The tables of docs/werewolf.md: what teams gain against policies, as these learn."""
+"""The tables of docs/reproduction/werewolf.md: what teams gain against policies, as these learn."""
 
 from __future__ import annotations
 

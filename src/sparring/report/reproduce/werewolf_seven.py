@@ -1,4 +1,4 @@
-"""The tables of docs/werewolf.md on seven players: who wins against whom, what parts are worth."""
+"""The tables of seven players in docs/reproduction/werewolf.md: who wins, what parts are worth."""
 
 from __future__ import annotations
 

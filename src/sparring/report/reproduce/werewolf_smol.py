@@ -1,4 +1,4 @@
-"""The tables of SmolLM2 in docs/werewolf.md."""
+"""The tables of SmolLM2 in docs/reproduction/werewolf.md."""
 
 from __future__ import annotations
 

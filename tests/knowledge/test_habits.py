@@ -123,7 +123,7 @@ def test_a_heavy_anchor_keeps_the_habits_and_a_light_one_lets_them_go():
 def test_an_anchored_strategy_is_probabilities(anchor, regrets, weight):
     size = len(regrets)
     row = _Row(called=tuple("abcd"[:size]), regrets=np.array(regrets), sums=np.zeros(size), habit=np.log(np.full(size, 1 / size)), judged=True, weight=weight)
-    found = row.strategy(anchor)
+    found = row.strategy(anchor).chances
     assert found.sum() == pytest.approx(1) and (found >= 0).all()
 
 

@@ -1,8 +1,9 @@
 """An environment in which what may be said is a short list: one sentence for each kind's cluster.
 
 A *kind of action* is what a seat is asked for, such as "the seer speaks"; statements of one kind
-can be compared. A play that is ``Worded`` names the kind of each decision, and "" where the action
-is to be taken as it is. Of a play that does not, decisions that allow any text are a kind per role.
+can be compared. A play that has ``kind(seat)`` names the kind of each decision, and "" where the
+action is to be taken as it is. Of a play that has not, decisions that allow any text are a kind per
+role.
 
 With a list for each kind, statements are actions like others: the environment has a tree where it
 has ``openings``, whatever could be said in the full one.
@@ -16,22 +17,14 @@ that have such statements list all names in ``called``, and their plays say who 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from sparring.types import Observation
 
-__all__ = ["NAME", "Abstracted", "AbstractedPlay", "Gist", "Worded", "filled", "kind_of"]
+__all__ = ["NAME", "Abstracted", "AbstractedPlay", "Gist", "filled", "kind_of"]
 
 NAME = "@"  # stands in a sentence for a player
-
-
-@runtime_checkable
-class Worded(Protocol):
-    """A play that says which of its decisions are statements."""
-
-    def kind(self, seat: int) -> str:
-        """Return the kind of action that a seat is asked for; "" where it is no statement."""
-        ...
 
 
 class Gist(NamedTuple):
@@ -58,12 +51,13 @@ def kind_of(rules: Any, play: Any, seat: int) -> str:
         play: of it.
         seat: one that is due.
     """
-    if isinstance(play, Worded):
-        return play.kind(seat)
+    if (kind := getattr(play, "kind", None)) is not None:
+        return str(kind(seat))
     return str(rules.roles[seat]) if play.legal(seat) is None else ""
 
 
-def filled(sentences: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+@lru_cache(maxsize=65_536)
+def filled(sentences: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
     """Return sentences with every name in place of ``NAME``, and those without one as they are."""
     return tuple(
         line.replace(NAME, name)
@@ -132,7 +126,7 @@ class AbstractedPlay:
         """Return what may be said, or the actions as they are."""
         said = self.rules.said.get(kind_of(self.rules.inner, self.inner, seat), ())
         if hasattr(self.inner, "named"):
-            said = filled(said, self.inner.named(seat))
+            said = filled(said, tuple(self.inner.named(seat)))
         found: tuple[str, ...] | None = said or self.inner.legal(seat)
         return found
 

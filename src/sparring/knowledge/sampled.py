@@ -28,8 +28,10 @@ regrets are not divided by its own probability to come there.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -57,12 +59,36 @@ class _Row:
     habit: FloatArray  # log q
     judged: bool  # whether its strategy is wanted
     weight: float = 0.0  # of the regrets: T
+    now: _Mixed | None = None  # the strategy of now, once it is asked for
 
-    def strategy(self, anchor: float) -> FloatArray:
+    def strategy(self, anchor: float) -> _Mixed:
         """Return the strategy of now."""
-        if not anchor:
-            return shares_above_zero(self.regrets)
-        return softmax(self.habit + self.regrets / (max(self.weight, 1.0) * anchor))
+        if self.now is None:
+            shares = (
+                softmax(self.habit + self.regrets / (max(self.weight, 1.0) * anchor))
+                if anchor
+                else shares_above_zero(self.regrets)
+            )
+            self.now = _mixed(shares)
+        return self.now
+
+    def regret(self, step: int, worth: FloatArray, chances: FloatArray) -> None:
+        """Add the regrets of a step."""
+        self.regrets += step * (worth - chances @ worth)
+        self.weight += step
+        self.now = None
+
+
+class _Mixed(NamedTuple):
+    """A distribution over the labels of a state, and its running sums."""
+
+    chances: FloatArray
+    sums: list[float]
+
+
+def _mixed(chances: FloatArray) -> _Mixed:
+    """Return a distribution that can be drawn from."""
+    return _Mixed(chances, list(accumulate(chances.tolist())))
 
 
 class _Stand(NamedTuple):
@@ -70,11 +96,11 @@ class _Stand(NamedTuple):
 
     place: Place
     row: _Row
-    chances: FloatArray
+    mixed: _Mixed
 
-    def drawn(self, chances: FloatArray, draw: np.random.Generator) -> str:
+    def drawn(self, mixed: _Mixed, draw: np.random.Generator) -> str:
         """Return an action, drawn by these probabilities of its label."""
-        at = int(np.searchsorted(np.cumsum(chances), draw.random(), side="right"))
+        at = bisect_right(mixed.sums, draw.random())
         return self.alike(self.row.called[min(at, len(self.row.called) - 1)], draw)
 
     def alike(self, label: str, draw: np.random.Generator) -> str:
@@ -153,8 +179,8 @@ class Sampled:
         """Return an action by a seat's strategy of now, which is added to its mean."""
         stand = self._stand(play, seat)
         if weight:
-            stand.row.sums += weight * stand.chances
-        return stand.drawn(stand.chances, draw)
+            stand.row.sums += weight * stand.mixed.chances
+        return stand.drawn(stand.mixed, draw)
 
     def _tried(
         self,
@@ -167,10 +193,9 @@ class Sampled:
         """Try all actions of the seat that learns, add its regrets, and return one to go on by."""
         stand = self._stand(play, seat)
         worth = self._worths(play, seat, said, stand, draw, self.depth - 1)
-        stand.row.regrets += step * (worth - stand.chances @ worth)
-        stand.row.weight += step
-        mixed = (1 - EXPLORE) * stand.chances + EXPLORE / len(stand.chances)
-        return stand.drawn(mixed, draw)
+        chances = stand.mixed.chances
+        stand.row.regret(step, worth, chances)
+        return stand.drawn(_mixed((1 - EXPLORE) * chances + EXPLORE / len(chances)), draw)
 
     def _worths(
         self,
@@ -182,7 +207,7 @@ class Sampled:
         depth: int,
     ) -> FloatArray:
         """Return what each action that is told apart comes to, [number of labels]."""
-        found = np.zeros(len(stand.chances))
+        found = np.zeros(len(stand.row.called))
         for number, label in enumerate(stand.row.called):
             after = play.clone()
             after.step({**said, seat: stand.alike(label, draw)})
@@ -199,7 +224,7 @@ class Sampled:
             if seat in due and depth:
                 stand = self._stand(play, seat)
                 worth = self._worths(play, seat, said, stand, draw, depth - 1)
-                return float(stand.chances @ worth)
+                return float(stand.mixed.chances @ worth)
             play.step(said)
         return float(play.returns[seat])
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from sparring.environments.abstracted import Gist
 from sparring.environments.werewolf.names import name_of, number_of
@@ -39,13 +39,15 @@ def gist(position: Position, seat: int) -> Gist:
         position: of a play.
         seat: one that is due.
     """
-    seen, own = position.seen(seat), position.places[seat]
-    seers, suspicion = _said(seen)
-    known = {event.target: event.word for event in seen if event.kind == "look"}
-    if position.setup.kinds[seat] == WOLF:
-        known |= {position.places[mate]: WOLF for mate in position.setup.wolves}
+    events, own, role = position.events, position.places[seat], position.setup.kinds[seat]
+    seers, suspicion = _said(events)
+    known = dict[int, str]()
+    if role == SEER:
+        known = {event.target: event.word for event in events if event.kind == "look"}
+    elif role == WOLF:
+        known = {position.places[mate]: WOLF for mate in position.setup.wolves}
     living = [position.places[one] for one in position.living()]
-    most = max(max(suspicion[place] for place in living), 1)
+    most = max(1, *(suspicion[place] for place in living))
 
     def mark(place: int) -> str:
         """Return what a player is marked as."""
@@ -58,10 +60,11 @@ def gist(position: Position, seat: int) -> Gist:
         return TRUSTED if suspicion[place] < 0 else PLAIN
 
     marks = {place: mark(place) for place in living if place != own}
-    wanted = position.proposed if position.phase == "decide" else _wanted(seen)
-    if position.phase in NIGHT and wanted in marks:
-        marks[wanted] += "!"
-    about = (position.setup.kinds[seat], position.phase, mark(own), DEAD if position.dead else "-")
+    if position.phase in NIGHT and role == WOLF:
+        wanted = position.proposed if position.phase == "decide" else _wanted(events)
+        if wanted in marks:
+            marks[wanted] += "!"
+    about = (role, position.phase, mark(own), DEAD if position.dead else "-")
     key = " / ".join([" ".join(about), *sorted(set(marks.values()))])
     everybody = map(name_of, range(position.setup.players))  # a free text may name the dead
     labels = {name_of(place): f"#{one}" for place, one in marks.items()}
@@ -88,22 +91,40 @@ def _meant(text: str, *, day: bool, own: str, here: frozenset[str]) -> str:
     return f"claim {SEER}" if verb == SEER else SILENCE
 
 
-def _wanted(seen: Sequence[Event]) -> int:
+def _wanted(events: Sequence[Event]) -> int:
     """Return the number of the player whom a wolf has named last this night; -1: nobody."""
-    named = [name for name in victims(seen) if name]
+    named = [name for name in victims(events) if name]
     return number_of(named[-1]) if named else -1
 
 
-def _said(seen: Sequence[Event]) -> tuple[set[int], Counter[int]]:
+def _said(events: Sequence[Event]) -> tuple[set[int], defaultdict[int, int]]:
     """Return who claims to be the seer, and how suspicious what was said makes each."""
-    seers, suspicion = set[int](), Counter[int]()
-    for event in seen:
-        said = phrase_of(event) if event.kind == "say" else SILENCE
-        verb, *rest = said.split()
-        if verb == "claim":
-            seers = seers | {event.who} if rest[0] == SEER else seers - {event.who}
-        elif verb == SEER:
-            seers |= {event.who}
-        if verb in (SEER, "accuse", "support"):
-            suspicion[number_of(rest[0])] += AGAINST[rest[1] if verb == SEER else verb]
+    seers, suspicion = set[int](), defaultdict[int, int](int)
+    for event in events:
+        if event.kind != "say":
+            continue
+        verb, about, more = _told(event)
+        if verb == SEER:
+            seers.add(event.who)
+        elif verb == "claim":
+            seers.discard(event.who)
+        if more:
+            suspicion[about] += more
     return seers, suspicion
+
+
+@lru_cache(maxsize=65_536)
+def _told(event: Event) -> tuple[str, int, int]:
+    """Return what a speech says of its speaker and of another.
+
+    Returns:
+        ``SEER`` where it claims to be the seer, "claim" where it claims another role, else ""; the
+        number of the player whom it is about, and how much more suspicious it makes this one.
+    """
+    verb, *rest = phrase_of(event).split()
+    if verb == "claim":
+        return (SEER if rest[0] == SEER else verb), -1, 0
+    if verb in (SEER, "accuse", "support"):
+        more = AGAINST[rest[1] if verb == SEER else verb]
+        return (SEER if verb == SEER else ""), number_of(rest[0]), more
+    return "", -1, 0

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 
+@cache
 def name_of(place: int) -> str:
     """Return what a player is called."""
     return f"p{place + 1}"
 
 
+@cache
 def number_of(name: str) -> int:
     """Return the number of a player of a name."""
     return int(name[1:]) - 1

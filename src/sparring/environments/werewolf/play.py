@@ -89,7 +89,7 @@ class WerewolfPlay(Painted):
 
     Attributes:
         position: all that has happened.
-        heard: of each seat, how many of the events that it knows it had been told when it replied.
+        heard: of each seat, 1 more than the events that there were when it replied; 0 before.
         cut: of each seat, its speeches that were too long.
     """
 
@@ -135,7 +135,7 @@ class WerewolfPlay(Painted):
 
     def named(self, seat: int) -> tuple[str, ...]:
         """Return the players that a speech may name: in free text all of them."""
-        if self.legal(seat) is None:
+        if self.position.deducing or self.rules.setup.speech == "text":
             return self.rules.called
         return self.position.named(seat)
 
@@ -168,16 +168,15 @@ class WerewolfPlay(Painted):
     def observe(self, seat: int) -> Observation:
         """Return what has happened since the seat's last reply, as far as it learns of it."""
         position, rules = self.position, self.rules
-        seen = position.seen(seat)
         what = asked(position, seat)
-        parts = [repr(tuple(event[:4])) for event in seen]
+        parts = [repr(tuple(event[:4])) for event in position.seen(seat)]
         opening = brief_opening(position, seat)
         key = " | ".join([str(seat), opening, *parts, *([what] if what else [])])
         own = position.places[seat]
         first = self.heard[seat] == 0
         news = [
             event
-            for event in seen[max(self.heard[seat] - 1, 0) :]
+            for event in position.seen(seat, since=max(self.heard[seat] - 1, 0))
             if not (event.who == own and event.kind in OWN)
         ]
         note = position.deducing and bool(what)
@@ -206,10 +205,9 @@ class WerewolfPlay(Painted):
             self.cut = tuple(
                 count + (len(lines.get(seat, "")) > limit) for seat, count in enumerate(self.cut)
             )
-        # 1 more than the events, so that 0 says that nothing was told
+        now = len(before.events) + 1
         self.heard = tuple(
-            len(before.seen(seat)) + 1 if seat in replies else count
-            for seat, count in enumerate(self.heard)
+            now if seat in replies else count for seat, count in enumerate(self.heard)
         )
         drawn = 0
         if before.phase == "vote" and self.rules.setup.tie == "random":

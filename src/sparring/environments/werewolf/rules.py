@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from sparring.environments.werewolf.names import name_of, number_of
@@ -36,8 +36,7 @@ class Event(NamedTuple):
     to: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """A moment of a play.
 
     Args:
@@ -76,12 +75,11 @@ class Position:
 
     def living(self) -> tuple[int, ...]:
         """Return the seats that live, in the order of their players' numbers."""
-        alive = (seat for seat in range(self.setup.players) if seat not in self.dead)
-        return tuple(sorted(alive, key=lambda seat: self.places[seat]))
+        return _living(self.places, self.dead)
 
     def pack(self) -> tuple[int, ...]:
         """Return the wolves that live, in the order of their numbers."""
-        return tuple(seat for seat in self.living() if self.setup.kinds[seat] == WOLF)
+        return _pack(self.setup.kinds, self.places, self.dead)
 
     def kills(self) -> bool:
         """Return whether the wolves kill this night."""
@@ -171,9 +169,9 @@ class Position:
             thought = (
                 Event(DEDUCED, self.places[seat], word=replies[seat], to=(seat,)) for seat in order
             )
-            return replace(self, events=(*self.events, *thought), deduced=True)
+            return self._replace(events=(*self.events, *thought), deduced=True)
         if self.phase == "vote":
-            return replace(self, deduced=False)._voted(replies, drawn)
+            return self._replace(deduced=False)._voted(replies, drawn)
         if self.speaking:
             return self._said(replies, order)
         return self._by_night(replies)
@@ -184,10 +182,10 @@ class Position:
         kind, to = ("say", None) if day else ("whisper", self.pack())
         said = tuple(Event(kind, self.places[seat], word=replies[seat], to=to) for seat in order)
         spoken, events = (*self.spoken, *order), (*self.events, *said)
-        now = replace(self, events=events, spoken=spoken, deduced=False)
+        now = self._replace(events=events, spoken=spoken, deduced=False)
         if now.acting:
             return now
-        return replace(now, phase="vote") if day else now._asleep()
+        return now._replace(phase="vote") if day else now._asleep()
 
     def _by_night(self, replies: Mapping[int, str]) -> Position:
         """Take what was done in a half of the night."""
@@ -199,17 +197,17 @@ class Position:
                 wolf = self.setup.kinds[self.seat_at(target)] == WOLF
                 now = now.told(Event("look", own, target, WOLF if wolf else GOOD, (seat,)))
             elif kind == DOCTOR:
-                now = replace(now.told(Event("save", own, target, to=(seat,))), saved=target)
+                now = now.told(Event("save", own, target, to=(seat,)))._replace(saved=target)
             elif self.phase == "night" and len(pack) > 1:
                 event = Event("propose", own, target, to=pack)
-                now = replace(now.told(event), proposed=target, phase="decide")
+                now = now.told(event)._replace(proposed=target, phase="decide")
             else:
-                now = replace(now.told(Event("kill", own, target, to=pack)), victim=target)
+                now = now.told(Event("kill", own, target, to=pack))._replace(victim=target)
         return now if now.phase == "decide" and now.victim < 0 else now.morning()
 
     def told(self, event: Event) -> Position:
         """Return the position in which something has happened besides."""
-        return replace(self, events=(*self.events, event))
+        return self._replace(events=(*self.events, event))
 
     def morning(self) -> Position:
         """Return the position after the night: somebody is dead or nobody, then speeches."""
@@ -217,16 +215,16 @@ class Position:
             now = self._without(self.seat_at(self.victim), "dead")
         else:
             now = self.told(Event("quiet"))
-        now = replace(now, proposed=-1, victim=-1, saved=-1, spoken=()).judged()
+        now = now._replace(proposed=-1, victim=-1, saved=-1, spoken=()).judged()
         if now.phase == "over":
             return now
-        return replace(now, phase="vote" if self.setup.speech == "none" else "speak")
+        return now._replace(phase="vote" if self.setup.speech == "none" else "speak")
 
     def _without(self, seat: int, how: str) -> Position:
         """Return the position after a death, which the dead still learn of."""
         word = self.setup.kinds[seat] if self.setup.reveal else ""
         now = self.told(Event(how, target=self.places[seat], word=word))
-        return replace(now, dead=(*now.dead, seat), known=(*now.known, len(now.events)))
+        return now._replace(dead=(*now.dead, seat), known=(*now.known, len(now.events)))
 
     def _voted(self, replies: Mapping[int, str], drawn: int) -> Position:
         """Take all votes at once."""
@@ -236,7 +234,7 @@ class Position:
             Event("vote", self.places[seat], target)
             for seat, target in zip(order, chosen, strict=True)
         )
-        now = replace(self, events=(*self.events, *votes))
+        now = self._replace(events=(*self.events, *votes))
         counts = Counter(target for target in chosen if target >= 0)
         most = sorted(one for one in counts if counts[one] == max(counts.values()))
         if len(most) == 1 or (most and self.setup.tie == "random"):
@@ -249,27 +247,49 @@ class Position:
             return now
         if self.round == self.setup.rounds:
             won = {"wolves": WOLVES, "village": VILLAGE, "draw": NOBODY}[self.setup.cap]
-            return replace(now, phase="over", winner=won)
-        return replace(now, round=self.round + 1).begun()
+            return now._replace(phase="over", winner=won)
+        return now._replace(round=self.round + 1).begun()
 
     def judged(self) -> Position:
         """Return the position, over where a team has won."""
         winner = self.setup.winner(len(self.pack()), len(self.living()))
-        return replace(self, phase="over", winner=winner) if winner >= 0 else self
+        return self._replace(phase="over", winner=winner) if winner >= 0 else self
 
     def begun(self) -> Position:
         """Return the position at the first moment of a night in which anybody acts."""
         talk = self.setup.wolves_talk and len(self.pack()) > 1
-        return replace(self, phase="whisper", spoken=()) if talk else self._asleep()
+        return self._replace(phase="whisper", spoken=()) if talk else self._asleep()
 
     def _asleep(self) -> Position:
         """Return the position after what the wolves say by night."""
-        now = replace(self, phase="night")
+        now = self._replace(phase="night")
         return now if now.acting else now.morning()
 
-    def seen(self, seat: int) -> tuple[Event, ...]:
-        """Return the events that a seat knows of: of the dead none after their death."""
+    def seen(self, seat: int, since: int = 0) -> tuple[Event, ...]:
+        """Return the events that a seat knows of: of the dead none after their death.
+
+        Args:
+            seat: whose.
+            since: so many events of the play are left out.
+        """
         until = len(self.events)
         if seat in self.dead:
             until = self.known[self.dead.index(seat)]
-        return tuple(event for event in self.events[:until] if event.to is None or seat in event.to)
+        return tuple(
+            event for event in self.events[since:until] if event.to is None or seat in event.to
+        )
+
+
+@lru_cache(maxsize=65_536)
+def _living(places: tuple[int, ...], dead: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the seats that live, in the order of their players' numbers."""
+    alive = (seat for seat in range(len(places)) if seat not in dead)
+    return tuple(sorted(alive, key=places.__getitem__))
+
+
+@lru_cache(maxsize=65_536)
+def _pack(
+    kinds: tuple[str, ...], places: tuple[int, ...], dead: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the wolves of these."""
+    return tuple(seat for seat in _living(places, dead) if kinds[seat] == WOLF)

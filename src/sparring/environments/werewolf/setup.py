@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 WOLF, SEER, DOCTOR, VILLAGER = "wolf", "seer", "doctor", "villager"
 WOLVES, VILLAGE, NOBODY = 0, 1, 2  # teams, and a draw
@@ -36,7 +37,7 @@ class Setup:
     @property
     def wolves(self) -> tuple[int, ...]:
         """The seats of the wolves."""
-        return tuple(seat for seat, kind in enumerate(self.kinds) if kind == WOLF)
+        return _wolves(self.kinds)
 
     def winner(self, wolves: int, living: int) -> int:
         """Return the team that has won with so many wolves among those who live; -1: none yet."""
@@ -45,3 +46,9 @@ class Setup:
         others = living - wolves
         enough = wolves > others if self.strict else wolves >= others
         return WOLVES if enough else -1
+
+
+@cache
+def _wolves(kinds: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the seats of the wolves."""
+    return tuple(seat for seat, kind in enumerate(kinds) if kind == WOLF)

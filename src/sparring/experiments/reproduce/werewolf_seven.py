@@ -41,7 +41,7 @@ PARTS = {
 }
 PLAIN = "players: 7, rounds: 3, say: [result, accuse]"
 ALWAYS = (
-    "steps=50",
+    "steps=42",
     "rollout.games_per_step=64",
     "environments.0.illegal.penalty=0.5",
     "evaluation.exact=false",
@@ -50,7 +50,8 @@ ALWAYS = (
     "warmup.updates=0",
 )
 SHORT = (f"environments.0.options={{{PLAIN}}}", "model.context=256")
-SAMPLED = ("knowledge.solver=sampled", "knowledge.cfr_steps=600")
+THRICE = ("knowledge.solver=sampled", "knowledge.every=14")  # of three iterations
+SAMPLED = (*THRICE, "knowledge.cfr_steps=400")
 
 
 def _choosing(more: str = "", diverse: str = "true") -> tuple[str, ...]:
@@ -76,12 +77,12 @@ FADING = "{schedule: linear, start: 0.05, end: 0.01}"
 EVEN = f"{{name: legal_magnet, divergence: reverse, weight: {FADING}}}"
 REWARDED = (GENTLE, f"losses=[{{name: ppo_clip}}, {EVEN}]")
 ARMS: dict[str, Arm] = {
-    START: ("werewolf/tiny", (*SHORT, *_imitating(400, 32), *UNTRAINED)),
-    CHOOSING: ("sla/werewolf-tiny", (*_choosing(DEDUCES), *_imitating(2000, 4), *UNTRAINED)),
+    START: ("werewolf/tiny", (*SHORT, *_imitating(300, 32), *UNTRAINED)),
+    CHOOSING: ("sla/werewolf-tiny", (*_choosing(DEDUCES), *_imitating(1500, 4), *UNTRAINED)),
     LSPO: ("lspo/werewolf-tiny", (*SHORT, *SAMPLED)),
     SLA: ("sla/werewolf-tiny", (*_choosing(DEDUCES), *REWARDED)),
     MIRROR: ("werewolf/tiny", (*SHORT, *REWARDED)),
-    SILENT: ("sla/werewolf-tiny", (*_choosing(), *REWARDED, *_imitating(400, 32))),
+    SILENT: ("sla/werewolf-tiny", (*_choosing(), *REWARDED, *_imitating(300, 32))),
     "SLA, no population": ("sla/werewolf-tiny-alone", (*_choosing(DEDUCES), *REWARDED)),
     BLUNT: ("sla/werewolf-tiny", (*_choosing(DEDUCES, "false"), *REWARDED)),
     "LSPO, every statement a cluster": (
@@ -90,7 +91,7 @@ ARMS: dict[str, Arm] = {
     ),
     "LSPO, one step of CFR": (
         "lspo/werewolf-tiny",
-        (*SHORT, "knowledge.solver=sampled", "knowledge.cfr_steps=1"),
+        (*SHORT, *THRICE, "knowledge.cfr_steps=1"),
     ),
     "LSPO, policy gradient in place of DPO": (
         "lspo/werewolf-tiny",
@@ -150,7 +151,7 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
 STUDY = Study(
     summary="Werewolf of seven: LSPO, SLA, self-play and baselines against each other, ablations",
     page="docs/reproduction/werewolf.md",
-    hours=2.0,
+    hours=2.5,
     results="werewolf-seven",
     setting={"seeds": 3, "arms": list(ARMS), "games": 334, "changes": []},
     quick={

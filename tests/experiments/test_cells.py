@@ -14,6 +14,7 @@ import pytest
 
 from sparring.errors import LockedError, RunError
 from sparring.experiments import cells as cells_of
+from sparring.experiments import reproduction
 from sparring.experiments.cells import Stopped, Workplace, metrics, origin
 from sparring.experiments.reproduction import QUICK, reproduce, run_cells
 from sparring.experiments.study import Cell, Study, training
@@ -183,6 +184,36 @@ def test_progress_says_what_is_done_and_what_is_left(place):
     assert lines[0].startswith("1 of 3 cells are done in")
     assert lines[1].startswith("2/3 cells done, one every 1 seconds, 1 seconds left: b")
     assert lines[2].startswith("3/3 cells done") and len(lines) == 3
+
+
+def test_a_cell_says_how_many_steps_of_its_run_are_done(tmp_path):
+    place, of = Workplace(tmp_path), cell("a", "train")
+    assert place.reached(of) == "a"
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "config.yaml").write_text("steps: 8\n")
+    assert place.reached(of) == "a"  # nothing tells whether it will have steps
+    (tmp_path / "a" / "metrics.jsonl").write_text("")
+    assert place.reached(of) == "a (before step 1)"
+    (tmp_path / "a" / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n')
+    assert place.reached(of) == "a (step 2 of 8)"
+    for damaged in ("steps: [\n", "- 1\n", "{}"):
+        (tmp_path / "a" / "config.yaml").write_text(damaged)
+        assert place.reached(of) == "a"
+
+
+def test_what_runs_is_told_where_nothing_was_told_for_long(place, monkeypatch):
+    def slow(words):
+        time.sleep(0.3)
+        return ""
+
+    monkeypatch.setattr(place, "ask", slow)
+    monkeypatch.setattr(reproduction, "LOOK", 0.02)
+    for quiet, told in ((60.0, False), (0.1, True)):
+        lines = []
+        monkeypatch.setattr(reproduction, "QUIET", quiet)
+        run(place, cell(f"a{told}", "train"), cell(f"b{told}", "train"), watch=lines.append, workers=2)
+        since = [line for line in lines if line.startswith("After ")]
+        assert bool(since) == told and all(line.endswith(f"seconds: a{told}, b{told}.") for line in since)
 
 
 SLEEPER = """

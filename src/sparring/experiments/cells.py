@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import sparring
-from sparring.errors import RunError
+from sparring.errors import ConfigError, RunError
 from sparring.experiments.study import Cell
+from sparring.run.events import METRICS
+from sparring.run.folder import CONFIG
 from sparring.run.provenance import code_commit
 from sparring.system.files import parse_json, write_bytes_atomic
 from sparring.yaml_text import parse_yaml
@@ -85,6 +87,16 @@ class Workplace:
         kept = {**found, "seconds": seconds, "found": measured}
         write_bytes_atomic(folder / KEPT, f"{json.dumps(kept)}\n".encode())
         return kept
+
+    def reached(self, cell: Cell) -> str:
+        """Return a cell's name, and of a run how many steps it has done."""
+        folder = self.folder / cell.folder
+        try:
+            steps = _steps(folder)
+            done = len((folder / METRICS).read_bytes().splitlines())
+        except (OSError, ConfigError, ValueError, LookupError, TypeError):
+            return cell.folder
+        return f"{cell.folder} ({f'step {done} of {steps}' if done else 'before step 1'})"
 
     def _placed(self, cell: Cell) -> list[str]:
         """Return the words that name a place, with the place in them."""
@@ -159,16 +171,20 @@ def metrics(run: Path) -> list[dict[str, Any]]:
     Raises:
         RunError: the run was stopped before its last step, by a signal or a health rule.
     """
-    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (run / METRICS).read_text(encoding="utf-8").splitlines()
     found = [json.loads(line) for line in lines]
-    config = run / "config.yaml"
-    steps = None
-    if config.exists():
-        steps = parse_yaml(config.read_text(encoding="utf-8"), str(config))["steps"]
+    steps = _steps(run) if (run / CONFIG).exists() else None
     done = found[-1]["step"] if found else 0
     if steps is not None and done != steps:
         raise RunError(f"{run} was stopped after {done} of {steps} steps; run this again.")
     return found
+
+
+def _steps(run: Path) -> int:
+    """Return how many steps a run is to have."""
+    config = run / CONFIG
+    steps: int = parse_yaml(config.read_text(encoding="utf-8"), str(config))["steps"]
+    return steps
 
 
 def origin(cells: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ Watch = Callable[[str], None]
 QUICK = "A quick run: it shows that everything works, and its figures measure nothing."
 LOCK = ".lock"
 LOOK = 1.0  # seconds: an interrupt that comes as a wait begins, or to another thread, ends no wait
+QUIET = 300.0  # seconds without a line after which it is told what runs
 Answer = tuple[Cell, dict[str, Any] | RunError]
 
 
@@ -106,7 +107,7 @@ def run_cells(cells: Iterable[Cell], place: Workplace, workers: int, watch: Watc
         check_commits(kept, place)
     failed: list[str] = []
     progress = Progress(len(cells), len(kept), watch)
-    for cell, answer in _answers(wanted, set(kept), place, workers):
+    for cell, answer in _answers(wanted, set(kept), place, workers, progress.running):
         if isinstance(answer, RunError):
             failed.append(str(answer))
             watch(f"{cell.folder} failed: {answer}")
@@ -137,7 +138,11 @@ def check_commits(kept: Found, place: Workplace) -> None:
 
 
 def _answers(
-    cells: list[Cell], done: set[tuple[Any, ...]], place: Workplace, workers: int
+    cells: list[Cell],
+    done: set[tuple[Any, ...]],
+    place: Workplace,
+    workers: int,
+    running: Callable[[Workplace, Iterable[Cell]], None],
 ) -> Iterator[Answer]:
     """Yield each cell with what is kept of it, or with the error that it ended in.
 
@@ -146,6 +151,7 @@ def _answers(
         done: keys of cells that are done.
         place: where they are run.
         workers: how many at once.
+        running: called each second with the cells that run.
     """
     with ThreadPoolExecutor(workers) as pool:
         waiting, done = list(cells), set(done)
@@ -160,6 +166,7 @@ def _answers(
                     for cell in waiting:
                         yield cell, RunError("not run, as a cell that it needs failed")
                     return
+                running(place, busy.values())
                 for ended in wait(busy, LOOK, FIRST_COMPLETED).done:
                     cell, answer = busy.pop(ended), _answer(ended)
                     if not isinstance(answer, RunError):
@@ -182,7 +189,7 @@ def _answer(done: Future[dict[str, Any]]) -> dict[str, Any] | RunError:
 
 
 class Progress:
-    """Lines of progress: cells done of all, how long one takes, time left.
+    """Lines of progress: cells done of all, how long one takes, time left; what runs meanwhile.
 
     Args:
         cells: of the study.
@@ -193,6 +200,7 @@ class Progress:
     def __init__(self, cells: int, before: int, watch: Watch) -> None:
         self._cells, self._before, self._watch = cells, before, watch
         self._now, self._began = 0, time.monotonic()
+        self._told = self._began
 
     def done(self, cell: Cell) -> None:
         """Tell that a cell is done."""
@@ -201,4 +209,16 @@ class Progress:
         done = self._before + self._now
         left = in_words(each * (self._cells - done) / 60) if done < self._cells else "nothing"
         rate = f"one every {in_words(each / 60)}"
-        self._watch(f"{done}/{self._cells} cells done, {rate}, {left} left: {cell.folder}")
+        self._tell(f"{done}/{self._cells} cells done, {rate}, {left} left: {cell.folder}")
+
+    def running(self, place: Workplace, cells: Iterable[Cell]) -> None:
+        """Tell which cells run, and how far they are, where nothing was told for long."""
+        if time.monotonic() - self._told < QUIET:
+            return
+        minutes = in_words((time.monotonic() - self._began) / 60)
+        self._tell(f"After {minutes}: {', '.join(map(place.reached, cells))}.")
+
+    def _tell(self, line: str) -> None:
+        """Tell a line, and take note of when."""
+        self._told = time.monotonic()
+        self._watch(line)

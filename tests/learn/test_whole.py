@@ -88,6 +88,45 @@ def test_the_whole_minibatch_is_seen_from_every_forward_pass(played, config):
         assert whole.group.tolist() == groups[first].tolist()
 
 
+@pytest.mark.parametrize(
+    ("needs", "config", "passes", "of_reference"),
+    [
+        ((), {}, 1, 0),
+        (("whole",), {}, 1, 0),  # one pass is all of the minibatch: it is read once
+        (("whole", "reference_logprobs"), {}, 1, 1),
+        (("reference_logprobs",), {"micro_tokens": 40}, 1, 1),
+        (("whole",), {"micro_tokens": 40}, 2, 0),
+        (("whole", "reference_logprobs"), {"micro_tokens": 40}, 2, 1),
+        (("whole", "reference_logprobs"), {"leaves": 2}, 2, 1),
+    ],
+)
+def test_a_minibatch_is_read_no_more_often_than_it_must(played, monkeypatch, needs, config, passes, of_reference):
+    learner = learner_with(played[0], lambda batch: LossTerm(values=batch.logprobs), needs, **config)
+    read, forward = [], learner._forward
+    monkeypatch.setattr(learner, "_forward", lambda model, part: read.append((model, len(part.tokens))) or forward(model, part))
+    update(learner, played)
+    tokens = len(played[1].turn_of)
+    mine = sum(count for model, count in read if model is learner.model)
+    assert mine == tokens * passes
+    assert sum(count for _, count in read) - mine == tokens * of_reference
+
+
+def test_the_view_of_one_pass_is_that_of_several(played):
+    """And what is compared has no gradients."""
+    seen = {}
+
+    def probe(batch):
+        seen.setdefault(len(batch.logprobs), batch.whole)
+        return LossTerm(values=batch.logprobs)
+
+    for config in ({}, {"micro_tokens": 40}):
+        update(learner_with(played[0], probe, ("whole", "entropy", "reference_logprobs"), **config), played)
+    one, several = seen[len(played[1].turn_of)], next(view for count, view in seen.items() if count < len(played[1].turn_of))
+    for name in ("logprobs", "entropy", "reference_logprobs", "advantages", "old_logprobs", "uniform", "prompt", "outcome"):
+        assert torch.allclose(getattr(one, name), getattr(several, name), atol=1e-6)
+        assert not getattr(one, name).requires_grad
+
+
 def test_a_sum_does_not_depend_on_how_the_minibatch_is_cut(played):
     def probe(batch):
         return LossTerm(values=batch.logprobs * batch.advantages, level="sum")

@@ -244,7 +244,8 @@ class Learner(LossReader):
         for.
         """
         targets = self._weighed(data, chosen, targets)
-        view = self._whole(data, chosen, targets) if "whole" in self.needs else None
+        apart = self.tree.count > 1 or not self._is_one_pass(data, chosen)
+        view = self._whole(data, chosen, targets) if apart and "whole" in self.needs else None
         total_tokens, total_sequences = int(data.tokens[chosen].sum()), len(chosen)
         trained = np.flatnonzero(
             np.isin(np.repeat(np.arange(len(data.tokens)), data.tokens), chosen)

@@ -5,8 +5,9 @@ Legend: as in ``pack.py`` and ``slices.py``; C width, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from sparring.config.learning import UpdateConfig
 from sparring.learn.critic import read_at
 from sparring.learn.pack import Pack
 from sparring.learn.reader import Reader
-from sparring.learn.slices import Slice
+from sparring.learn.slices import Slice, chunks
 from sparring.learn.targets import Targets, WeightedLoss, whole
 from sparring.learn.total_loss import total_loss
 from sparring.losses.base import LossBatch, Whole
@@ -43,36 +44,48 @@ class LossReader(Reader):
         """Return the tokens of a minibatch, sorted, and everything the losses may compare across
         it.
         """
-        assert targets.turns is not None, 'a loss that NEEDS "whole" needs the turn table'
         columns: dict[str, list[Tensor]] = {}
         tokens = []
         for part in self._parts(data, chosen):
             logprobs, extra = self._forward(self.model, part)
-            found = {
-                "logprobs": logprobs,
-                **{name: extra[name] for name in self.features if name == "entropy"},
-            }
-            if self.reference is not None:
-                found["reference_logprobs"] = self._forward(self.reference, part)[0]
+            found = _compared(logprobs[part.spread], self._referred(part), part, extra)
             for name, column in found.items():
-                columns.setdefault(name, []).append(column[part.spread])
+                columns.setdefault(name, []).append(column)
             tokens.append(part.tokens)
-        return whole(
-            np.concatenate(tokens),
-            {name: torch.cat(parts) for name, parts in columns.items()},
-            data.turn_of,
-            targets,
-        )
+        together = {name: torch.cat(parts) for name, parts in columns.items()}
+        return whole(np.concatenate(tokens), together, data.turn_of, targets)
+
+    def _is_one_pass(self, data: Pack, chosen: IntArray) -> bool:
+        """Return whether one forward pass holds a whole minibatch."""
+        rows = np.unique(data.distinct[chosen])
+        found = chunks(data, rows, self.micro_tokens, padded=self._padded)
+        return len([*islice(found, 2)]) == 1
+
+    @torch.no_grad()
+    def _referred(self, part: Slice) -> Tensor | None:
+        """Return the reference log-probs of a slice's tokens, if losses ask for them, [M]."""
+        if self.reference is None or "reference_logprobs" not in self.needs:
+            return None
+        return self._forward(self.reference, part)[0][part.spread]
 
     def _loss_batch(
         self, data: Pack, part: Slice, targets: Targets, view: tuple[IntArray, Whole] | None
     ) -> LossBatch:
-        """Run the network on a slice and lay out what the losses see."""
+        """Run the network on a slice and lay out what the losses see.
+
+        Args:
+            data: the pack.
+            part: of a minibatch.
+            targets: of the step.
+            view: what ``_whole`` returns of the minibatch. None: the slice is all of it, or nothing
+                is compared across it.
+        """
         logprobs, extra = self._forward(self.model, part)
-        reference = None
-        if self.reference is not None and "reference_logprobs" in self.needs:
-            with torch.no_grad():
-                reference = self._forward(self.reference, part)[0][part.spread]
+        spread = logprobs[part.spread]
+        reference = self._referred(part) if view is None else None
+        if view is None and "whole" in self.needs:
+            found = _compared(spread.detach(), reference, part, extra)
+            view = whole(part.tokens, found, data.turn_of, targets)
         sampler, before, credit = (
             torch.from_numpy(column[part.tokens]).to(logprobs.device, logprobs.dtype)
             for column in (data.logprobs, targets.old, targets.advantages)
@@ -85,10 +98,10 @@ class LossReader(Reader):
             "legal": legal,
         }
         if view is not None:
-            fields["whole"], fields["index"] = (
-                view[1],
-                torch.from_numpy(np.searchsorted(view[0], part.tokens)).to(logprobs.device),
-            )
+            index = torch.from_numpy(np.searchsorted(view[0], part.tokens)).to(logprobs.device)
+            fields |= {"whole": view[1], "index": index}
+            if view[1].reference_logprobs is not None:
+                reference = view[1].reference_logprobs[index]
         turns = data.turn_of[part.tokens]
         if "values" in self.needs and targets.value_targets is not None:
             own, first = np.unique(
@@ -104,7 +117,7 @@ class LossReader(Reader):
                 torch.from_numpy(targets.value_targets[own]).to(logprobs.device).float()
             )
         return LossBatch(
-            logprobs=logprobs[part.spread],
+            logprobs=spread,
             old_logprobs=before,
             sampler_logprobs=sampler,
             advantages=credit,
@@ -147,3 +160,20 @@ class LossReader(Reader):
             self.losses, self.config, batch, progress, share=share, turn_share=turn_share
         )
         return loss, named, batch
+
+
+def _compared(
+    logprobs: Tensor, reference: Tensor | None, part: Slice, extra: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Return the columns of a slice's tokens that losses may compare across a minibatch, [M] each.
+
+    Args:
+        logprobs: of its tokens, [M], without gradients.
+        reference: log-probs of the reference policy, [M], if they are asked for.
+        part: the slice.
+        extra: what was read along.
+    """
+    found = {"logprobs": logprobs}
+    if "entropy" in extra:
+        found["entropy"] = extra["entropy"].detach()[part.spread]
+    return found if reference is None else {**found, "reference_logprobs": reference}

@@ -134,6 +134,23 @@ def test_arms_begin_at_others_and_meet_starts():
     assert told["starts"] == {"start": "then it"} and told["runs"] == {"first": "first-1", "then it": "then-it-1"}
 
 
+@pytest.mark.parametrize("shares", [1, 2, 3])
+def test_matches_are_shared_out_and_each_row_has_its_own(shares):
+    arms = {"a": ("werewolf/tiny", ())}
+    pairs = [(one, two) for one in ("a", "b", "c") for two in ("b", "c")][:5]
+    setting = {"seeds": 2, "arms": ["a"], "games": 3, "changes": []}
+    cells = crossed.cells(setting, arms, always=(), bots={"b": "random", "c": "random"}, pairs=pairs, measure=study.measured, shares=shares)
+    matches = [cell for cell in cells if cell.key[0] == MATRIX]
+    assert len(matches) == 2 * shares == len({cell.folder for cell in matches}) and all(cell.after == (("a", cell.key[1]),) for cell in matches)
+    kept = {cell.key: {"found": {"x": 1.0}, "seconds": 1.0} for cell in cells if cell.key[0] != MATRIX}
+    for cell in matches:
+        told = [tuple(pair) for pair in json.loads(cell.command[3])["pairs"]]
+        kept[cell.key] = {"found": [{"won": pairs.index(pair) + 0.5 * cell.key[1]} for pair in told]}
+    rows = crossed.rows(setting, kept, pairs=pairs, labels=lambda pair: {"pair": pair}, figures=lambda match: {"won": match["won"]})
+    found = {row["pair"]: row["values"]["won"] for row in rows if "pair" in row}
+    assert found == {pair: {"0": place, "1": place + 0.5} for place, pair in enumerate(pairs)}
+
+
 # -- the study of seven
 
 
@@ -186,7 +203,7 @@ def results(shares, seeds=2):
         for arm in study.ARMS:
             kept[arm, seed] = {"found": {"legal replies": 0.75, "readable replies": 0.6, "right roles": 0.5}, "seconds": 60.0}
         pairs = study._pairs(list(study.ARMS))
-        kept[MATRIX, seed] = {"found": [{"first": one, "second": two, "won": share(one, two, seed) + 0.02 * seed} for one, two in pairs]}
+        kept[MATRIX, seed, 0] = {"found": [{"first": one, "second": two, "won": share(one, two, seed) + 0.02 * seed} for one, two in pairs]}
     rows = study.rows(setting, kept)
     assert not any(row_faults(row) for row in rows)
     return Results({"rows": rows})

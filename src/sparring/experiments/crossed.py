@@ -34,6 +34,7 @@ def cells(
     measure: Measure,
     starts: Mapping[str, str] | None = None,
     begins: Mapping[str, str] | None = None,
+    shares: int = 1,
 ) -> list[Cell]:
     """Return the cells, seeds outermost: the runs of the arms, then the matches between them.
 
@@ -46,6 +47,8 @@ def cells(
         measure: what is kept of a run.
         starts: players who are what the warm-up of an arm's run left, by name.
         begins: the arm whose run of the same seed an arm begins from, which comes before it.
+        shares: cells that a seed's matches are shared out to, so that a study of long matches does
+            not end on one core.
     """
     made, origin = list[Cell](), begins or {}
     for seed in range(setting["seeds"]):
@@ -60,15 +63,38 @@ def cells(
         given = {
             "runs": {arm: one.folder for arm, one in runs.items()},
             "bots": dict(bots),
-            "pairs": [list(pair) for pair in pairs],
             "games": setting["games"],
             "seed": seed,
             **({"starts": dict(starts)} if starts else {}),
         }
-        module, name = "sparring.experiments.cross_play", f"{MATRIX}-{seed}"
-        after = [one.key for one in runs.values()]
         made += runs.values()
-        made.append(module_cell(module, given, key=(MATRIX, seed), name=name, after=after))
+        made += _matches(given, pairs, seed, shares, [one.key for one in runs.values()])
+    return made
+
+
+def _matches(
+    given: Mapping[str, Any],
+    pairs: Sequence[Pair],
+    seed: int,
+    shares: int,
+    after: Sequence[tuple[Any, ...]],
+) -> list[Cell]:
+    """Return the cells of a seed's matches.
+
+    Args:
+        given: what ``cross_play`` is told, but for the pairs.
+        pairs: who meets whom; share k has every ``shares``th from the k-th on.
+        seed: of the runs.
+        shares: number of cells.
+        after: keys of the runs.
+    """
+    made = []
+    for share in range(shares):
+        told = {**given, "pairs": [list(pair) for pair in pairs[share::shares]]}
+        name = f"{MATRIX}-{seed}" + (f"-{share}" if shares > 1 else "")
+        key = (MATRIX, seed, share)
+        module = "sparring.experiments.cross_play"
+        made.append(module_cell(module, told, key=key, name=name, after=after))
     return made
 
 
@@ -93,9 +119,11 @@ def rows(
     """
     runs = {key: one for key, one in kept.items() if key[0] != MATRIX}
     found = seed_rows(runs, lambda arm: {"arm": arm, "starts": "all"}, dict)
-    matches = [kept[MATRIX, seed]["found"] for seed in range(setting["seeds"])]
+    shares = 1 + max(key[2] for key in kept if key[0] == MATRIX)
     for place, pair in enumerate(pairs):
-        values = by_seed([figures(own[place]) for own in matches])
+        each, share = divmod(place, shares)
+        matches = [kept[MATRIX, seed, share]["found"][each] for seed in range(setting["seeds"])]
+        values = by_seed([figures(one) for one in matches])
         games = setting["games"] * setting["seeds"]
         found.append({**labels(pair), "starts": "all", "games": games, "values": values})
     return found

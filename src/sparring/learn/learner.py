@@ -244,8 +244,7 @@ class Learner(LossReader):
         for.
         """
         targets = self._weighed(data, chosen, targets)
-        apart = self.tree.count > 1 or not self._is_one_pass(data, chosen)
-        view = self._whole(data, chosen, targets) if apart and "whole" in self.needs else None
+        view = self._view(data, chosen, targets, cut=self.tree.count > 1)
         total_tokens, total_sequences = int(data.tokens[chosen].sum()), len(chosen)
         trained = np.flatnonzero(
             np.isin(np.repeat(np.arange(len(data.tokens)), data.tokens), chosen)

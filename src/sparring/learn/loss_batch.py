@@ -39,6 +39,26 @@ class LossReader(Reader):
     losses: Sequence[WeightedLoss]
     config: UpdateConfig
 
+    def _view(
+        self, data: Pack, chosen: IntArray, targets: Targets, *, cut: bool
+    ) -> tuple[IntArray, Whole] | None:
+        """Return what ``_whole`` does, or None where that is not asked for, or not needed before
+        the gradients: one forward pass holds the minibatch.
+
+        Args:
+            data: the pack.
+            chosen: sequences of the minibatch.
+            targets: of the step.
+            cut: whether leaves are apart, each with passes of its own.
+        """
+        if "whole" not in self.needs:
+            return None
+        rows = np.unique(data.distinct[chosen])
+        passes = chunks(data, rows, self.micro_tokens, padded=self._padded)
+        if not cut and len([*islice(passes, 2)]) == 1:
+            return None
+        return self._whole(data, chosen, targets)
+
     @torch.no_grad()
     def _whole(self, data: Pack, chosen: IntArray, targets: Targets) -> tuple[IntArray, Whole]:
         """Return the tokens of a minibatch, sorted, and everything the losses may compare across
@@ -54,12 +74,6 @@ class LossReader(Reader):
             tokens.append(part.tokens)
         together = {name: torch.cat(parts) for name, parts in columns.items()}
         return whole(np.concatenate(tokens), together, data.turn_of, targets)
-
-    def _is_one_pass(self, data: Pack, chosen: IntArray) -> bool:
-        """Return whether one forward pass holds a whole minibatch."""
-        rows = np.unique(data.distinct[chosen])
-        found = chunks(data, rows, self.micro_tokens, padded=self._padded)
-        return len([*islice(found, 2)]) == 1
 
     @torch.no_grad()
     def _referred(self, part: Slice) -> Tensor | None:
@@ -77,8 +91,7 @@ class LossReader(Reader):
             data: the pack.
             part: of a minibatch.
             targets: of the step.
-            view: what ``_whole`` returns of the minibatch. None: the slice is all of it, or nothing
-                is compared across it.
+            view: what ``_view`` returns of the minibatch.
         """
         logprobs, extra = self._forward(self.model, part)
         spread = logprobs[part.spread]

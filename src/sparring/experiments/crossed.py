@@ -20,6 +20,7 @@ from sparring.experiments.study import (
 )
 
 MATRIX = "matrix"
+PLAYED = "sparring.experiments.cross_play"  # the module that plays matches
 Pair = tuple[str, str]
 """Who plays the first team, and who the second: arms or bots."""
 
@@ -92,9 +93,7 @@ def _matches(
     for share in range(shares):
         told = {**given, "pairs": [list(pair) for pair in pairs[share::shares]]}
         name = f"{MATRIX}-{seed}" + (f"-{share}" if shares > 1 else "")
-        key = (MATRIX, seed, share)
-        module = "sparring.experiments.cross_play"
-        made.append(module_cell(module, told, key=key, name=name, after=after))
+        made.append(module_cell(PLAYED, told, key=(MATRIX, seed, share), name=name, after=after))
     return made
 
 

@@ -53,10 +53,11 @@ class LossReader(Reader):
         """
         if "whole" not in self.needs:
             return None
-        rows = np.unique(data.distinct[chosen])
-        passes = chunks(data, rows, self.micro_tokens, padded=self._padded)
-        if not cut and len([*islice(passes, 2)]) == 1:
-            return None
+        if not cut:
+            rows = np.unique(data.distinct[chosen])
+            passes = chunks(data, rows, self.micro_tokens, padded=self._padded)
+            if len([*islice(passes, 2)]) == 1:
+                return None
         return self._whole(data, chosen, targets)
 
     @torch.no_grad()
@@ -94,10 +95,10 @@ class LossReader(Reader):
             view: what ``_view`` returns of the minibatch.
         """
         logprobs, extra = self._forward(self.model, part)
-        spread = logprobs[part.spread]
+        of_tokens = logprobs[part.spread]
         reference = self._referred(part) if view is None else None
         if view is None and "whole" in self.needs:
-            found = _compared(spread.detach(), reference, part, extra)
+            found = _compared(of_tokens.detach(), reference, part, extra)
             view = whole(part.tokens, found, data.turn_of, targets)
         sampler, before, credit = (
             torch.from_numpy(column[part.tokens]).to(logprobs.device, logprobs.dtype)
@@ -130,7 +131,7 @@ class LossReader(Reader):
                 torch.from_numpy(targets.value_targets[own]).to(logprobs.device).float()
             )
         return LossBatch(
-            logprobs=spread,
+            logprobs=of_tokens,
             old_logprobs=before,
             sampler_logprobs=sampler,
             advantages=credit,

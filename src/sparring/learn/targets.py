@@ -52,7 +52,7 @@ def whole(
         targets: of the step.
     """
     turns = targets.turns
-    assert turns is not None
+    assert turns is not None, 'a loss that NEEDS "whole" needs the turn table'
     order = np.argsort(tokens, kind="stable")
     tokens, like = tokens[order], columns["logprobs"]
     returns, starts = trajectory_returns(turns)

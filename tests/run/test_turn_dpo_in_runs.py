@@ -44,6 +44,22 @@ def test_what_was_judged_better_becomes_likelier(tmp_path, labels, reference, we
     assert rows[0]["credit/judged"] == 1.0
 
 
+@pytest.mark.parametrize("changes", [{}, {"reduction": "agent_mean"}, {"leaves": 2}, {"order": "reverse_turns"}])
+@pytest.mark.parametrize("reference", ["start", "step"])
+def test_one_pass_and_several_learn_the_same_beside_a_kl_penalty(tmp_path, reference, changes):
+    losses = [{**LOSS, "labels": "soft", "reference": reference}, {"name": "kl_penalty", "estimator": "k2"}]
+    found = []
+    for tokens in (8192, 40):
+        learner = {"minibatches": 2, "learning_rate": 0.005, "micro_tokens": tokens, **changes}
+        path = tmp_path / str(tokens)
+        sparring.train(config(losses=losses, steps=2, warmup={"updates": 5, "games": 16}, learner=learner), run=path)
+        found.append(scores(path)[0])
+    one, several = found
+    assert one["kl_penalty/kl"] > 0 and one["turn_dpo/pairs"] > 10
+    for name in ("loss", "gradient_norm", "turn_dpo/margin"):
+        assert one[name] == pytest.approx(several[name], rel=1e-3, abs=1e-5), name
+
+
 def test_there_must_be_several_replies():
     with pytest.raises(MissingError, match=r"compares the replies to one prompt here.*rollout\.candidates\.count: 4"):
         resolve(config(rollout={"games_per_step": 64}))

@@ -2,11 +2,13 @@
 
 from collections import Counter
 
+import pyspiel
 import pytest
 from open_spiel.python.algorithms import expected_game_score, exploitability
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel import solvers
 from sparring.errors import ConfigError, GameError, TooLargeError
 from sparring.rng import Stream
 
@@ -30,6 +32,38 @@ def test_kuhn_poker_is_nearly_solved_and_worth_minus_one_eighteenth(variant, mos
 def test_other_small_games(name, options, most):
     game = make_game(name, options=options)
     assert exploitability.nash_conv(game.spiel, made(iterations=200).policy(game)) < most
+
+
+@pytest.mark.parametrize("variant", ["cfr", "cfr_plus"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("ordinal_2x2", {"game": "prisoners_dilemma"}), ("signalling", {}), ("repeated_dilemma", {})],
+)
+def test_rules_in_python_have_the_policy_of_openspiels_solver_and_are_not_asked_by_it(monkeypatch, name, options, variant):
+    game = make_game(name, options=options)
+    solver = {"cfr": pyspiel.CFRSolver, "cfr_plus": pyspiel.CFRPlusSolver}[variant](game.spiel)
+    for _ in range(25):
+        solver.evaluate_and_update_policy()
+    theirs = solver.tabular_average_policy()
+    monkeypatch.setattr(solvers, "_SOLVERS", {})
+    ours = made(variant=variant, iterations=25).policy(game)
+    stack, met = [game.spiel.new_initial_state()], set()
+    while stack:
+        state = stack.pop()
+        if not (state.is_terminal() or state.is_chance_node()):
+            met.add(state.information_state_string())
+            assert ours.action_probabilities(state) == pytest.approx(theirs.action_probabilities(state), abs=1e-9)
+        stack += [state.child(action) for action in state.legal_actions()]
+    assert len(met) > 1
+
+
+def test_a_game_of_one_seat_is_solved():
+    """OpenSpiel's solver comes to 0.5 here: it does not look below actions that no seat takes, and one seat is all of them."""
+    game = make_game("urn", options={"urns": 2, "draws": 2})
+    policy = made(iterations=200).policy(game)
+    (value,) = expected_game_score.policy_value(game.spiel.new_initial_state(), [policy])
+    best = solvers.best_response_value(game, 0, policy)
+    assert best == pytest.approx(0.742125) and value == pytest.approx(best, abs=1e-3)
 
 
 def test_actions_are_drawn_with_the_policys_probabilities():

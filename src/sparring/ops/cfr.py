@@ -9,6 +9,9 @@ bring h about, and u_p the seat's expected return under the strategies of now,
 seat after seat (CFR+, Tammelin, 2014). The answer is the mean over the steps t = 1, 2, ... of
 sigma, weighted by t times the seat's own probability to come to I. It comes near an equilibrium of
 two opposed seats; with more seats, or payoffs of no constant sum, nothing is promised.
+
+CFR (Zinkevich et al., 2007) lets R fall below 0, where it counts as 0 in sigma, and weights each
+step by the seat's own probability alone.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from sparring.types import FloatArray, IntArray
 
 
 def average_strategies(
-    tree: GameTree, seats: IntArray, widths: IntArray, steps: int
+    tree: GameTree, seats: IntArray, widths: IntArray, steps: int, *, plus: bool = True
 ) -> list[FloatArray]:
     """Return the average strategy of each information state, I arrays [num_legal].
 
@@ -29,6 +32,7 @@ def average_strategies(
         seats: the seat that acts in each information state, [I].
         widths: number of legal actions of each, [I].
         steps: how often regrets are added for every seat, at least 1.
+        plus: CFR+; False: CFR.
     """
     starts = np.append(0, np.cumsum(widths)).astype(np.int64)
     size, of = int(starts[-1]), np.repeat(np.arange(len(widths)), widths)
@@ -41,7 +45,7 @@ def average_strategies(
     edge = tree.chance.copy()
     for step in range(1, steps + 1):
         for seat in sorted(set(seats.tolist())):
-            policy = _matched(regrets, of, widths)
+            policy = _matched(np.maximum(regrets, 0.0), of, widths)
             edge[moves] = policy[slot]
             worth = expected_returns(tree, edge, levels)[:, seat]
             others = reached(tree, np.where(mine[:, seat], 1.0, edge), levels)
@@ -49,11 +53,11 @@ def average_strategies(
             ours = mover == seat
             gain = others[parent[ours]] * (worth[moves[ours]] - worth[parent[ours]])
             added = np.bincount(slot[ours], weights=gain, minlength=size)
-            regrets = np.maximum(regrets + added, 0.0)
+            regrets = np.maximum(regrets + added, 0.0) if plus else regrets + added
             # by perfect recall the same for all histories of a state
             came = np.zeros(size)
             came[slot[ours]] = own[parent[ours]]
-            sums += step * came * policy
+            sums += (step if plus else 1) * came * policy
     return np.split(_matched(sums, of, widths), starts[1:-1])
 
 

@@ -8,7 +8,9 @@ from typing import Any, Literal, Protocol
 import pyspiel
 
 from sparring.environments.enumerable import Node
+from sparring.environments.openspiel.arrays import average_rows
 from sparring.environments.openspiel.base import Game, State
+from sparring.environments.openspiel.table import TableGame
 
 _MEMORY_MB = 256
 CfrVariant = Literal["cfr", "cfr_plus"]
@@ -39,11 +41,15 @@ class SearchNode(Protocol):
 def average_policy(game: Game, variant: CfrVariant, iterations: int) -> PolicyTable:
     """Return the average policy of counterfactual regret minimisation.
 
+    Rules written in Python are solved on arrays, the others by OpenSpiel.
+
     Args:
         game: with information states.
         variant: the solver, "cfr" or "cfr_plus".
         iterations: passes over the game's tree.
     """
+    if isinstance(game.spiel, TableGame):
+        return policy_table(average_rows(game.spiel, iterations, plus=variant == "cfr_plus"))
     solver = _SOLVERS[variant](game.spiel)
     for _ in range(iterations):
         solver.evaluate_and_update_policy()

@@ -65,8 +65,10 @@ PYTEST := $(ALONE) -n 2 --ignore=tests/interop/test_trl.py --ignore=tests/intero
 	--ignore=tests/engine/fleet/test_ray.py --ignore=tests/view/browser --ignore=tests/samplers/test_vllm_real.py \
 	--ignore=tests/samplers/test_openai_real.py
 
-# Of tests of Hypothesis that do not say how many examples they need, 20 examples of 100; make test-slow has 50, make check-all all of them.
-EXAMPLES := 50
+# Of tests of Hypothesis that do not say how many examples they need, 20 examples of 100, and of places at which a run is killed
+# every fifth; make check-all has all of them.
+EXAMPLES := 20
+SLOW := slow
 test: setup
 	SPARRING_EXAMPLES=20 $(PYTEST) -m "not slow"
 
@@ -102,7 +104,7 @@ vllm-test: models vllm
 	$(ALONE) tests/samplers/test_vllm_real.py tests/samplers/test_openai_real.py
 
 test-slow: models
-	SPARRING_EXAMPLES=$(EXAMPLES) $(PYTEST) -m "slow or hypothesis"
+	SPARRING_EXAMPLES=$(EXAMPLES) $(PYTEST) -m "$(SLOW)"
 
 # random configurations, others at every commit: each is refused by one line, planned or trained
 fuzz: setup
@@ -149,6 +151,7 @@ check: lint test test-slow
 
 # besides, the fleet ray, the viewer in a browser, the sinks W&B and trackio, the sampler vllm, and every command as the pages have it: hours
 check-all: EXAMPLES := 100
+check-all: SLOW := slow or hypothesis
 check-all: check scale-test view-test sinks-test vllm-test
 	env -u PYTHONPATH $(BIN)/python docs/try_commands.py --documented
 

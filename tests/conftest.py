@@ -6,7 +6,8 @@ Where SPARRING_NO_SKIPS is set, as `make` does after it has installed all that t
 
 No test of Hypothesis has a deadline: how long an example takes says how busy the machine is. Where `make` runs them, their examples are
 the same every time, so that a commit is judged by what it changes; by hand (`python -m pytest`) they are others each time. Where a test
-does not say how many they are, there are 100; in `make test`, 25: `make test-slow` runs all tests of Hypothesis again, with 100.
+does not say how many they are, there are 100; in `make check`, 20: `make check-all` runs all tests of Hypothesis again, with 100. Tests that
+do something at every place of a run, such as to kill it there, take the same share of places: `stride`.
 """
 
 import gc
@@ -25,10 +26,11 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from sparring.render.templates import CHATML
 
+EXAMPLES = int(os.environ.get("SPARRING_EXAMPLES", "100"))
 hypothesis_settings.register_profile(
     "sparring",
     deadline=None,
-    max_examples=int(os.environ.get("SPARRING_EXAMPLES", "100")),
+    max_examples=EXAMPLES,
     derandomize=bool(os.environ.get("SPARRING_NO_SKIPS")),
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
@@ -41,6 +43,12 @@ if MADE.is_file():
     SPEC = importlib.util.spec_from_file_location("run_with_members", MADE)
     sys.modules["run_with_members"] = importlib.util.module_from_spec(SPEC)
     SPEC.loader.exec_module(sys.modules["run_with_members"])
+
+
+@pytest.fixture(scope="session")
+def stride():
+    """Return which of many cases a long test takes: 5, every fifth, in `make check`; 1, each of them, in `make check-all` and by hand."""
+    return max(1, 100 // EXAMPLES)
 
 
 def pytest_collection_modifyitems(items):

@@ -159,12 +159,12 @@ def whole(tmp_path_factory, recipe):
     return fingerprint(path), calls, time.monotonic() - began
 
 
-@pytest.mark.parametrize("share", [41, pytest.param(1, marks=pytest.mark.slow)])
-def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, whole, share):
+@pytest.mark.parametrize("few", [41, pytest.param(0, marks=pytest.mark.slow)])
+def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, whole, stride, few):
     """One kill per run, at call 1, 2, 3 ... of the whole run (in the quick test at every 41st)."""
     expected, total, _ = whole
     assert total > 100
-    for at in range(1, total + 1, share):
+    for at in range(1, total + 1, few or stride):
         path = tmp_path / str(at)
         assert life(recipe, path, at=at)[0] == KILLED
         finish(recipe, path)
@@ -195,13 +195,13 @@ def old(tmp_path_factory, recipe):
     return path
 
 
-@pytest.mark.parametrize("share", [61, pytest.param(3, marks=pytest.mark.slow)])
-def test_killed_while_it_replaces_a_run(tmp_path, recipe, whole, old, share):
+@pytest.mark.parametrize("few", [61, pytest.param(0, marks=pytest.mark.slow)])
+def test_killed_while_it_replaces_a_run(tmp_path, recipe, whole, old, stride, few):
     """After a kill at any call the folder holds the old run whole, or a new one that has a checkpoint; then the end is the same."""
     calls = life(recipe, Path(shutil.copytree(old, tmp_path / "over")))[1]
     assert fingerprint(tmp_path / "over") == whole[0]
     states = set()
-    for at in range(1, calls + 1, share):
+    for at in range(1, calls + 1, few or 3 * stride):
         path = Path(shutil.copytree(old, tmp_path / f"over{at}"))
         assert life(recipe, path, at=at)[0] == KILLED
         config = RunFolder.open(path).config()  # what any next command does first
@@ -217,10 +217,10 @@ def test_killed_while_it_replaces_a_run(tmp_path, recipe, whole, old, share):
 
 
 @pytest.mark.slow
-def test_a_kill_in_the_last_removal_leaves_no_half_checkpoint(tmp_path, recipe, whole):
+def test_a_kill_in_the_last_removal_leaves_no_half_checkpoint(tmp_path, recipe, whole, stride):
     """The last calls of a run remove what is beyond checkpoint.keep; going on, nothing is left to train or to save."""
     total = whole[1]
-    for at in range(total - 40, total + 1):
+    for at in range(total - 40, total + 1, stride):
         path = tmp_path / str(at)
         assert life(recipe, path, at=at)[0] == KILLED
         finish(recipe, path)

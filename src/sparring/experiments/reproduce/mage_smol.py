@@ -74,10 +74,11 @@ STUDY = Study(
         "changes": [
             "steps=1",
             "warmup.updates=1",
-            "rollout.games_per_step=4",
+            "warmup.games=2",
+            "rollout.games_per_step=2",
             "rollout.group_size=2",
             "rollout.max_new_tokens=4",
-            *(f"evaluation.opponents.{place}.games_per_seat=2" for place in range(3)),
+            *(f"evaluation.opponents.{place}.games_per_seat=1" for place in range(3)),
         ],
     },
     cells=cells,

@@ -82,7 +82,12 @@ STUDY = Study(
         "samplers": ["in_process"],
         "steps": 2,
         "games": 2,
-        "changes": ["warmup.updates=1", "warmup.games=2", "rollout.games_per_step=4"],
+        "changes": [
+            "warmup.updates=1",
+            "warmup.games=2",
+            "rollout.games_per_step=4",
+            "rollout.max_new_tokens=4",
+        ],
     },
     cells=cells,
     rows=rows,

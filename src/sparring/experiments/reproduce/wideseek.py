@@ -104,7 +104,12 @@ STUDY = Study(
         "arms": [JOINT, LEAD, ALONE],
         "seeds": 1,
         "plays": 4,
-        "changes": ["steps=1", "warmup.updates=2", "rollout.games_per_step=32"],
+        "changes": [
+            "steps=1",
+            "warmup.updates=2",
+            "warmup.games=8",
+            "rollout.games_per_step=32",
+        ],
     },
     cells=cells,
     rows=rows,

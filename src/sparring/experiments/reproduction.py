@@ -147,7 +147,8 @@ def _answers(
     """Yield each cell with what is kept of it, or with the error that it ended in.
 
     Args:
-        cells: that are to be run; each begins once those that it comes after are done.
+        cells: that are to be run; each begins once those that it comes after are done, and those
+            that others come after begin first.
         done: keys of cells that are done.
         place: where they are run.
         workers: how many at once.
@@ -158,10 +159,9 @@ def _answers(
         busy: dict[Future[dict[str, Any]], Cell] = {}
         try:
             while waiting or busy:
-                for cell in [cell for cell in waiting if done.issuperset(cell.after)]:
-                    if len(busy) < workers:
-                        waiting.remove(cell)
-                        busy[pool.submit(place.run, cell)] = cell
+                for cell in _ready(waiting, done)[: workers - len(busy)]:
+                    waiting.remove(cell)
+                    busy[pool.submit(place.run, cell)] = cell
                 if not busy:
                     for cell in waiting:
                         yield cell, RunError("not run, as a cell that it needs failed")
@@ -174,6 +174,13 @@ def _answers(
                     yield cell, answer
         finally:
             place.stop()  # after an interrupt some still run
+
+
+def _ready(waiting: list[Cell], done: set[tuple[Any, ...]]) -> list[Cell]:
+    """Return the cells that may begin, those that others wait for first."""
+    awaited = {key for cell in waiting for key in cell.after}
+    ready = [cell for cell in waiting if done.issuperset(cell.after)]
+    return sorted(ready, key=lambda cell: cell.key not in awaited)
 
 
 def _answer(done: Future[dict[str, Any]]) -> dict[str, Any] | RunError:

@@ -70,7 +70,7 @@ def _figures(match: Mapping[str, Any]) -> dict[str, float]:
 STUDY = Study(
     summary="Werewolf of four in free text: SmolLM2 after one iteration of LSPO, and its start",
     page="docs/reproduction/werewolf.md",
-    hours=2.5,
+    hours=2.6,
     results="werewolf-smol",
     setting={"seeds": 3, "arms": list(ARMS), "games": 200, "changes": []},
     quick={

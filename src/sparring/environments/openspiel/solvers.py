@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
+import numpy as np
 import pyspiel
 
 from sparring.environments.enumerable import Node
-from sparring.environments.openspiel.arrays import average_rows
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.openspiel.table import TableGame
+from sparring.environments.walked import walk
+from sparring.ops.cfr import average_strategies
 
 _MEMORY_MB = 256
 CfrVariant = Literal["cfr", "cfr_plus"]
@@ -49,13 +51,26 @@ def average_policy(game: Game, variant: CfrVariant, iterations: int) -> PolicyTa
         iterations: passes over the game's tree.
     """
     if isinstance(game.spiel, TableGame):
-        return policy_table(average_rows(game.spiel, iterations, plus=variant == "cfr_plus"))
+        return _on_arrays(game, iterations, plus=variant == "cfr_plus")
     solver = _SOLVERS[variant](game.spiel)
     for _ in range(iterations):
         solver.evaluate_and_update_policy()
     # a copy: average_policy() dangles without its solver
     table: PolicyTable = solver.tabular_average_policy()
     return table
+
+
+def _on_arrays(game: Game, iterations: int, *, plus: bool) -> PolicyTable:
+    """Return the average policy of CFR+, or of CFR, after one walk over the game's histories."""
+    found = walk(game)
+    widths = np.array([len(actions) for actions in found.legal], dtype=np.int64)
+    policy = average_strategies(found.tree, found.seats, widths, iterations, plus=plus)
+    return policy_table(
+        {
+            key: zip(actions, row.tolist(), strict=True)
+            for (_, key), actions, row in zip(found.number, found.legal, policy, strict=True)
+        }
+    )
 
 
 def iterates(

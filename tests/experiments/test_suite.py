@@ -122,6 +122,22 @@ def test_the_report_has_every_row_and_the_totals(run, suite, tmp_path):
     assert [line.split(";")[0] for line in lines] == ["kuhn-cfr done", "kuhn-exact done", "hanabi done", "ttt-random done"]
 
 
+@pytest.mark.parametrize(("name", "options"), [("sudoku", {"puzzles": 7, "blanks": 3}), ("wide_search", {"worlds": 7})])
+def test_the_starts_of_training_are_made_once_for_rows_and_plays(name, options, tmp_path, monkeypatch):
+    """A run's bank may hold 100,000 puzzles."""
+    config = resolve({"environments": [{"name": name, "options": options}], "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "threads": 1})
+    path = tmp_path / "run"
+    with RunFolder.create(path, to_yaml(config)):
+        checkpoint.save(path, 1, written(LocalEngine(config)), keep=1)
+    rows = [{"name": f"row{place}", "game": name, "options": {**options, "bank": 1}, "role": "trained", "kind": "coplay"} for place in (1, 2)]
+    (tmp_path / "banked.yaml").write_text(yaml.safe_dump({"rows": [{**row, "games_per_seat": 2, "normalise": [0, 1]} for row in rows]}))
+    kind, made = type(make_game(name, options=options)), []
+    starts = kind.starts
+    monkeypatch.setattr(kind, "starts", lambda game: made.append(game) or starts(game))
+    report = SuiteEvaluation(str(tmp_path / "banked.yaml"), run_player(path, None, None), folder=tmp_path).run(workers=1)
+    assert len(made) == 1 and {row["starts"] for row in report["rows"]} >= {"unseen"}
+
+
 def test_exact_rows_are_what_enumeration_says(run, suite, tmp_path):
     report = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path).run(workers=1)
     _, engine, _ = load_run(run)

@@ -70,7 +70,8 @@ class SuiteEvaluation:
         elif oracle is not None:
             self.suite, self.unjudged = with_oracle(self.suite, oracle)
         self.player, self.seed = player, seed
-        self.suite, self.starts = with_seen(self.suite, met_by(player.data))
+        self._met = met_by(player.data)
+        self.suite, self.starts = with_seen(self.suite, self._met)
         self.games: list[Game] = [row.make_game() for row in self.suite.rows]
         self.unknown: list[list[str]] = [player.unknown_words(game) for game in self.games]
         self.results = SuiteResults(folder / f"evaluation-{self.name}.json")
@@ -196,7 +197,7 @@ class SuiteEvaluation:
         else:
             here = there + here
         if here:
-            play = make_bench(settings)
+            play = make_bench(settings, self._met)
             for piece in _hopeful(here, failed):
                 yield self._noted(piece, play(list(piece)), failed)
 

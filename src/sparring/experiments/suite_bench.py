@@ -40,9 +40,10 @@ class Bench:
         settings: plain data: "rows" (as dumped), "seed", "player": {"run", "step", "temperature"},
             beside which "policy" or "answer" may stand, or {"agent", "options"}, and "answers",
             the file in which endpoints' answers are kept where their options name none.
+        met: what ``met_by`` says of the player, where that is known already.
     """
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any], met: Met | None = None) -> None:
         self.rows = [SuiteRow.model_validate(row) for row in settings["rows"]]
         self.seed: int = settings["seed"]
         self._player: dict[str, Any] = settings["player"]
@@ -52,7 +53,7 @@ class Bench:
         self._models: list[PolicyAgent] = []  # whose samplers keep what they have computed
         self._games: dict[int, Game] = {}
         self._starts: dict[int, Starts | None] = {}
-        self._met: Met | None = None
+        self._met = met
         self._opponents: dict[str, Agent] = {}
         self._oracles: dict[str, Oracle] = {}
 
@@ -187,9 +188,11 @@ class Bench:
         return self._oracles[key]
 
 
-def make_bench(settings: dict[str, Any]) -> Callable[[list[Any]], dict[str, Any]]:
-    """Return the function that answers the jobs of a suite."""
-    return Bench(settings).answer
+def make_bench(
+    settings: dict[str, Any], met: Met | None = None
+) -> Callable[[list[Any]], dict[str, Any]]:
+    """Return the function that answers the jobs of a suite; see ``Bench``."""
+    return Bench(settings, met).answer
 
 
 def _kept(spec: AgentSpec, answers: str) -> AgentSpec:

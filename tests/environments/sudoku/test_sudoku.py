@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.environments.catalogue import make_game
-from sparring.environments.sudoku import rules
 from sparring.environments.sudoku.rules import puzzle_of
 from sparring.errors import ConfigError, GameError
 from sparring.rng import Stream
@@ -214,11 +213,7 @@ def test_wording():
     assert "right or wrong" in text and "1/6 point" in text
 
 
-def test_starts_of_a_bank_are_made_once_and_are_its_own(monkeypatch):
-    """A suite asks for those that training met in every row, and a run's bank may hold 100,000."""
-    made, drawn = [], puzzle_of
-    monkeypatch.setattr(rules, "puzzle_of", lambda *which: made.append(which) or drawn(*which))
+def test_starts_of_a_bank_are_its_own():
     found = [game(blanks=3, puzzles=7, bank=bank, style=style).starts() for bank in (5, 6) for style in ("brief", "full")]
     assert found[0] == found[1] != found[2] == found[3] and {len(one) for one in found} == {7}
-    assert [made.count((4, 3, "any", bank, 6)) for bank in (5, 6)] == [1, 1]
     assert len(game(blanks=3, puzzles=6, bank=5).starts()) == 6

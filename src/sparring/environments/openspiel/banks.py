@@ -6,14 +6,12 @@ They are for games whose puzzles or hidden things are made beforehand.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
 from sparring.environments.bank import BANKS, OTHERS
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.openspiel.base import Game, State
-from sparring.environments.openspiel.table import Table
 
 BANK_OPTIONS = (
     "bank",
@@ -68,9 +66,15 @@ class Banked(Game):
     def starts(self) -> frozenset[Hashable]:
         """Return all starts of the bank.
 
-        Each is made once, a fraction of a millisecond to some milliseconds each; they are kept.
+        Each is made once, a fraction of a millisecond to some milliseconds each.
         """
-        return _starts(self.opening.spiel.table, self.every_start())
+        opening, every = self.opening.spiel.table, self.every_start()
+        found: set[Hashable] = set()
+        for index in opening.draws():
+            found.add(opening.after(index).start)
+            if len(found) == every:
+                break  # the bank is longer than there are starts
+        return frozenset(found)
 
     def every_start(self) -> int | None:
         """Return how many different starts there are in all banks.
@@ -89,19 +93,3 @@ class Banked(Game):
         if getattr(opening, "only", None) or (self.untold and len(opening.draws()) == 1):
             return None
         return {**made, "bank": BANKS - 1 - int(made.get("bank", 0)), self.counted: self.others}
-
-
-@lru_cache(maxsize=4)  # a suite asks for those of training for every row
-def _starts(opening: Table, every: int | None) -> frozenset[Hashable]:
-    """Return all starts that chance draws at an opening.
-
-    Args:
-        opening: a game's first table; tables of the same game and bank are equal.
-        every: how many different starts there are; None: too many to matter.
-    """
-    found: set[Hashable] = set()
-    for index in opening.draws():
-        found.add(opening.after(index).start)  # type: ignore[attr-defined]  # of banks alone
-        if len(found) == every:
-            break  # the bank is longer than there are starts
-    return frozenset(found)

@@ -23,7 +23,14 @@ from sparring.rng import Stream
 FOUR = {"players": 4, "rounds": 1, "tie": "none", "say": ["result"]}
 BASE = Base("werewolf", FOUR, {"rule": "random", "penalty": 0.2})
 THREE = {"count": 3, "diverse": True}
-TINY = {"model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 256}, "rollout": {"games_per_step": 4, "max_new_tokens": 12}, "steps": 1, "threads": 1}
+TINY = {
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 256},
+    "rollout": {"games_per_step": 4, "max_new_tokens": 12},
+    "steps": 1,
+    "threads": 1,
+    "warmup": {"updates": 0},
+    "evaluation": {"exact": False, "opponents": []},
+}
 
 
 def config_of(*, choose=None, deduce=False, **options):

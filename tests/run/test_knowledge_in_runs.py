@@ -67,6 +67,7 @@ def test_speeches_of_werewolf_are_clustered_without_names_and_judged_with_them(t
         model={"context": 64},
         rollout={**BASE["rollout"], "max_new_tokens": 4},
         steps=1,
+        warmup={"updates": 10, "games": 32},
         evaluation={"every": 9, "exact": False},
     )
     run = sparring.train(asked, run=tmp_path / "run")
@@ -89,6 +90,7 @@ def test_a_game_without_a_tree_is_judged_by_sampled_plays_the_same_in_every_run(
         model={"context": 96, "hidden_size": 16, "layers": 1},
         rollout={**BASE["rollout"], "games_per_step": 16, "max_new_tokens": 4},
         steps=2,
+        warmup={"updates": 2, "games": 16},
         evaluation={"every": 9, "exact": False},
     )
     found = []

@@ -74,16 +74,20 @@ def test_what_a_question_asks_is_what_its_rows_have(kind, most):
     found = table(kind)
     asked = [one for other in (False, True) for one in questions(kind, most, other)]
     assert len({one.text for one in asked}) == len(asked)
+    columns = {found.key: [name for name, _ in found.rows]}
+    columns |= {name: [row[place] for _, row in found.rows] for place, name in enumerate(found.columns)}
+    have = {name: {} for name in columns}  # by column the rows of each cell, and of each first letter
+    for name, cells in columns.items():
+        for row, cell in enumerate(cells):
+            for said in (("is", cell), ("is from", cell), ("begins with", cell[0])):
+                have[name].setdefault(said, []).append(row)
     for one in asked:
         assert 2 <= len(one.rows) <= most and list(one.rows) == sorted(set(one.rows))
         said = re.fullmatch(r"whose ([\w ]+?) (is|begins with|is from) (.+)", one.text)
-        cells = [found.rows[row][0] if said[1] == found.key else found.rows[row][1][found.columns.index(said[1])] for row in range(len(found.rows))]
-        if said[2] == "begins with":
-            passes = [row for row, cell in enumerate(cells) if cell[0] == said[3]]
-        elif match := re.fullmatch(r"from (\d+) to (\d+)", said[3]):
-            passes = [row for row, cell in enumerate(cells) if int(match[1]) <= int(cell) <= int(match[2])]
+        if match := re.fullmatch(r"from (\d+) to (\d+)", said[3]):
+            passes = [row for row, cell in enumerate(columns[said[1]]) if int(match[1]) <= int(cell) <= int(match[2])]
         else:
-            passes = [row for row, cell in enumerate(cells) if cell == said[3]]
+            passes = have[said[1]].get((said[2], said[3]), [])
         assert list(one.rows) == passes and one.column in ("", said[1])
 
 

@@ -303,7 +303,7 @@ RUN = {
     "matchmaker": {"name": "pfsp", "past": 0.5},
     "warmup": {"updates": 0},
     "learner": {"learning_rate": 0.01},
-    "evaluation": {"every": 4, "exact": False},
+    "evaluation": {"every": 4, "exact": False, "opponents": []},
 }
 
 

@@ -52,7 +52,8 @@ def test_one_pass_and_several_learn_the_same_beside_a_kl_penalty(tmp_path, refer
     for tokens in (8192, 40):
         learner = {"minibatches": 2, "learning_rate": 0.005, "micro_tokens": tokens, **changes}
         path = tmp_path / str(tokens)
-        sparring.train(config(losses=losses, steps=2, warmup={"updates": 5, "games": 16}, learner=learner), run=path)
+        short = {"steps": 1, "warmup": {"updates": 5, "games": 16}, "evaluation": {"exact": False, "opponents": []}}
+        sparring.train(config(losses=losses, learner=learner, **short), run=path)
         found.append(scores(path)[0])
     one, several = found
     assert one["kl_penalty/kl"] > 0 and one["turn_dpo/pairs"] > 10

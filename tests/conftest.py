@@ -13,8 +13,10 @@ do something at every place of a run, such as to kill it there, take the same sh
 import gc
 import importlib.util
 import os
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -116,6 +118,17 @@ def chat_folder(tmp_path_factory):
         LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def forked(monkeypatch):
+    """Let further learners be forks: where a test compares what runs leave behind, and not how processes begin.
+
+    Not where another thread computes while one begins: in a fork the locks that it held are never released. So no workers.
+    """
+    from tests.forked import popen
+
+    monkeypatch.setattr("sparring.system.child.subprocess", SimpleNamespace(**{**vars(subprocess), "Popen": popen}))
 
 
 @pytest.fixture

@@ -103,7 +103,7 @@ REFERENCE = {"losses": [{"name": "ppo_clip"}, {"name": "kl_penalty"}], "warmup":
 
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [LEAGUE, CRITIC, TWO, ADAPTERS, REFERENCE, {"learner": {"order": "reverse_turns"}}], ids=["league", "critic", "two", "adapters", "reference", "reverse"])
-def test_a_run_of_four_learners_leaves_the_bytes_of_one(tmp_path, changes):
+def test_a_run_of_four_learners_leaves_the_bytes_of_one(forked, tmp_path, changes):
     assert run(tmp_path / "four", 4, **changes) == run(tmp_path / "one", 1, **changes)
 
 

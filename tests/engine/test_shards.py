@@ -91,7 +91,7 @@ def test_two_learners_with_split_weights_have_the_bits_of_one(tmp_path, saved):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["none", "leaf", "pass"])
-def test_turns_that_carry_no_loss_are_left_out_by_several_learners_as_by_one(how, tmp_path, saved):
+def test_turns_that_carry_no_loss_are_left_out_by_several_learners_as_by_one(forked, how, tmp_path, saved):
     """Also where a learner's leaves are all masked, and where only one turn is left."""
     alone = engine(1)
     split = {} if how == "none" else {"gradient_sync": how}
@@ -123,7 +123,7 @@ SYNCED = [(name, "leaf") for name in FAMILIES] + [("llama", "pass")]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "sync"), SYNCED)
-def test_leaves_of_several_passes_have_the_bits_of_one_learner_unless_each_pass_is_added(name, sync, chat_folder, tmp_path, saved):
+def test_leaves_of_several_passes_have_the_bits_of_one_learner_unless_each_pass_is_added(forked, name, sync, chat_folder, tmp_path, saved):
     changes = {**CHAT, **FAMILIES[name], "learner": {"micro_tokens": 40, "minibatches": 1, "gradient_sync": sync}}
     folder = chat_folder
     if name == "whole":  # its own forward pass, whose blocks it calls itself
@@ -148,7 +148,7 @@ def test_leaves_of_several_passes_have_the_bits_of_one_learner_unless_each_pass_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("critic", [False, True], ids=["policy", "critic"])
-def test_weights_of_16_bits_with_masters_have_the_bits_of_one_learner(critic, chat_folder, tmp_path, saved):
+def test_weights_of_16_bits_with_masters_have_the_bits_of_one_learner(forked, critic, chat_folder, tmp_path, saved):
     """And go on from a checkpoint with another number of learners; a critic's head has 32 bits beside them."""
     model = {"name": str(chat_folder), "dtype": "bfloat16"}
     shares = {"leaves": 2, "master_weights": True, "minibatches": 1, "learning_rate": 1e-4}
@@ -196,12 +196,12 @@ WHOLE = {"losses": [{"name": "trajectory_dpo"}, {"name": "ppo_clip"}], "learner"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [LEAGUE, CRITIC, TWO, POLICIES, WHOLE], ids=["league", "critic", "two", "policies", "whole"])
-def test_a_run_with_split_weights_leaves_the_bytes_of_one_learner(tmp_path, changes):
+def test_a_run_with_split_weights_leaves_the_bytes_of_one_learner(forked, tmp_path, changes):
     assert run(tmp_path / "four", 4, **changes) == run(tmp_path / "one", 1, **changes)
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_with_any_number_of_learners_split_or_not(tmp_path):
+def test_a_run_goes_on_with_any_number_of_learners_split_or_not(forked, tmp_path):
     whole = run(tmp_path / "whole", 1, steps=5, warmup={"updates": 0})
     for step, (ranks, sharding) in enumerate([(2, "fsdp2"), (4, "fsdp2"), (1, "none"), (2, "none"), (1, "fsdp2")], 1):
         found = run(tmp_path / "parted", ranks, resume=step > 1, steps=step, warmup={"updates": 0}, learner={"sharding": sharding})

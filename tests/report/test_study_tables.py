@@ -13,7 +13,7 @@ from sparring.report import study_tables
 from sparring.report.result_figures import Results
 
 ROOT = Path(__file__).parents[2]
-WAITING = {"werewolf-seven", "werewolf-smol"}  # studies that can be run and were not
+WAITING = {"werewolf-seven"}  # studies that can be run and were not
 STUDY = dataclasses.replace(load("demo-seeds"), results="x")
 ROW = {"recipe": "demo", "level": 0.1, "starts": "all", "values": {"nash_conv": {"0": 0.1, "1": 0.2}}}
 DOCUMENT = {

@@ -6,7 +6,9 @@ The exact word, else the last marked one, else the last word that is an action.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
+from functools import cached_property, lru_cache
 from typing import Any
 
 # not inside a word, a hyphenated word or a number; no minus sign
@@ -29,18 +31,20 @@ class ReplyParser:
 
     def __init__(self, words: Iterable[str]) -> None:
         self._exact = frozenset(words)
-        lowered = [word.lower() for word in self._exact]
-        self._lower = {
-            word.lower(): word for word in self._exact if lowered.count(word.lower()) == 1
-        }
+        lowered = Counter(word.lower() for word in self._exact)
+        self._lower = {word.lower(): word for word in self._exact if lowered[word.lower()] == 1}
+
+    @cached_property
+    def _patterns(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
+        """What finds a marked word, and any. Most replies are a word, and need neither."""
         choice = "|".join(
             re.escape(word) for word in sorted(self._exact, key=lambda word: (-len(word), word))
         )
         # most places are passed over by one look
         first = "".join(sorted({re.escape(word[:1]) for word in self._exact}))
         choice = f"(?=[{first}])({choice})" if first and "" not in self._exact else f"({choice})"
-        self._loose = re.compile(f"{_BEFORE}{choice}{_AFTER}", re.IGNORECASE)
-        self._marked = re.compile(f"{_MARK}{_BEFORE}{choice}{_AFTER}", re.IGNORECASE)
+        loose = f"{_BEFORE}{choice}{_AFTER}"
+        return re.compile(f"{_MARK}{loose}", re.IGNORECASE), re.compile(loose, re.IGNORECASE)
 
     def knows(self, word: str) -> bool:
         """Return whether ``word`` is one of the action words, as written."""
@@ -56,7 +60,7 @@ class ReplyParser:
         text, word = reply.strip(), self.word(reply)
         if word is not None or not self._exact:
             return word
-        for pattern in (self._marked, self._loose):
+        for pattern in self._patterns:
             found = [self._canonical(match) for match in pattern.findall(text)]
             known = [word for word in found if word is not None]
             if known:
@@ -76,8 +80,14 @@ def listed_reply(words: Iterable[str], reply: str, exact: bool) -> str | None:
         reply: what was said.
         exact: whether nothing but the action will do.
     """
-    parser = ReplyParser(words)
+    parser = _parser_of(tuple(words))
     return parser.word(reply) if exact else parser.find(reply)
+
+
+@lru_cache(maxsize=1024)
+def _parser_of(words: tuple[str, ...]) -> ReplyParser:
+    """Return the parser of a list; lists come back, with other names alive or as another seat's."""
+    return ReplyParser(words)
 
 
 def meant(play: Any, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Further learners of a run as forks of the test's process: what takes seconds, to import torch and transformers, is there already."""
 
+import contextlib
 import importlib
 import os
 import re
@@ -17,10 +18,8 @@ def popen(command, *, pass_fds, env, **how):
     def run():
         for number in map(int, os.listdir("/dev/fd")):
             if number > 2 and number not in pass_fds:
-                try:
+                with contextlib.suppress(OSError):  # that of the list itself is closed by now
                     os.close(number)
-                except OSError:
-                    pass  # that of the list itself
         os.environ.clear()
         os.environ.update(env)
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__

@@ -16,22 +16,18 @@ def popen(command, *, pass_fds, env, **how):
     """
 
     def run():
-        for number in map(int, os.listdir("/dev/fd")):
-            if number > 2 and number not in pass_fds:
-                with contextlib.suppress(OSError):  # that of the list itself is closed by now
-                    os.close(number)
+        for number in {*map(int, os.listdir("/dev/fd"))} - {0, 1, 2, *pass_fds}:
+            with contextlib.suppress(OSError):  # that of the list itself is closed by now
+                os.close(number)
         os.environ.clear()
         os.environ.update(env)
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-        status = 1
         try:
             exec(command[-1], {})
-            status = 0
         except BaseException:
             traceback.print_exc()
-        finally:
-            os._exit(status)
+            os._exit(1)
+        os._exit(0)
 
     importlib.import_module(re.search(r"from (\S+) import", command[-1])[1])
     return subprocess.Popen(["true"], preexec_fn=run, pass_fds=pass_fds, **how)
-

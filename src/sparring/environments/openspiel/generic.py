@@ -18,7 +18,7 @@ from sparring.environments.openspiel.generic_words import (
 )
 from sparring.environments.openspiel.pictures import describe_matrix, paint_matrix
 from sparring.environments.openspiel.wording import NOTHING
-from sparring.environments.reply import ReplyParser
+from sparring.environments.reply import ReplyParser, listed_reply
 from sparring.errors import ConfigError, GameError, UnknownNameError
 from sparring.rng import Stream
 
@@ -99,8 +99,8 @@ class GenericGame(Game):
         if self.brief:
             return reply if self._parser().knows(reply) else None
         if exact:
-            return ReplyParser(legal).word(reply) or self._parser().word(reply)
-        found = ReplyParser(legal).find(reply)
+            return listed_reply(legal, reply, exact) or self._parser().word(reply)
+        found = listed_reply(legal, reply, exact)
         return found if found is not None else self._parser().find(reply)
 
     def _parser(self) -> ReplyParser:

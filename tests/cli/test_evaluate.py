@@ -167,8 +167,9 @@ def test_what_cannot_be_judged_is_a_note():
 
 
 def test_a_note_of_two_environments_is_said_once(tmp_path):
-    two = ", ".join(f"{{name: wide_search, label: w{workers}, options: {{workers: {workers}}}}}" for workers in (1, 2))
-    small = [*QUICK, "model.context=256", f"environments=[{two}]", "evaluation.opponents=[]", "evaluation.exact=false"]
+    options = "workers: {}, turns: 2, waves: 1, worlds: 1001"
+    two = ", ".join(f"{{name: wide_search, label: w{workers}, options: {{{options.format(workers)}}}}}" for workers in (1, 2))
+    small = [*QUICK, "rollout.games_per_step=4", "model.context=256", f"environments=[{two}]", "evaluation.opponents=[]", "evaluation.exact=false"]
     assert call("train", "kuhn-tiny", *small, "--run", tmp_path / "run").exit_code == 0
     (note,) = result(tmp_path / "run", "--games", 2, "--oracle", "none")["notes"]
     assert note.startswith("wide_search: exact figures are for at most")

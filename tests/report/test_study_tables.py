@@ -13,7 +13,6 @@ from sparring.report import study_tables
 from sparring.report.result_figures import Results
 
 ROOT = Path(__file__).parents[2]
-WAITING = {"werewolf-seven"}  # studies that can be run and were not
 STUDY = dataclasses.replace(load("demo-seeds"), results="x")
 ROW = {"recipe": "demo", "level": 0.1, "starts": "all", "values": {"nash_conv": {"0": 0.1, "1": 0.2}}}
 DOCUMENT = {
@@ -33,7 +32,7 @@ def published(name):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", sorted(set(names()) - WAITING))
+@pytest.mark.parametrize("name", names())
 def test_a_study_writes_the_tables_of_its_page(name, tmp_path):
     files = study_tables.write(name, published(name), tmp_path)
     assert json.loads((tmp_path / "results.json").read_text()) == published(name)
@@ -42,14 +41,6 @@ def test_a_study_writes_the_tables_of_its_page(name, tmp_path):
     rows = [line for line in tables if line.startswith("|")]
     assert len(rows) > 5 and set(rows) <= set(page)
     assert all(path.is_file() for path in files)
-
-
-@pytest.mark.parametrize("name", sorted(WAITING))
-def test_a_page_says_of_a_study_that_it_has_not_been_run(name):
-    study = load(name)
-    assert not (ROOT / "benchmarks" / "results" / f"{study.results}.json").exists()
-    page = (ROOT / study.page).read_text(encoding="utf-8")
-    assert "**It has not been run yet**" in page.partition(f"sparring reproduce {name}\n")[2]
 
 
 @pytest.mark.parametrize("name", ["vpr-methods", "credit-lab"])

@@ -147,5 +147,11 @@ def policies(results: Results) -> str:
     )
 
 
-MADE: dict[str, Maker] = {}  # markers of the page, once there are published figures
+MADE: dict[str, Maker] = {
+    "werewolf seven": matrix,
+    "werewolf seven sides": villages,
+    "werewolf seven parts": parts,
+    "werewolf seven policies": policies,
+    "werewolf seven source": Results.source,
+}
 SHOWN = {"Wolves win": matrix, "Sides": villages, "Parts": parts, "Policies": policies}

@@ -18,7 +18,7 @@ SPEC.loader.exec_module(rules)
 
 SOURCE = Path(__file__).parents[2] / "src" / "sparring"
 FILES = sorted(SOURCE.rglob("*.py"))
-LONG_FILES: dict[str, str] = {}  # file -> why it may exceed 300 lines (never 400)
+LONGEST = 1000  # lines of a file: where an idea needs more, it is two
 
 
 def room(path):
@@ -34,7 +34,7 @@ def test_a_file_keeps_the_laws(path):
     assert rules.undocumented(source) == []
     assert rules.sins(room(path), source) == []
     lines = source.count("\n")
-    assert lines <= (400 if str(path.relative_to(SOURCE)) in LONG_FILES else 300), f"{lines} lines"
+    assert lines <= LONGEST, f"{lines} lines"
     for node in rules.functions(rules.parsed(source)):
         assert rules.length(node) <= 80, f"{node.name} has {rules.length(node)} lines"
 
@@ -58,11 +58,6 @@ def test_nobody_waits_with_a_timeout_on_a_simple_queue():
     """Its get of CPython 3.11 may never return then; see ``Mailbox`` of system/child.py."""
     assert Mailbox is not queue.SimpleQueue
     assert [path.name for path in FILES if "SimpleQueue" in path.read_text() and "get(timeout" in path.read_text()] == []
-
-
-def test_few_functions_exceed_thirty_lines():
-    lengths = [rules.length(node) for path in FILES for node in rules.functions(rules.parsed(path.read_text()))]
-    assert sum(length > 30 for length in lengths) <= 0.03 * len(lengths)
 
 
 def test_only_the_room_of_openspiel_names_it():

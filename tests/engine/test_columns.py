@@ -14,6 +14,7 @@ from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states
 from sparring.rollout.table import ordered_turns
 from sparring.types import Credit
+from tests.hugging_face import hugging_face
 
 KUHN = {"name": "kuhn_poker", "illegal": {"rule": "forfeit", "penalty": 1.0}}
 
@@ -83,7 +84,7 @@ def test_values_are_read_before_a_turn_after_it_and_before_each_token():
         last = turns.token_value[begin[row] + lengths[row] - 1]
         for value, end in ((turns.value[row], asked), (last, asked + lengths[row] - 1), (turns.value_after[row], asked + lengths[row])):
             with torch.no_grad():
-                output = run.model.network(torch.tensor([ids[: end + 1]]), output_hidden_states=True).hidden_states[-1][0, -1:]
+                output = hugging_face(run.model.network)(torch.tensor([ids[: end + 1]]), output_hidden_states=True).hidden_states[-1][0, -1:]
                 assert value == pytest.approx(run.model.values(output).item(), abs=1e-4)
 
 
@@ -128,7 +129,7 @@ def test_the_critic_is_fitted_where_the_estimator_reads_it(needs):
     total = 0.0
     for row, (sequence, asked) in enumerate(data.ask):
         ids = torch.tensor([data.sequences[sequence]])
-        values = run.model.values(run.model.network(ids, output_hidden_states=True).hidden_states[-1][0])
+        values = run.model.values(hugging_face(run.model.network)(ids, output_hidden_states=True).hidden_states[-1][0])
         if "value" in needs or "value_after" in needs:
             at, of = [asked if "value" in needs else asked + lengths[row]], [row]
         else:

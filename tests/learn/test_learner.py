@@ -21,6 +21,7 @@ from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
 from sparring.schedule import parse
+from tests.hugging_face import hugging_face
 
 BASE = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "rollout": {"games_per_step": 48}, "steps": 10}
 
@@ -69,7 +70,7 @@ def naive_gradient(model, episodes, advantages, temperature=1.0):
                     picks += [(len(ids) + i, token, row) for i, token in enumerate(segment.ids)]
                 ids += segment.ids
         tokens = torch.tensor([ids])
-        log_p = (model.network(tokens, attention_mask=torch.ones_like(tokens)).logits[0] / temperature).log_softmax(-1)
+        log_p = (hugging_face(model.network)(tokens, attention_mask=torch.ones_like(tokens)).logits[0] / temperature).log_softmax(-1)
         for position, token, row in picks:
             total = total - advantages[row] * log_p[position - 1, token]
             count += 1

@@ -21,6 +21,7 @@ from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
 from sparring.run.warmup import warm_up
+from tests.hugging_face import hugging_face
 
 BASE = {
     "steps": 4,
@@ -110,7 +111,7 @@ def test_the_gradient_of_the_weights_is_that_of_plain_loops(pairs):
         for segment in turn.segments:
             for token in segment.ids:
                 if segment.kind == "sampled":
-                    logits = run.policies["main"].process.model.network(torch.tensor([ids])).logits[0, -1]
+                    logits = hugging_face(run.policies["main"].process.model.network)(torch.tensor([ids])).logits[0, -1]
                     score = score + logits.log_softmax(-1)[token]
                 ids.append(token)
         told.setdefault(turns.trajectory[row], []).append(0.7 * (score - turns.old_logprob[row]))

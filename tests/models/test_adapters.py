@@ -18,7 +18,7 @@ SHAPE = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "i
 
 
 def gpt2():
-    return tiny_model(vocabulary_size=12, stream=Stream.from_seed(0), hidden_size=16, heads=2).eval()
+    return tiny_model(vocabulary_size=12, stream=Stream.from_seed(0), hidden_size=16, heads=2).to_transformers().eval()
 
 
 def llama():

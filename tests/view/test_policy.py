@@ -16,6 +16,7 @@ from sparring.types import Segment
 from sparring.view import policy
 from sparring.view.answers import Refused
 from sparring.view.aside import Aside
+from tests.hugging_face import hugging_face
 
 CHANGES = (
     *("steps=3", "threads=1", "store.every=1", "warmup.updates=1", "warmup.games=8", "rollout.games_per_step=8", "checkpoint.every=1", "checkpoint.keep=3"),
@@ -74,7 +75,7 @@ def by_hand(model, renderer, ids, action, temperature):
     found, ids = 1.0, list(ids)
     for token in renderer.reply(action):
         with torch.no_grad():
-            logits = model.network(input_ids=torch.tensor([ids])).logits[0, -1]
+            logits = hugging_face(model.network)(input_ids=torch.tensor([ids])).logits[0, -1]
         found *= torch.softmax(logits.double() / temperature, 0)[token].item()
         ids.append(token)
     return found

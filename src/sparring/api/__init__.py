@@ -1,8 +1,17 @@
-"""The public API: what ``import sparring`` gives, in one file each for runs, plays and figures."""
+"""The public functions: runs, plays and figures, in a file each.
 
-from sparring.api.figures import advantages, evaluate, loss
-from sparring.api.plays import make_environment, play, turn_table
-from sparring.api.runs import Run, load_run, train
+``import sparring`` gives them by name. A file is imported when one of its names is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sparring.api.figures import advantages, evaluate, loss
+    from sparring.api.plays import make_environment, play, turn_table
+    from sparring.api.runs import Run, load_run, train
 
 __all__ = [
     "Run",
@@ -15,3 +24,18 @@ __all__ = [
     "train",
     "turn_table",
 ]
+MODULES = {
+    "figures": ("advantages", "evaluate", "loss"),
+    "plays": ("make_environment", "play", "turn_table"),
+    "runs": ("Run", "load_run", "train"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a public name from the file that has it."""
+    for module, names in MODULES.items():
+        if name in names:
+            return getattr(import_module(f"sparring.api.{module}"), name)
+    raise AttributeError(
+        f"module 'sparring.api' has no attribute {name!r}; its names are {', '.join(__all__)}"
+    )

@@ -14,16 +14,10 @@ from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.workers import learning, playing
 from sparring.errors import ConfigError, quoted
-from sparring.experiments.exporting import export_answer
-from sparring.experiments.load import load_answer
-from sparring.experiments.load import load_run as load_engine
 from sparring.guard import Watch
 from sparring.players.base import Agent
 from sparring.recipe import apply_overrides, laid_over, load_recipe, to_yaml
 from sparring.refs import PUBLISHED
-from sparring.report.catalogue import check_metrics
-from sparring.report.html import write_report
-from sparring.report.progress import Watcher
 from sparring.rollout.credit_store import CreditStore
 from sparring.rollout.parts import Parts
 from sparring.rollout.store import EpisodeStore
@@ -58,8 +52,10 @@ class Run:
 
     @cached_property
     def _loaded(self) -> tuple[RunConfig, LocalEngine, int]:
+        from sparring.experiments.load import load_run
+
         with Watch():
-            return load_engine(self.path, self.asked)
+            return load_run(self.path, self.asked)
 
     @property
     def config(self) -> RunConfig:
@@ -118,6 +114,8 @@ class Run:
             UnknownNameError: there is no such answer.
             ConfigError: the run has no members, or keeps no average.
         """
+        from sparring.experiments.load import load_answer
+
         config, engine, step = self._loaded
         return load_answer(self.path, config, engine, step, name)
 
@@ -133,6 +131,8 @@ class Run:
             policy: its name, where the run has several.
             answer: as for ``answer``; None: the policy.
         """
+        from sparring.experiments.exporting import export_answer
+
         export_answer(self.path, folder_of(folder), answer, checkpoint=self.asked, policy=policy)
         return Path(folder)
 
@@ -247,6 +247,8 @@ def train_run(
     Raises:
         SparringError: see ``train``.
     """
+    from sparring.report.catalogue import check_metrics
+
     check_metrics(rule.metric for rule in config.health.rules)
     check_packages(config.logging.sinks)
     if resume and overwrite:
@@ -277,6 +279,8 @@ def train_run(
         if stream is None:
             summary = run_training(config, engine, folder, resume=resume, stop=stop)
         else:
+            from sparring.report.progress import Watcher
+
             with Watcher(config, path, stream=stream) as watcher:
                 summary = run_training(
                     config,
@@ -288,4 +292,6 @@ def train_run(
                     measuring=watcher.measuring,
                     stop=stop,
                 )
-        return summary, write_report(path)
+    from sparring.report.html import write_report
+
+    return summary, write_report(path)

@@ -13,18 +13,9 @@ import typer
 from sparring.api.runs import default_folder, train_run
 from sparring.cli.text import say
 from sparring.config import RunConfig, resolve
-from sparring.config.gpus import on_gpus
-from sparring.engine.plan import describe
-from sparring.engine.plan_devices import devices
-from sparring.engine.plan_workers import learners, players
-from sparring.environments.catalogue import configured_game
 from sparring.errors import ConfigError
-from sparring.experiments.plan_hours import Assumed, assumed, by_probe, by_rates
-from sparring.experiments.time_estimate import estimate
 from sparring.recipe import apply_overrides, load_recipe
-from sparring.report.catalogue import check_metrics
 from sparring.run.folder import RunFolder
-from sparring.run.league_check import check_league
 from sparring.run.loop import Summary
 from sparring.run.provenance import this_command
 from sparring.system.trust import trust_typed
@@ -75,7 +66,7 @@ def train(
     trust_typed([recipe, *(overrides or ())])
     config = _config(recipe, overrides or [], run if resume else None)
     if dry_run:
-        _show_plan(config, as_json, assumed(assume or ()), times)
+        _show_plan(config, as_json, assume, times)
         return
     if assume or times:
         raise ConfigError("--assume and --times are for a plan; write --dry-run beside them.")
@@ -86,33 +77,15 @@ def train(
     _finish(summary, page, as_json)
 
 
-def _show_plan(config: RunConfig, as_json: bool, rates: Assumed, times: Path | None) -> None:
+def _show_plan(
+    config: RunConfig, as_json: bool, assume: list[str] | None, times: Path | None
+) -> None:
     """Print what a run would do and its configuration, as one document."""
-    check_metrics(rule.metric for rule in config.health.rules)
-    games = [(configured_game(section), section.weight) for section in config.environments]
-    check_league(config, games)
-    plan = describe(config)
-    memory = plan["model"].get("memory_parts_gib")
-    plan["players"], plan["learners"] = players(config, memory), learners(config, memory)
-    by_device = devices(config, rates.gpu_gb)
-    if by_device:
-        plan["devices"] = by_device
-        plan["model"]["needs"] = "what devices say below"
-        for section in ("model", "players", "learners"):
-            for key in [key for key in plan[section] if key.startswith("memory")]:
-                del plan[section][key]
-    plan["time"] = _time(config, plan["model"].get("parameters"), rates, times)
-    found = {"plan": plan, "configuration": config.model_dump(mode="json")}
-    say(json.dumps(found, indent=2) if as_json else dump_yaml(found, width=1000).rstrip())
+    from sparring.experiments.run_plan import plan_of_run
 
-
-def _time(config: RunConfig, parameters: int | None, rates: Assumed, times: Path | None) -> str:
-    """Return in words how long a run takes, by what is known of machines."""
-    if times is not None:
-        return by_probe(config, times)
-    if on_gpus(config) or rates.play or rates.learn:
-        return by_rates(config, rates)
-    return estimate(config, parameters)
+    plan = plan_of_run(config, assume or (), times)
+    document = {"plan": plan, "configuration": config.model_dump(mode="json")}
+    say(json.dumps(document, indent=2) if as_json else dump_yaml(document, width=1000).rstrip())
 
 
 def _config(recipe: str | None, overrides: list[str], resumed: Path | None) -> RunConfig:

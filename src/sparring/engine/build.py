@@ -13,7 +13,6 @@ from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
-from sparring.models.load import load_language_model
 from sparring.models.memory import available_bytes, find_device, refuse_beyond
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.refs import MAIN
@@ -95,6 +94,8 @@ def _pretrained(
     Its size is checked before it is loaded. Where its own weights stay as they are, it shares them
     with the others that are made of it.
     """
+    from sparring.models.load import load_language_model
+
     chosen, lora = config.model, config.model.lora
     gpus = config.learner.gpus
     if gpus:

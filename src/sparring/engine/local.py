@@ -6,18 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sparring.config import RunConfig
+from sparring.config.scale import FRESH
 from sparring.engine.base import Batch, Begun
-from sparring.engine.distributed import Distributed
 from sparring.engine.exact_columns import ExactColumns
-from sparring.engine.fresh import FreshWorkers
 from sparring.engine.judging import Judging
 from sparring.engine.players import Players
 from sparring.engine.policy import Policy
-from sparring.engine.published import Pinned
-from sparring.engine.ranks import Ranks
 from sparring.engine.source import EngineSource
 from sparring.environments.openspiel.base import Game
 from sparring.errors import CheckpointError, ConfigError, SparringError
@@ -31,6 +28,12 @@ from sparring.rollout.play import Rollout
 from sparring.rollout.spec import EpisodeSpec
 from sparring.system.files import parse_json, write_synced
 from sparring.types import Credit, Episode, FloatArray, TurnTable
+
+if TYPE_CHECKING:
+    from sparring.engine.distributed import Distributed
+    from sparring.engine.fresh import FreshWorkers
+    from sparring.engine.published import Pinned
+    from sparring.engine.ranks import Ranks
 
 
 class LocalEngine(Players):
@@ -74,7 +77,8 @@ class LocalEngine(Players):
     @property
     def fresh(self) -> FreshWorkers | None:
         """The workers of a run in fresh order; None where there are none."""
-        return self.elsewhere if isinstance(self.elsewhere, FreshWorkers) else None
+        in_fresh_order = self.config.scale.order == FRESH and self.elsewhere is not None
+        return cast("FreshWorkers", self.elsewhere) if in_fresh_order else None
 
     @property
     def versions(self) -> dict[str, int]:

@@ -23,7 +23,6 @@ from sparring.models.memory import (
     learning_bytes,
     training_bytes,
 )
-from sparring.models.pretrained import known_size
 from sparring.models.words import SPECIAL
 from sparring.refs import MAIN
 from sparring.registry import Bound, asks
@@ -226,6 +225,8 @@ def size_in(config: RunConfig) -> tuple[int | None, Shape | None, str]:
     """Return a model's parameters and shape, if they are known, and where from."""
     if config.model.name == TINY:
         return *tiny_size(config), "the configuration"
+    from sparring.models.pretrained import known_size
+
     return known_size(config.model.name)
 
 

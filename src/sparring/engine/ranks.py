@@ -44,7 +44,6 @@ from sparring.system.gpus import seeing
 from sparring.types import Credit
 
 GRACE = 10.0  # seconds in which the other learners say why they have ended
-FOLDER = "learners"  # of a run while several learn
 STATE = "state-"  # its folders of what a policy's learner holds begin so
 
 

@@ -9,31 +9,33 @@ from pathlib import Path
 
 from sparring.config import RunConfig
 from sparring.config.scale import FRESH
-from sparring.engine.distributed import Distributed
 from sparring.engine.fleet.base import Fleet
-from sparring.engine.fleet.here import Here
-from sparring.engine.fleet.processes import Processes
-from sparring.engine.fleet.ray import RayFleet
-from sparring.engine.fleet.simulated import Simulated
-from sparring.engine.fresh import FreshWorkers
 from sparring.engine.local import LocalEngine
 from sparring.engine.placing import check_there, for_worker
-from sparring.engine.ranks import FOLDER, Ranks
-from sparring.engine.shards import Shards
 
-WEIGHTS = "weights"  # folder of a run while workers play
+WEIGHTS, LEARNERS = "weights", "learners"  # folders of a run while workers play or several learn
 
 
 def fleet_of(config: RunConfig) -> Fleet | None:
     """Return the fleet that a configuration asks for; None: the engine plays by itself."""
     scale, settings = config.scale, config.model_dump(mode="json")
     if scale.fleet == "here":
-        return Here(settings) if scale.lag else None
+        if not scale.lag:
+            return None
+        from sparring.engine.fleet.here import Here
+
+        return Here(settings)
     if scale.fleet == "simulated":
+        from sparring.engine.fleet.simulated import Simulated
+
         return Simulated(settings, scale.count, config.seed)
     check_there(scale.gpus, f"scale.gpus={list(scale.gpus)}")
     if scale.fleet == "ray":
+        from sparring.engine.fleet.ray import RayFleet
+
         return RayFleet(settings)
+    from sparring.engine.fleet.processes import Processes
+
     own = for_worker(settings, 1 if scale.gpus else 0)
     return Processes(own, scale.count, carry=scale.weights == "pipe", gpus=scale.gpus)
 
@@ -53,6 +55,9 @@ def playing(
     if fleet is None:
         yield
         return
+    from sparring.engine.distributed import Distributed
+    from sparring.engine.fresh import FreshWorkers
+
     try:
         fleet = fleet if through is None else through(fleet)
         kind = FreshWorkers if engine.config.scale.order == FRESH else Distributed
@@ -75,11 +80,14 @@ def learning(engine: LocalEngine, folder: Path) -> Iterator[None]:
         folder: of the run.
     """
     if engine.config.learner.ranks == 1:
-        shutil.rmtree(folder / FOLDER, ignore_errors=True)  # of several that were killed
+        shutil.rmtree(folder / LEARNERS, ignore_errors=True)  # of several that were killed
         yield
         return
+    from sparring.engine.ranks import Ranks
+    from sparring.engine.shards import Shards
+
     kind = Shards if engine.config.learner.shards else Ranks
-    engine.ranks = kind(engine.config, folder / FOLDER)
+    engine.ranks = kind(engine.config, folder / LEARNERS)
     engine.ranks.serve(engine.policies[name] for name in engine.learners)
     try:
         yield

@@ -17,7 +17,6 @@ from sparring.errors import CheckpointError, ConfigError, UnknownNameError
 from sparring.league.meta_payoffs import check_sides
 from sparring.league.named import apart_by
 from sparring.league.payoffs import Payoffs
-from sparring.models.pretrained import tokenizer_of
 from sparring.models.tiny import tiny_tokenizer
 from sparring.players.base import Agent
 from sparring.refs import PUBLISHED, PlayerRef
@@ -37,6 +36,8 @@ def load_tokenizers(path: Path) -> dict[str, Any]:
         RunError: no such run.
         ModelError: the model is not on this machine.
     """
+    from sparring.models.pretrained import tokenizer_of
+
     config = resolve(RunFolder.open(path).config())
     return {
         name: tiny_tokenizer(vocabulary(own))

@@ -15,15 +15,13 @@ from typing import Any, Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import (
-    Gemma3ForCausalLM,
-    GPT2LMHeadModel,
-    LlamaForCausalLM,
-    Qwen2ForCausalLM,
-    Qwen3ForCausalLM,
-)
 
 from sparring.models.gpt2 import gpt2
+from sparring.models.tiny import TinyNetwork
+
+# classes of transformers that are known here; by name, as importing a family takes seconds
+LLAMAS = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
+FAMILIES = ("GPT2LMHeadModel", *LLAMAS, "Gemma3ForCausalLM")
 
 
 class Architecture(Protocol):
@@ -178,15 +176,18 @@ def architecture(network: Any, *, held: bool = True) -> Architecture | None:
         network: the network.
         held: whether its parameters stay the same objects, so that they may be held.
     """
+    if isinstance(network, TinyNetwork):
+        return gpt2(network, held)
     config: Any = getattr(network, "config", None)
-    if isinstance(network, GPT2LMHeadModel):
+    family = _family(network)
+    if family == "GPT2LMHeadModel":
         plain = config.scale_attn_weights and not config.scale_attn_by_inverse_layer_idx
         dropout = max(config.resid_pdrop, config.embd_pdrop, config.attn_pdrop)
         known = plain and dropout == 0.0 and config.activation_function in ("relu", "gelu_new")
         return gpt2(network, held) if known else None
-    if isinstance(network, LlamaForCausalLM | Qwen2ForCausalLM | Qwen3ForCausalLM):
+    if family in LLAMAS:
         return Llama(network) if config.attention_dropout == 0.0 else None
-    if isinstance(network, Gemma3ForCausalLM):
+    if family == "Gemma3ForCausalLM":
         soft = config.attn_logit_softcapping or config.final_logit_softcapping
         return (
             None
@@ -194,3 +195,15 @@ def architecture(network: Any, *, held: bool = True) -> Architecture | None:
             else Gemma3(network)
         )
     return None
+
+
+def _family(network: Any) -> str | None:
+    """Return the class in ``FAMILIES`` that a network is of; None if it is of none."""
+    return next(
+        (
+            kind.__name__
+            for kind in type(network).__mro__
+            if kind.__name__ in FAMILIES and kind.__module__.startswith("transformers.models.")
+        ),
+        None,
+    )

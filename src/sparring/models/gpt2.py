@@ -10,8 +10,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import GPT2LMHeadModel
-from transformers.pytorch_utils import Conv1D
+
+from sparring.models.tiny import Projection
+
+CONV1D = ("transformers.pytorch_utils", "Conv1D")
 
 
 class Gpt2:
@@ -21,7 +23,7 @@ class Gpt2:
     embedding, ``last`` of the final normalisation.
     """
 
-    def __init__(self, network: GPT2LMHeadModel) -> None:
+    def __init__(self, network: Any) -> None:
         config = network.config
         self.layers, self.heads = config.n_layer, config.n_head
         self.groups, self.head_width = self.heads, config.n_embd // config.n_head
@@ -121,14 +123,23 @@ class AdaptedGpt2(Gpt2):
         return F.layer_norm(x, self.width, norm.weight, norm.bias, self.epsilon)
 
 
-def gpt2(network: GPT2LMHeadModel, held: bool) -> Gpt2:
+def is_projection(module: nn.Module) -> bool:
+    """Return whether a module is a linear layer whose weight is [inner, outer].
+
+    The class of transformers is known by its name, as importing it takes long.
+    """
+    kind = type(module)
+    return kind is Projection or (kind.__module__, kind.__name__) == CONV1D
+
+
+def gpt2(network: Any, held: bool) -> Gpt2:
     """Return the parts of a GPT-2.
 
     Over its parameters where its modules are its own, which is faster, else over the modules.
     """
     body = network.transformer
     own = all(
-        type(module) is Conv1D
+        is_projection(module)
         for b in body.h
         for module in (b.attn.c_attn, b.attn.c_proj, b.mlp.c_fc, b.mlp.c_proj)
     )

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers.pytorch_utils import Conv1D
 
 from sparring.models.attention import Blocks, InvariantAttention, room_for
+from sparring.models.gpt2 import is_projection
 
 # what products are tried to be filled up to: whole vectors, as what remains of a vector takes other
 # functions (SiLU, GELU); and whole tiles, of which there are such with 6, 8, 24 and 48 rows
@@ -56,8 +56,10 @@ def products(network: nn.Module) -> frozenset[Product]:
         if isinstance(module, nn.Linear):
             shape = (module.in_features, module.out_features)
             found.add(Product(*shape, turned=True, shifted=module.bias is not None))
-        elif isinstance(module, Conv1D):
-            inner, outer = module.weight.shape
+        elif is_projection(module):
+            weight = module.weight
+            assert isinstance(weight, Tensor)
+            inner, outer = weight.shape
             found.add(Product(inner, outer, turned=False, shifted=True))
     return frozenset(found)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM
 
 from sparring.errors import ConfigError, ModelError
 
@@ -31,6 +30,8 @@ def count_parameters(config: Any) -> int:
 
     Tied weights count once.
     """
+    from transformers import AutoModelForCausalLM
+
     with torch.device("meta"):
         network = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
     return sum(parameter.numel() for parameter in network.parameters())

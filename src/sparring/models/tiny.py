@@ -1,18 +1,129 @@
 """The tiny model: a decoder-only transformer of 0.1 to 5 M parameters and a word-level tokenizer.
 
-Both are standard: a transformers ``GPT2Config`` and a ``tokenizers`` word-level vocabulary derived
-from the wording of the games, so that every Hugging Face tool loads what is saved.
+The network has GPT-2's architecture and names of parameters. It is saved as a GPT-2 of
+transformers, whose modelling code is imported then and not before, as that takes longer than torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+from torch import nn
+from transformers import PreTrainedTokenizerFast
 
 from sparring.models.words import ASK, BEGIN, END, PAD, UNKNOWN, word_tokenizer
 from sparring.rng import Stream
+
+
+def _gelu() -> nn.Module:
+    """Return GELU in its approximation by tanh, GPT-2's own activation."""
+    return nn.GELU(approximate="tanh")
+
+
+ACTIVATIONS = {"relu": nn.ReLU, "gelu_new": _gelu}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TinyConfig:
+    """The shape of a tiny network, in the words of transformers' ``GPT2Config``."""
+
+    vocab_size: int
+    n_positions: int
+    n_embd: int
+    n_layer: int
+    n_head: int
+    activation_function: str
+    layer_norm_epsilon: float
+    bos_token_id: int = 1
+    eos_token_id: int = 2
+    pad_token_id: int = 0
+    resid_pdrop: float = 0.0
+    embd_pdrop: float = 0.0
+    attn_pdrop: float = 0.0
+
+
+class Projection(nn.Module):
+    """The weight [inner, outer] and the bias [outer] of a linear layer, as GPT-2 stores them."""
+
+    def __init__(self, inner: int, outer: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(inner, outer))
+        self.bias = nn.Parameter(torch.empty(outer))
+
+
+class ModuleGroup(nn.Module):
+    """Modules by name, without a computation."""
+
+    def __init__(self, **modules: nn.Module) -> None:
+        super().__init__()
+        for name, module in modules.items():
+            self.add_module(name, module)
+
+
+class TinyNetwork(nn.Module):
+    """The parameters of a tiny GPT-2; ``models/lean.py`` computes with them.
+
+    Its head is tied to the embedding of the tokens.
+    """
+
+    def __init__(self, config: TinyConfig) -> None:
+        super().__init__()
+        self.config = config
+        width = config.n_embd
+        self.transformer = ModuleGroup(
+            wte=nn.Embedding(config.vocab_size, width),
+            wpe=nn.Embedding(config.n_positions, width),
+            h=nn.ModuleList(_block(config) for _ in range(config.n_layer)),
+            ln_f=nn.LayerNorm(width, config.layer_norm_epsilon),
+        )
+        self.lm_head = nn.Linear(width, config.vocab_size, bias=False)
+        self.lm_head.weight = self.get_input_embeddings().weight
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the weights."""
+        return self.lm_head.weight.dtype
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """Return the embedding of the tokens."""
+        embedding = self.transformer.wte
+        assert isinstance(embedding, nn.Embedding)
+        return embedding
+
+    def get_output_embeddings(self) -> nn.Linear:
+        """Return the head."""
+        return self.lm_head
+
+    def to_transformers(self) -> Any:
+        """Return a ``GPT2LMHeadModel`` with copies of the weights."""
+        from transformers import GPT2Config, GPT2LMHeadModel
+
+        network = GPT2LMHeadModel(GPT2Config(**asdict(self.config))).to(self.dtype)
+        network.load_state_dict(self.state_dict())
+        return network.train(self.training)
+
+    def save_pretrained(self, folder: Path) -> None:
+        """Write a folder that ``AutoModelForCausalLM.from_pretrained`` loads."""
+        self.to_transformers().save_pretrained(folder)
+
+
+def _block(config: TinyConfig) -> ModuleGroup:
+    """Return the modules of a block, with weights that are not drawn yet."""
+    width, epsilon = config.n_embd, config.layer_norm_epsilon
+    return ModuleGroup(
+        ln_1=nn.LayerNorm(width, epsilon),
+        attn=ModuleGroup(c_attn=Projection(width, 3 * width), c_proj=Projection(width, width)),
+        ln_2=nn.LayerNorm(width, epsilon),
+        mlp=ModuleGroup(
+            c_fc=Projection(width, 4 * width),
+            c_proj=Projection(4 * width, width),
+            act=ACTIVATIONS[config.activation_function](),
+        ),
+    )
 
 
 def tiny_tokenizer(words: Iterable[str]) -> PreTrainedTokenizerFast:
@@ -43,8 +154,8 @@ def tiny_model(
     context: int = 128,
     activation: str = "relu",
     epsilon: float = 1e-5,
-) -> GPT2LMHeadModel:
-    """Return a randomly initialised GPT-2 of this shape in float32, without dropout.
+) -> TinyNetwork:
+    """Return a randomly initialised network of this shape in float32, without dropout.
 
     Args:
         vocabulary_size: number of tokens.
@@ -53,31 +164,26 @@ def tiny_model(
         layers: number of blocks.
         heads: attention heads, a divisor of ``hidden_size``.
         context: the longest conversation in tokens.
-        activation: of the feed-forward layers, a name that transformers knows.
+        activation: of the feed-forward layers, a key of ``ACTIVATIONS``.
         epsilon: added to the variance where a layer is normalised.
     """
-    config = GPT2Config(
+    config = TinyConfig(
         vocab_size=vocabulary_size,
         n_positions=context,
         n_embd=hidden_size,
         n_layer=layers,
         n_head=heads,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
         activation_function=activation,
         layer_norm_epsilon=epsilon,
-        bos_token_id=1,
-        eos_token_id=2,
-        pad_token_id=0,
     )
-    model = GPT2LMHeadModel(config)
-    initialise(model, stream)
-    return model.float()
+    with torch.random.fork_rng(devices=[]):  # torch draws weights, which are drawn anew below
+        network = TinyNetwork(config)
+    initialise(network, stream)
+    return network
 
 
 @torch.no_grad()
-def initialise(model: GPT2LMHeadModel, stream: Stream) -> None:
+def initialise(model: TinyNetwork, stream: Stream) -> None:
     """Draw the weights anew from ``stream``.
 
     Matrices are normal with variance 1 / fan-in (residual outputs scaled by 1 / sqrt(2 layers)),

@@ -12,11 +12,9 @@ from sparring.config import resolve
 from sparring.environments.catalogue import game_names
 from sparring.environments.openspiel.people import wrapped
 from sparring.errors import UnknownNameError
-from sparring.measure.suite import load_suite, suite_names
 from sparring.outside import slot_of
 from sparring.parts import load_part
 from sparring.recipe import layers, load_recipe, recipe_names, to_yaml
-from sparring.report.game_page import exact_text, explain_game
 from sparring.run.health import matches
 from sparring.yaml_text import dump_yaml
 
@@ -49,6 +47,8 @@ def entries(kind: str) -> list[dict[str, str]]:
             for name, about in layers().items()
         ]
     if kind == "suites":
+        from sparring.measure.suite import load_suite, suite_names
+
         return [
             {"name": name, "kind": "suite", "summary": load_suite(name)[1].summary}
             for name in suite_names()
@@ -73,6 +73,8 @@ def explanation(name: str) -> str:
     solver = load_part("environments", name, "solver") if "environments" in slots else None
     texts += [describe_plugin(solver)] if solver is not None else []
     if name in game_names():
+        from sparring.report.game_page import explain_game
+
         texts = [*(texts or [f"game {name}, by OpenSpiel"]), *explain_game(name)]
     if name in recipe_names():
         texts.append(f"recipe {name}\n\n{to_yaml(resolve(load_recipe(name)))}")
@@ -100,6 +102,8 @@ def _is_metric(key: str, name: str) -> bool:
 
 def _nash_conv_of(game: str) -> list[str]:
     """Return how to read a NashConv: what it is in one game, or in the usual ones."""
+    from sparring.report.game_page import exact_text
+
     names = [game] if game in game_names() else [] if game else ["kuhn_poker", "leduc_poker"]
     known = [f"{name}: {exact_text(name)}" for name in names if exact_text(name)]
     about = (

@@ -22,6 +22,7 @@ from sparring.learn.targets import WeightedLoss
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.table import ordered_turns, turn_table
+from tests.hugging_face import hugging_face
 
 MOVES = ["red", "green", "red", "red", "red", "red", "green", "green", "green", "green"]
 
@@ -124,7 +125,7 @@ def test_the_gradient_weight_of_a_shared_turn_is_the_sum_over_its_copies(plan):
     total = 0.0
     for (_, _, past, token), weight in weights.items():
         row = torch.tensor([past])
-        log_p = run.model.network(row, attention_mask=torch.ones_like(row)).logits[0, -1].log_softmax(-1)
+        log_p = hugging_face(run.model.network)(row, attention_mask=torch.ones_like(row)).logits[0, -1].log_softmax(-1)
         total = total - weight * log_p[token]
     (total / count).backward()
     expected = {name: parameter.grad.clone() for name, parameter in run.model.network.named_parameters()}

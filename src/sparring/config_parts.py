@@ -259,6 +259,8 @@ def config_error(
         what = f"key of {section} in {of}" if of else f"key of {section}"
         return UnknownNameError(what, str(first["loc"][-1]), keys_at(first["loc"][:-1]))
     message = first["msg"].removeprefix("Value error, ").rstrip(".")
+    if first["type"] == "missing" and where == "environments" and not of:
+        message = "a recipe names what is played; begin it with the line extends: kuhn-tiny"
     given = first.get("input")
     # a section, of which the message names a part
     whole = isinstance(given, (dict, BaseModel)) and first["type"] == "value_error"

@@ -95,6 +95,9 @@ class MissingError(ConfigError):
     """A method stands in a configuration without what it REQUIRES beside it."""
 
 
+_LISTED = 60  # names that a message lists
+
+
 class UnknownNameError(ConfigError):
     """A name that nothing has; the message names the nearest right ones, and all of them.
 
@@ -103,7 +106,7 @@ class UnknownNameError(ConfigError):
         name: what was asked for.
         known: all right names.
         hint: where to find more, as a sentence.
-        every: whether all are listed; of hundreds of many kinds the hint says where they are.
+        every: whether all are listed, unless they are too many; then the hint says where they are.
     """
 
     def __init__(
@@ -114,7 +117,7 @@ class UnknownNameError(ConfigError):
         advice = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         if not known:
             advice = " There are none."
-        elif every and len(known) > len(near):
+        elif every and len(known) > len(near) and len(known) <= _LISTED:
             advice += f" Known: {', '.join(known)}."
         super().__init__(f"Unknown {what} {quoted(name)}.{advice}{' ' + hint if hint else ''}")
         self.name, self.suggestions = name, near
@@ -180,11 +183,13 @@ class RolloutError(SparringError):
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """Return up to three of ``known`` that look most like ``name``, best first."""
+    """Return up to three of ``known`` that look most like ``name``, best first.
+
+    Names that begin with it come first.
+    """
     by_lower = {item.lower(): item for item in known}
-    if len(name) > _LONGEST:
+    if not 0 < len(name) <= _LONGEST:
         return []
-    return [
-        by_lower[match]
-        for match in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
-    ]
+    longer = sorted((item for item in by_lower if item.startswith(name.lower())), key=len)
+    alike = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
+    return [by_lower[item] for item in dict.fromkeys([*longer[:2], *alike])][:3]

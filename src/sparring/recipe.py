@@ -93,6 +93,11 @@ def _load(name: str, extending: tuple[str, ...], part: bool) -> dict[str, Any]:
         if name not in recipe_names() and not (part and _is_part(built_in)):
             if path.suffix in (".yaml", ".yml"):
                 raise _no_file(name)
+            if os.path.isfile(path / "config.yaml"):
+                raise ConfigError(
+                    f"{what} is the folder of a run; a recipe is a name or a YAML file. To go on "
+                    f"with the run: sparring train --run {shlex.quote(name)} --resume."
+                )
             if name in layers():
                 raise ConfigError(
                     f"{what} is laid over another one; write for example mars/kuhn-paper "
@@ -165,6 +170,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
         UnknownNameError: nothing of this name can be laid over a recipe.
     """
     overrides = list(overrides)
+    _refuse_words(overrides)
     result = copy.deepcopy(spelling.keys(data, "The configuration"))
     for override in overrides:
         if override.startswith(f"{WITH}="):
@@ -172,15 +178,30 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
     for override in overrides:
         if override.startswith(f"{WITH}="):
             continue
-        path, separator, text = override.partition("=")
+        path, _, text = override.partition("=")
         what = f"Override {quoted(override, 80)}"
-        if not separator or not path:
-            raise ConfigError(f"{what} must look like learner.learning_rate=0.001.")
         value = parse_value(text, what, path)
         if path.count(".") >= MAX_DEPTH:
             raise ConfigError(f"{what} goes more than {MAX_DEPTH} levels down.")
         _assign(result, spelling.path(path).split("."), value, what)
     return result
+
+
+def _refuse_words(overrides: list[str]) -> None:
+    """Refuse an override without '=', such as the two words ``steps 10``.
+
+    Raises:
+        ConfigError: there is one; the message has the two joined where they look like a pair.
+    """
+    for place, word in enumerate(overrides):
+        if "=" in word and not word.startswith("="):
+            continue
+        what = f"Override {quoted(word, 80)}"
+        following = overrides[place + 1 : place + 2]
+        if word.isidentifier() and following and "=" not in following[0]:
+            pair = quoted(f"{word}={following[0]}", 80)
+            raise ConfigError(f"{what} must be joined with its value; write {pair}.")
+        raise ConfigError(f"{what} must look like learner.learning_rate=0.001.")
 
 
 def _laid_under(data: dict[str, Any], override: str) -> dict[str, Any]:

@@ -161,6 +161,19 @@ def _check_needs(plugin: Plugin) -> Plugin:
     return plugin
 
 
+_CRITIC = "{name: value_loss, weight: 0.5}]'"
+FIELD_NAMES = {  # algorithms that are a pair of an estimator and losses here -> what to write
+    "ppo": f"PPO is credit.name=gae 'losses=[{{name: ppo_clip}}, {_CRITIC}.",
+    "a2c": f"A2C is credit.name=gae 'losses=[{{name: policy_gradient}}, {_CRITIC}.",
+    "reinforce": "REINFORCE is credit.name=outcome 'losses=[{name: policy_gradient}]'; with a "
+    "baseline for each role it is credit.name=rae.",
+    "dr_grpo": "Dr. GRPO is 'credit={name: grpo, preset: dr_grpo}' with rollout.group_size=8.",
+    "dapo": "DAPO is credit.name=grpo 'losses=[{name: ppo_clip, preset: dapo}]' "
+    "selection.name=equal_groups rollout.group_size=8.",
+}
+FIELD_NAMES["actor_critic"] = FIELD_NAMES["a2c"]
+
+
 @cache
 def load(slot: str, name: str) -> Plugin:
     """Return a plug-in by slot and name.
@@ -179,11 +192,13 @@ def load(slot: str, name: str) -> Plugin:
     elif name in names(slot):
         function, module = from_entry_point(entry_points(slot)[name], SLOTS[slot])
     else:
+        in_other_words = FIELD_NAMES.get(name.lower()) if slot in ("credit", "losses") else None
         raise UnknownNameError(
             SLOTS[slot],
             name,
             names(slot),
-            f"See `sparring list {slot}`; others are named package.module.",
+            in_other_words or f"See `sparring list {slot}`; others are named package.module.",
+            every=in_other_words is None,
         )
     return _check_needs(Plugin(slot=slot, name=name, function=function, module=module))
 

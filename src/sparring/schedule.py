@@ -76,8 +76,10 @@ def parse(value: Any, where: str = "schedule") -> Schedule:
         return Schedule(kind="constant", values=_numbers([value], where))
     if not is_schedule(value):
         example = "{schedule: linear, start: 0.1, end: 0.0}"
+        several = " One run has one value: for several, start a run for each."
         raise ConfigError(
             f"{where}: {quoted(value)} is neither a number nor a schedule; write 0.1 or {example}."
+            f"{several if isinstance(value, list) else ''}"
         )
     kind, fields = value["schedule"], {str(key) for key in value} - {"schedule"}
     if kind == "constant" and fields == {"value"}:

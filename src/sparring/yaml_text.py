@@ -131,7 +131,12 @@ def _read(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-        raise _UnreadableError(f"{error.problem}{where}; write a text in quotes") from None
+        advice = (
+            "the lines of one section begin in the same column, and a text with ': ' is in quotes"
+            if isinstance(error, (yaml.scanner.ScannerError, yaml.parser.ParserError))
+            else "write a text in quotes"
+        )
+        raise _UnreadableError(f"{error.problem}{where}; {advice}") from None
     except yaml.YAMLError as error:
         raise _UnreadableError(" ".join(str(error).split())) from None
     except RecursionError:

@@ -72,7 +72,7 @@ def refusal(*overrides):
         ("credit.name=" + "x" * 5000, "Unknown advantage estimator"),
         ("{1: 2}=3", "Unknown key"),
         ("environments.0.options={1: 2}", "environments.0.options"),
-        ("losses={name: ppo_clip}", "losses: Input should be a valid list"),
+        ("losses=3", "losses: Input should be a valid list"),
         ("losses=[]", "losses"),
         ("bots=[1]", "bots"),
         ("credit=null", "credit"),

@@ -4,7 +4,9 @@ import stat
 
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file, save_file
+from tests.hugging_face import hugging_face
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from sparring.config import resolve
@@ -16,7 +18,6 @@ from sparring.players.exported import exported
 from sparring.players.members import MemberMixture
 from sparring.refs import snapshot
 from sparring.rng import Stream
-from tests.hugging_face import hugging_face
 
 BASE = {"environments": [{"name": "kuhn_poker"}], "threads": 1, "rollout": {"games_per_step": 16, "temperature": 0.8, "top_k": 5}}
 
@@ -76,6 +77,18 @@ def test_the_card_says_what_was_seen_of_the_past(tmp_path):
     assert "what Sparring's `context: {name: markov}` shows" in text and "in the same way" not in text
     state = engine.environments[0][0].reset(Stream.from_seed(0).child("card"))
     assert first_prompt(engine.policies["main"], engine.environments[0][0], [0]) == f"<begin> {state.observe(0).view} <ask>"
+
+
+def test_the_card_has_what_the_hub_reads_and_the_figures_of_these_weights(tiny, adapted, tmp_path):
+    export(tiny, tmp_path / "tiny", step=3, figures={"nash_conv/kuhn_poker": 0.12345})
+    _, front, text = (tmp_path / "tiny" / CARD).read_text().split("---\n", 2)
+    fields = yaml.safe_load(front)
+    assert fields["library_name"] == "transformers" and fields["pipeline_tag"] == "text-generation"
+    assert {"sparring", "self-play", tiny.environments[0][0].name} <= {*fields["tags"]}
+    assert "| `nash_conv/kuhn_poker` | 0.1235 |" in text and "3 steps" in text
+    export(adapted, tmp_path / "adapter", step=3, adapter=True)
+    _, front, text = (tmp_path / "adapter" / CARD).read_text().split("---\n", 2)
+    assert yaml.safe_load(front)["library_name"] == "peft" and "## Figures" not in text
 
 
 def test_the_code_of_the_card_runs(tiny, tmp_path, monkeypatch, capsys):

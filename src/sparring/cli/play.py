@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import typer
 
+from sparring import registry
 from sparring.cli.text import ENVIRONMENT, say, shown
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.people import for_people, rules_of, wrapped
@@ -59,6 +60,11 @@ def play(
     ] = True,
 ) -> None:
     """Play against a policy or a bot in the terminal: ? shows the rules, Ctrl-D leaves."""
+    if run is not None and not run.exists() and str(run) in registry.names("environments"):
+        raise ConfigError(
+            f"{run} is an environment, not a run folder. To play it against a bot: sparring play "
+            f"--environment {run}."
+        )
     if run is None and checkpoint is not None:
         raise ConfigError(f"--checkpoint {checkpoint}: only a run has checkpoints; name a run.")
     _refuse_answer(run, against, answer)
@@ -80,16 +86,28 @@ def play(
     while True:
         try:
             _one(rules, opposite, seat, number)
-            again = _ask(
-                "\nAgain? [Y/n] " if opposite is None else "\nAgain? [Y/n, s: from the next seat] "
-            ).strip()
+            again = _ask_again(alone=opposite is None)
         except EOFError:
             print("\nYou left the game.")
             return
-        if again[:1].lower() in ("n", "q"):
+        if again == "n":
             return
-        seat = (seat + 1) % rules.num_seats if again[:1].lower() == "s" else seat
+        seat = (seat + 1) % rules.num_seats if again == "s" else seat
         number += 1
+
+
+def _ask_again(*, alone: bool) -> str:
+    """Return "y", "n" or "s", to play from the next seat; ask until the answer is one of them.
+
+    Raises:
+        EOFError: the person leaves.
+    """
+    question = "\nAgain? [Y/n] " if alone else "\nAgain? [Y/n, s: from the next seat] "
+    words = {"": "y", "y": "y", "yes": "y", "n": "n", "no": "n", "q": "n", "quit": "n"}
+    words |= {} if alone else {"s": "s"}
+    while (answer := _ask(question).strip().lower()) not in words:
+        say("Write y or n." if alone else "Write y, n or s.")
+    return words[answer]
 
 
 def _refuse_answer(run: Path | None, against: str | None, answer: str | None) -> None:

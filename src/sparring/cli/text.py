@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TextIO
 
 from sparring.system.text import shown
 
 ENVIRONMENT = ("--environment", "--game")  # an option, and its old spelling
 
-__all__ = ["ENVIRONMENT", "PlainFormatter", "complain", "fitted", "say", "say_rows", "shown"]
+__all__ = [
+    "ENVIRONMENT",
+    "PlainFormatter",
+    "command",
+    "complain",
+    "fitted",
+    "say",
+    "say_rows",
+    "shown",
+]
 
 
 def say(text: object, *, file: TextIO | None = None) -> None:
@@ -30,6 +41,13 @@ def say_rows(rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
         say("  ".join(cells).rstrip())
+
+
+def command() -> str:
+    """Return how to call this program from where the user is: by its path, if it is not on PATH."""
+    called = Path(sys.argv[0])
+    on_path = shutil.which("sparring") is not None or called.name != "sparring"
+    return "sparring" if on_path else shlex.quote(str(called))
 
 
 def complain(text: object) -> None:

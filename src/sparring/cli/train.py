@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sparring.api.runs import default_folder, train_run
-from sparring.cli.text import say
+from sparring.cli.text import command, say
 from sparring.config import RunConfig, resolve
-from sparring.errors import ConfigError
+from sparring.errors import ConfigError, quoted
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.run.folder import RunFolder
 from sparring.run.loop import Summary
@@ -44,7 +45,10 @@ def train(
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and the configuration; do nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Print the plan and do nothing; with --json the configuration too."
+        ),
     ] = False,
     assume: Annotated[
         list[str] | None,
@@ -77,15 +81,36 @@ def train(
     _finish(summary, page, as_json)
 
 
+def refuse_dashes(words: Sequence[str]) -> None:
+    """Refuse a key of the configuration that is written as an option, such as ``--steps 10``.
+
+    Raises:
+        ConfigError: there is one; the message has it as it is to be written.
+    """
+    for place, word in enumerate(words):
+        key, separator, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or key.split(".")[0] not in RunConfig.model_fields:
+            continue
+        value = value if separator else next(iter(words[place + 1 : place + 2]), "VALUE")
+        raise ConfigError(
+            f"{quoted(word, 80)} is no option: changes to a recipe have no dashes; write "
+            f"{quoted(f'{key}={value}', 80)}."
+        )
+
+
 def _show_plan(
     config: RunConfig, as_json: bool, assume: list[str] | None, times: Path | None
 ) -> None:
-    """Print what a run would do and its configuration, as one document."""
+    """Print what a run would do; with ``--json`` its configuration too, as one document."""
     from sparring.experiments.run_plan import plan_of_run
 
     plan = plan_of_run(config, assume or (), times)
-    document = {"plan": plan, "configuration": config.model_dump(mode="json")}
-    say(json.dumps(document, indent=2) if as_json else dump_yaml(document, width=1000).rstrip())
+    if as_json:
+        document = {"plan": plan, "configuration": config.model_dump(mode="json")}
+        say(json.dumps(document, indent=2))
+        return
+    say(dump_yaml({"plan": plan}, width=1000).rstrip())
+    say("# The whole configuration: add --json.")
 
 
 def _config(recipe: str | None, overrides: list[str], resumed: Path | None) -> RunConfig:
@@ -112,9 +137,9 @@ def _finish(summary: Summary, page: Path, as_json: bool) -> None:
         return
     if summary.finished:
         say(f"Done: {summary.steps} steps in {summary.folder}; curves in {page}.")
-        say(
-            f"Next: sparring evaluate {summary.folder}   or play it: sparring play {summary.folder}"
-        )
+        say(f"Next: {command()} evaluate {summary.folder}   to measure it")
+        say(f"      {command()} view   to look at curves and replays in a browser")
+        say(f"      {command()} play {summary.folder}   to play against it")
     elif not summary.steps:
         say(
             f"Stopped before the first step was done: {summary.folder} holds what it held. Give "
@@ -124,6 +149,6 @@ def _finish(summary: Summary, page: Path, as_json: bool) -> None:
         if summary.stopped_by:
             say(f"A health rule stopped the run: {summary.stopped_by}")
         say(
-            f"Stopped after step {summary.steps} and saved. Go on with: sparring train "
+            f"Stopped after step {summary.steps} and saved. Go on with: {command()} train "
             f"--run {summary.folder} --resume"
         )

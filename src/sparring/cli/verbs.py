@@ -57,7 +57,10 @@ class Verbs(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the verb that is called, imported now, and what is left of the command line."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command if name is None else command_of(name), rest
+        command = command if name is None else command_of(name)
+        if name == "train":
+            import_module("sparring.cli.train").refuse_dashes(rest)
+        return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run a verb, under a watch of the plug-ins it calls; for errors see ``translated``."""

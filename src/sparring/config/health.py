@@ -67,7 +67,9 @@ class HealthRule(Strict):
 def _health_rules() -> list[HealthRule]:
     """Return the rules of every run that names none of its own."""
     return [
-        HealthRule(metric="legal_rate/GAME", below=0.5, for_steps=5, after_step=0.2),
+        HealthRule(  # an environment of free text has no list of legal actions
+            metric="legal_rate/GAME", below=0.5, for_steps=5, after_step=0.2, if_recorded=True
+        ),
         # a deduction is half of all decisions, and has no list of legal actions
         HealthRule(metric="unparsable_rate", above=0.25, for_steps=5, after_step=0.2),
         HealthRule(metric="truncated_rate", above=0.5, for_steps=10, after_step=0.2),

@@ -22,7 +22,7 @@ Label = Annotated[str, AfterValidator(names.label)]
 
 
 class EnvironmentConfig(Strict):
-    """A game to train on, or to hold out: weight 0."""
+    """An environment to train on, or to hold out: weight 0. A text is its name."""
 
     name: str = Field(description="a hand-written game or any sequential OpenSpiel game")
     label: Label | None = Field(
@@ -64,6 +64,11 @@ class EnvironmentConfig(Strict):
         exclude_if=not_,
         description="policy of each role of this game, before what the run says",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, data: Any) -> Any:
+        return {"name": data} if isinstance(data, str) else data
 
     @property
     def known_as(self) -> str:

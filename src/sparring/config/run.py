@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from operator import not_
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from sparring import names, spelling
 from sparring.config.candidates import check_candidates, check_knowledge
@@ -145,6 +145,12 @@ class RunConfig(Strict):
     logging: LoggingConfig = LoggingConfig()
     health: HealthConfig = HealthConfig()
     scale: ScaleConfig = ScaleConfig()
+
+    @field_validator("environments", "rewards", "losses", mode="before")
+    @classmethod
+    def _list_of_one(cls, value: Any) -> Any:
+        """Take a single name or section as a list of one."""
+        return [value] if isinstance(value, str | Mapping) else value
 
     @model_validator(mode="before")
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from sparring.errors import ConfigError, UnknownNameError
 from sparring.players.exported_files import ExportedPolicy, Sampling, write_exported
 from sparring.refs import PUBLISHED, PlayerRef
 from sparring.rng import Stream
+from sparring.yaml_text import dump_yaml
 
 MODE = 0o644  # of every file, so that a server under another user can read it
 CARD = "README.md"
@@ -48,6 +49,7 @@ def export(
     adapter: bool = False,
     policy: str | None = None,
     member: PlayerRef = PUBLISHED,
+    figures: Mapping[str, float] | None = None,
 ) -> None:
     """Write the weights of a policy.
 
@@ -59,6 +61,7 @@ def export(
         adapter: write the adapters alone, not merged into the base model.
         policy: its name; None: the only one.
         member: whose weights: the policy's as it is published, the learner's, or a snapshot's.
+        figures: what was measured of these weights, by metric, for the model card.
 
     Raises:
         ConfigError: there are several policies and none is named.
@@ -74,7 +77,8 @@ def export(
     if not adapter:
         _write_sampling(own, folder / "generation_config.json")
     (folder / CARD).write_text(
-        card(engine, own, folder.name, step=step, adapter=adapter), encoding="utf-8"
+        card(engine, own, folder.name, step=step, adapter=adapter, figures=figures or {}),
+        encoding="utf-8",
     )
     write_exported(folder, _seating(engine, own, adapter=adapter))
     let_read(folder)
@@ -161,8 +165,16 @@ def _write_sampling(own: Policy, path: Path) -> None:
     path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
-def card(engine: LocalEngine, own: Policy, folder: str, *, step: int, adapter: bool) -> str:
-    """Return the model card: what it is, how it is asked, and how it is loaded."""
+def card(
+    engine: LocalEngine,
+    own: Policy,
+    folder: str,
+    *,
+    step: int,
+    adapter: bool,
+    figures: Mapping[str, float],
+) -> str:
+    """Return the model card: the Hub's front matter, figures, prompts, and how it is loaded."""
     config, prompts = own.config, dict[str, str]()
     for game, weight in engine.environments:
         seats = _seats(engine, own, game)
@@ -175,8 +187,10 @@ def card(engine: LocalEngine, own: Policy, folder: str, *, step: int, adapter: b
     }
     code = (ADAPTER if adapter else TRANSFORMERS).format(**fill)
     parts = [
+        _front_matter(config, adapter=adapter),
         f"# {config.name}, step {step}",
-        f"{config.summary}\n\nTrained by play with Sparring: {_made(config)}.",
+        f"Trained by play with Sparring, {step} steps: {_made(config)}.",
+        *_figures(figures),
         "## Prompts\n\nA conversation begins as below, special tokens included, and the reply is "
         f"one legal action, then {_stops(own)}. {_later(config)} Other prompts were not trained "
         "on.",
@@ -226,6 +240,30 @@ def _later(config: RunConfig) -> str:
     options = "".join(f", {name}: {value}" for name, value in chosen.options.items())
     shown = f"`context: {{name: {chosen.name}{options}}}`"
     return f"At later turns it saw of its past what Sparring's {shown} shows."
+
+
+def _front_matter(config: RunConfig, *, adapter: bool) -> str:
+    """Return what the Hub reads of a model card, as YAML between two lines."""
+    environments = [game.known_as for game in config.environments if game.weight]
+    fields: dict[str, Any] = {
+        "library_name": "peft" if adapter else "transformers",
+        "pipeline_tag": "text-generation",
+        "tags": ["sparring", "reinforcement-learning", "self-play", *environments],
+    }
+    if config.model.name.count("/") == 1 and not config.model.name.startswith((".", "/", "~")):
+        fields["base_model"] = config.model.name
+    return f"---\n{dump_yaml(fields)}---"
+
+
+def _figures(figures: Mapping[str, float]) -> list[str]:
+    """Return the section of what was measured; nothing where nothing was."""
+    if not figures:
+        return []
+    rows = "".join(f"| `{name}` | {value:.4g} |\n" for name, value in sorted(figures.items()))
+    return [
+        "## Figures\n\nMeasured in the run, of these weights. `sparring explain METRIC` says what "
+        f"each is.\n\n| metric | value |\n|---|---|\n{rows}".rstrip()
+    ]
 
 
 def _made(config: RunConfig) -> str:

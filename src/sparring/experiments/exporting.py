@@ -10,6 +10,7 @@ from sparring.engine.export_mixture import export_mixture
 from sparring.experiments.load import load_answer, load_run
 from sparring.players.members import MemberMixture
 from sparring.refs import LEARNER, PUBLISHED
+from sparring.run.events import METRICS, read_lines
 
 
 def export_answer(
@@ -52,5 +53,26 @@ def export_answer(
         )
         return step, str(who), who.notes
     member = LEARNER if asked == LAST else PUBLISHED
-    export(engine, folder, step=step, dtype=dtype, adapter=adapter, policy=policy, member=member)
+    export(
+        engine,
+        folder,
+        step=step,
+        dtype=dtype,
+        adapter=adapter,
+        policy=policy,
+        member=member,
+        figures=None if asked == LAST else _measured(run, step),
+    )
     return step, "", ()
+
+
+def _measured(run: Path, step: int) -> dict[str, float]:
+    """Return the figures of skill that a run recorded at a step, of the weights it publishes."""
+    kinds = ("nash_conv/", "exploitability/", "match/")
+    lines = [line for line in read_lines(run / METRICS) if line["step"] == step]
+    return {
+        name: value
+        for line in lines
+        for name, value in line.items()
+        if name.startswith(kinds) and isinstance(value, (int, float))
+    }

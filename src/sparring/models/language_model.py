@@ -282,6 +282,9 @@ class LanguageModel:
         network = merged(network) if adapted and not adapter else network
         if dtype is not None:
             network = network.to(getattr(torch, dtype))
+        from transformers.utils import logging as transformers_logging
+
+        transformers_logging.disable_progress_bar()
         with disk_errors(folder):
             try:
                 network.save_pretrained(folder)
@@ -290,6 +293,8 @@ class LanguageModel:
                 raise RunError(
                     f"{folder} cannot be written: {error}. Name a folder on another disk."
                 ) from error
+            finally:
+                transformers_logging.enable_progress_bar()
 
 
 def _forward(network: Any) -> LeanForward | WholeForward:

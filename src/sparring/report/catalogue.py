@@ -85,6 +85,8 @@ def explanation(name: str) -> str:
     texts += [f"metric {key}\n\n{text}" for key, text in metrics.items() if _is_metric(key, name)]
     if name.startswith("nash_conv"):
         texts += _nash_conv_of(name.partition("/")[2])
+    if name.lower() in registry.FIELD_NAMES:
+        texts.append(registry.FIELD_NAMES[name.lower()])
     if not texts:
         plugins = (plugin for slot in registry.SLOTS for plugin in registry.names(slot))
         known = {*recipe_names(), *layers(), *metrics, *game_names(), *plugins}

@@ -37,7 +37,7 @@ USED = (
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
 _HEAD = """extends: kuhn-tiny
 name: NAME
-summary: Kuhn's recipe of the tiny model, shortened, with a KIND of our own.
+summary: Kuhn's recipe of the tiny model, shortened, with ARTICLE of our own.
 steps: 60
 rollout: {games_per_step: 256}
 """
@@ -103,6 +103,7 @@ def file_of(kind: str, name: str, file: str) -> str:
     for word, value in {
         "sparring.SLOT": f"sparring.{KINDS[kind]}",
         "NAME": name,
+        "ARTICLE": f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}",
         "KIND": kind,
     }.items():
         text = text.replace(word, value)

@@ -11,11 +11,8 @@ do something at every place of a run, such as to kill it there, take the same sh
 """
 
 import gc
-import importlib.util
 import os
 import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -38,13 +35,6 @@ hypothesis_settings.register_profile(
     print_blob=True,
 )
 hypothesis_settings.load_profile("sparring")
-
-# what tests of several rooms make: a run whose league has members; tests/house/test_skips.py copies this file alone
-MADE = Path(__file__).parent / "run_with_members.py"
-if MADE.is_file():
-    SPEC = importlib.util.spec_from_file_location("run_with_members", MADE)
-    sys.modules["run_with_members"] = importlib.util.module_from_spec(SPEC)
-    SPEC.loader.exec_module(sys.modules["run_with_members"])
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,5 @@
 """A tiny model in every seat of an environment, under a context strategy, and the ids that were sent to it."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
 from sparring import registry
@@ -14,11 +11,7 @@ from sparring.render.plain import plain
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
 from sparring.types import SamplingParams
-
-PATH = Path(__file__).parent.parent / "rollout" / "plays.py"
-SPEC = importlib.util.spec_from_file_location("plays_of_contexts", PATH)
-plays = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(plays)
+from tests.rollout import plays
 
 
 class Table:

@@ -1,20 +1,16 @@
 """What every advantage estimator does with input that is wrong or says nothing: an error that names it, or the documented convention."""
 
 import dataclasses
-import importlib.util
 import inspect
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sparring import registry
 from sparring.errors import ConfigError, CreditError
+from tests.contract import test_credit as contract
 
-SPEC = importlib.util.spec_from_file_location("contract_of_credit", Path(__file__).parent / "test_credit.py")
-contract = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(contract)
 NAMES, LENGTHS = contract.NAMES, [2, 3, 1, 2, 2, 1, 3, 2]
 CALLS = [(name, preset) for name in NAMES for preset in (None, *registry.load("credit", name).presets)]
 # optional columns that are computed where a plug-in NEEDS them; those of candidates come with rows of their own (test_vpr)

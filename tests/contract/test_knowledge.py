@@ -4,11 +4,11 @@ import copy
 import json
 
 import pytest
-from tests.knowledge.said import GAME, drawn
 
 from sparring import registry
 from sparring.knowledge.base import Gathered, replies, with_scores
 from sparring.rng import Stream
+from tests.knowledge.said import GAME, drawn
 
 SHARES = {"rock": 0.4, "paper": 0.3, "scissors": 0.2, "spock": 0.05, "lizard": 0.05}
 

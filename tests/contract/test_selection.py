@@ -48,13 +48,9 @@ def test_a_curriculum_names_arms_that_there_are_and_draws_from_its_stream_alone(
 
 def table(lengths, seed):
     """Return the random table of the estimators' contract."""
-    import importlib.util
-    from pathlib import Path
+    from tests.contract.test_credit import random_table
 
-    spec = importlib.util.spec_from_file_location("contract_of_credit", Path(__file__).parent / "test_credit.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.random_table(lengths, seed)
+    return random_table(lengths, seed)
 
 
 @pytest.mark.parametrize("name", registry.names("selection"))

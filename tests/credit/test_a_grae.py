@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.a_grae import a_grae
 from sparring.credit.grpo import grpo
+from tests.credit.tables import table
 
 
 def fours(returns):

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import BY_HAND, table
 
 from sparring.credit.adv_evo import adv_evo
 from sparring.credit.grpo import grpo
 from sparring.errors import CreditError
+from tests.credit.tables import BY_HAND, table
 
 BIAS = runpy.run_path(str(Path(__file__).with_name("test_bias.py")))
 TEAMS = {"first": "attackers", "second": "defenders", "third": "defenders"}

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.advantage_alignment import advantage_alignment, aligned
 from sparring.credit.rloo import rloo
+from tests.credit.tables import table
 
 
 def rounds(rewards, episodes, seats, groups):

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.anchors import anchor_groups, mean_over_trajectories, node_groups
 from sparring.credit.base import turn_places
 from sparring.errors import ConfigError, CreditError
 from sparring.ops.groups import group_ids
+from tests.credit.tables import table
 
 
 def seen(views, *, names=(), actions=None, **others):

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.arena_rl import arena_rl
 from sparring.ops.tournaments import tournament_ranks
 from sparring.registry import bind
+from tests.credit.tables import table
 
 EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 SCHEMES = ["anchor", "round_robin", "swiss", "single_elimination", "double_elimination"]

@@ -1,15 +1,12 @@
 """Credit over the attempts of real trials: ``mage`` where the table has the columns ``attempt`` and ``note``."""
 
 import dataclasses
-import importlib.util
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import table
 
 from sparring import registry
 from sparring.credit.attempts import attempts_of
@@ -20,10 +17,9 @@ from sparring.errors import CreditError
 from sparring.players.random import random as random_player
 from sparring.rollout.play import play
 from sparring.rollout.table import turn_table
+from tests.credit.tables import table
+from tests.rollout import plays
 
-SPEC = importlib.util.spec_from_file_location("plays_of_rollout", Path(__file__).parents[1] / "rollout" / "plays.py")
-plays = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(plays)
 NOTE = "note"
 
 

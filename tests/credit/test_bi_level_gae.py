@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.bi_level_gae import bi_level_gae
 from sparring.credit.gae import gae
 from sparring.errors import CreditError
+from tests.credit.tables import table
 
 
 def spoken(rewards, tokens, values):

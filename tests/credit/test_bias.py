@@ -8,7 +8,6 @@ import itertools
 
 import numpy as np
 import pytest
-from tables import table
 
 from sparring.credit.gae import gae
 from sparring.credit.grpo import grpo
@@ -16,6 +15,7 @@ from sparring.credit.mars import mars
 from sparring.credit.outcome import outcome
 from sparring.credit.rae import rae
 from sparring.credit.rloo import rloo
+from tests.credit.tables import table
 
 P = 0.4
 # (probability, rewards per turn, gradient of log-probability of each turn's action with respect to the logit)

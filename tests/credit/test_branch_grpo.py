@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.branch_grpo import branch_grpo
 from sparring.credit.grpo import grpo
 from sparring.credit.salt import salt
 from sparring.errors import CreditError
+from tests.credit.tables import table
 
 
 def grown(seed, games=12):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import BY_HAND, table
 
 from sparring.columns.candidate_judged import candidate_judged as judged_column
 from sparring.columns.candidate_value import candidate_value as value_column
@@ -14,6 +13,7 @@ from sparring.credit.candidate_value import candidate_value
 from sparring.errors import CreditError
 from sparring.rollout.table import turn_table
 from sparring.types import Episode, Turn
+from tests.credit.tables import BY_HAND, table
 
 
 def judged(values, mask):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.coma import coma
 from sparring.credit.exact_advantage import exact_advantage
 from sparring.errors import CreditError
+from tests.credit.tables import table
 
 VIEWS, ACTIONS = ("here", "there", "[0]"), ("stay", "go")
 

@@ -2,10 +2,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tables import table
 
 from sparring.credit.components import component
 from sparring.errors import CreditError
+from tests.credit.tables import table
 
 
 def test_a_part_of_the_reward_by_name_and_what_is_wrong_by_name_too():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.bi_level_gae import bi_level_gae
 from sparring.credit.gae import gae
@@ -18,6 +17,7 @@ from sparring.rng import Stream
 from sparring.rollout.play import play
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
+from tests.credit.tables import table
 
 CASES = [
     (gae, {"gamma": 0.9, "lam": 0.5}),

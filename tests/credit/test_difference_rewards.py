@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.difference_rewards import difference_rewards
 from sparring.credit.exact_advantage import exact_advantage
 from sparring.errors import CreditError
+from tests.credit.tables import table
 
 EXACT = runpy.run_path(str(Path(__file__).with_name("test_exact_advantage.py")))
 BIAS = EXACT["BIAS"]

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import BY_HAND, table
 
 from sparring.credit.dr_mas import dr_mas
 from sparring.credit.grpo import grpo
 from sparring.registry import bind
+from tests.credit.tables import BY_HAND, table
 
 EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 REWARDS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.exact_advantage import exact_advantage
 from sparring.credit.gae import gae
 from sparring.errors import CreditError
 from sparring.registry import bind
+from tests.credit.tables import table
 
 BIAS = runpy.run_path(str(Path(__file__).with_name("test_bias.py")))
 P = BIAS["P"]

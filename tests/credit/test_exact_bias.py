@@ -6,21 +6,18 @@ estimator's expectation is seen and no page can say anything else. The lab's pag
 """
 
 import dataclasses
-import importlib.util
 import itertools
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tables import table
 
 from sparring.measure.credit_lab import per_turn
 from sparring.measure.lab_plan import bind_estimator, estimator_names
+from tests.credit import test_bias as exact
+from tests.credit.tables import table
 
-SPEC = importlib.util.spec_from_file_location("exact_game", Path(__file__).parent / "test_bias.py")
-exact = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(exact)
 MEMBERS = 3
 STOP, GO = 0, 1
 STOP_REWARD = np.array([1.0, 3.0])  # at turns 0 and 1

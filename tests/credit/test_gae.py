@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.gae import gae
 from sparring.errors import CreditError
 from sparring.ops.returns import discounted_returns
+from tests.credit.tables import table
 
 
 def test_by_hand():

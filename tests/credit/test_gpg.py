@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.gpg import gpg
 from sparring.credit.grpo import grpo
+from tests.credit.tables import table
 
 EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 

@@ -1,8 +1,6 @@
 """Group estimators against exact gradients, on the game of tests/credit/test_bias.py (one logit, up to three turns)."""
 
-import importlib.util
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +9,8 @@ from sparring.credit.loop import loop
 from sparring.credit.opo import opo
 from sparring.credit.pass_at_k import pass_at_k
 from sparring.registry import bind
+from tests.credit import test_bias as exact
 
-SPEC = importlib.util.spec_from_file_location("exact_game", Path(__file__).parent / "test_bias.py")
-exact = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(exact)
 TOTALS = [(probability, sum(rewards), sum(scores)) for probability, rewards, scores in exact.TRAJECTORIES]
 
 

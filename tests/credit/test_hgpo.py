@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.gigpo import gigpo
 from sparring.credit.grpo import grpo
 from sparring.credit.hgpo import hgpo
 from sparring.registry import bind
+from tests.credit.tables import table
 
 
 def seeing(turns, views):

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import BY_HAND, table
 
 from sparring.credit.loop import loop
 from sparring.credit.rloo import rloo
+from tests.credit.tables import BY_HAND, table
 
 EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.gigpo import gigpo
 from sparring.credit.mage import mage
 from sparring.errors import CreditError
+from tests.credit.tables import table
 
 
 def seen(rewards, views=None, episodes=None, **options):

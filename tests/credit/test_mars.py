@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import BY_HAND, table
 
 from sparring.credit.grpo import grpo
 from sparring.credit.mars import mars
 from sparring.registry import bind
+from tests.credit.tables import BY_HAND, table
 
 
 def test_by_hand():

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.grpo import grpo
 from sparring.credit.mars2 import mars2
+from tests.credit.tables import table
 
 
 def acting(turns, actions):

@@ -3,11 +3,11 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.marti import marti
 from sparring.credit.rloo import rloo
 from sparring.errors import ConfigError
+from tests.credit.tables import table
 
 STATE = {"game/first": [4.0, 1.0], "game/second": [2.0, 2.0]}  # Q = 0.25 and 1
 RETURNS = st.lists(st.floats(-10, 10), min_size=1, max_size=8)

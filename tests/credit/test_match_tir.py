@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.grpo import grpo
 from sparring.credit.match_tir import match_tir
+from tests.credit.tables import table
 
 
 def drawn(seed):

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.grpo import grpo
 from sparring.credit.ngrpo import ngrpo
+from tests.credit.tables import table
 
 EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 

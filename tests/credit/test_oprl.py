@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.grpo import grpo
 from sparring.credit.oprl import oprl
 from sparring.credit.rloo import rloo
 from sparring.errors import CreditError
 from sparring.registry import bind
+from tests.credit.tables import table
 
 NEWER = {"process": "process_logprob", "policy": "old_logprob"}
 OLDER = {"process": "old_logprob", "policy": "reference_logprob"}

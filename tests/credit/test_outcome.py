@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import BY_HAND, table
 
 from sparring.credit.outcome import outcome
 from sparring.credit.rae import rae
+from tests.credit.tables import BY_HAND, table
 
 REWARDS = st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6)
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.grpo import grpo
 from sparring.credit.ppr import ppr
 from sparring.errors import ConfigError, CreditError
+from tests.credit.tables import table
 
 
 def scored(process, outcome, *, rest=None, names=("best_action", "game"), **others):

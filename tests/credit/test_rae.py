@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import BY_HAND, table
 
 from sparring.credit.outcome import outcome
 from sparring.credit.rae import rae
 from sparring.registry import bind
+from tests.credit.tables import BY_HAND, table
 
 
 def test_golden():

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import BY_HAND, table
 
 from sparring.credit.mars import mars
 from sparring.credit.rebn import rebn
+from tests.credit.tables import BY_HAND, table
 
 EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 REWARDS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=2, max_size=6)

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import BY_HAND, table
 
 from sparring.credit.rebn import rebn
 from sparring.credit.reinforce_plus_plus import reinforce_plus_plus
 from sparring.registry import bind
+from tests.credit.tables import BY_HAND, table
 
 EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 REWARDS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=6)

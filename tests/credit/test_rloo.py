@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import BY_HAND, table
 
 from sparring.credit.grpo import grpo
 from sparring.credit.rloo import rloo
+from tests.credit.tables import BY_HAND, table
 
 
 def group(returns):

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.grpo import grpo
 from sparring.credit.s_grpo import s_grpo
+from tests.credit.tables import table
 
 
 def group(returns, tokens):

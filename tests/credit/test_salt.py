@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.grpo import grpo
 from sparring.credit.rloo import rloo
 from sparring.credit.salt import salt
+from tests.credit.tables import table
 
 
 def stepping(turns, views, actions):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.outcome import outcome
 from sparring.credit.shapley import shapley
 from sparring.errors import CreditError
+from tests.credit.tables import table
 
 
 def played(coalitions, worths, seats_get=None):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.mars import mars
 from sparring.credit.spa import spa
 from sparring.errors import CreditError
+from tests.credit.tables import table
 
 
 def judged(rewards, contributions, **options):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.grpo import grpo
 from sparring.credit.spae import potential, spae
 from sparring.errors import CreditError
+from tests.credit.tables import table
 
 
 def probed(outcome, accuracy, confidence, *, names=("best_action", "sure"), **others):

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.rloo import rloo
 from sparring.credit.spo_tree import spo_tree
 from sparring.errors import CreditError
+from tests.credit.tables import table
 
 
 def grown(seed, games=14):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.grpo import grpo
 from sparring.credit.ssl import ssl
 from sparring.errors import CreditError
+from tests.credit.tables import table
 
 PROGRESS = st.integers(0, 16).map(lambda number: number / 16)
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.config import resolve
 from sparring.credit.vine_ppo import vine_ppo
 from sparring.errors import ConfigError, MissingError
 from sparring.ops.standardise import whitened
+from tests.credit.tables import table
 
 EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 PLAYS = st.lists(st.lists(st.tuples(EIGHTHS, EIGHTHS, EIGHTHS, EIGHTHS), min_size=1, max_size=4), min_size=1, max_size=6)

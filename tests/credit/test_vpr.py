@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.at_grpo import at_grpo
 from sparring.credit.grpo import grpo
@@ -15,6 +14,7 @@ from sparring.credit.vpr import vpr
 from sparring.errors import CreditError
 from sparring.registry import bind
 from sparring.rollout.table import with_components
+from tests.credit.tables import table
 
 EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 REWARDS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8)

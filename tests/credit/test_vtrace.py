@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from sparring.credit.gae import gae
 from sparring.credit.vtrace import vtrace
 from sparring.errors import CreditError
+from tests.credit.tables import table
 
 BIAS = runpy.run_path(str(Path(__file__).with_name("test_bias.py")))
 

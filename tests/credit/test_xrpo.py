@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import BY_HAND, table
 
 from sparring.credit.grpo import grpo
 from sparring.credit.xrpo import xrpo
 from sparring.errors import CreditError
+from tests.credit.tables import BY_HAND, table
 
 EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 

@@ -10,7 +10,6 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from tests.device.pretended import CPU, GPU, SECOND, pretended_gpu
 from transformers import (
     AutoTokenizer,
     Gemma3ForCausalLM,
@@ -36,6 +35,7 @@ from sparring.models.compiled import CompiledPass
 from sparring.models.saved import saved_model
 from sparring.refs import LEARNER, PlayerRef, snapshot
 from sparring.rollout.spec import EpisodeSpec
+from tests.device.pretended import CPU, GPU, SECOND, pretended_gpu
 
 SHAPE = {
     "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from tests.device.pretended import CPU, GPU, SECOND, pretended_gpu
 
 

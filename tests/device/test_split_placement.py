@@ -8,8 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tests.device.pretended import CPU, GPU, pretended_gpu
-from tests.device.test_placement import engine, plays, tensors
 
 from sparring.credit.base import Credit
 from sparring.engine import shard as room
@@ -19,6 +17,8 @@ from sparring.learn.masters import SplitMasterAdamW
 from sparring.learn.split import AlongTheTree
 from sparring.learn.split_adamw import SplitAdamW
 from sparring.learn.weights import fingerprint, load_optimizer
+from tests.device.pretended import CPU, GPU, pretended_gpu
+from tests.device.test_placement import engine, plays, tensors
 
 TOLD = ("set_gradient_divide_factor", "set_force_sum_reduction_for_comms", "set_custom_reduce_scatter", "set_requires_gradient_sync", "reshard")
 

@@ -4,10 +4,10 @@
 import itertools
 
 import pytest
-from loading import load
 
 from sparring import config, recipe
 from sparring.cli.verbs import VERBS
+from tests.docs.loading import load
 
 FENCE = "`" * 3
 

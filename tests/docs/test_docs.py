@@ -10,11 +10,11 @@ import sys
 from typing import Literal
 
 import pytest
-from loading import ROOT, load
 
 from sparring import config, registry
 from sparring.parts import load_part, offering
 from sparring.report.catalogue import METHOD_SLOTS
+from tests.docs.loading import ROOT, load
 
 FENCE = "`" * 3
 

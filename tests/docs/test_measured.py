@@ -6,7 +6,8 @@ import re
 import sys
 
 import pytest
-from loading import ROOT, load
+
+from tests.docs.loading import ROOT, load
 
 measured = load("docs", "measured")
 published = load("benchmarks", "published")

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from loading import load
 
 from sparring.experiments.reproduce.vpr_released import GAMES, recipe_of
 from sparring.recipe import load_recipe, recipe_names
+from tests.docs.loading import load
 
 load("benchmarks", "published")
 oracles, judging = load("benchmarks", "oracles"), load("benchmarks", "judging")

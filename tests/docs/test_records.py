@@ -1,9 +1,9 @@
 """docs/records.md describes every column that is stored, and no other."""
 
 import pytest
-from loading import load
 
 from sparring.rollout import credit_store, episode_columns
+from tests.docs.loading import load
 
 measured = load("docs", "measured")  # by which the page's script finds it
 records = load("docs/tables", "records")

@@ -4,11 +4,11 @@ import re
 from importlib import import_module
 
 import pytest
-from loading import ROOT
 
 import sparring
 from sparring import config, registry
 from sparring.report.catalogue import glossary
+from tests.docs.loading import ROOT
 
 PAGE = (ROOT / "docs" / "words.md").read_text(encoding="utf-8")
 HEAD = ["word", "what it means here", "where", "older or other name"]

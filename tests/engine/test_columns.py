@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from tests.hugging_face import hugging_face
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
@@ -15,6 +14,7 @@ from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states
 from sparring.rollout.table import ordered_turns
 from sparring.types import Credit
+from tests.hugging_face import hugging_face
 
 KUHN = {"name": "kuhn_poker", "illegal": {"rule": "forfeit", "penalty": 1.0}}
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file, save_file
-from tests.hugging_face import hugging_face
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from sparring.config import resolve
@@ -18,6 +17,7 @@ from sparring.players.exported import exported
 from sparring.players.members import MemberMixture
 from sparring.refs import snapshot
 from sparring.rng import Stream
+from tests.hugging_face import hugging_face
 
 BASE = {"environments": [{"name": "kuhn_poker"}], "threads": 1, "rollout": {"games_per_step": 16, "temperature": 0.8, "top_k": 5}}
 

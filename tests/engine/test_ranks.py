@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tests.sockets import listening
 
 from sparring.api import train
 from sparring.config import resolve
@@ -30,6 +29,7 @@ from sparring.learn.tree import leaves
 from sparring.learn.weights import fingerprint
 from sparring.registry import bind
 from sparring.run.changes import SAVED, edits, saved
+from tests.sockets import listening
 
 KUHN = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "threads": 1, "seed": 3}
 SMALL = {"rollout": {"games_per_step": 24}, "model": {"hidden_size": 16, "layers": 1}}

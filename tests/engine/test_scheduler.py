@@ -7,12 +7,12 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from scheduler_world import STARTED, World
 
 from sparring.engine.commands import End, GiveUp, Send, Start
 from sparring.engine.lanes import Lane
 from sparring.engine.patience import Patience
 from sparring.engine.scheduler import Scheduler
+from tests.engine.scheduler_world import STARTED, World
 
 EVENTS = 24
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from tests.sockets import listening
 from transformers import AutoTokenizer, MistralConfig, MistralForCausalLM
 
 from sparring.api import train
@@ -27,6 +26,7 @@ from sparring.errors import ConfigError, DivergedError, RunError
 from sparring.league.starts import starts
 from sparring.refs import snapshot
 from sparring.registry import bind
+from tests.sockets import listening
 
 KUHN = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "threads": 1, "seed": 3}
 SMALL = {"rollout": {"games_per_step": 24}, "model": {"hidden_size": 16, "layers": 2}}

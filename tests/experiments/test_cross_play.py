@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from tests.run_with_members import run
 
 from sparring.config import resolve
 from sparring.environments.choose.rules import Choose
@@ -19,6 +18,7 @@ from sparring.recipe import apply_overrides, load_recipe
 from sparring.report.reproduce import werewolf_seven as page
 from sparring.report.result_figures import Results
 from sparring.rng import Stream
+from tests.run_with_members import run
 
 FOUR = {"players": 4, "rounds": 1, "tie": "none", "say": ["result"]}
 BASE = Base("werewolf", FOUR, {"rule": "random", "penalty": 0.2})

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from tests.experiments.told_run import told_run
 
 from sparring import play, recipe
 from sparring.config import resolve
@@ -14,6 +13,7 @@ from sparring.experiments.reproduce import dilemma as study
 from sparring.measure.opponents import AgentSpec
 from sparring.report.reproduce import dilemma as page
 from sparring.report.result_figures import Results
+from tests.experiments.told_run import told_run
 
 C, D = "cooperate", "defect"
 

@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from tests.experiments.told_run import told_run
 
 from sparring.experiments.reproduce import league_tictactoe as study
 from sparring.report.reproduce import league_tictactoe as page
 from sparring.report.result_figures import Results
+from tests.experiments.told_run import told_run
 
 NAMES = [study.figure(role, to, "win_or_draw") for to in study.OPPONENTS for role in page.ROLES]
 

@@ -4,8 +4,6 @@ import json
 
 import pytest
 from safetensors.numpy import load_file
-from tests.experiments.told_run import told_run
-from tests.run_with_members import run
 
 from sparring import recipe
 from sparring.config import resolve
@@ -13,6 +11,8 @@ from sparring.experiments.reproduce import league_tictactoe_smol as study
 from sparring.report.reproduce import league_tictactoe_smol as page
 from sparring.report.result_figures import Results
 from sparring.run import checkpoint
+from tests.experiments.told_run import told_run
+from tests.run_with_members import run
 
 TINY = ["model={name: tiny, hidden_size: 8, layers: 1, heads: 1}", "renderer={name: plain}", "warmup.updates=2", "warmup.games=4"]
 

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from tests.experiments.told_run import told_run
 
 from sparring.config import resolve
 from sparring.experiments import answers_along
@@ -12,6 +11,7 @@ from sparring.recipe import load_recipe
 from sparring.report.reproduce import leduc_league as page
 from sparring.report.result_figures import Results
 from sparring.run.folder import RunFolder
+from tests.experiments.told_run import told_run
 
 APART = {"name", "summary", "steps", "matchmaker", "league", "checkpoint", "policies", "roles"}
 

@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 import yaml
-from run_with_members import run_of
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
@@ -17,6 +16,7 @@ from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.system.files import file_digest
+from tests.run_with_members import run_of
 
 CONFIG = {
     "environments": [{"name": "kuhn_poker"}],

@@ -4,7 +4,6 @@ import json
 
 import pytest
 from safetensors.numpy import load_file
-from tests.run_with_members import run
 
 from sparring import recipe
 from sparring.config import resolve
@@ -12,6 +11,7 @@ from sparring.experiments.reproduce import mage_smol as study
 from sparring.report.reproduce import mage_smol as page
 from sparring.report.result_figures import Results
 from sparring.run import checkpoint
+from tests.run_with_members import run
 
 TINY = ["model={name: tiny, hidden_size: 8, layers: 1, heads: 1, context: 1024}", "renderer={name: plain}", "rollout={games_per_step: 4, group_size: 2}"]
 

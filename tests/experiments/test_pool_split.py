@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from tests.experiments.told_run import told_run
 
 from sparring import recipe
 from sparring.config import resolve
@@ -20,6 +19,7 @@ from sparring.report.result_figures import Results
 from sparring.rng import Stream
 from sparring.rollout.spec import alone
 from sparring.rollout.team import play_teams
+from tests.experiments.told_run import told_run
 
 OPTIONS = {"kinds": 2, "most": 1, "total": 6, "scenarios": 10, "values": "opposed"}
 

@@ -4,7 +4,6 @@ import json
 
 import pytest
 import yaml
-from run_with_members import run_of
 from typer.testing import CliRunner
 
 from sparring.cli import app
@@ -16,6 +15,7 @@ from sparring.experiments.measuring import exact_figures
 from sparring.experiments.suite import SuiteEvaluation
 from sparring.experiments.suite_player import agent_player, run_player
 from sparring.measure.opponents import parse_agent
+from tests.run_with_members import run_of
 
 ROWS = [
     {

@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from tests.experiments.told_run import told_run
 
 from sparring import recipe
 from sparring.config import resolve
 from sparring.experiments import self_played
 from sparring.experiments.reproduce import swarm as study
 from sparring.experiments.results_file import row_faults
+from tests.experiments.told_run import told_run
 
 
 def config_of(name):

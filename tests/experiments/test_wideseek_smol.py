@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from tests.experiments.told_run import told_run
 
 from sparring import recipe
 from sparring.config import resolve
@@ -13,6 +12,7 @@ from sparring.experiments.reproduce import wideseek_smol as study
 from sparring.experiments.results_file import row_faults
 from sparring.report.reproduce import wideseek_smol as page
 from sparring.report.result_figures import Results
+from tests.experiments.told_run import told_run
 
 
 def config_of(arm):

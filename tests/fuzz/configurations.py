@@ -22,8 +22,8 @@ import time
 import warnings
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-import cases as making
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.fuzz import cases as making
 
 SECONDS = 60  # of processor time that a case may take; a machine may be slow for a while
 MEMORY = 12 << 30  # bytes of address space

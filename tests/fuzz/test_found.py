@@ -1,28 +1,12 @@
 """What random configurations found, and whether what tries them would notice a fault."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
 
 from sparring import registry
 from sparring.config.run import _keys_at
 from sparring.errors import ConfigError
-
-HERE = Path(__file__).parent
-
-
-def load(name):
-    """Return a module of this folder, which is no package."""
-    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-cases, fuzz = load("cases"), load("configurations")
+from tests.fuzz import cases
+from tests.fuzz import configurations as fuzz
 
 REFUSED = {  # the changes to kuhn-tiny -> a part of the one line that refuses them
     "value_loss without a critic": (["losses=[{name: ppo_clip}, {name: value_loss}]"], "fits a critic, and credit 'mars' reads none"),

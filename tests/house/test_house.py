@@ -1,6 +1,5 @@
 """The laws of the house hold in every file, and each law notices a breach."""
 
-import importlib.util
 import queue
 import re
 import subprocess
@@ -11,10 +10,7 @@ import pytest
 
 from sparring import registry
 from sparring.system.child import Mailbox
-
-SPEC = importlib.util.spec_from_file_location("rules", Path(__file__).parent / "rules.py")
-rules = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(rules)
+from tests.house import rules
 
 SOURCE = Path(__file__).parents[2] / "src" / "sparring"
 FILES = sorted(SOURCE.rglob("*.py"))

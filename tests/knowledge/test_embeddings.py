@@ -6,8 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tests.knowledge.said import STREAM, drawn
-from tests.players.served import Server
 
 from sparring.config import resolve
 from sparring.errors import ConfigError, ModelError, PluginError, RolloutError, UnknownNameError
@@ -18,6 +16,8 @@ from sparring.models.pretrained import load_pretrained
 from sparring.ops.hashed_ngrams import embedded
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.registry import bind
+from tests.knowledge.said import STREAM, drawn
+from tests.players.served import Server
 
 SLOT = "knowledge.embeddings"
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.knowledge.said import GAME, STREAM, drawn, episode, gathered, reply
 
 from sparring.environments.abstracted import Abstracted
 from sparring.environments.catalogue import make_game
@@ -21,6 +20,7 @@ from sparring.knowledge.statements import about, decisions, pattern, placed
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.types import Episode, Observation, Turn
+from tests.knowledge.said import GAME, STREAM, drawn, episode, gathered, reply
 
 PAYOFFS = np.array([[won_by(one, other) for other in MOVES] for one in MOVES])
 

@@ -5,11 +5,11 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_with_members import CYCLE, MEMBERS
 
 from sparring.league.focus import pair_shares
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.registry import bind
+from tests.run_with_members import CYCLE, MEMBERS
 
 LAST, NASH = bind("league.meta_solvers", "last"), bind("league.meta_solvers", "nash")
 

@@ -4,13 +4,13 @@ import math
 from dataclasses import replace
 
 import pytest
-from run_with_members import CYCLE, MEMBERS, book_of
 
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
 from sparring.league.meta_payoffs import check_sides, member_payoffs, unmet_note
 from sparring.league.payoffs import Payoffs
 from sparring.registry import bind, names
+from tests.run_with_members import CYCLE, MEMBERS, book_of
 
 
 def note(solver, book, members=MEMBERS):

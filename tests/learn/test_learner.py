@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.hugging_face import hugging_face
 
 from sparring.config import LearnerConfig, resolve
 from sparring.engine.local import LocalEngine
@@ -22,6 +21,7 @@ from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
 from sparring.schedule import parse
+from tests.hugging_face import hugging_face
 
 BASE = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "rollout": {"games_per_step": 48}, "steps": 10}
 

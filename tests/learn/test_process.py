@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.hugging_face import hugging_face
 
 from sparring.config import resolve
 from sparring.credit.rloo import rloo
@@ -22,6 +21,7 @@ from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
 from sparring.run.warmup import warm_up
+from tests.hugging_face import hugging_face
 
 BASE = {
     "steps": 4,

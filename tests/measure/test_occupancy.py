@@ -81,14 +81,13 @@ def test_all_that_is_begun_ends_or_wins(name, options):
 
 def test_plays_with_candidates_visit_what_is_enumerated():
     """1,500 plays of random legal replies with K = 3, the best of which is played."""
-    from tests.rollout.plays import learner
-
     from sparring.players.base import Reply
     from sparring.rewards.grading import by_oracle
     from sparring.rng import Stream
     from sparring.rollout.candidates import Candidates
     from sparring.rollout.play import play
     from sparring.rollout.spec import EpisodeSpec
+    from tests.rollout.plays import learner
 
     game = make_game("sudoku", options={"blanks": 2, "puzzles": 3}, illegal={"rule": "forfeit"})
     agent, _ = learner(game)

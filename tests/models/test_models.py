@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from tests.hugging_face import hugging_face
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -30,6 +29,7 @@ from sparring.models.load import load_language_model
 from sparring.models.prefixes import prefix_tree
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.rng import Stream
+from tests.hugging_face import hugging_face
 
 WORDS = ("bet", "pass", "J", "Q", "K")
 

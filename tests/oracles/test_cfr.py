@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import pyspiel
 import pytest
-from positions import played
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.environments.walked import walk
 from sparring.errors import ConfigError, OracleError
+from tests.oracles.positions import played
 
 KUHN = make_game("kuhn_poker")
 

@@ -3,7 +3,6 @@
 import sys
 
 import pytest
-from positions import played
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
@@ -11,6 +10,7 @@ from sparring.errors import ConfigError, OracleError
 from sparring.oracles.solvers import solved_by
 from sparring.parts import load_part
 from sparring.rng import Stream
+from tests.oracles.positions import played
 
 OPTIONS = [{}, {"right": "forced"}, {"lost": "solution"}]
 

@@ -1,12 +1,12 @@
 """The MCTS oracle: exact where it proves, near the truth elsewhere, a function of the position."""
 
 import pytest
-from positions import after, played, solved_actions
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, OracleError
 from sparring.rng import Stream
+from tests.oracles.positions import after, played, solved_actions
 
 
 def made(**options):

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from positions import after, played, solved_actions
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
@@ -11,6 +10,7 @@ from sparring.environments.openspiel.generic import openspiel_game
 from sparring.environments.openspiel.solve import Search
 from sparring.errors import ConfigError, OracleError
 from sparring.rng import Stream
+from tests.oracles.positions import after, played, solved_actions
 
 
 def made(**options):

@@ -6,10 +6,10 @@ from operator import xor
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from positions import played, solved_actions
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
+from tests.oracles.positions import played, solved_actions
 
 
 def made(sizes, misere):

@@ -1,7 +1,6 @@
 """The noisy oracle: its rates, what a flip is, one verdict per position, the oracle within left alone."""
 
 import pytest
-from positions import after, played
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
@@ -10,6 +9,7 @@ from sparring.oracles.base import verdict
 from sparring.oracles.cached import CachedOracle, hides
 from sparring.oracles.noisy import NoisyOracle
 from sparring.rng import Stream
+from tests.oracles.positions import after, played
 
 
 def made(**options):

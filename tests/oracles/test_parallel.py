@@ -9,12 +9,12 @@ import sys
 import time
 
 import pytest
-from positions import played
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.errors import OracleError, UnknownNameError
 from sparring.rng import Stream
+from tests.oracles.positions import played
 
 SEARCH = {"simulations": 8}
 

@@ -8,7 +8,6 @@ import threading
 import traceback
 
 import pytest
-from tests.players.served import Server
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
@@ -20,6 +19,7 @@ from sparring.rng import Stream
 from sparring.rollout.play import play
 from sparring.rollout.spec import EpisodeSpec
 from sparring.system.trust import FILES, HOSTS
+from tests.players.served import Server
 
 KEY = "sk-Very0Secret1Key2"
 SOON = {"retry-after-ms": "1"}

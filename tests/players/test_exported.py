@@ -5,7 +5,6 @@ import shutil
 
 import numpy as np
 import pytest
-from run_with_members import BASE, CYCLE, MEMBERS, engine_of, run_of
 from safetensors.torch import load_file, save_file
 
 import sparring
@@ -21,6 +20,7 @@ from sparring.measure.opponents import parse_agent
 from sparring.players.exported import exported, identity_of, is_mixture
 from sparring.players.exported_files import FILE
 from sparring.rollout.store import EpisodeStore
+from tests.run_with_members import BASE, CYCLE, MEMBERS, engine_of, run_of
 
 GAME = make_game("kuhn_poker", options={"style": "brief"})
 STATES = enumerate_info_states(GAME)

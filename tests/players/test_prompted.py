@@ -1,7 +1,6 @@
 """A pretrained model with a system message: it is told it, shares its weights, and sits anywhere a player sits."""
 
 import pytest
-from tests.run_with_members import run
 
 import sparring
 from sparring.config import resolve
@@ -11,6 +10,7 @@ from sparring.errors import ConfigError, UnknownNameError
 from sparring.measure.opponents import parse_agent
 from sparring.players.prompted import identity_of, prompted
 from sparring.rollout.store import EpisodeStore
+from tests.run_with_members import run
 
 GAME = make_game("kuhn_poker", options={"style": "full"}, illegal={"rule": "random"})
 

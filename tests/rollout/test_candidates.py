@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plays import learner, specs
 
 from sparring.environments.catalogue import make_game
 from sparring.errors import GameError
@@ -22,6 +21,7 @@ from sparring.rollout.play import play
 from sparring.rollout.store import EpisodeStore, from_bytes, to_bytes
 from sparring.rollout.table import ordered_turns, turn_table
 from sparring.run.measures import candidate_metrics, rollout_metrics
+from tests.rollout.plays import learner, specs
 
 COUNT = 4
 

@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from plays import learner, played, specs
 
 from sparring.environments.catalogue import make_game
 from sparring.environments.closing import Closing
@@ -13,6 +12,7 @@ from sparring.report.shown import endings_lines, episode_lines
 from sparring.rng import Stream
 from sparring.rollout.endings import ENDS, FAILED, conversations, cut_short, unsent
 from sparring.rollout.play import play
+from tests.rollout.plays import learner, played, specs
 
 TEAM = {"items": 2, "columns": 1, "workers": 2, "turns": 3, "waves": 2, "worlds": 3}
 

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from plays import specs
 
 from sparring import registry
 from sparring.config import resolve
@@ -37,6 +36,7 @@ from sparring.run.folder import RunFolder
 from sparring.run.methods import Methods
 from sparring.schedule import parse
 from sparring.types import Credit
+from tests.rollout.plays import specs
 
 CONFIG = {
     "steps": 3,

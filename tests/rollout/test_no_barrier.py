@@ -3,7 +3,6 @@
 import random as chance
 
 import pytest
-from plays import learner, specs
 
 from sparring.environments.catalogue import make_game
 from sparring.errors import HungError, ModelError, PluginError
@@ -13,6 +12,7 @@ from sparring.players.random import random
 from sparring.rollout.candidates import Candidates
 from sparring.rollout.play import play
 from sparring.samplers.base import sample
+from tests.rollout.plays import learner, specs
 
 
 class Late:

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plays import learner, specs
 
 from sparring.environments.catalogue import make_game
 from sparring.errors import GameError, RolloutError
@@ -13,6 +12,7 @@ from sparring.players.scripted import scripted
 from sparring.rollout.play import play, rollout
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import ordered_turns, turn_table
+from tests.rollout.plays import learner, specs
 
 GAMES = ["kuhn_poker", "tic_tac_toe", "leduc_poker"]
 

@@ -3,8 +3,6 @@
 import math
 
 import pytest
-from plays import learner, specs
-from plays import played as random_games
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
@@ -14,6 +12,8 @@ from sparring.rollout.play import play, rollout
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode
+from tests.rollout.plays import learner, specs
+from tests.rollout.plays import played as random_games
 
 RANDOM = {"random": registry.bind("players", "random")()}
 

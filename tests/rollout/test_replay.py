@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from plays import played
 
 from sparring.environments.catalogue import make_game
 from sparring.errors import RolloutError
 from sparring.rollout.replay import replay
+from tests.rollout.plays import played
 
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", "kuhn_poker", "leduc_poker", "kuhn_rounds", "tiny_hanabi", "minesweeper", "signalling"])

@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from plays import learner, played, specs
 
 from sparring.columns.opponents import opponents
 from sparring.environments.catalogue import make_game
@@ -16,6 +15,7 @@ from sparring.rollout.protocol import Checked
 from sparring.rollout.store import from_bytes, to_bytes
 from sparring.rollout.table import ordered_turns, turn_table
 from sparring.types import Observation
+from tests.rollout.plays import learner, played, specs
 
 INNER = ["kuhn_poker", "rock_paper_scissors", "sealed_auction", "leduc_poker"]
 OPTIONS = [{}, {"reflect": False}, {"memory": "notes"}, {"stop_on_win": True}, {"redeal": "same", "attempts": 2}]

@@ -1,7 +1,6 @@
 """Every game trains, from two to four seats, hand-written or by OpenSpiel's name, and under every rule for illegal replies."""
 
 import pytest
-from tests.estimators import asked_of, played_for
 
 from sparring import registry
 from sparring.config import resolve
@@ -10,6 +9,7 @@ from sparring.run.evaluation import Evaluator
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
+from tests.estimators import asked_of, played_for
 
 SEATS = [("kuhn_poker", {"players": 3}), ("leduc_poker", {"players": 3}), ("hanabi", {"players": 4, "size": "simple"})]
 BY_NAME = [("matrix_rps", {}), ("goofspiel", {"num_cards": 3}), ("catch", {})]

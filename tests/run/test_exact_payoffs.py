@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_with_members import BASE, MEMBERS, engine_of, run
 
 import sparring
 from sparring.config import resolve
@@ -29,6 +28,7 @@ from sparring.rollout.team import play_teams
 from sparring.run import checkpoint, exact_payoffs
 from sparring.run.exact_payoffs import pair_results, with_exact
 from sparring.run.payoff_plays import with_plays
+from tests.run_with_members import BASE, MEMBERS, engine_of, run
 
 ONE, OTHER = snapshot(1), snapshot(2)
 EXACT = {"every": 1, "start": True, "plays": "exact"}

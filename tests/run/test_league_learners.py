@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from run_with_members import last, run
 
 from sparring.config import resolve
 from sparring.errors import ConfigError
@@ -12,6 +11,7 @@ from sparring.league.payoffs import Payoffs
 from sparring.refs import LEARNER, ref, snapshot
 from sparring.rollout.store import EpisodeStore
 from sparring.run.events import read_lines
+from tests.run_with_members import last, run
 
 BASE = {
     "name": "league",

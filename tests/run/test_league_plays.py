@@ -6,8 +6,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from run_with_members import BASE as MADE
-from run_with_members import engine_of, last, run
 
 import sparring
 from sparring.config import resolve
@@ -20,6 +18,8 @@ from sparring.run.league import begun_anew
 from sparring.run.payoff_plays import next_pairs, with_plays
 from sparring.run.state import RunState
 from sparring.selection.replay.base import ReplayBuffer
+from tests.run_with_members import BASE as MADE
+from tests.run_with_members import engine_of, last, run
 
 BASE = {
     "name": "anew",

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import run_with_members
 
 import sparring
 from sparring import cli
@@ -34,6 +33,7 @@ from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
+from tests import run_with_members
 
 CONFIG = {
     "steps": 3,

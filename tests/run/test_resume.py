@@ -1,7 +1,6 @@
 """Whatever a run is made of, stopping and going on changes nothing: every estimator, loss, kind of opponent and selection."""
 
 import pytest
-from tests.estimators import asked_of, played_for
 
 from sparring import registry
 from sparring.config import resolve
@@ -12,6 +11,7 @@ from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.run.signals import GracefulStop
+from tests.estimators import asked_of, played_for
 
 BASE = {
     "steps": 4,

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.estimators import asked_of
 
 from sparring import registry
 from sparring.config import resolve
@@ -18,6 +17,7 @@ from sparring.run.methods import Methods
 from sparring.run.playing import _mean_metrics, _whole_groups
 from sparring.run.state import RunState
 from sparring.run.step import play_round
+from tests.estimators import asked_of
 
 LOSSES = [{"name": "ppo_clip"}, {"name": "value_loss"}]
 

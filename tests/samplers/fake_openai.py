@@ -10,7 +10,6 @@ from pathlib import Path
 
 from peft import set_peft_model_state_dict
 from safetensors.torch import load_file
-from tests.players.served import Server
 
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
@@ -18,6 +17,7 @@ from sparring.rng import Stream
 from sparring.samplers.base import sample
 from sparring.samplers.in_process import in_process
 from sparring.types import SampleRequest, SamplingParams
+from tests.players.served import Server
 
 
 class Fake:

@@ -10,7 +10,6 @@ import time
 import numpy as np
 import pytest
 import torch
-from tests.samplers.fake_openai import FAULTS, Fake
 
 from sparring import registry
 from sparring.config import resolve
@@ -30,6 +29,7 @@ from sparring.samplers.in_process import in_process
 from sparring.samplers.openai import openai
 from sparring.testing import check_backend, check_sampler
 from sparring.types import SampleRequest, SamplingParams
+from tests.samplers.fake_openai import FAULTS, Fake
 
 VOCABULARY, STOP = 24, (2, 5)
 PARAMS = SamplingParams(max_new_tokens=4, temperature=0.8)

@@ -10,7 +10,6 @@ import urllib.request
 
 import pytest
 import torch
-from tests.samplers.test_openai import PARAMS, RUN, STOP, same, update
 from transformers import AutoModelForCausalLM
 
 from sparring.config import resolve
@@ -28,6 +27,7 @@ from sparring.samplers.base import sample
 from sparring.samplers.openai import openai
 from sparring.samplers.vllm.replica import environment, python
 from sparring.types import SampleRequest, SamplingParams
+from tests.samplers.test_openai import PARAMS, RUN, STOP, same, update
 
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 

@@ -10,9 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.samplers.renewed import check, every, moving
-from tests.samplers.test_vllm import truncated_alike
-from tests.sockets import listening
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
@@ -34,6 +31,9 @@ from sparring.samplers.vllm.weights import Served
 from sparring.system.files import file_digest
 from sparring.testing import check_backend, check_sampler
 from sparring.types import SampleRequest, SamplingParams
+from tests.samplers.renewed import check, every, moving
+from tests.samplers.test_vllm import truncated_alike
+from tests.sockets import listening
 
 VOCABULARY, STOP = 50, (2, 5)
 PARAMS = SamplingParams(max_new_tokens=12, temperature=0.7)

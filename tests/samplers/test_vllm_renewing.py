@@ -7,9 +7,6 @@ import signal
 import numpy as np
 import pytest
 import torch
-from tests.engine.test_renew import CONFIG, differences, runs_of
-from tests.samplers.renewed import check, every, moving
-from tests.samplers.test_vllm import PARAMS, STOP, asked, model
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
@@ -25,6 +22,9 @@ from sparring.samplers.base import Lot, finished_together, sample
 from sparring.samplers.vllm import answers, vllm
 from sparring.samplers.vllm.asked import Call, replies_to
 from sparring.types import SampledRun, SamplingParams
+from tests.engine.test_renew import CONFIG, differences, runs_of
+from tests.samplers.renewed import check, every, moving
+from tests.samplers.test_vllm import PARAMS, STOP, asked, model
 
 LONG = SamplingParams(max_new_tokens=12, temperature=0.8)
 pytestmark = pytest.mark.usefixtures("faults")

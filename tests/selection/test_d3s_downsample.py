@@ -1,20 +1,14 @@
-import importlib.util
-from pathlib import Path
+from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-SPEC = importlib.util.spec_from_file_location("tables_for_selection", Path(__file__).parents[1] / "credit" / "tables.py")
-tables = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(tables)
-
-from itertools import combinations  # noqa: E402
-
-from sparring.errors import CreditError  # noqa: E402
-from sparring.rng import Stream  # noqa: E402
-from sparring.selection.d3s_downsample import d3s_downsample  # noqa: E402
+from sparring.errors import CreditError
+from sparring.rng import Stream
+from sparring.selection.d3s_downsample import d3s_downsample
+from tests.credit import tables
 
 STREAM = Stream.from_seed(0)
 

@@ -1,20 +1,14 @@
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-SPEC = importlib.util.spec_from_file_location("tables_for_selection", Path(__file__).parents[1] / "credit" / "tables.py")
-tables = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(tables)
-
-from sparring.errors import ConfigError, CreditError  # noqa: E402
-from sparring.registry import bind  # noqa: E402
-from sparring.rng import Stream  # noqa: E402
-from sparring.selection.equal_groups import equal_groups  # noqa: E402
-from sparring.selection.variance_filter import variance_filter  # noqa: E402
+from sparring.errors import ConfigError, CreditError
+from sparring.registry import bind
+from sparring.rng import Stream
+from sparring.selection.equal_groups import equal_groups
+from sparring.selection.variance_filter import variance_filter
+from tests.credit import tables
 
 
 def test_keep_keeps_everything():

@@ -1,20 +1,14 @@
-import importlib.util
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-SPEC = importlib.util.spec_from_file_location("tables_for_selection", Path(__file__).parents[1] / "credit" / "tables.py")
-tables = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(tables)
-
-from dataclasses import replace  # noqa: E402
-
-from sparring.errors import ConfigError, CreditError  # noqa: E402
-from sparring.rng import Stream  # noqa: E402
-from sparring.selection.roc_resample import roc_resample  # noqa: E402
+from sparring.errors import ConfigError, CreditError
+from sparring.rng import Stream
+from sparring.selection.roc_resample import roc_resample
+from tests.credit import tables
 
 STREAM = Stream.from_seed(0)
 

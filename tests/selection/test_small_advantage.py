@@ -1,19 +1,13 @@
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-SPEC = importlib.util.spec_from_file_location("tables_for_selection", Path(__file__).parents[1] / "credit" / "tables.py")
-tables = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(tables)
-
-from sparring.credit.loop import loop  # noqa: E402
-from sparring.errors import CreditError  # noqa: E402
-from sparring.rng import Stream  # noqa: E402
-from sparring.selection.small_advantage import small_advantage  # noqa: E402
+from sparring.credit.loop import loop
+from sparring.errors import CreditError
+from sparring.rng import Stream
+from sparring.selection.small_advantage import small_advantage
+from tests.credit import tables
 
 STREAM = Stream.from_seed(0)
 

@@ -1,20 +1,12 @@
 """Small run folders, written as runs write them, and the viewer over them without a network."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
 from starlette.testclient import TestClient
 
 from sparring.view.app import application
 from sparring.view.pages import Pages
 from sparring.view.watch import Watch
-
-SPEC = importlib.util.spec_from_file_location("run_made", Path(__file__).parent / "run_made.py")
-made = importlib.util.module_from_spec(SPEC)
-sys.modules["run_made"] = made
-SPEC.loader.exec_module(made)
+from tests.view import run_made as made
 
 TOKEN = "right-token"
 

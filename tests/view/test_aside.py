@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
-from run_made import write_run
 
 from sparring.view.answers import Refused
 from sparring.view.aside import Aside
+from tests.view.run_made import write_run
 
 
 @pytest.fixture

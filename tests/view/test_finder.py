@@ -6,11 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_made import credit, episode, turn, write_run, write_step
 
 from sparring.rollout.credit_store import CreditStore
 from sparring.rollout.store import EpisodeStore
 from sparring.view.index import EpisodeIndex
+from tests.view.run_made import credit, episode, turn, write_run, write_step
 
 
 def found(client, query=""):

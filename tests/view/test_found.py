@@ -1,12 +1,12 @@
 """Episodes that a page looks at: read once, and again when their files change."""
 
 import pytest
-import run_made as made
 
 from sparring.rollout.store import EpisodeStore
 from sparring.view import found
 from sparring.view.answers import Refused
 from sparring.view.runs import Run
+from tests.view import run_made as made
 
 
 @pytest.fixture

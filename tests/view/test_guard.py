@@ -1,7 +1,8 @@
 """Who is refused before any route: attacks of other sites, other users and other names."""
 
 import pytest
-from run_made import write_run
+
+from tests.view.run_made import write_run
 
 OWN = {"Host": "127.0.0.1:7460"}
 DATA = "/api/runs"

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import run_made as made
 
 from sparring.league.meta_game import MetaGame
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.refs import ref, snapshot
 from sparring.view import meta_strategy as module
 from sparring.view.meta_strategy import answer_said, environments_of, solved, solver_of
+from tests.view import run_made as made
 
 NAMES = ("past-000010", "past-000020", "past-000030")
 KUHN = "kuhn_poker"

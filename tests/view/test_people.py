@@ -1,9 +1,9 @@
 """Plays of people beside those of a training: found, told apart, opened, and never mixed up."""
 
 import pytest
-import run_made as made
 
 from sparring.rollout.store import EpisodeStore
+from tests.view import run_made as made
 
 
 @pytest.fixture

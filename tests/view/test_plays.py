@@ -8,7 +8,6 @@ import threading
 import time
 
 import pytest
-from run_with_members import MEMBERS, run_of
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
@@ -30,6 +29,7 @@ from sparring.view.play_shown import position
 from sparring.view.play_worker import PlayWorker
 from sparring.view.plays import Plays
 from sparring.view.watch import Watch
+from tests.run_with_members import MEMBERS, run_of
 
 TOKEN = "right-token"
 SMALL = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=8", "model.layers=1", "model.heads=2", "threads=1"]

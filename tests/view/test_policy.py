@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from run_made import episode, turn, write_run, write_step
-from tests.hugging_face import hugging_face
 
 import sparring
 from sparring.errors import SparringError
@@ -17,6 +15,8 @@ from sparring.types import Segment
 from sparring.view import policy
 from sparring.view.answers import Refused
 from sparring.view.aside import Aside
+from tests.hugging_face import hugging_face
+from tests.view.run_made import episode, turn, write_run, write_step
 
 CHANGES = (
     *("steps=3", "threads=1", "store.every=1", "warmup.updates=1", "warmup.games=8", "rollout.games_per_step=8", "checkpoint.every=1", "checkpoint.keep=3"),

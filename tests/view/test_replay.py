@@ -4,11 +4,11 @@ import json
 import re
 
 import pytest
-from run_made import episode, turn, write_run, write_step
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from sparring.view.decode import Piece, pieces, text_of
 from sparring.view.export import embedded
+from tests.view.run_made import episode, turn, write_run, write_step
 
 PLACE = "/api/runs/0/episodes/10/40"
 HOSTILE = "</script><script>hit()</script><!-- & \u202e\u2028 \ud7ff"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from run_made import append, write_figures, write_run
 
 from sparring.view.figures import Figures, thinned
 from sparring.view.runs import found_in
+from tests.view.run_made import append, write_figures, write_run
 
 
 def only(client):

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from run_made import write_run
 from typer.testing import CliRunner
 
 import sparring
@@ -22,6 +21,7 @@ from sparring.errors import ConfigError, RunError
 from sparring.view import pages
 from sparring.view import serve as serving
 from sparring.view.guard import is_loopback
+from tests.view.run_made import write_run
 
 SOURCE = str(Path(sparring.__file__).parents[1])
 COMMAND = [sys.executable, "-c", "import sparring.cli; sparring.cli.main()", "view"]

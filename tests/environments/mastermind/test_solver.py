@@ -1,9 +1,7 @@
 """The solver of mastermind against all worlds and all plays, published figures, bounds of the short cut."""
 
-import importlib.util
 from functools import cache
 from math import log
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,10 +15,7 @@ from sparring.environments.mastermind.solver import answers, breaker, key
 from sparring.errors import OracleError
 from sparring.parts import load_part
 from sparring.rng import Stream
-
-SPEC = importlib.util.spec_from_file_location("worlds", Path(__file__).parents[1] / "worlds.py")
-worlds = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(worlds)
+from tests.environments import worlds
 
 
 def game(**options):

@@ -3,13 +3,13 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from positions import played
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.environments.sokoban import solver as puzzle
 from sparring.errors import OracleError
 from sparring.rng import Stream
+from tests.oracles.positions import played
 
 CORRIDOR = "@-$-."
 

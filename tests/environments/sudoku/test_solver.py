@@ -1,7 +1,6 @@
 """Sudoku judged by its constraints: against counting solutions by an independent search and by Z3, and against best play."""
 
 import pytest
-from positions import played
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
@@ -9,6 +8,7 @@ from sparring.environments.sudoku.rules import puzzle_of
 from sparring.environments.sudoku.solver import solution
 from sparring.errors import OracleError
 from sparring.rng import Stream
+from tests.oracles.positions import played
 
 BOX = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 

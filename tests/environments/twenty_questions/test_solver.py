@@ -1,8 +1,6 @@
 """The solver of twenty questions against all worlds and all plays, by hand, its short cut against exact values, reductions."""
 
-import importlib.util
 from math import log
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,10 +17,7 @@ from sparring.environments.twenty_questions.solver import (
 )
 from sparring.parts import load_part
 from sparring.rng import Stream
-
-SPEC = importlib.util.spec_from_file_location("worlds", Path(__file__).parents[1] / "worlds.py")
-worlds = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(worlds)
+from tests.environments import worlds
 
 
 def game(**options):

@@ -1,9 +1,7 @@
 """The solver of urn against all worlds and all plays, closed forms, reductions."""
 
-import importlib.util
 from fractions import Fraction
 from math import comb, log
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,10 +12,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.urn.solver import Trial
 from sparring.parts import load_part
 from sparring.rng import Stream
-
-SPEC = importlib.util.spec_from_file_location("worlds", Path(__file__).parents[1] / "worlds.py")
-worlds = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(worlds)
+from tests.environments import worlds
 
 
 def game(**options):

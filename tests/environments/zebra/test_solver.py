@@ -3,7 +3,6 @@
 import itertools
 
 import pytest
-from positions import played
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
@@ -11,6 +10,7 @@ from sparring.environments.zebra.deduction import deduced
 from sparring.environments.zebra.solver import solution
 from sparring.errors import OracleError
 from sparring.rng import Stream
+from tests.oracles.positions import played
 
 MEANING = {
     "with": lambda one, two: one == two,

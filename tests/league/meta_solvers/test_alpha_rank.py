@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from meta_games import CYCLE, HARD, THREE_SIDES, games, squares
 
 from sparring.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
 from sparring.registry import bind
+from tests.league.meta_solvers.meta_games import CYCLE, HARD, THREE_SIDES, games, squares
 
 
 def solved(game, **options):

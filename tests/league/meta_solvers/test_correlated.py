@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from meta_games import CYCLE, HARD, THREE_SIDES, gains, games, matrices
 from scipy.optimize import linprog
 
 from sparring.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
 from sparring.registry import bind
+from tests.league.meta_solvers.meta_games import CYCLE, HARD, THREE_SIDES, gains, games, matrices
 
 KINDS = st.sampled_from(["ce", "cce"])
 SEXES = MetaGame(payoffs=([[3, 0], [0, 2]], [[2, 0], [0, 3]]))

@@ -4,11 +4,11 @@ import numpy as np
 import pyspiel
 import pytest
 from hypothesis import given, settings
-from meta_games import CYCLE, FOUR, HARD, THREE_SIDES, gains, matrices
 from open_spiel.python.algorithms.fictitious_play import XFPSolver
 
 from sparring.league.meta_solvers.base import of_matrix
 from sparring.registry import bind
+from tests.league.meta_solvers.meta_games import CYCLE, FOUR, HARD, THREE_SIDES, gains, matrices
 
 
 def solved(game, rounds=1000):

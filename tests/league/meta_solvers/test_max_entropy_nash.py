@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from meta_games import CYCLE, FOUR, HARD, THREE_SIDES, gains, matrices
 
 from sparring.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
 from sparring.ops.matrix_games import maximin
 from sparring.ops.maximum_entropy import most_even
 from sparring.registry import bind
+from tests.league.meta_solvers.meta_games import CYCLE, FOUR, HARD, THREE_SIDES, gains, matrices
 
 SOLVE = bind("league.meta_solvers", "max_entropy_nash")
 GRID = 40

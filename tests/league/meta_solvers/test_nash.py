@@ -4,12 +4,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from meta_games import CYCLE, FOUR, HARD, THREE_SIDES, gains, matrices, squares
 
 from sparring.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
 from sparring.ops.matrix_games import maximin
 from sparring.registry import bind
+from tests.league.meta_solvers.meta_games import (
+    CYCLE,
+    FOUR,
+    HARD,
+    THREE_SIDES,
+    gains,
+    matrices,
+    squares,
+)
 
 SOLVE = bind("league.meta_solvers", "nash")
 

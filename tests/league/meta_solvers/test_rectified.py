@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from meta_games import CYCLE, FOUR, HARD, THREE_SIDES, squares
 
 from sparring.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
 from sparring.registry import bind
+from tests.league.meta_solvers.meta_games import CYCLE, FOUR, HARD, THREE_SIDES, squares
 
 SOLVE = bind("league.meta_solvers", "rectified")
 SYMMETRIC = [name for name, game in HARD.items() if game.symmetric]

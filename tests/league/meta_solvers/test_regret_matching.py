@@ -4,11 +4,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from meta_games import CYCLE, FOUR, HARD, THREE_SIDES, gains, games, matrices
 from open_spiel.python.algorithms import regret_matching as theirs
 
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
 from sparring.registry import bind
+from tests.league.meta_solvers.meta_games import (
+    CYCLE,
+    FOUR,
+    HARD,
+    THREE_SIDES,
+    gains,
+    games,
+    matrices,
+)
 
 
 def solved(game, steps=300):

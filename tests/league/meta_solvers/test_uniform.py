@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from meta_games import HARD, THREE_SIDES, games
 
 from sparring.league.meta_solvers.base import of_matrix
 from sparring.registry import bind
+from tests.league.meta_solvers.meta_games import HARD, THREE_SIDES, games
 
 SOLVE = bind("league.meta_solvers", "uniform")
 

@@ -1,13 +1,12 @@
 """Groups played by a plan, for tests."""
 
-from plays import specs
-
 from sparring import registry
 from sparring.players.base import TextAgent
 from sparring.rollout.asking import answered
 from sparring.rollout.plans.base import FRESH, PlannedGame, play_planned
 from sparring.rollout.play import rollout
 from sparring.types import Episode, Segment, Turn
+from tests.rollout.plays import specs
 
 
 class Reader(TextAgent):

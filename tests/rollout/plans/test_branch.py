@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planned import bound, moves, planned, said
-from plays import learner, specs
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
@@ -15,6 +13,8 @@ from sparring.errors import ConfigError
 from sparring.rng import Stream
 from sparring.rollout.plans.base import FRESH, Origin
 from sparring.rollout.plans.branch import _branches, branch
+from tests.rollout.plans.planned import bound, moves, planned, said
+from tests.rollout.plays import learner, specs
 
 STREAM = Stream.from_seed(3)
 ALWAYS = {"threshold": 1.0}

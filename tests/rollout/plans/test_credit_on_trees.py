@@ -6,9 +6,6 @@ from collections import defaultdict
 import numpy as np
 import pytest
 import torch
-from planned import Reader, bound, planned, walks
-from plays import specs
-from tests.hugging_face import hugging_face
 
 from sparring.config import LearnerConfig, resolve
 from sparring.credit.branch_grpo import branch_grpo
@@ -23,6 +20,9 @@ from sparring.learn.targets import WeightedLoss
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.table import ordered_turns, turn_table
+from tests.hugging_face import hugging_face
+from tests.rollout.plans.planned import Reader, bound, planned, walks
+from tests.rollout.plays import specs
 
 MOVES = ["red", "green", "red", "red", "red", "red", "green", "green", "green", "green"]
 

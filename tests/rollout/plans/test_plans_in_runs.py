@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from planned import planned
-from plays import specs
 from typer.testing import CliRunner
 
 from sparring import cli
@@ -23,6 +21,8 @@ from sparring.rollout.plans import base
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
+from tests.rollout.plans.planned import planned
+from tests.rollout.plays import specs
 
 BASE = {
     "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],

@@ -4,8 +4,6 @@ import math
 from dataclasses import replace
 
 import pytest
-from planned import Reader, bound, moves, planned, walks
-from plays import learner, specs
 
 from sparring.environments.catalogue import make_game
 from sparring.errors import RolloutError
@@ -13,6 +11,8 @@ from sparring.players.random import random
 from sparring.players.scripted import scripted
 from sparring.rollout.plans.base import FRESH, Origin
 from sparring.rollout.play import play
+from tests.rollout.plans.planned import Reader, bound, moves, planned, walks
+from tests.rollout.plays import learner, specs
 
 PLANS = [("tree", {"branching": (2, 2, 2)}), ("tree", {"branching": (3, 1, 2), "turns_per_segment": 2}), ("branch", {"threshold": 0.9})]
 SIZES = [8, 6, 8]

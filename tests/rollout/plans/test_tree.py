@@ -6,8 +6,6 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planned import bound, planned, said, walks
-from plays import specs
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
@@ -16,6 +14,8 @@ from sparring.players.random import random
 from sparring.rng import Stream
 from sparring.rollout.plans.base import FRESH, Origin
 from sparring.rollout.plans.tree import tree
+from tests.rollout.plans.planned import bound, planned, said, walks
+from tests.rollout.plays import specs
 
 STREAM = Stream.from_seed(0)
 

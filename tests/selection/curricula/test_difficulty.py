@@ -1,20 +1,13 @@
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-SPEC = importlib.util.spec_from_file_location("requests_by_hand", Path(__file__).parent / "requests.py")
-by_hand = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(by_hand)
-request, record = by_hand.request, by_hand.record
-
-from sparring.registry import bind  # noqa: E402
-from sparring.selection.curricula.base import Arm  # noqa: E402
-from sparring.selection.curricula.by_weight import by_weight  # noqa: E402
-from sparring.selection.curricula.difficulty import difficulty  # noqa: E402
+from sparring.registry import bind
+from sparring.selection.curricula.base import Arm
+from sparring.selection.curricula.by_weight import by_weight
+from sparring.selection.curricula.difficulty import difficulty
+from tests.selection.curricula.requests import record, request
 
 RATES = [[record(n, 10)] for n in (0, 3, 5, 7, 10)]
 

@@ -1,18 +1,11 @@
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-SPEC = importlib.util.spec_from_file_location("requests_by_hand", Path(__file__).parent / "requests.py")
-by_hand = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(by_hand)
-request, record = by_hand.request, by_hand.record
-
-from sparring.selection.curricula.base import Arm  # noqa: E402
-from sparring.selection.curricula.prioritised import prioritised  # noqa: E402
+from sparring.selection.curricula.base import Arm
+from sparring.selection.curricula.prioritised import prioritised
+from tests.selection.curricula.requests import record, request
 
 HISTORY = [[record(deviation=9.0), record(deviation=0.1, step=9)], [record(deviation=0.3, step=5)], [record(deviation=0.0, step=4)]]
 

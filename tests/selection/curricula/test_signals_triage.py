@@ -1,18 +1,11 @@
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-SPEC = importlib.util.spec_from_file_location("requests_by_hand", Path(__file__).parent / "requests.py")
-by_hand = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(by_hand)
-request, record = by_hand.request, by_hand.record
-
-from sparring.selection.curricula.by_weight import by_weight  # noqa: E402
-from sparring.selection.curricula.signals_triage import _signs, signals_triage  # noqa: E402
+from sparring.selection.curricula.by_weight import by_weight
+from sparring.selection.curricula.signals_triage import _signs, signals_triage
+from tests.selection.curricula.requests import record, request
 
 
 @pytest.mark.parametrize(

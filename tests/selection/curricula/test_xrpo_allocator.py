@@ -1,18 +1,10 @@
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
-SPEC = importlib.util.spec_from_file_location("requests_by_hand", Path(__file__).parent / "requests.py")
-by_hand = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(by_hand)
-request, record = by_hand.request, by_hand.record
-
-from scipy import stats  # noqa: E402
-
-from sparring.selection.curricula.xrpo_allocator import xrpo_allocator  # noqa: E402
+from sparring.selection.curricula.xrpo_allocator import xrpo_allocator
+from tests.selection.curricula.requests import record, request
 
 
 def naive(known, groups, size, exploration, confidence):

@@ -1,8 +1,6 @@
 """The replay rules by property, against each other, against plain loops, and on hard inputs."""
 
-import importlib.util
 import math
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,10 +14,8 @@ from sparring.selection.replay.none import none
 from sparring.selection.replay.prioritised_replay import prioritised_replay
 from sparring.selection.replay.r3 import r3, succeeds
 from sparring.selection.replay.ssb import ssb
+from tests.selection.replay import test_rules as rules
 
-SPEC = importlib.util.spec_from_file_location("replay_rules", Path(__file__).parent / "test_rules.py")
-rules = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(rules)
 ask, games, numbers, stored = rules.ask, rules.games, rules.numbers, rules.stored
 
 GROUPS = st.lists(st.lists(st.integers(-3, 3), min_size=1, max_size=4), max_size=5)

@@ -3,10 +3,10 @@
 import threading
 
 import pytest
-import run_made as made
 
 from sparring.view import shell
 from sparring.view.boards import Boards
+from tests.view import run_made as made
 
 ASKED = (
     "() => performance.getEntriesByType('resource').map((one) => new URL(one.name))"

@@ -4,7 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-import run_made as made
+
+from tests.view import run_made as made
 
 MARKUP = (
     "<script>window.hit=1</script><img src=x onerror=window.hit=1>"

@@ -4,7 +4,8 @@ import json
 import re
 
 import pytest
-import run_made as made
+
+from tests.view import run_made as made
 
 PLAY = "?view=replay&run=0&step=30&episode={}"
 

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-import run_made as made
 
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.refs import ref
+from tests.view import run_made as made
 
 EVIL = "<img src=x onerror=window.hit=1>\u202e"
 

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-import run_made as made
 
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.refs import ref
+from tests.view import run_made as made
 
 NAMES = ("past-000010", "past-000020", "past-000030", "past-000040")
 EVIL = "<img src=x onerror=window.hit=1>\u202e"

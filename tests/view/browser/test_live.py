@@ -4,7 +4,8 @@ import shutil
 import time
 
 import pytest
-import run_made as made
+
+from tests.view import run_made as made
 
 SOON = 2000  # milliseconds in which a page must show what is new
 

@@ -1,7 +1,8 @@
 """Plays of people in the finder, and opened."""
 
 import pytest
-import run_made as made
+
+from tests.view import run_made as made
 
 
 @pytest.fixture(scope="module")

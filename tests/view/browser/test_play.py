@@ -1,7 +1,8 @@
 """A person plays in the browser: by keys alone, to the end, and the next play."""
 
 import pytest
-import run_made as made
+
+from tests.view import run_made as made
 
 PLAY = "?view=play&run=&environment={}&against={}&seat={}&seed=3&begin=1"
 START = 60_000  # milliseconds that the process that plays may take to start

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-import run_made as made
 
 import sparring
+from tests.view import run_made as made
 
 PLOT = Path(sparring.__file__).parent / "view/static/vendor/uPlot.esm.js"
 

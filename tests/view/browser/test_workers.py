@@ -1,7 +1,8 @@
 """The lanes of workers in a browser."""
 
 import pytest
-import run_made as made
+
+from tests.view import run_made as made
 
 TOTALS = {"workers": 3.0, "workers_idle": 0.5, "seconds/play": 0.25, "seconds/round": 1.0}
 

@@ -5,6 +5,7 @@ import pytest
 from sparring.config import resolve
 from sparring.errors import ConfigError
 from sparring.recipe import apply_overrides, load_recipe
+from tests.cases import every_case
 
 CUDA, TWO = "model.device=cuda", ("learner.ranks=2", "learner.leaves=2")
 PROCESSES, RAY = ("scale.fleet=processes", "scale.workers=4"), ("scale.fleet=ray", "scale.workers=4")
@@ -48,7 +49,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@every_case("name", REFUSED)
 def test_gpus_that_do_not_fit_are_refused_with_what_to_write(name):
     overrides, said = REFUSED[name]
     with pytest.raises(ConfigError, match=said):

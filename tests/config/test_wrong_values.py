@@ -5,6 +5,7 @@ import pytest
 from sparring.config import resolve
 from sparring.errors import ConfigError, quoted
 from sparring.recipe import apply_overrides, load_recipe
+from tests.cases import every_case
 
 HUGE = "1" + "0" * 310
 BOMB = "{a: &a [x,x,x,x,x,x,x,x], b: &b [*a,*a,*a,*a,*a,*a,*a,*a], c: &c [*b,*b,*b,*b,*b,*b,*b,*b], d: [*c,*c,*c,*c,*c,*c,*c,*c]}"
@@ -18,7 +19,7 @@ def refusal(*overrides):
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("override", "message"),
     [
         ("seed=" + "[" * 2000, "more than 50 levels"),

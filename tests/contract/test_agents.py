@@ -2,12 +2,11 @@
 
 import inspect
 
-import pytest
-
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.players.base import PendingTurn, Reply
 from sparring.rng import Stream
+from tests.cases import every_case
 
 OPTIONS = {"human": {"ask": lambda text: text.rsplit("Legal actions: ", 1)[1].split()[0].strip(",.\n")}}
 NEEDS_MORE = [
@@ -39,7 +38,7 @@ def test_agents_that_need_options_are_known():
     assert set(NEEDS_MORE) <= {"policy", "demonstrator", "endpoint", "mixture", "exported", "prompted"}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_case("name", NAMES)
 def test_one_legal_reply_per_turn_in_order(name):
     agent, pending = made(name), turns()
     replies = agent.act(pending)
@@ -51,7 +50,7 @@ def test_one_legal_reply_per_turn_in_order(name):
     assert agent.name
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_case("name", NAMES)
 def test_replies_depend_on_the_turn_alone(name):
     pending = turns()
     together = [reply.text for reply in made(name).act(pending)]
@@ -60,7 +59,7 @@ def test_replies_depend_on_the_turn_alone(name):
     assert together == alone
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_case("name", NAMES)
 def test_acting_leaves_the_state_alone(name):
     pending = turns(3)
     before = [(turn.state.spiel.history(), list(turn.state.trail)) for turn in pending]

@@ -11,6 +11,7 @@ from sparring.environments.catalogue import make_game
 from sparring.oracles.solvers import solved_by
 from sparring.parts import load_part
 from sparring.rng import Stream
+from tests.cases import every_case
 
 ROOT = Path(__file__).parents[2]
 NAMES = solved_by("posterior")
@@ -54,7 +55,7 @@ def test_a_belief_is_about_a_game_and_says_what_it_is(name):
         assert (ROOT / path.strip()).is_file(), path
 
 
-@pytest.mark.parametrize(("name", "prior"), CASES, ids=IDS)
+@every_case(("name", "prior"), CASES, ids=IDS)
 def test_shape_of_a_judgement(name, prior):
     judge = belief(name, prior)
     for state in positions(name):
@@ -67,7 +68,7 @@ def test_shape_of_a_judgement(name, prior):
         assert found.entropy is None or 0.0 <= found.entropy < math.inf
 
 
-@pytest.mark.parametrize(("name", "prior"), CASES, ids=IDS)
+@every_case(("name", "prior"), CASES, ids=IDS)
 def test_what_the_seat_cannot_tell_apart_is_judged_alike(name, prior):
     game, judge, root = make_game(name), belief(name, prior), Stream.from_seed(8)
     seen, alike, worlds = {}, 0, set()
@@ -85,7 +86,7 @@ def test_what_the_seat_cannot_tell_apart_is_judged_alike(name, prior):
     assert alike >= 20 and len(worlds) > len(seen)
 
 
-@pytest.mark.parametrize(("name", "prior"), CASES, ids=IDS)
+@every_case(("name", "prior"), CASES, ids=IDS)
 def test_the_oracle_passes_a_judgement_on(name, prior):
     oracle, judge, states = registry.bind("oracles", "posterior", {"prior": prior})(), belief(name, prior), positions(name)
     for state, verdict in zip(states, oracle.judge(states), strict=True):
@@ -94,8 +95,8 @@ def test_the_oracle_passes_a_judgement_on(name, prior):
         assert (verdict.certainty, verdict.bound, verdict.entropy) == (found.certainty, found.bound, found.entropy)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if hasattr(solver(name).module, "key")])
-@pytest.mark.parametrize("prior", ["uniform", "bank"])
+@every_case("name", [name for name in NAMES if hasattr(solver(name).module, "key")])
+@every_case("prior", ["uniform", "bank"])
 def test_equal_keys_mean_equal_judgements(name, prior):
     key, judge, seen = solver(name).module.key, belief(name, prior), {}
     for state in positions(name, plays=12):

@@ -14,13 +14,14 @@ from sparring.config import resolve
 from sparring.errors import ConfigError, CreditError, PluginError, UnknownNameError
 from sparring.recipe import apply_overrides, load_recipe, recipe_names
 from sparring.testing import check_estimator, random_table
+from tests.cases import every_case
 
 TINY = ["threads=1", "model.hidden_size=8", "model.layers=1", "model.heads=2", "rollout.games_per_step=8", "evaluation.every=9"]
 TINY += ["warmup.updates=0", "store.every=1", "steps=2"]
 PARTS = {"critic", "reference", "process", "tree", "candidates", "playouts"}
 
 
-@pytest.mark.parametrize("name", registry.built_in("columns"))
+@every_case("name", registry.built_in("columns"))
 def test_a_column_of_ours_has_a_field_and_says_what_it_takes(name):
     plugin = registry.load("columns", name)
     assert name in FIELDS and "What:" in inspect.getdoc(plugin.function)
@@ -148,7 +149,7 @@ def test_a_component_that_no_reward_gives_is_refused(name, option):
     configured(f"credit={{name: {name}}}", "rewards=[{name: best_action}]", "environments.0.oracle={name: cfr}")
 
 
-@pytest.mark.parametrize("name", recipe_names())
+@every_case("name", recipe_names())
 def test_every_recipe_has_what_its_estimator_requires(name):
     resolve(load_recipe(name))
 

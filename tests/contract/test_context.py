@@ -6,6 +6,7 @@ from sparring import registry
 from sparring.context.base import Rewrite, Shown
 from sparring.errors import PluginError
 from sparring.testing import check_context, context_seen
+from tests.cases import every_case
 
 
 @pytest.mark.parametrize("name", registry.names("context"))
@@ -61,7 +62,7 @@ def test_one_that_keeps_the_contract_passes():
     check_context(shown)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("strategy", "said"),
     [
         (backwards, "'backwards' .context. breaks the ledger"),

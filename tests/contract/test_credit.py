@@ -14,6 +14,7 @@ from sparring import registry
 from sparring.errors import CreditError
 from sparring.testing import check_estimator, random_table
 from sparring.testing.credit import check_estimator_on, check_state
+from tests.cases import every_case
 
 NAMES = registry.names("credit")
 HEADINGS = ("What:", "When to use:", "Mathematics:", "Shapes:", "Pitfalls:", "Reference:", "Verified by:")
@@ -40,7 +41,7 @@ def estimates(name):
     return [one for one in found if "candidates" not in registry.asks(one)]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_case("name", NAMES)
 def test_running_state_survives_json_and_is_never_changed_in_place(name):
     for estimate in estimates(name):
         state = estimate(random_table([2, 1, 3, 1], 0), {}).state
@@ -68,7 +69,7 @@ def permuted(turns, order):
     return dataclasses.replace(turns, **{**moved, "trajectory": number[moved["trajectory"]]}), rows
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_case("name", NAMES, parts=5)
 @settings(max_examples=15, deadline=None)
 @given(lengths=st.lists(st.integers(1, 4), min_size=1, max_size=10), seed=st.integers(0, 10**6), data=st.data())
 def test_the_order_of_trajectories_is_irrelevant_unless_there_is_a_running_state(name, lengths, seed, data):
@@ -83,7 +84,7 @@ def test_the_order_of_trajectories_is_irrelevant_unless_there_is_a_running_state
         assert again.advantages == pytest.approx(credit.advantages[moved_to], abs=1e-6)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_case("name", NAMES)
 def test_hard_tables_stay_finite(name):
     plain = random_table([3, 1, 2, 1, 1, 4], 0)
     for reward in (np.zeros(12), np.full(12, 0.1), plain.reward + 1e6, plain.reward * 1e-9):
@@ -92,8 +93,8 @@ def test_hard_tables_stay_finite(name):
             assert np.isfinite(credit.advantages).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@every_case("name", NAMES)
+@every_case("bad", [np.nan, np.inf])
 def test_rewards_that_are_no_numbers_are_refused(name, bad):
     turns = random_table([2, 1], 0)
     turns.reward[1] = bad

@@ -9,6 +9,7 @@ import pytest
 
 from sparring import registry
 from sparring.errors import ConfigError, CreditError
+from tests.cases import every_case
 from tests.contract import test_credit as contract
 
 NAMES, LENGTHS = contract.NAMES, [2, 3, 1, 2, 2, 1, 3, 2]
@@ -109,7 +110,7 @@ def check_columns(name, estimate, needed):
     assert needed & set(ASKED_FOR) == estimate.needs, "NEEDS"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_case("name", NAMES, parts=5)
 def test_an_estimator_asks_for_the_columns_it_needs_and_reads_no_others(name):
     for preset in (None, *registry.load("credit", name).presets):
         needed = COLUMNS.get(f"{name}:{preset}", COLUMNS.get(name, set()))
@@ -118,7 +119,7 @@ def test_an_estimator_asks_for_the_columns_it_needs_and_reads_no_others(name):
             check_columns(name, estimate, needed)
 
 
-@pytest.mark.parametrize(("name", "options", "needed"), BY_OPTION, ids=[f"{name}-{options}" for name, options, _ in BY_OPTION])
+@every_case(("name", "options", "needed"), BY_OPTION, ids=[f"{name}-{options}" for name, options, _ in BY_OPTION])
 def test_an_option_may_change_what_is_needed(name, options, needed):
     check_columns(name, registry.bind("credit", name, options), needed)
 
@@ -127,14 +128,14 @@ def test_the_table_of_what_is_needed_names_estimators_that_are_there():
     assert {key.partition(":")[0] for key in COLUMNS} <= set(NAMES)
 
 
-@pytest.mark.parametrize(("name", "preset"), CALLS)
+@every_case(("name", "preset"), CALLS)
 def test_a_group_of_several_games_is_refused(name, preset):
     games = np.repeat(np.arange(len(LENGTHS)) % 2, LENGTHS)
     with pytest.raises(CreditError, match=rf"{name}.*group 0 .*'a' and 'b'"):
         registry.bind("credit", name, preset=preset)(table(game=games), {})
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_case("name", NAMES)
 def test_an_estimator_that_gives_nothing_to_a_group_of_one_or_of_equals_says_so(name):
     """0 for a whole batch may be right, but never unsaid."""
     text = " ".join(inspect.getdoc(registry.load("credit", name).function).split())
@@ -144,7 +145,7 @@ def test_an_estimator_that_gives_nothing_to_a_group_of_one_or_of_equals_says_so(
         assert re.search(r"\bequal|\bthe same\b", text, re.IGNORECASE), "groups of equal returns"
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "epsilon" in options_of(name)])
+@every_case("name", [name for name in NAMES if "epsilon" in options_of(name)])
 def test_no_epsilon_makes_a_division_by_zero(name):
     """0 / 0 in groups that say nothing is 0, or an epsilon of 0 is refused."""
     try:
@@ -159,7 +160,7 @@ def test_no_epsilon_makes_a_division_by_zero(name):
         assert np.abs(advantages).max() < 1e3
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "option"), [(name, option) for name in NAMES for option in options_of(name) if option in DECAYS or option == "epsilon"]
 )
 def test_options_outside_their_range_are_refused(name, option):

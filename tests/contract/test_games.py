@@ -14,6 +14,7 @@ from sparring.errors import GameError
 from sparring.rng import Stream
 from sparring.testing import check_environment
 from sparring.types import Observation
+from tests.cases import every_case
 
 SEATS = {"kuhn_poker": (2, 3), "leduc_poker": (2, 3), "hanabi": (2, 3, 4)}
 MORE = {
@@ -63,8 +64,8 @@ def positions(game, seed, choose=None):
     yield state
 
 
-@pytest.mark.parametrize("style", ["brief", "full"])
-@pytest.mark.parametrize(("name", "options"), ALL)
+@every_case("style", ["brief", "full"])
+@every_case(("name", "options"), ALL, parts=2)
 def test_shape_of_a_game(name, options, style):
     game = make_game(name, options={**options, "style": style})
     assert game.name == name
@@ -84,12 +85,12 @@ def test_shape_of_a_game(name, options, style):
         assert state.legal_actions() == ()
 
 
-@pytest.mark.parametrize(("name", "options"), WRITTEN)
+@every_case(("name", "options"), WRITTEN)
 def test_the_public_check_passes(name, options):
     check_environment(registry.bind("environments", name, options), plays=3)
 
 
-@pytest.mark.parametrize(("name", "options"), ALL)
+@every_case(("name", "options"), ALL)
 def test_full_style_tells_legal_actions_and_an_example(name, options):
     game = make_game(name, options={**options, "style": "full"})
     for state in positions(game, 3):
@@ -102,7 +103,7 @@ def test_full_style_tells_legal_actions_and_an_example(name, options):
 
 
 @pytest.mark.parametrize("plays", [50, pytest.param(200, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("name", "options"), ALL)
+@every_case(("name", "options"), ALL, parts=4)
 def test_vocabulary_covers_random_games(name, options, plays):
     game = make_game(name, options=options)
     vocabulary = set(game.vocabulary())
@@ -118,7 +119,7 @@ def test_vocabulary_covers_random_games(name, options, plays):
                 told[state.seat] = state.plies + 1
 
 
-@pytest.mark.parametrize(("name", "options"), WRITTEN)
+@every_case(("name", "options"), WRITTEN)
 def test_vocabulary_of_a_written_game_is_small(name, options):
     assert len(make_game(name, options=options).vocabulary()) <= WORDS.get(name, 48)
 
@@ -146,7 +147,7 @@ def test_every_legal_action_is_read_back_and_can_be_applied(name, options, seed,
             assert copy.spiel.history() != state.spiel.history()
 
 
-@pytest.mark.parametrize(("name", "options"), ALL)
+@every_case(("name", "options"), ALL)
 def test_a_reply_without_an_action_reads_as_none(name, options):
     state = make_game(name, options=options).reset(Stream.from_seed(0))
     assert state.parse("") is None
@@ -157,7 +158,7 @@ def test_a_reply_without_an_action_reads_as_none(name, options):
         state.apply_index(10**6)
 
 
-@pytest.mark.parametrize(("name", "options"), ALL)
+@every_case(("name", "options"), ALL)
 def test_a_clone_is_independent_and_draws_the_same_chance(name, options):
     game = make_game(name, options=options)
     for state in positions(game, 1):
@@ -171,7 +172,7 @@ def test_a_clone_is_independent_and_draws_the_same_chance(name, options):
         assert (state.spiel.history(), state.plies, list(state.trail), state.draws, state.observe(0).text) == before
 
 
-@pytest.mark.parametrize(("name", "options"), ALL)
+@every_case(("name", "options"), ALL)
 def test_a_clone_goes_on_as_the_original_would(name, options):
     game = make_game(name, options=options)
     for seed in range(10):
@@ -185,7 +186,7 @@ def test_a_clone_goes_on_as_the_original_would(name, options):
             assert copy.draws == state.draws == sum(event.player < 0 for event in state.trail)
 
 
-@pytest.mark.parametrize(("name", "options"), ALL)
+@every_case(("name", "options"), ALL)
 def test_equal_streams_give_equal_games_and_other_streams_other_deals(name, options):
     game = make_game(name, options=options)
     ends = [[tuple(state.spiel.history()) for state in positions(game, seed)][-1] for seed in (5, 5)]
@@ -194,8 +195,8 @@ def test_equal_streams_give_equal_games_and_other_streams_other_deals(name, opti
     assert (len(deals) > 1) == game.spiel.new_initial_state().is_chance_node()
 
 
-@pytest.mark.parametrize("style", ["brief", "full"])
-@pytest.mark.parametrize(("name", "options"), ALL)
+@every_case("style", ["brief", "full"])
+@every_case(("name", "options"), ALL)
 def test_a_wrapped_state_says_what_the_played_one_says(name, options, style):
     game = make_game(name, options={**options, "style": style})
     for state in positions(game, 2):
@@ -206,7 +207,7 @@ def test_a_wrapped_state_says_what_the_played_one_says(name, options, style):
             assert wrapped.observe(seat, since) == state.observe(seat, since)
 
 
-@pytest.mark.parametrize(("name", "options"), ALL)
+@every_case(("name", "options"), ALL, parts=2)
 def test_keys_are_equal_exactly_when_the_information_states_are(name, options):
     game = make_game(name, options=options)
     spiel_has_them = game.spiel.get_type().provides_information_state_string
@@ -224,7 +225,7 @@ def test_keys_are_equal_exactly_when_the_information_states_are(name, options):
             assert truths.setdefault(key, truth) == truth
 
 
-@pytest.mark.parametrize(("name", "options"), WRITTEN)
+@every_case(("name", "options"), WRITTEN, parts=3)
 def test_told_piece_by_piece_or_at_once_the_seat_can_tell_its_states_apart(name, options):
     """Equal conversations (brief style) imply equal keys: nothing the key knows goes untold.
 
@@ -248,7 +249,7 @@ def test_told_piece_by_piece_or_at_once_the_seat_can_tell_its_states_apart(name,
             since[seat] = state.plies + 1
 
 
-@pytest.mark.parametrize(("name", "options"), ALL)
+@every_case(("name", "options"), ALL)
 def test_returns_are_the_sum_of_the_rewards(name, options):
     game = make_game(name, options=options)
     for seed in range(5):
@@ -271,7 +272,7 @@ def chances(spiel, depth):
     return out
 
 
-@pytest.mark.parametrize(("name", "options"), WRITTEN)
+@every_case(("name", "options"), WRITTEN, parts=3)
 def test_deals_follow_the_true_chance_probabilities(name, options):
     game, root, number = make_game(name, options=options), Stream.from_seed(11), 3000
     true = chances(game.spiel.new_initial_state(), 2)

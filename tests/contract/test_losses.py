@@ -2,11 +2,11 @@
 
 import dataclasses
 
-import pytest
 import torch
 
 from sparring import registry
 from sparring.losses.base import LossBatch, Whole
+from tests.cases import every_case
 
 
 def batch(size, seed=0, *, low=0.0, equal=False):
@@ -66,8 +66,8 @@ def every(name):
         yield registry.bind("losses", name, preset=preset)
 
 
-@pytest.mark.parametrize("name", registry.names("losses"))
-@pytest.mark.parametrize("size", [1, 2, 7])
+@every_case("name", registry.names("losses"))
+@every_case("size", [1, 2, 7])
 def test_shape_finite_deterministic(name, size):
     for loss in every(name):
         data = batch(size)
@@ -84,8 +84,8 @@ def test_shape_finite_deterministic(name, size):
             term.values.sum().backward()
 
 
-@pytest.mark.parametrize("name", registry.names("losses"))
-@pytest.mark.parametrize("hard", [{"low": 1e3}, {"low": 1e9}, {"equal": True}, {"low": 20.7, "equal": True}], ids=str)
+@every_case("name", registry.names("losses"))
+@every_case("hard", [{"low": 1e3}, {"low": 1e9}, {"equal": True}, {"low": 20.7, "equal": True}], ids=str)
 def test_ratios_beyond_reason_and_no_signal_stay_finite(name, hard):
     for loss in every(name):
         data = batch(5, **hard)
@@ -97,7 +97,7 @@ def test_ratios_beyond_reason_and_no_signal_stay_finite(name, hard):
             assert data.logprobs.grad is None or torch.isfinite(data.logprobs.grad).all()
 
 
-@pytest.mark.parametrize("name", registry.names("losses"))
+@every_case("name", registry.names("losses"))
 def test_nothing_is_changed_in_place(name):
     for loss in every(name):
         data, untouched = batch(6), batch(6)

@@ -1,9 +1,8 @@
 """What every matchmaker must hold, for every file found in the slot."""
 
-import pytest
-
 from sparring import registry
 from sparring.testing import check_matchmaker
+from tests.cases import every_case
 
 CASES = [
     (name, preset)
@@ -12,6 +11,6 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "preset"), CASES)
+@every_case(("name", "preset"), CASES)
 def test_the_public_check_passes(name, preset):
     check_matchmaker(registry.bind("league.matchmakers", name, preset=preset))

@@ -11,6 +11,7 @@ from sparring import registry
 from sparring.errors import GameError, PluginError
 from sparring.league.meta_game import MetaStrategy
 from sparring.testing import check_meta_solver
+from tests.cases import every_case
 
 ROOT = Path(__file__).parents[2]
 HEADINGS = ("What:", "When to use:", "Mathematics:", "Pitfalls:", "Reference:", "Verified by:")
@@ -18,7 +19,7 @@ NAMES = registry.names("league.meta_solvers")
 QUICK = {"steps": 30, "rounds": 30}  # in place of thousands
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_case("name", NAMES)
 def test_a_solver_says_what_it_is(name):
     text = inspect.getdoc(registry.load("league.meta_solvers", name).function)
     places = [text.find(heading) for heading in HEADINGS]
@@ -26,7 +27,7 @@ def test_a_solver_says_what_it_is(name):
     assert all((ROOT / path).is_file() for path in re.findall(r"tests/[\w/]+\.py", text))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_case("name", NAMES)
 def test_the_public_check_passes(name):
     plugin = registry.load("league.meta_solvers", name)
     quick = {key: value for key, value in QUICK.items() if key in plugin.options}

@@ -9,6 +9,7 @@ from sparring.environments.catalogue import make_game, searchable_names
 from sparring.errors import OracleError
 from sparring.rng import Stream
 from sparring.types import Verdict
+from tests.cases import every_case
 
 # planning judges environments that are no games over OpenSpiel; see tests/oracles/test_planning.py
 NAMES = [name for name in registry.names("oracles") if name != "planning"]
@@ -65,7 +66,7 @@ def test_it_judges_some_game_and_refuses_others_with_a_reason(name):
             oracle.judge(positions(game)[:1])
 
 
-@pytest.mark.parametrize(("name", "game"), PAIRS, ids=IDS)
+@every_case(("name", "game"), PAIRS, ids=IDS)
 def test_a_verdict_is_on_the_legal_actions_and_names_the_best(name, game):
     states = positions(game)
     verdicts = made(name).judge(states)
@@ -83,7 +84,7 @@ def test_a_verdict_is_on_the_legal_actions_and_names_the_best(name, game):
         assert found.bound >= 0.0
 
 
-@pytest.mark.parametrize(("name", "game"), PAIRS, ids=IDS)
+@every_case(("name", "game"), PAIRS, ids=IDS, parts=2)
 def test_verdicts_depend_on_the_state_alone(name, game):
     states = positions(game)
     together, oracle = made(name).judge(states), made(name)
@@ -91,7 +92,7 @@ def test_verdicts_depend_on_the_state_alone(name, game):
     assert oracle.judge(states) == together
 
 
-@pytest.mark.parametrize(("name", "game"), PAIRS, ids=IDS)
+@every_case(("name", "game"), PAIRS, ids=IDS)
 def test_judging_leaves_the_states_alone(name, game):
     states = positions(game)
     before = [(s.spiel.history(), s.trail, s.seat, s.done, s.draws, s.plies) for s in states]
@@ -99,7 +100,7 @@ def test_judging_leaves_the_states_alone(name, game):
     assert [(s.spiel.history(), s.trail, s.seat, s.done, s.draws, s.plies) for s in states] == before
 
 
-@pytest.mark.parametrize(("name", "game"), PAIRS, ids=IDS)
+@every_case(("name", "game"), PAIRS, ids=IDS)
 def test_a_finished_state_is_refused(name, game):
     state = game.reset(Stream.from_seed(1))
     while not state.done:

@@ -10,6 +10,7 @@ from sparring.environments.drawing.canvas import THEMES
 from sparring.environments.drawing.told import describe_told, draw_told
 from sparring.rng import Stream
 from sparring.testing import check_picture, check_svg
+from tests.cases import every_case
 
 # options with which deals that cannot be told apart are met often; then long plays and large boards
 OPTIONS = {
@@ -128,7 +129,7 @@ def test_who_lost_a_lot_is_not_told_who_won_it():
         assert f"{game.roles[play.winner]} won" in play.described(None)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "options"),
     [
         *(("battleship_hunt", {}), ("mastermind", {}), ("minesweeper", {}), ("urn", {"sets": 1}), ("twenty_questions", {"tables": 1})),

@@ -13,6 +13,7 @@ from sparring.errors import ConfigError
 from sparring.rng import Stream
 from sparring.rollout.plans.base import FRESH, PlannedGame
 from sparring.types import Episode, Segment, Turn
+from tests.cases import every_case
 
 ROOT = Path(__file__).parents[2]
 HEADINGS = ("What:", "When to use:", "Mathematics:", "Pitfalls:", "Reference:", "Verified by:")
@@ -66,8 +67,8 @@ def test_a_plan_names_places_that_there_are_and_is_a_function_of_what_it_is_told
         games += [finished(origin, known, stream.child(len(known) + number), trained) for number, origin in enumerate(found[:left])]
 
 
-@pytest.mark.parametrize(("name", "preset"), CASES)
-@pytest.mark.parametrize("size", [1, 2, 7, 8])
+@every_case(("name", "preset"), CASES)
+@every_case("size", [1, 2, 7, 8])
 def test_a_group_of_any_size_is_planned_or_refused_with_the_line_to_write(name, preset, size):
     try:
         found = registry.bind("rollout.plans", name, preset=preset)(size, (), Stream.from_seed(0))

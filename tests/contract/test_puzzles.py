@@ -12,6 +12,7 @@ from sparring.oracles.reference import has_reference, reference_of
 from sparring.oracles.solvers import solved_by
 from sparring.parts import load_part, offering
 from sparring.rng import Stream
+from tests.cases import every_case
 
 ROOT = Path(__file__).parents[2]
 NAMES = solved_by("constraint")
@@ -50,7 +51,7 @@ def test_a_puzzle_is_a_game_and_says_what_it_is(name):
         assert (ROOT / path.strip()).is_file(), path
 
 
-@pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
+@every_case(("name", "options"), CASES, ids=IDS)
 def test_shape_of_a_judgement(name, options):
     judge, judged = registry.with_options(solver(name), options), 0
     for state in positions(name):

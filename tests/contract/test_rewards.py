@@ -13,6 +13,7 @@ from sparring.rewards.bounds import UNSHAPED
 from sparring.testing import check_reward
 from sparring.testing.rewards import check_reward_of
 from sparring.types import Episode, Segment, Turn, Verdict
+from tests.cases import every_case
 
 NAMES = registry.names("rewards")
 NEEDS_MORE = [
@@ -79,7 +80,7 @@ def test_the_public_check_passes(name):
         check_reward(registry.bind("rewards", name, preset=preset), episodes=20)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_case("name", NAMES)
 def test_a_name_is_free_and_the_docstring_complete(name):
     assert name not in UNSHAPED
     text = inspect.getdoc(registry.load("rewards", name).function)

@@ -3,13 +3,13 @@
 import json
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring import registry
 from sparring.rng import Stream
 from sparring.selection.curricula.base import Arm, ArmBook
+from tests.cases import every_case
 
 
 def bound(slot, name):
@@ -30,7 +30,7 @@ def book(arms, records, seed):
     return ArmBook([Arm("game", arm, 1.0) for arm in range(arms)], state)
 
 
-@pytest.mark.parametrize("name", registry.names("selection.curricula"))
+@every_case("name", registry.names("selection.curricula"))
 @settings(max_examples=20, deadline=None)
 @given(arms=st.integers(1, 6), records=st.integers(0, 5), groups=st.integers(1, 20), seed=st.integers(0, 10**6))
 def test_a_curriculum_names_arms_that_there_are_and_draws_from_its_stream_alone(name, arms, records, groups, seed):
@@ -53,8 +53,8 @@ def table(lengths, seed):
     return random_table(lengths, seed)
 
 
-@pytest.mark.parametrize("name", registry.names("selection"))
-@pytest.mark.parametrize("lengths", [[], [1], [3, 1, 2, 1, 1, 4], [2] * 12])
+@every_case("name", registry.names("selection"))
+@every_case("lengths", [[], [1], [3, 1, 2, 1, 1, 4], [2] * 12])
 def test_a_rule_returns_a_mask_and_keeps_trajectories_whole(name, lengths):
     for select in bound("selection", name):
         turns = table(lengths, 1)

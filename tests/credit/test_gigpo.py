@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sparring.credit.gigpo import gigpo
 from sparring.credit.grpo import grpo
 from sparring.registry import bind
+from tests.cases import every_case
 from tests.credit.tables import table
 
 
@@ -71,9 +72,9 @@ def naive(rewards, groups, roles, views, *, gamma, weight, divide, over):
     return result
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("divide", [False, True])
-@pytest.mark.parametrize("over", ["episodes", "turns"])
+@every_case("seed", range(5))
+@every_case("divide", [False, True])
+@every_case("over", ["episodes", "turns"])
 def test_it_equals_plain_loops(seed, divide, over):
     turns, rewards, groups, roles = drawn(seed)
     options = {"gamma": 0.8, "weight": 0.7}

@@ -9,6 +9,7 @@ from sparring.credit.gigpo import gigpo
 from sparring.credit.grpo import grpo
 from sparring.credit.hgpo import hgpo
 from sparring.registry import bind
+from tests.cases import every_case
 from tests.credit.tables import table
 
 
@@ -84,10 +85,10 @@ def naive(rewards, groups, roles, views, *, gamma, history, alpha, divide, base,
     return result
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("divide", [False, True])
-@pytest.mark.parametrize("base", [False, True])
-@pytest.mark.parametrize("count_zeros", [False, True])
+@every_case("seed", range(8))
+@every_case("divide", [False, True])
+@every_case("base", [False, True])
+@every_case("count_zeros", [False, True])
 def test_it_equals_plain_loops(seed, divide, base, count_zeros):
     turns, rewards, groups, roles = drawn(seed)
     options = {"gamma": 0.5, "history": seed % 4, "alpha": 0.5 * seed, "base": base, "count_zeros": count_zeros}

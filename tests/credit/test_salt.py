@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sparring.credit.grpo import grpo
 from sparring.credit.rloo import rloo
 from sparring.credit.salt import salt
+from tests.cases import every_case
 from tests.credit.tables import table
 
 
@@ -56,9 +57,9 @@ def test_without_merges_it_is_its_base(seed, base):
     assert salt(silent, {}, base=base).advantages == pytest.approx(base_of(base)(silent), abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("base", ["grpo", "dr_grpo", "rloo"])
-@pytest.mark.parametrize("anchor", ["view", "state_key"])
+@every_case("seed", range(5))
+@every_case("base", ["grpo", "dr_grpo", "rloo"])
+@every_case("anchor", ["view", "state_key"])
 def test_it_equals_plain_loops(seed, base, anchor):
     turns = drawn(seed)
     plain, column = base_of(base)(turns), getattr(turns, anchor)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sparring.credit.rloo import rloo
 from sparring.credit.spo_tree import spo_tree
 from sparring.errors import CreditError
+from tests.cases import every_case
 from tests.credit.tables import table
 
 
@@ -144,9 +145,9 @@ def naive(plain, gamma, average, leave_one_out):
     return result
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("average", ["trajectories", "children"])
-@pytest.mark.parametrize("leave_one_out", [False, True])
+@every_case("seed", range(6))
+@every_case("average", ["trajectories", "children"])
+@every_case("leave_one_out", [False, True])
 def test_it_equals_plain_recursion(seed, average, leave_one_out):
     turns, plain = grown(seed)
     expected = naive(plain, 0.9, average, leave_one_out)

@@ -14,6 +14,7 @@ import pytest
 from sparring import config, registry
 from sparring.parts import load_part, offering
 from sparring.report.catalogue import METHOD_SLOTS
+from tests.cases import every_case
 from tests.docs.loading import ROOT, load
 
 FENCE = "`" * 3
@@ -64,7 +65,7 @@ def test_a_single_entry_of_several_lines_is_whole():
     assert pages.described_options(parts["Raises"]) == {"KeyError": "never, or once."}
 
 
-@pytest.mark.parametrize("slot", [slot for slot in registry.SLOTS if slot != "environments"])
+@every_case("slot", [slot for slot in registry.SLOTS if slot != "environments"])
 def test_every_option_of_a_method_is_described(slot):
     for plugin in registry.loadable(slot):
         described = pages.described_options(pages.sections(inspect.getdoc(plugin.function) or "").get("Args", ""))
@@ -111,7 +112,7 @@ def test_types_are_written_as_people_read_them():
 # -- pages
 
 
-@pytest.mark.parametrize("slot", ["environments", *METHOD_SLOTS])
+@every_case("slot", ["environments", *METHOD_SLOTS])
 def test_a_page_names_every_option_and_preset_and_its_tests_exist(slot):
     for name in registry.built_in(slot):
         plugin = registry.load(slot, name)

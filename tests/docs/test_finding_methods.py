@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-import pytest
 import yaml
 
 from sparring import config, registry
+from tests.cases import every_case
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "finding-methods.md").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ def pasted(row):
     return parts if all(isinstance(part, dict) for part in parts) else []
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
+@every_case("row", rows(), ids=lambda row: row[0])
 def test_what_a_row_names_exists_and_can_be_pasted(row):
     assert len(row) == 4 and all(row), row
     for name, slot, again in re.findall(r"\[`(\w+)`\]\(methods/([\w.]+)-(\w+)\.md\)", " ".join(row)):
@@ -51,7 +51,7 @@ def test_what_a_row_names_exists_and_can_be_pasted(row):
         assert preset in registry.load(slot, name).presets
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
+@every_case("row", rows(), ids=lambda row: row[0])
 def test_presets_and_options_in_words_belong_to_a_plugin_of_the_row(row):
     linked = [registry.load(slot, name) for slot, name in re.findall(r"\(methods/([\w.]+)-(\w+)\.md\)", " ".join(row))]
     for preset in re.findall(r"[Pp]reset:? `(\w+)`|`preset: (\w+)`", " ".join(row)):
@@ -89,7 +89,7 @@ def test_the_readme_has_one_short_table_of_estimators():
     assert 5 <= len(names) == len(set(names)) <= 8
 
 
-@pytest.mark.parametrize("row", choices(), ids=lambda row: row[1].split("`")[1])
+@every_case("row", choices(), ids=lambda row: row[1].split("`")[1])
 def test_the_readmes_lines_can_be_pasted_and_stand_on_a_page_of_docs(row):
     together = {key: part for section in pasted(row) for key, part in section.items()}
     assert together["credit"]["name"] == row[1].split("`")[1]
@@ -108,6 +108,6 @@ StarPO-S, VADE, SNR, GRPO-RoC, Skywork, R^3, prioritised replay, ScalingInter-RL
 """
 
 
-@pytest.mark.parametrize("name", re.split(r",\s+", PROMISED.strip()))
+@every_case("name", re.split(r",\s+", PROMISED.strip()))
 def test_every_method_that_was_promised_has_a_row(name):
     assert any(name in row[0] for row in rows())

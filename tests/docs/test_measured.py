@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.cases import every_case
 from tests.docs.loading import ROOT, load
 
 measured = load("docs", "measured")
@@ -37,7 +38,7 @@ GOOD = {
 # -- what is in the repository
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+@every_case("page", PAGES, ids=[page.name for page in PAGES])
 def test_a_page_shows_what_its_results_files_hold(page):
     text = page.read_text(encoding="utf-8")
     assert measured.filled(text, measured.made()) == text, f"{page.name} is stale; run `make docs`"
@@ -65,7 +66,7 @@ WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize("page", WRITTEN, ids=[str(page.relative_to(ROOT)) for page in WRITTEN])
+@every_case("page", WRITTEN, ids=[str(page.relative_to(ROOT)) for page in WRITTEN])
 def test_no_interval_in_a_table_is_written_by_hand(page):
     text = measured.MARK.sub("", page.read_text(encoding="utf-8"))
     typed = [
@@ -83,7 +84,7 @@ def test_every_table_that_is_made_stands_on_a_page():
     assert measured.made().keys() == used
 
 
-@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+@every_case("path", FILES, ids=[path.stem for path in FILES])
 def test_a_results_file_says_where_its_figures_come_from(path):
     assert published.faults(json.loads(path.read_text(encoding="utf-8"))) == []
 
@@ -91,7 +92,7 @@ def test_a_results_file_says_where_its_figures_come_from(path):
 # -- the rules themselves
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("row", "message"),
     [
         ({"game": "sudoku", "solved": 0.72}, "'solved' may be figures of skill"),
@@ -128,7 +129,7 @@ def test_a_figure_of_skill_with_its_starts_and_a_speed_without_are_accepted(row)
     assert published.faults({**GOOD, "rows": [row]}) == []
 
 
-@pytest.mark.parametrize("key", published.KEYS)
+@every_case("key", published.KEYS)
 def test_a_results_file_without_a_source_is_refused(key):
     document = {**GOOD, "rows": []}
     del document[key]

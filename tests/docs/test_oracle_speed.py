@@ -2,10 +2,9 @@
 
 import json
 
-import pytest
-
 from sparring.experiments.reproduce.vpr_released import GAMES, recipe_of
 from sparring.recipe import load_recipe, recipe_names
+from tests.cases import every_case
 from tests.docs.loading import load
 
 load("benchmarks", "published")
@@ -26,7 +25,7 @@ def test_judging_is_read_of_the_first_steps_of_a_kept_run(tmp_path):
     assert judging.shares(tmp_path) == [0.25] * 40
 
 
-@pytest.mark.parametrize("recipe", [*oracles.RECIPES, *RELEASED])
+@every_case("recipe", [*oracles.RECIPES, *RELEASED])
 def test_a_step_of_each_recipe_says_what_share_of_it_was_judging(recipe):
     groups = [] if recipe in RELEASED else ["rollout.group_size=2"]
     shares = oracles.judging_shares(recipe, [*TINY, *groups], 2)

@@ -3,11 +3,10 @@
 import re
 from importlib import import_module
 
-import pytest
-
 import sparring
 from sparring import config, registry
 from sparring.report.catalogue import glossary
+from tests.cases import every_case
 from tests.docs.loading import ROOT
 
 PAGE = (ROOT / "docs" / "words.md").read_text(encoding="utf-8")
@@ -63,13 +62,13 @@ def faults(row):
     return [*wrong, *([unread] if unread else [])]
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
+@every_case("row", rows(), ids=lambda row: row[0])
 def test_the_places_of_a_word_exist(row):
     assert len(row) == 4 and all(row[:3])
     assert faults(row) == []
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("place", "wrong"),
     [
         ("key `environments.N.orakel`", ["environments.N.orakel"]),

@@ -20,6 +20,7 @@ from sparring.rollout.play import play
 from sparring.rollout.replay import replay
 from sparring.rollout.spec import EpisodeSpec
 from sparring.testing import check_environment
+from tests.cases import every_case
 
 RPS, FULL = {"name": "rock_paper_scissors"}, {"name": "rock_paper_scissors", "options": {"style": "full"}}
 FIVE, THREE = {"name": "rps_spock_lizard"}, ("rock", "paper", "scissors")
@@ -27,8 +28,8 @@ ROOT = Stream.from_seed(0)
 WAYS = [(diverse, shuffle) for diverse in (True, False) for shuffle in (True, False)]
 
 
-@pytest.mark.parametrize("inner", [RPS, FULL, FIVE, {"name": "kuhn_poker"}, {"name": "talk"}, {"name": "sealed_auction"}, {"name": "tic_tac_toe", "options": {"style": "full"}}], ids=str)
-@pytest.mark.parametrize("options", [{}, {"count": 2, "diverse": False}, {"shuffle": False}, {"choosers": ["last"]}], ids=str)
+@every_case("inner", [RPS, FULL, FIVE, {"name": "kuhn_poker"}, {"name": "talk"}, {"name": "sealed_auction"}, {"name": "tic_tac_toe", "options": {"style": "full"}}], ids=str)
+@every_case("options", [{}, {"count": 2, "diverse": False}, {"shuffle": False}, {"choosers": ["last"]}], ids=str)
 def test_it_keeps_the_contract_around_any_environment(inner, options):
     if "choosers" in options:
         options = {"choosers": [make_game(inner["name"], options=inner.get("options", {})).roles[-1]]}

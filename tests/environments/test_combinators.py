@@ -17,6 +17,7 @@ from sparring.rollout.replay import replay
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
 from sparring.testing import check_environment
+from tests.cases import every_case
 
 RPS, RPS_FULL = {"name": "rock_paper_scissors"}, {"name": "rock_paper_scissors", "options": {"style": "full"}}
 INNER = [RPS, RPS_FULL, {"name": "sealed_auction"}, {"name": "kuhn_poker"}, {"name": "tic_tac_toe", "options": {"style": "full"}}]
@@ -33,8 +34,8 @@ def said(course, *moments):
     return told
 
 
-@pytest.mark.parametrize("inner", INNER, ids=str)
-@pytest.mark.parametrize(("combinator", "options"), MADE)
+@every_case("inner", INNER, ids=str)
+@every_case(("combinator", "options"), MADE)
 def test_each_keeps_the_contract_around_any_environment(combinator, options, inner):
     check_environment(combinator, environment=inner, plays=3, **options)
     check_environment(combinator, environment={"name": "talk", "options": {"environment": inner}}, plays=2, **options)

@@ -7,16 +7,17 @@ from sparring.environments.catalogue import game_names, make_game
 from sparring.environments.openspiel.generic_words import one_word
 from sparring.errors import ConfigError, GameError, UnknownNameError
 from sparring.rng import Stream
+from tests.cases import every_case
 
 
 def test_the_catalogue_holds_plug_ins_and_registered_games():
     assert {"kuhn_poker", "hanabi", "chess", "goofspiel", "matrix_mp"} <= set(game_names())
 
 
-@pytest.mark.parametrize(
+@every_case(
     "name", ["pig", "dots_and_boxes", "breakthrough", "goofspiel", "oshi_zumo", "blotto", "dark_chess", "chess", "2048", "sheriff"]
 )
-@pytest.mark.parametrize("style", ["brief", "full"])
+@every_case("style", ["brief", "full"], parts=2)
 def test_registered_games_play_through_the_adapter(name, style):
     game = make_game(name, options={"style": style})
     state, draws, plies = game.reset(Stream.from_seed(0)), Stream.from_seed(1), 0

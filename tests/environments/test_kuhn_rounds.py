@@ -13,6 +13,7 @@ from sparring.errors import ConfigError
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import UniformScorer
+from tests.cases import every_case
 
 J, Q, K = range(3)
 CHECK, BET, CALL, FOLD = range(4)
@@ -30,11 +31,11 @@ def played(made, *indices):
     return made.state_of(spiel)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("actions", "chips"),  # seat 0 holds the higher card and starts
     [((CHECK, CHECK), 1), ((CHECK, BET, CALL), 2), ((CHECK, BET, FOLD), -1), ((BET, CALL), 2), ((BET, FOLD), 1)],
 )
-@pytest.mark.parametrize(("cards", "higher"), [((K, Q), True), ((Q, J), True), ((K, J), True), ((J, K), False), ((Q, K), False)])
+@every_case(("cards", "higher"), [((K, Q), True), ((Q, J), True), ((K, J), True), ((J, K), False), ((Q, K), False)])
 def test_payoffs_of_every_way_to_play_a_round(actions, chips, cards, higher):
     state = played(game(rounds=1), *cards, *actions)
     expected = chips if higher or FOLD in actions else -chips

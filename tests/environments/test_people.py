@@ -7,6 +7,7 @@ import pytest
 from sparring.environments.catalogue import make_game, searchable_names
 from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by, wrapped
 from sparring.rng import Stream
+from tests.cases import every_case
 
 NAMES = searchable_names()
 SMALL = {"liars_dice": {"sides": 2}, "kuhn_rounds": {"rounds": 1}, "needle_chain": {"length": 3}}
@@ -23,7 +24,7 @@ def played(game, seed=0):
         yield state.clone()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_case("name", NAMES)
 def test_every_game_has_rules_in_sentences(name):
     rules = rules_of(for_people(make_game(name)))
     assert 2 <= len(re.findall(r"[.!?](?:\s|$)", rules)) <= 14
@@ -35,7 +36,7 @@ def test_a_game_without_words_of_its_own_says_what_is_known():
     assert "'Breakthrough'" in rules and "nothing is hidden" in rules and "zero-sum" in rules
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_case("name", NAMES)
 def test_a_whole_play_can_be_seen_from_every_seat(name):
     game = make_game(name)
     told = for_people(game)

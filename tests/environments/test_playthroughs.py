@@ -3,10 +3,9 @@
 import os
 from pathlib import Path
 
-import pytest
-
 from sparring.environments.catalogue import make_game, searchable_names
 from sparring.rng import Stream
+from tests.cases import every_case
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 EXTRA = {
@@ -42,7 +41,7 @@ def playthrough(name, options):
     return "\n".join([*lines, f"[returns] {list(state.returns)}", ""])
 
 
-@pytest.mark.parametrize("name", searchable_names())
+@every_case("name", searchable_names())
 def test_playthrough(name):
     variants = [{"style": "brief"}, {"style": "full"}, *([{**EXTRA[name], "style": "brief"}] if name in EXTRA else [])]
     text = "\n".join(playthrough(name, options) for options in variants)

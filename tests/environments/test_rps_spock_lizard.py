@@ -11,6 +11,7 @@ from sparring.environments.spec import spec_of
 from sparring.ops.matrix_games import maximin
 from sparring.rng import Stream
 from sparring.testing import check_environment
+from tests.cases import every_case
 
 # as the rules say it in words
 SENTENCES = ("rock scissors", "rock lizard", "paper rock", "paper spock", "scissors paper", "scissors lizard", "spock rock", "spock scissors", "lizard paper", "lizard spock")
@@ -21,7 +22,7 @@ def test_it_keeps_the_contract(style):
     check_environment(rps_spock_lizard, style=style, plays=10)
 
 
-@pytest.mark.parametrize(("left", "right"), list(itertools.product(MOVES, MOVES)))
+@every_case(("left", "right"), list(itertools.product(MOVES, MOVES)))
 def test_who_beats_whom(left, right):
     play = rps_spock_lizard().reset(Stream.from_seed(0))
     assert play.due() == (0, 1) and play.returns == (0.0, 0.0)

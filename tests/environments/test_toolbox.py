@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.environments.toolbox import ToolError, calculate, search
+from tests.cases import every_case
 
 LIBRARY = ("ada owns red", "red holds lamp", "lamp weighs 7", "bob owns blue")
 HARD = [
@@ -57,7 +58,7 @@ def test_values_worked_by_hand(text, value):
     assert calculate(text) == value
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "word"),
     [
         ("1/0", "divide by zero"),
@@ -128,7 +129,7 @@ def test_a_search_finds_any_of_the_words_the_best_first():
     assert len(search(["same word"] * 50, "word", limit=99)) == 20
 
 
-@pytest.mark.parametrize("text", HARD)
+@every_case("text", HARD)
 def test_no_text_breaks_a_search(text):
     found = search(LIBRARY, text)
     assert set(found) <= set(LIBRARY)

@@ -13,6 +13,7 @@ from sparring.errors import GameError
 from sparring.measure.starts import Met, columns
 from sparring.rng import Stream
 from sparring.testing import check_environment
+from tests.cases import every_case
 
 EVENTS = (("loses", 2, 1), ("doubles", 0, 0), ("gets", 5, 0))
 
@@ -43,7 +44,7 @@ def test_stories_by_hand():
     )
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("reply", "read"),
     [
         ("25", "25"),

@@ -1,9 +1,8 @@
 """What a seat is told depends on what it can know, in games that hide events from it."""
 
-import pytest
-
 from sparring.environments.catalogue import make_game
 from sparring.rng import Stream
+from tests.cases import every_case
 
 HIDING = [
     ("phantom_ttt", {}),
@@ -32,8 +31,8 @@ def tellings(name, options, style, games):
             state.apply(legal[draws.integer(state.plies, len(legal))])
 
 
-@pytest.mark.parametrize("style", ["brief", "full"])
-@pytest.mark.parametrize(("name", "options"), HIDING)
+@every_case("style", ["brief", "full"])
+@every_case(("name", "options"), HIDING)
 def test_two_states_of_one_information_state_are_told_in_the_same_words(name, options, style):
     texts, met = {}, 0
     for known, text in tellings(name, options, style, games=40):

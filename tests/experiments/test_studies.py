@@ -19,6 +19,7 @@ from sparring.experiments.reproduce import (
 )
 from sparring.experiments.results_file import row_faults
 from sparring.report import credit_page, credit_race_page
+from tests.cases import every_case
 
 SETTINGS = [(name, quick) for name in studies.names() for quick in (False, True)]
 
@@ -29,7 +30,7 @@ def setting_of(name, quick):
     return study, {**study.setting, **study.quick} if quick else study.setting
 
 
-@pytest.mark.parametrize(("name", "quick"), SETTINGS)
+@every_case(("name", "quick"), SETTINGS)
 def test_the_cells_of_a_study_have_keys_and_folders_of_their_own(name, quick):
     study, setting = setting_of(name, quick)
     cells = study.cells(setting)

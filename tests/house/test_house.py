@@ -10,6 +10,7 @@ import pytest
 
 from sparring import registry
 from sparring.system.child import Mailbox
+from tests.cases import every_case
 from tests.house import rules
 
 SOURCE = Path(__file__).parents[2] / "src" / "sparring"
@@ -22,7 +23,7 @@ def room(path):
     return part.removesuffix(".py")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+@every_case("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)), parts=16)
 def test_a_file_keeps_the_laws(path):
     source = path.read_text()
     if room(path) != "__init__":
@@ -61,7 +62,7 @@ def test_only_the_room_of_openspiel_names_it():
     assert {str(path): found for path in files if (found := rules.openspiel_named(path.relative_to(SOURCE).as_posix(), path.read_text()))} == {}
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         "import pyspiel",
@@ -83,7 +84,7 @@ def test_openspiel_may_be_spoken_of():
     assert rules.openspiel_named("oracles/mcts.py", "# OpenSpiel's MCTSBot\nfrom sparring.environments.openspiel.base import Game\nspiel = load(NAME)") == []
 
 
-@pytest.mark.parametrize("path", sorted((SOURCE / "ops").glob("*.py")), ids=lambda path: path.name)
+@every_case("path", sorted((SOURCE / "ops").glob("*.py")), ids=lambda path: path.name)
 def test_ops_is_mathematics_alone(path):
     assert rules.machinery(path.read_text()) == []
 
@@ -100,7 +101,7 @@ def test_the_loop_names_no_method():
             assert rules.named_methods(path.read_text(), names) == [], path
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("where", "source"),
     [
         ("environments", "import torch"),
@@ -124,7 +125,7 @@ def test_layering_allows_what_is_above_and_type_checking():
     assert rules.layering("environments", "if TYPE_CHECKING:\n    from sparring.run.loop import train") == []
 
 
-@pytest.mark.parametrize(
+@every_case(
     "source",
     [
         "try:\n    pass\nexcept:\n    pass",

@@ -16,6 +16,7 @@ from sparring.interop import hints
 from sparring.interop.rows import Rows, estimate, turn_table
 from sparring.interop.spans import spans
 from sparring.interop.terms import Terms
+from tests.cases import every_case
 
 
 @pytest.mark.parametrize("name", ["verl", "trl"])
@@ -113,8 +114,8 @@ def test_terms_refuse_what_the_trainer_cannot_give():
 CREDITS = [(name, preset) for name in registry.names("credit") for preset in (None, *registry.load("credit", name).presets)]
 
 
-@pytest.mark.parametrize(("name", "preset"), CREDITS)
-@pytest.mark.parametrize("said", [hints.VERL, hints.TRL], ids=["verl", "trl"])
+@every_case(("name", "preset"), CREDITS)
+@every_case("said", [hints.VERL, hints.TRL], ids=["verl", "trl"])
 def test_what_an_estimator_asks_for_and_a_batch_lacks_is_explained(name, preset, said):
     bound = registry.bind("credit", name, preset=preset)
     assert bound.needs <= said.keys()

@@ -12,6 +12,7 @@ from sparring.measure.starts import rules_of
 from sparring.measure.suite import check_suite, load_suite, suite_names
 from sparring.measure.suite_changes import with_opponents, with_oracle, without_oracles
 from sparring.recipe import load_recipe
+from tests.cases import every_case
 
 ROW = {"name": "k", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "random"}, "normalise": [-2, 2]}
 
@@ -107,7 +108,7 @@ def test_an_unknown_suite_names_the_nearest():
         load_suite("spirla")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("data", "message"),
     [
         ({"rows": []}, "rows"),

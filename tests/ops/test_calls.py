@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.ops.calls import Call, calls_of, likeness, likenesses
+from tests.cases import every_case
 
 MOVE = (Call("move", {"x": "1", "y": "2"}),)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "found"),
     [
         ("move(x=1, y=2)", MOVE),

@@ -9,6 +9,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.minesweeper.rules import mines_of, order_of
 from sparring.errors import ConfigError, OracleError, UnknownNameError
 from sparring.rng import Stream
+from tests.cases import every_case
 
 
 def oracle(**options):
@@ -54,10 +55,10 @@ def agreeing(table, layouts):
     ]
 
 
-@pytest.mark.parametrize("pay", ["cleared", "share"])
-@pytest.mark.parametrize("flags", [False, True])
-@pytest.mark.parametrize(("rows", "columns", "mines"), [(4, 4, 3), (3, 5, 5), (2, 6, 2), (1, 7, 3)])
-@pytest.mark.parametrize("prior", ["uniform", "bank"])
+@every_case("pay", ["cleared", "share"])
+@every_case("flags", [False, True])
+@every_case(("rows", "columns", "mines"), [(4, 4, 3), (3, 5, 5), (2, 6, 2), (1, 7, 3)])
+@every_case("prior", ["uniform", "bank"], parts=3)
 def test_probabilities_are_those_of_all_layouts(prior, rows, columns, mines, flags, pay):
     made = game(rows=rows, columns=columns, mines=mines, flags=flags, pay=pay, layouts=200)
     states = [state for state in careful(made, 6) if state.plies]

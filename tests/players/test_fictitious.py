@@ -8,6 +8,7 @@ from sparring.environments.catalogue import make_game
 from sparring.errors import GameError
 from sparring.registry import bind
 from sparring.rng import Stream
+from tests.cases import every_case
 
 AGENT = bind("players", "fictitious", {})()
 STREAM = Stream.from_seed(0)
@@ -23,9 +24,9 @@ def after(combinator, *throws, name="rock_paper_scissors", seat=0, **options):
     return state
 
 
-@pytest.mark.parametrize("combinator", ["trial", "repeated"])
-@pytest.mark.parametrize("seat", [0, 1])
-@pytest.mark.parametrize(("throws", "best"), [
+@every_case("combinator", ["trial", "repeated"])
+@every_case("seat", [0, 1])
+@every_case(("throws", "best"), [
     (("rock",), {"paper"}),
     (("scissors",), {"rock"}),
     (("rock", "rock", "paper"), {"paper"}),

@@ -13,6 +13,7 @@ from sparring.players.base import Reply
 from sparring.render.chat import chat
 from sparring.render.templates import CHATML
 from sparring.rng import Stream
+from tests.cases import every_case
 
 GEMMA = (
     "{{ '<bos>' }}{% for m in messages %}{{ '<start>' + ('model' if m.role == 'assistant' else 'user') + '\n' + m.content | trim "
@@ -70,10 +71,10 @@ def test_a_conversation_reads_as_the_template_writes_it(template, answer):
     assert text_of(renderer, ids) == expected + opening
 
 
-@pytest.mark.parametrize("template", [CHATML, GEMMA, THINKER])
-@pytest.mark.parametrize("thinking", [False, True])
-@pytest.mark.parametrize("said", ["", "be", "a <end> b <|im_end|>", "</think>", "<think>", "\n"])
-@pytest.mark.parametrize("truncated", [False, True])
+@every_case("template", [CHATML, GEMMA, THINKER])
+@every_case("thinking", [False, True])
+@every_case("said", ["", "be", "a <end> b <|im_end|>", "</think>", "<think>", "\n"])
+@every_case("truncated", [False, True], parts=3)
 def test_replies_of_every_kind_leave_a_conversation_that_only_grows(template, thinking, said, truncated):
     renderer = chat(tokenizer(template), thinking=thinking)
     ledger = Ledger(renderer)

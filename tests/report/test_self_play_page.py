@@ -1,7 +1,5 @@
 """The page of tabular self-play: recipes in words, and verdicts that follow from the figures."""
 
-import pytest
-
 from sparring.experiments.reproduce import self_play as study
 from sparring.experiments.results_file import row_faults
 from sparring.experiments.self_play.algorithms import ALGORITHMS
@@ -9,6 +7,7 @@ from sparring.report import self_play_claims as claims
 from sparring.report.reproduce import self_play
 from sparring.report.result_figures import Results
 from sparring.report.self_play_words import columns
+from tests.cases import every_case
 
 
 def row(algorithm, game="kuhn_poker", ends=(0.2, 0.2, 0.2), own=None, rise=0.0, start=1.0, half=0.5):
@@ -31,7 +30,7 @@ def results(*own):
     return Results({**where, "versions": {"python": "3.11"}, "rows": rows})
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@every_case("name", ALGORITHMS)
 def test_every_recipe_is_said_in_all_columns(name):
     assert all(columns(ALGORITHMS[name]))
 

@@ -15,6 +15,7 @@ from sparring.rewards.base import apply_rewards, outcome_gap
 from sparring.rewards.bounds import BOUND, batch_gaps
 from sparring.rewards.components import WeightedReward
 from sparring.schedule import parse
+from tests.cases import every_case
 
 
 def reward(function, name="made_up", weight=1.0):
@@ -201,7 +202,7 @@ def test_the_gap_of_a_game(name, options, illegal, gap):
     assert outcome_gap(make_game(name, options=options, illegal=illegal)) == gap
 
 
-@pytest.mark.parametrize("name", registry.names("environments"))
-@pytest.mark.parametrize("payoff", ["zero_sum", "offender_only", "spiral", "mars"])
+@every_case("name", registry.names("environments"))
+@every_case("payoff", ["zero_sum", "offender_only", "spiral", "mars"])
 def test_every_game_has_a_gap(name, payoff):
     assert 0.0 < outcome_gap(make_game(name, illegal={"payoff": payoff})) <= 1.0

@@ -14,6 +14,7 @@ from sparring.rng import Stream
 from sparring.rollout.play import play, rollout
 from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Observation
+from tests.cases import every_case
 
 WORDS = ("left", "right")
 
@@ -121,9 +122,10 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("rule", ["forfeit", "retry", "random"])
+@every_case("fault", FAULTS)
+@every_case("rule", ["forfeit", "retry", "random"])
 def test_its_group_is_dropped_and_counted_and_the_other_is_whole(fault, rule, caplog):
+    caplog.clear()
     episodes, counts = both(FAULTS[fault], rule=rule)
     assert counts.dropped_groups == {0} and counts.retried == 2
     assert [(episode.game, episode.group_id, episode.returns) for episode in episodes] == [("right", 1, (3.0, 0.0))] * 2

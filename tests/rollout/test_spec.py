@@ -17,6 +17,7 @@ from sparring.rollout.play import play
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.turn_record import turn_of, turn_record
 from sparring.types import Segment, Turn, Verdict
+from tests.cases import every_case
 
 NAMES = [*registry.names("environments"), "matrix_pd", "pig"]
 LONG = "x" * 100  # the longest name of a player or label that a run takes
@@ -59,7 +60,7 @@ def test_ten_thousand_plays_leave_nothing_in_it(name):
     assert text_of(one) == before == text_of(back(one))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_case("name", NAMES)
 def test_a_league_of_long_names_stays_within_the_limit(name):
     one = spec(name, seat=PlayerRef("endpoint", LONG), arm=f"{LONG}:{2**63}", max_turns=2**31)
     one.game.name = LONG
@@ -248,7 +249,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("field", "value", "match"), WRONG)
+@every_case(("field", "value", "match"), WRONG)
 def test_a_record_from_elsewhere_is_checked(field, value, match):
     with pytest.raises(ConfigError, match=match):
         EpisodeSpec.from_json({**spec().to_json(), field: value})

@@ -16,6 +16,7 @@ from sparring.rollout.replay import replay
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.store import EpisodeStore
 from sparring.testing import check_svg
+from tests.cases import every_case
 
 SECRET = '''"""Environment: two seats are told a number each and say one at once; it has no picture and no copy."""
 
@@ -85,7 +86,7 @@ def secret(tmp_path, monkeypatch):
     registry.forget()
 
 
-@pytest.mark.parametrize("name", registry.built_in("environments"))
+@every_case("name", registry.built_in("environments"))
 def test_the_first_a_middle_and_the_last_turn_of_every_environment(name):
     game = make_game(name)
     episode = played(game)

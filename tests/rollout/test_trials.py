@@ -15,6 +15,7 @@ from sparring.rollout.protocol import Checked
 from sparring.rollout.store import from_bytes, to_bytes
 from sparring.rollout.table import ordered_turns, turn_table
 from sparring.types import Observation
+from tests.cases import every_case
 from tests.rollout.plays import learner, played, specs
 
 INNER = ["kuhn_poker", "rock_paper_scissors", "sealed_auction", "leduc_poker"]
@@ -42,8 +43,8 @@ def attempt_returns(game, episode, deal):
     return {n: ends[n] - (ends[n - 1] if n else 0.0) for n in ends}, notes
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("name", INNER)
+@every_case("options", OPTIONS, ids=str)
+@every_case("name", INNER)
 def test_what_an_attempt_earned_is_on_its_last_turn_of_each_seat_and_notes_earn_nothing(name, options):
     game = trial_of(name, **options)
     for spec in specs(game, 12, seed=5, name="random"):

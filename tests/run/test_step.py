@@ -17,6 +17,7 @@ from sparring.run.methods import Methods
 from sparring.run.playing import _mean_metrics, _whole_groups
 from sparring.run.state import RunState
 from sparring.run.step import play_round
+from tests.cases import every_case
 from tests.estimators import asked_of
 
 LOSSES = [{"name": "ppo_clip"}, {"name": "value_loss"}]
@@ -37,7 +38,7 @@ def weights(engine):
     return {name: tensor.clone() for name, tensor in engine.model.tensors().items()}
 
 
-@pytest.mark.parametrize("name", registry.names("credit"))
+@every_case("name", registry.names("credit"), parts=2)
 def test_a_step_of_which_selection_leaves_nothing_changes_no_weights(name):
     critic = "critic" in registry.asks(registry.bind("credit", name))
     parts = getattr(registry.load("credit", name).module, "REQUIRES", {}).get("components", ())

@@ -16,6 +16,7 @@ from sparring.measure.starts import Met, columns
 from sparring.rng import Stream
 from sparring.testing import check_environment
 from sparring.types import EnvironmentSpec
+from tests.cases import every_case
 
 HAND = Library(("ada", "bob"), ("red", "blue"), ("lamp", "drum"), (7, 5), 3, (0, 1))
 
@@ -90,8 +91,8 @@ def test_where_the_way_begins(hops, brief, full, documents):
 HARD = ["", " ", "search", "answer", "answer 1 2", "search " + '"' * 99, "search '; DROP TABLE documents; --", "search \x00", "search \ud800", "x" * 99_999, "🦆", "<answer>"]
 
 
-@pytest.mark.parametrize("style", ["brief", "full"])
-@pytest.mark.parametrize("reply", HARD)
+@every_case("style", ["brief", "full"])
+@every_case("reply", HARD)
 def test_hard_replies_spend_a_call_and_then_are_illegal(reply, style):
     course = by_hand(style, calls=1)
     course.step({0: course.read(0, reply, True)})

@@ -18,6 +18,7 @@ from sparring.players.random import RandomAgent
 from sparring.rng import Stream
 from sparring.testing import check_environment
 from sparring.types import EnvironmentSpec
+from tests.cases import every_case
 
 ALL = {"largest": 9, "allowed": 9}  # every number from 1 to 9 is allowed
 VALID, RIGHT, WRONG, INVALID = "3 5 7 target 22 proof 3 * 5 + 7", "7 + 5 * 3", "3 + 5 + 7", "3 5 7 target 23 proof 3 * 5 + 7"
@@ -94,8 +95,8 @@ def test_what_seats_are_told_in_later_rounds():
     assert full.observe(0).text.startswith("The last puzzle was solved.\nRound 2 of 2. The numbers of your puzzle may be, also repeatedly: 1 2 3")
 
 
-@pytest.mark.parametrize("style", ["brief", "full"])
-@pytest.mark.parametrize("reply", ["", " ", "x" * 10**6, "(" * 10**5, "'; exit()", '"', "</proof><proof>", "\x00", "😀", "٣ ٥ target ١٥ proof ٣*٥", "\ud800"])
+@every_case("style", ["brief", "full"])
+@every_case("reply", ["", " ", "x" * 10**6, "(" * 10**5, "'; exit()", '"', "</proof><proof>", "\x00", "😀", "٣ ٥ target ١٥ proof ٣*٥", "\ud800"])
 def test_hard_replies_lose_and_nothing_else(style, reply):
     play = played(reply, style=style)
     assert play.done and play.returns == (-1.0, 0.0)

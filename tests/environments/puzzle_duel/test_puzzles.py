@@ -21,6 +21,7 @@ from sparring.environments.puzzle_duel.puzzles import (
     written,
 )
 from sparring.rng import Stream
+from tests.cases import every_case
 
 LIMITS = Limits(numbers=3, most=99)
 ALLOWED = (3, 5, 7)
@@ -55,7 +56,7 @@ def test_an_expression_has_the_value_that_python_gives_it(text):
         assert found[1] == tuple(sorted(map(int, re.findall(r"\d+", text))))
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         *["", " ", "3 5", "3+", "+3", "-3", "3**5", "3/5", "3.5", "(3", "3)", "()", "03", "3+05", "1_0", "1e3", "1234567", "٣+٥", "³", "3\x00", "3\u00a0+5"],
@@ -81,8 +82,8 @@ def test_every_number_is_used_exactly_once():
     assert not solves(puzzle, "9+5") and not solves(puzzle, "3*3+5+3-3") and not solves(puzzle, "14") and not solves(puzzle, "3+3+5")
 
 
-@pytest.mark.parametrize("style", ["brief", "full"])
-@pytest.mark.parametrize(
+@every_case("style", ["brief", "full"])
+@every_case(
     ("stated", "target", "proof", "valid"),
     [
         ("3 5 7", "22", "3*5+7", True),

@@ -9,6 +9,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.sokoban import solver as puzzle
 from sparring.errors import OracleError
 from sparring.rng import Stream
+from tests.cases import every_case
 from tests.oracles.positions import played
 
 CORRIDOR = "@-$-."
@@ -49,10 +50,10 @@ ROOMS = [
 ]
 
 
-@pytest.mark.parametrize("blocked", ["illegal", "waits"])
-@pytest.mark.parametrize("pay", ["solved", "share"])
-@pytest.mark.parametrize("cost", [0.0, 0.03])
-@pytest.mark.parametrize("room", ROOMS, ids=lambda room: f"{room['boxes']}-boxes")
+@every_case("blocked", ["illegal", "waits"])
+@every_case("pay", ["solved", "share"])
+@every_case("cost", [0.0, 0.03])
+@every_case("room", ROOMS, ids=lambda room: f"{room['boxes']}-boxes", parts=2)
 def test_values_and_best_moves_are_those_of_best_play(room, pay, blocked, cost):
     states = played(game(**room, pay=pay, blocked=blocked, cost=cost), number=12)
     right, wrong, known = 0, 0, {}

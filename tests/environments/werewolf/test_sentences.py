@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sparring.environments.werewolf.sentences import CLAIMS, WORDINGS, meaning, worded
 from sparring.environments.werewolf.speech import SAY, SILENCE, phrases
 from sparring.rng import Stream
+from tests.cases import every_case
 
 EVERY = phrases(SAY, ("wolf", "seer", "doctor", "villager"), ("p2", "p9"))
 
@@ -21,7 +22,7 @@ def test_a_phrase_means_itself_and_so_do_all_its_wordings(phrase):
     assert len(said) == len(lines) == len(set(lines)) > 1
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("said", "meant"),
     [
         ("I think p2 is not a werewolf", "support p2"),

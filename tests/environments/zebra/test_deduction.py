@@ -2,7 +2,6 @@
 
 import itertools
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from sparring.environments.zebra.deduction import (
     solutions,
     true_clues,
 )
+from tests.cases import every_case
 
 SIZES = [(2, 2), (2, 4), (3, 2), (3, 3), (4, 2)]
 
@@ -138,8 +138,8 @@ def test_what_is_narrowed_down_is_unit_propagation_on_the_clauses(puzzle):
     assert deduced(houses, attributes, clues, cells) == tuple(sure)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("houses", "attributes"), [(2, 2), (3, 3), (4, 2)])
+@every_case("kind", KINDS)
+@every_case(("houses", "attributes"), [(2, 2), (3, 3), (4, 2)])
 def test_true_clues_are_all_that_are_true_and_say_something(houses, attributes, kind):
     at = next(itertools.islice(arrangements(houses, attributes), 3, None))
     found = true_clues(houses, attributes, board(houses, attributes, at), kind)

@@ -13,6 +13,7 @@ from sparring.environments.zebra.puzzles import OF_KIND, clues_text, puzzle_of
 from sparring.environments.zebra.solver import by_z3
 from sparring.errors import ConfigError, GameError
 from sparring.rng import Stream
+from tests.cases import every_case
 
 SIZES = [(2, 2), (2, 4), (3, 2), (3, 3), (4, 2)]
 PUZZLE = "green next blue; red left green, not h3=tea milk with green"
@@ -50,9 +51,9 @@ def every_solution(houses, attributes, clues):
     return found
 
 
-@pytest.mark.parametrize("level", ["any", "deduced"])
-@pytest.mark.parametrize("kinds", ["places", "links", "order"])
-@pytest.mark.parametrize(("houses", "attributes"), SIZES)
+@every_case("level", ["any", "deduced"])
+@every_case("kinds", ["places", "links", "order"])
+@every_case(("houses", "attributes"), SIZES)
 def test_clues_leave_one_solution_by_trying_everything_and_none_can_be_spared(houses, attributes, kinds, level):
     for index in range(4):
         clues, solution = puzzle_of(houses, attributes, kinds, level, 3, index)

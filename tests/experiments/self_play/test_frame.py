@@ -22,6 +22,7 @@ from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import TabularScorer
 from sparring.rng import Stream
+from tests.cases import every_case
 
 RPS, KUHN = "matrix_rps", "kuhn_poker"
 
@@ -214,7 +215,7 @@ def test_steps_of_improvement_earn_more_and_tend_to_the_best_response():
     assert earned[-1] == pytest.approx(world.best_value(0, other), abs=0.01)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@every_case("name", ALGORITHMS, parts=2)
 def test_every_algorithm_runs_the_same_again_and_draws_from_no_global_generator(name):
     runs = []
     for draws in (0, 3):

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from sparring.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
 from sparring.registry import bind
+from tests.cases import every_case
 from tests.league.meta_solvers.meta_games import CYCLE, HARD, THREE_SIDES, games, squares
 
 
@@ -90,8 +91,8 @@ def test_a_large_alpha_comes_near_the_limit(matrix):
     np.testing.assert_allclose(solved(game, alpha=1000.0).sides[0], solved(game, alpha=None).sides[0], atol=1e-6)
 
 
-@pytest.mark.parametrize("name", HARD)
-@pytest.mark.parametrize("alpha", [100.0, 1e6, 1e-6, None])
+@every_case("name", HARD)
+@every_case("alpha", [100.0, 1e6, 1e-6, None])
 def test_hard_inputs(name, alpha):
     found = solved(HARD[name], alpha=alpha)
     assert all(np.isfinite(side).all() and side.sum() == pytest.approx(1) for side in found.sides)

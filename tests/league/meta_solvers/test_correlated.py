@@ -9,6 +9,7 @@ from scipy.optimize import linprog
 from sparring.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
 from sparring.registry import bind
+from tests.cases import every_case
 from tests.league.meta_solvers.meta_games import CYCLE, HARD, THREE_SIDES, gains, games, matrices
 
 KINDS = st.sampled_from(["ce", "cce"])
@@ -56,8 +57,8 @@ def test_the_sides_are_marginals():
     np.testing.assert_allclose(found.sides[1] * 43, [20, 23])
 
 
-@pytest.mark.parametrize("name", HARD)
-@pytest.mark.parametrize("kind", ["ce", "cce"])
+@every_case("name", HARD)
+@every_case("kind", ["ce", "cce"])
 def test_hard_inputs(name, kind):
     game, found = HARD[name], solved(HARD[name], kind)
     assert (deviations(game, kind) @ found.joint.ravel()).max() <= 1e-8 * np.ptp(game.payoffs[0])

@@ -23,6 +23,7 @@ def every_case(names, cases, *, ids=str, parts=1):
         parts: tests that share the cases, where together they take longer than a quick test may.
     """
     names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    assert 0 < parts <= len(cases), f"{parts} parts of {len(cases)} cases: some would check nothing"
     named = [_named(names, case, ids if callable(ids) else ids[number]) for number, case in enumerate(cases)]
 
     def decorate(check):

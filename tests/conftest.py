@@ -7,12 +7,25 @@ Where SPARRING_NO_SKIPS is set, as `make` does after it has installed all that t
 No test of Hypothesis has a deadline: how long an example takes says how busy the machine is. Where `make` runs them, their examples are
 the same every time, so that a commit is judged by what it changes; by hand (`python -m pytest`) they are others each time. Where a test
 does not say how many they are, there are 100; in `make check`, 20: `make check-all` runs all tests of Hypothesis again, with 100. Tests that
-do something at every place of a run, such as to kill it there, take the same share of places: `stride`.
+do something at every place of a run, such as to kill it there, take the same share of places: `places`.
+
+A test is quick or slow. Slow are those with the marker and those that tests/slow.txt lists, which `--measure-slow` writes from a run.
+Where SPARRING_NO_SKIPS is set, a quick test whose call takes more than QUICK seconds of processor time has failed. Its processes count,
+what is imported for the first time does not.
+
+SPARRING_ROTATION=COMMIT/N picks one of N slow tests, by the commit's hash, and one of the places at which a run is killed; those marked
+`always` are run at every commit. Without it all are run.
 """
 
 import gc
+import importlib
 import os
+import resource
+import shlex
 import subprocess
+import time
+import zlib
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -37,23 +50,134 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("sparring")
 
 
+QUICK = 2.0  # seconds of processor time that the call of a quick test may take
+SLOW = Path(__file__).parent / "slow.txt"
+HEAD = """# Tests that are slow by measure: seconds of processor time of the dearest case, and its name (without parameters: all cases).
+# Written by: .venv/bin/python -m pytest -m "not always" --measure-slow SECONDS (and more options, to run a part: what is not run stays)
+"""
+
+
+def pytest_addoption(parser):
+    parser.addoption("--measure-slow", type=float, metavar="SECONDS", help="list in tests/slow.txt what takes longer than this and has no marker")
+
+
+def listed():
+    """Return {test: seconds} of the tests that are slow by measure; tests/house copies this file alone."""
+    lines = SLOW.read_text(encoding="utf-8").splitlines() if SLOW.is_file() else []
+    pairs = [line.split(maxsplit=1) for line in lines if line and not line.startswith("#")]
+    return {name: float(seconds) for seconds, name in pairs}
+
+
+def rotation():
+    """Return the number of this commit and of how many slow tests one is run; None where all are run."""
+    text = os.environ.get("SPARRING_ROTATION", "")
+    if not text:
+        return None
+    commit, _, parts = text.partition("/")
+    try:
+        return int(commit, 16), max(1, int(parts))
+    except ValueError:
+        raise pytest.UsageError(f"SPARRING_ROTATION={text!r} is no COMMIT/N, such as 1a2b3c/5") from None
+
+
+def is_due(name, turn):
+    """Return whether a slow test is run at this commit; the same in every process."""
+    return turn is None or (zlib.crc32(name.encode()) + turn[0]) % turn[1] == 0
+
+
 @pytest.fixture(scope="session")
 def stride():
     """Return which of many cases a long test takes: 5, every fifth, in `make check`; 1, each of them, in `make check-all` and by hand."""
     return max(1, 100 // EXAMPLES)
 
 
-def pytest_collection_modifyitems(items):
-    """Refuse names that hold an address: workers of pytest-xdist would not agree on them, and none would run."""
+def places_of(stride):
+    """Return a function as ``range`` that returns every stride-th place; at which it begins depends on SPARRING_ROTATION."""
+    shift = (rotation() or (0, 1))[0]
+    return lambda start, stop, step=1: range(start + step * (shift % stride), stop, step * stride)
+
+
+@pytest.fixture(scope="session")
+def places(stride):
+    """As ``range``, but of the places of a run only those that a test that does something at each takes at this commit."""
+    return places_of(stride)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Mark what is slow by measure, and leave out slow tests whose turn is at another commit.
+
+    Names that hold an address are refused: workers of pytest-xdist would not agree on them, and none would run.
+    """
     unstable = [item.nodeid for item in items if " object at 0x" in item.nodeid]
     if unstable:
         raise pytest.UsageError(f"name the parameters of {unstable[0]} with ids=[...]: its name changes with every process")
+    slow, turn = listed(), rotation()
+    later = []
+    for item in items:
+        if item.nodeid in slow or item.nodeid.partition("[")[0] in slow:
+            item.add_marker("slow")
+        if item.get_closest_marker("slow") and not item.get_closest_marker("always") and not is_due(item.nodeid, turn):
+            later.append(item)
+    if later:
+        config.hook.pytest_deselected(items=later)
+        items[:] = [item for item in items if item not in set(later)]
 
 
 def pytest_collection_finish():
     """Leave what is there already, a million objects of libraries and tests, out of the cycle collector's walks."""
     gc.collect()
     gc.freeze()
+
+
+def timed(find_and_load):
+    """Return what imports a module, and counts the processor time that it takes in ``timed.seconds``."""
+
+    def find(*arguments):
+        if timed.depth or os.getpid() != timed.process:
+            return find_and_load(*arguments)
+        timed.depth, began = 1, time.process_time()
+        try:
+            return find_and_load(*arguments)
+        finally:
+            timed.depth = 0
+            timed.seconds += time.process_time() - began
+
+    return find
+
+
+timed.depth, timed.seconds, timed.process = 0, 0.0, os.getpid()
+importlib._bootstrap._find_and_load = timed(importlib._bootstrap._find_and_load)  # called for a module that is not there yet
+
+
+def spent():
+    """Return the processor time of this process and of those that it has waited for, without what imports took."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages) - timed.seconds
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    began = spent()
+    try:
+        return (yield)
+    finally:
+        item.user_properties.append(("seconds", round(spent() - began, 2)))
+
+
+def judged(item, report):
+    """Return the report of a test; as a failure if it is a quick one that took long. A slow one that failed says how to repeat it."""
+    seconds = dict(item.user_properties).get("seconds", 0.0)
+    slow = item.get_closest_marker("slow")
+    if os.environ.get("SPARRING_NO_SKIPS") and report.when == "call" and report.passed and not slow and seconds > QUICK:
+        report.outcome = "failed"
+        report.longrepr = (
+            f"{item.nodeid} took {seconds} s of processor time, where a quick test may take {QUICK} s. Make it smaller, mark it "
+            f'@pytest.mark.slow, or add to tests/slow.txt the line "{seconds} {item.nodeid.partition("[")[0]}"'
+        )
+    if report.failed and slow and rotation():
+        report.sections.append(("repeat it", f".venv/bin/python -m pytest {shlex.quote(item.nodeid)}"))
+    return report
 
 
 def demanded(report):
@@ -70,13 +194,45 @@ def demanded(report):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport():
-    return demanded((yield))
+def pytest_runtest_makereport(item):
+    return judged(item, demanded((yield)))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report():
     return demanded((yield))
+
+
+class Measure:
+    """Seconds of all calls of a run, of which tests/slow.txt becomes the list of the dearest."""
+
+    def __init__(self, limit):
+        self.limit, self.seconds = limit, {}
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" and not ("slow" in report.keywords and not self.is_listed(report.nodeid)):
+            self.seconds[report.nodeid] = dict(report.user_properties)["seconds"]
+
+    def is_listed(self, name):
+        return name in listed() or name.partition("[")[0] in listed()
+
+    def pytest_sessionfinish(self, session):
+        if hasattr(session.config, "workerinput"):
+            return
+        tests = {}
+        for name, seconds in self.seconds.items():
+            tests.setdefault(name.partition("[")[0], {})[name] = seconds
+        names = {name: seconds for name, seconds in listed().items() if name not in self.seconds and name.partition("[")[0] not in tests}
+        for test, cases in tests.items():
+            dear = {name: seconds for name, seconds in cases.items() if seconds > self.limit}
+            names |= {test: max(dear.values())} if 2 * len(dear) > len(cases) else dear
+        lines = [f"{seconds:.2f} {name}\n" for name, seconds in sorted(names.items(), key=lambda pair: (-pair[1], pair[0]))]
+        SLOW.write_text(HEAD + "".join(lines), encoding="utf-8")
+
+
+def pytest_configure(config):
+    if limit := config.getoption("--measure-slow"):
+        config.pluginmanager.register(Measure(limit))
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -9,29 +9,30 @@ from sparring.config import resolve
 from sparring.errors import ConfigError
 from sparring.experiments.credit_race import RacePlan, cell_config
 from sparring.recipe import load_recipe, recipe_names
+from tests.cases import every_case
 
 ELSEWHERE = ["", ".", "..", "../x", "x/../y", "/x", "x/", "x//y", "~/x", ".git/hooks", "a\x00", "a\n", "x" * 101, "x\\y", "-x", "ä"]
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
+@every_case("name", ELSEWHERE)
 def test_a_recipe_whose_name_leads_elsewhere_is_refused(name):
     with pytest.raises(ConfigError, match=r"name: the name becomes a folder below runs/"):
         resolve({**load_recipe("kuhn-tiny"), "name": name})
 
 
-@pytest.mark.parametrize("name", [*ELSEWHERE, "a/b", "a b", "a=b", 5, None])
+@every_case("name", [*ELSEWHERE, "a/b", "a b", "a=b", 5, None])
 def test_a_file_name_that_leads_elsewhere_is_refused(name):
     with pytest.raises(ValueError, match="no name of a file"):
         names.file_name(name)
 
 
-@pytest.mark.parametrize("name", [*ELSEWHERE, "a/b", "[bold]x", "a b"])
+@every_case("name", [*ELSEWHERE, "a/b", "[bold]x", "a b"])
 def test_a_bot_whose_name_breaks_metrics_is_refused(name):
     with pytest.raises(ConfigError, match=r"bots\.(.|\n)*a name in metrics"):
         resolve({**load_recipe("kuhn-tiny"), "bots": {name: {"name": "random"}}})
 
 
-@pytest.mark.parametrize("label", ["kuhn/3", "/", "[/b]", "[bold]x", "a\x1b[31m", "a\nb", "", " "])
+@every_case("label", ["kuhn/3", "/", "[/b]", "[bold]x", "a\x1b[31m", "a\nb", "", " "])
 def test_a_label_that_breaks_metrics_and_tables_is_refused(label):
     with pytest.raises(ConfigError, match=r"environments\.0\.label: a name in metrics and tables"):
         resolve({**load_recipe("kuhn-tiny"), "environments": [{"name": "kuhn_poker", "label": label}]})

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from sparring import parts, registry
 from sparring.errors import ConfigError, UnknownNameError
+from tests.cases import every_case
 
 RAMP = {"schedule": "linear", "start": 0.4, "end": 0.2}
 EVERY = [(slot, name) for slot in registry.SLOTS for name in registry.names(slot)]
@@ -70,7 +71,7 @@ def test_options_are_checked_by_what_is_made_once_and_share_no_default(monkeypat
 # -- finding
 
 
-@pytest.mark.parametrize(("slot", "name"), EVERY, ids="-".join)
+@every_case(("slot", "name"), EVERY, ids="-".join)
 def test_every_plugin_describes_itself_and_its_options_have_types(slot, name):
     plugin = registry.load(slot, name)
     assert plugin.name == plugin.module.__name__.rsplit(".", 1)[1] == plugin.function.__name__

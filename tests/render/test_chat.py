@@ -71,10 +71,10 @@ def test_a_conversation_reads_as_the_template_writes_it(template, answer):
     assert text_of(renderer, ids) == expected + opening
 
 
-@every_case("template", [CHATML, GEMMA, THINKER])
+@pytest.mark.parametrize("template", [CHATML, GEMMA, THINKER])
 @every_case("thinking", [False, True])
 @every_case("said", ["", "be", "a <end> b <|im_end|>", "</think>", "<think>", "\n"])
-@every_case("truncated", [False, True], parts=3)
+@every_case("truncated", [False, True])
 def test_replies_of_every_kind_leave_a_conversation_that_only_grows(template, thinking, said, truncated):
     renderer = chat(tokenizer(template), thinking=thinking)
     ledger = Ledger(renderer)

@@ -160,11 +160,11 @@ def whole(tmp_path_factory, recipe):
 
 
 @pytest.mark.parametrize("few", [41, pytest.param(0, marks=pytest.mark.slow)])
-def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, whole, stride, few):
+def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, whole, places, few):
     """One kill per run, at call 1, 2, 3 ... of the whole run (in the quick test at every 41st)."""
     expected, total, _ = whole
     assert total > 100
-    for at in range(1, total + 1, few or stride):
+    for at in range(1, total + 1, few) if few else places(1, total + 1):
         path = tmp_path / str(at)
         assert life(recipe, path, at=at)[0] == KILLED
         finish(recipe, path)
@@ -196,12 +196,12 @@ def old(tmp_path_factory, recipe):
 
 
 @pytest.mark.parametrize("few", [61, pytest.param(0, marks=pytest.mark.slow)])
-def test_killed_while_it_replaces_a_run(tmp_path, recipe, whole, old, stride, few):
+def test_killed_while_it_replaces_a_run(tmp_path, recipe, whole, old, places, few):
     """After a kill at any call the folder holds the old run whole, or a new one that has a checkpoint; then the end is the same."""
     calls = life(recipe, Path(shutil.copytree(old, tmp_path / "over")))[1]
     assert fingerprint(tmp_path / "over") == whole[0]
     states = set()
-    for at in range(1, calls + 1, few or 3 * stride):
+    for at in range(1, calls + 1, few) if few else places(1, calls + 1, 3):
         path = Path(shutil.copytree(old, tmp_path / f"over{at}"))
         assert life(recipe, path, at=at)[0] == KILLED
         config = RunFolder.open(path).config()  # what any next command does first
@@ -217,10 +217,10 @@ def test_killed_while_it_replaces_a_run(tmp_path, recipe, whole, old, stride, fe
 
 
 @pytest.mark.slow
-def test_a_kill_in_the_last_removal_leaves_no_half_checkpoint(tmp_path, recipe, whole, stride):
+def test_a_kill_in_the_last_removal_leaves_no_half_checkpoint(tmp_path, recipe, whole, places):
     """The last calls of a run remove what is beyond checkpoint.keep; going on, nothing is left to train or to save."""
     total = whole[1]
-    for at in range(total - 40, total + 1, stride):
+    for at in places(total - 40, total + 1):
         path = tmp_path / str(at)
         assert life(recipe, path, at=at)[0] == KILLED
         finish(recipe, path)

@@ -134,7 +134,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, reference):
 
 
 @pytest.mark.slow
-def test_a_kill_at_every_write_gives_the_same_run(tmp_path, monkeypatch, reference, stride):
+def test_a_kill_at_every_write_gives_the_same_run(tmp_path, monkeypatch, reference, places):
     """Raise at the k-th call that touches the disk, for every k (every fifth in `make check`); then go on to the end."""
     calls = [0, None]
 
@@ -162,7 +162,7 @@ def test_a_kill_at_every_write_gives_the_same_run(tmp_path, monkeypatch, referen
     assert attempt(tmp_path / "count", None, False)
     total = calls[0]
     assert total > 60
-    for at in range(1, total, stride):
+    for at in places(1, total):
         path = tmp_path / str(at)
         assert not attempt(path, at, False)
         run(path, resume=True)

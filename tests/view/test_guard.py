@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.cases import every_case
 from tests.view.run_made import write_run
 
 OWN = {"Host": "127.0.0.1:7460"}
@@ -40,15 +41,15 @@ def client(opened, tmp_path_factory):
     return opened(write_run(tmp_path_factory.mktemp("runs") / "kuhn"))
 
 
-@pytest.mark.parametrize("headers", FORGED.values(), ids=FORGED)
-@pytest.mark.parametrize("path", [DATA, "/static/main.js", "/export/0/10/40.html"])
+@every_case("headers", FORGED.values(), ids=FORGED)
+@every_case("path", [DATA, "/static/main.js", "/export/0/10/40.html"])
 def test_forged_requests_are_refused(client, headers, path):
     answer = client.get(path, headers=headers)
     assert answer.status_code == 403
     assert set(answer.json()) == {"error"}
 
 
-@pytest.mark.parametrize("headers", HONEST.values(), ids=HONEST)
+@every_case("headers", HONEST.values(), ids=HONEST)
 def test_honest_requests_pass(client, headers):
     assert client.get(DATA, headers=headers).status_code == 200
 
@@ -60,8 +61,8 @@ def test_a_link_from_elsewhere_may_lead_to_the_page_and_to_nothing_else(client):
     assert client.get("/static/main.js", headers=link).status_code == 403
 
 
-@pytest.mark.parametrize("said", ["", "Bearer", "Bearer ", "Bearer wrong", "Bearer right-toke", "Bearer right-token ", "bearer right-token", "right-token", "Basic cmlnaHQ="])
-@pytest.mark.parametrize("path", [DATA, "/api/changes?since=0", "/export/0/10/40.html", "/API/runs", "/static"])
+@every_case("said", ["", "Bearer", "Bearer ", "Bearer wrong", "Bearer right-toke", "Bearer right-token ", "bearer right-token", "right-token", "Basic cmlnaHQ="])
+@every_case("path", [DATA, "/api/changes?since=0", "/export/0/10/40.html", "/API/runs", "/static"])
 def test_without_the_token_there_is_no_data(client, said, path):
     answer = client.get(path, headers={"Authorization": said})
     assert answer.status_code == 401
@@ -92,7 +93,7 @@ def test_every_answer_has_the_headers(client):
         assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+@every_case("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
 def test_other_methods_are_refused(client, method):
     assert client.request(method, DATA).status_code == 405
 
@@ -113,7 +114,7 @@ def test_a_body_has_a_limit(client):
     assert client.post(DATA, headers={**own, "Content-Length": "-1"}).status_code == 400
 
 
-@pytest.mark.parametrize(
+@every_case(
     "path",
     ["/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static/vendor/../../guard.py", "/static//etc/passwd", "/static/%00", "/static/.hidden.js", "/static/export.list", "/static/vendor"],
 )
@@ -134,7 +135,7 @@ def test_a_file_beside_the_page_is_not_found_either(client, tmp_path, monkeypatc
         assert client.get(f"/static/{name}").status_code == 404
 
 
-@pytest.mark.parametrize("path", ["/api/runs/../../etc", "/api/runs/-1", "/api/runs/1e3", "/api/runs/%2e%2e", "/api/runs/kuhn", "/api/runs/1", "/api/runs/٣"])
+@every_case("path", ["/api/runs/../../etc", "/api/runs/-1", "/api/runs/1e3", "/api/runs/%2e%2e", "/api/runs/kuhn", "/api/runs/1", "/api/runs/٣"])
 def test_runs_are_named_by_numbers_alone(client, path):
     assert client.get(path).status_code == 404
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import sparring
+from tests.cases import every_case
 
 STATIC = Path(sparring.__file__).parent / "view/static"
 SCRIPTS = sorted(STATIC.glob("*.js"))
@@ -56,7 +57,7 @@ def test_a_sink_is_seen(line, name):
     assert name in breaches(line)
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+@every_case("path", SCRIPTS, ids=lambda path: path.name)
 def test_a_script_obeys(path):
     source = path.read_text(encoding="utf-8")
     assert breaches(source) == []
@@ -66,7 +67,7 @@ def test_a_script_obeys(path):
     assert path.name in CLASSIC or re.search(r"(?m)^(import|export) ", source)
 
 
-@pytest.mark.parametrize("path", [*SCRIPTS, *STYLES], ids=lambda path: path.name)
+@every_case("path", [*SCRIPTS, *STYLES], ids=lambda path: path.name)
 def test_a_file_is_short(path):
     lines = path.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 300
@@ -85,7 +86,7 @@ def test_the_scripts_of_a_mailed_replay_share_no_name():
     assert sorted(names) == sorted(set(names))
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+@every_case("path", SCRIPTS, ids=lambda path: path.name)
 def test_what_is_exported_says_what_it_is(path):
     source = path.read_text(encoding="utf-8")
     for found in re.finditer(r"(?m)^export (?:async )?(?:function|class) (\w+)", source):
@@ -93,7 +94,7 @@ def test_what_is_exported_says_what_it_is(path):
         assert before.endswith("*/"), f"{path.name}: {found[1]} has no comment"
 
 
-@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
+@every_case("path", STYLES, ids=lambda path: path.name)
 def test_a_style_sheet_fetches_nothing(path):
     assert re.findall(r"@import|url\(|expression\(", path.read_text(encoding="utf-8")) == []
 

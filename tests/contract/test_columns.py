@@ -87,6 +87,7 @@ def package(tmp_path, monkeypatch):
     registry.forget()
 
 
+@pytest.mark.always
 def test_a_column_from_outside_costs_one_file(package, tmp_path):
     name = package("surprise")
     credit = f"credit={{name: {name}.credits.by_surprise, factor: 0.5}}"

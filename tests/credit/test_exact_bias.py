@@ -18,6 +18,7 @@ from sparring.measure.lab_plan import bind_estimator, estimator_names
 from tests.credit import test_bias as exact
 from tests.credit.tables import table
 
+pytestmark = pytest.mark.always
 MEMBERS = 3
 STOP, GO = 0, 1
 STOP_REWARD = np.array([1.0, 3.0])  # at turns 0 and 1

@@ -64,6 +64,7 @@ def test_dr_grpo_is_found_to_be_short_by_one_over_the_group(group_size):
     assert figures.cosine.mean == pytest.approx(1.0)
 
 
+@pytest.mark.always
 def test_the_bias_of_a_mean_over_turns_is_found_and_falls_with_the_batch():
     small, large = (lab_of(batch_size=size, group_size=1).row("mars").gradient.bias for size in (4, 64))
     assert small.low > 0.1

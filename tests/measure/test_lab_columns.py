@@ -99,6 +99,7 @@ def test_only_who_reads_them_is_given_values_by_playing_on(kuhn):
     assert lab_of(episodes=640, timed=True, burn_in=0.2).row("vine_ppo").seconds > 0
 
 
+@pytest.mark.always
 def test_the_same_seed_plays_on_the_same_and_a_batch_by_itself():
     first, again, other = (lab_of(seed=seed, episodes=320).continued.turns for seed in (0, 0, 1))
     assert np.array_equal(first.playout, again.playout) and np.array_equal(first.playout_before, again.playout_before)

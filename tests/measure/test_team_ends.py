@@ -43,6 +43,7 @@ def test_a_seer_alone_wins_half_of_the_plays_and_may_not_tell():
     assert ends.one_seat_exploitability == pytest.approx(1 / 4) and ends.as_one_exploitability == pytest.approx(3 / 4)
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("options", [{}, {"game": "seek_attack_defend", "members": 2}])
 def test_seats_that_know_the_same_gain_as_much_as_one_player(options):
     game, states, ends = ends_of(options, "team_matrix")

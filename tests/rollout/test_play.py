@@ -17,6 +17,7 @@ from tests.rollout.plays import learner, specs
 GAMES = ["kuhn_poker", "tic_tac_toe", "leduc_poker"]
 
 
+@pytest.mark.always
 @settings(max_examples=12, deadline=None)
 @given(st.sampled_from(GAMES), st.sampled_from(["forfeit", "retry", "random"]), st.integers(0, 10**6), st.integers(1, 3))
 def test_segments_concatenate_to_the_exact_ids_sent(name, rule, seed, max_new_tokens):

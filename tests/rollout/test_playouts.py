@@ -38,6 +38,7 @@ def continued(game, episode, index, agents, number=0):
     return play([spec], agents)[0]
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("rule", ["retry", "random"])
 @pytest.mark.parametrize("name", ["tic_tac_toe", "leduc_poker"])
 def test_the_first_turns_are_the_recorded_ones_token_by_token(name, rule):

@@ -159,7 +159,7 @@ def whole(tmp_path_factory, recipe):
     return fingerprint(path), calls, time.monotonic() - began
 
 
-@pytest.mark.parametrize("few", [41, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("few", [pytest.param(41, marks=pytest.mark.always), pytest.param(0, marks=pytest.mark.slow)])
 def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, whole, places, few):
     """One kill per run, at call 1, 2, 3 ... of the whole run (in the quick test at every 41st)."""
     expected, total, _ = whole

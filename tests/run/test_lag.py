@@ -120,6 +120,7 @@ def test_past_selves_are_met_as_of_the_moment_that_a_step_was_opened(whole):
     assert met[4] == {1} and met[5] <= {1, 2} and met[5]
 
 
+@pytest.mark.always
 @pytest.mark.slow
 def test_lag_0_is_the_run_without_any(tmp_path):
     """A reduction: with nothing ahead, plays go through workers or not, to the byte."""
@@ -128,6 +129,7 @@ def test_lag_0_is_the_run_without_any(tmp_path):
     assert "open" not in plain[3]
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_workers_change_no_byte(tmp_path, variant):
     changes = {**VARIANTS[variant], "steps": 4}

@@ -68,6 +68,7 @@ def reference(tmp_path_factory):
     return fingerprint(path)
 
 
+@pytest.mark.always
 def test_two_runs_are_bit_equal_and_another_seed_is_not(tmp_path, reference):
     run(tmp_path / "again")
     assert fingerprint(tmp_path / "again") == reference
@@ -88,6 +89,7 @@ def test_the_checkpoint_holds_everything(reference):
     }
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("after", [1, 2, 3, 5])
 def test_a_stop_saves_and_going_on_gives_the_same_run(tmp_path, reference, after):
     with GracefulStop() as stop:

@@ -59,6 +59,7 @@ def faults(monkeypatch, tmp_path, limited):
     happen.folder = folder
     before = torch.get_num_threads()
     torch.set_num_threads(1)
+    gc.freeze()  # what is collected below is of this test
     yield happen
     torch.set_num_threads(before)
     gc.collect()

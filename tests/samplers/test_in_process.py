@@ -45,6 +45,7 @@ PARAMS = st.builds(
 )
 
 
+@pytest.mark.always
 @settings(max_examples=40, deadline=None)
 @given(CONTEXTS, PARAMS, st.integers(0, 999))
 def test_log_probabilities_are_those_of_the_distribution_sampled_from(contexts, params, seed):

@@ -47,6 +47,7 @@ def base():
 def server(base, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     fake = Fake(base)
+    gc.freeze()  # what is collected below is of this test
     yield fake
     for _ in range(100):  # until the last reply that nobody waits for has come
         gc.collect()
@@ -312,7 +313,7 @@ FRESH = {"fleet": "processes", "workers": 1, "order": "fresh", "lag": 1, "unit_g
 
 @pytest.mark.parametrize(
     "scale",
-    [{}, *(pytest.param(one, marks=pytest.mark.slow) for one in ({"fleet": "processes", "workers": 1}, FRESH))],
+    [pytest.param({}, marks=pytest.mark.always), *(pytest.param(one, marks=pytest.mark.slow) for one in ({"fleet": "processes", "workers": 1}, FRESH))],
     ids=["here", "worker", "fresh"],
 )
 def test_in_every_step_of_a_run_log_probs_are_the_learners(scale, chat_folder, tmp_path, monkeypatch):

@@ -106,6 +106,7 @@ def check(room, memo, alone, seed, weather=GALE, workers=3):
     return counts
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("seed", range(6))
 def test_bad_luck_changes_no_byte(room, memo, alone, seed):
     counts = check(room, memo, alone, seed)

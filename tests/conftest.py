@@ -52,13 +52,14 @@ hypothesis_settings.load_profile("sparring")
 
 QUICK = 2.0  # seconds of processor time that the call of a quick test may take
 SLOW = Path(__file__).parent / "slow.txt"
+NUMBERS = ("columns", "contract", "credit", "learn", "losses", "measure", "ops", "rewards")  # rooms whose tests stay quick up to 0.8 s
 HEAD = """# Tests that are slow by measure: seconds of processor time of the dearest case, and its name (without parameters: all cases).
-# Written by: .venv/bin/python -m pytest -m "not always" --measure-slow SECONDS (and more options, to run a part: what is not run stays)
+# Written by: SPARRING_EXAMPLES=20 .venv/bin/python -m pytest --measure-slow 0.25 (of a part of the tests: what is not run stays).
 """
 
 
 def pytest_addoption(parser):
-    parser.addoption("--measure-slow", type=float, metavar="SECONDS", help="list in tests/slow.txt what takes longer than this and has no marker")
+    parser.addoption("--measure-slow", type=float, metavar="SECONDS", help="list in tests/slow.txt what takes longer than this, or eight times this in all its cases, and has no marker")
 
 
 def listed():
@@ -224,8 +225,10 @@ class Measure:
             tests.setdefault(name.partition("[")[0], {})[name] = seconds
         names = {name: seconds for name, seconds in listed().items() if name not in self.seconds and name.partition("[")[0] not in tests}
         for test, cases in tests.items():
-            dear = {name: seconds for name, seconds in cases.items() if seconds > self.limit}
-            names |= {test: max(dear.values())} if 2 * len(dear) > len(cases) else dear
+            limit = max(self.limit, 0.8) if {*Path(test).parts} & {*NUMBERS} else self.limit
+            dear = {name: seconds for name, seconds in cases.items() if seconds > limit}
+            many = 2 * len(dear) > len(cases) or (len(cases) > 1 and sum(cases.values()) > 8 * limit)
+            names |= {test: max(cases.values())} if many else dear
         lines = [f"{seconds:.2f} {name}\n" for name, seconds in sorted(names.items(), key=lambda pair: (-pair[1], pair[0]))]
         SLOW.write_text(HEAD + "".join(lines), encoding="utf-8")
 

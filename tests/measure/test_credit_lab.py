@@ -117,6 +117,7 @@ def test_a_scale_changes_only_what_it_should(kuhn):
     assert (half.right_sign, half.effective) == (plain.right_sign, pytest.approx(plain.effective))
 
 
+@pytest.mark.always
 def test_every_estimator_and_preset_there_is_gets_a_row():
     lab = lab_of(episodes=512)
     names = estimator_names("all")

@@ -44,6 +44,7 @@ def some_ids(*shape, seed=0):
     return torch.randint(0, VOCABULARY, shape, generator=torch.Generator().manual_seed(seed))
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("shape", SHAPES)
 def test_it_computes_what_torch_does(shape):
     model, other = both(build(*shape))

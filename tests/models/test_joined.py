@@ -128,6 +128,7 @@ def continued(requests, said, turn):
     return out
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_reply_has_the_bits_that_its_own_model_gives_it_alone(name):
     models = league(name)

@@ -140,6 +140,7 @@ def test_lean_gradients_equal_hugging_face(name, recompute, pairs, monkeypatch):
         assert torch.allclose(first, second, atol=2e-4, rtol=1e-4)
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("chunks", [[11], [1] * 11, [4, 1, 6]])
 def test_extending_in_any_chunks_equals_the_whole(name, chunks):

@@ -76,6 +76,7 @@ def test_the_recursion_says_the_same(name, iterations):
         assert (found.certainty, found.actions) == (1.0, state.legal_actions())
 
 
+@pytest.mark.always
 def test_the_known_values_of_kuhn_poker():
     oracle = made(iterations=2000)
     openings = oracle.judge([at(card, (card + 1) % 3) for card in range(3)])

@@ -113,6 +113,7 @@ def test_the_same_streams_give_the_same_values():
     assert played_on(game, episodes) != played_on(game, episodes, stream=Stream.from_seed(10))
 
 
+@pytest.mark.always
 def test_values_before_turns_approach_the_exact_ones():
     game = make_game("kuhn_poker")
     episodes = random_games(game, 6)

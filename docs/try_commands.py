@@ -1,10 +1,11 @@
 """Run the commands of the pages, as docs/commands.yaml says, with an empty home and empty caches.
 
-Each page gets a copy of the project. The README's commands run in a shell, as a user types them.
-Those of other pages that begin with `sparring` run in a fork of this process, which has imported
-what they need. Two pages are tried at a time, each by a process of its own. A command that another
-page has too is run once: a page that comes to it waits for its end, and gets copies of the runs
-that it left.
+With `--rotation` the pages of `ALWAYS` are tried, and of the others one group of commands in seven,
+by the commit's hash. Each page gets a copy of the project. The README's commands run in a shell, as
+a user types them. Those of other pages that begin with `sparring` run in a fork of this process,
+which has imported what they need. Two pages are tried at a time, each by a process of its own. A
+command that another page has too is run once: a page that comes to it waits for its end, and gets
+copies of the runs that it left.
 """
 
 from __future__ import annotations
@@ -29,10 +30,23 @@ from pathlib import Path
 from filelock import FileLock
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / ".ci"))
 
-from commands import QUERY, ROOT, Command, Entry, complaint, documented, read_table, words
+from commands import (
+    QUERY,
+    ROOT,
+    Command,
+    Entry,
+    complaint,
+    documented,
+    in_groups,
+    read_table,
+    words,
+)
+from rotation import is_due
 
 TYPED = "README.md"  # its commands run in a shell
+ALWAYS = (TYPED, "docs/quickstart.md", "docs/your-own.md")
 LEFT_OUT = shutil.ignore_patterns(
     *(".git", ".venv*", "runs", "build", "dist", "*.egg-info"),
     *("__pycache__", ".*_cache", ".hypothesis"),
@@ -201,7 +215,44 @@ class Workshop:
         )
         if status:
             self.failed.append(f"{command.page}: {line} (status {status})")
-            print(output[-SHOWN:], flush=True)
+            print(output[-SHOWN:], f"again: {repeating(command)}", sep="\n", flush=True)
+
+
+def chosen(
+    commands: Iterable[Command], entries: Iterable[Entry], *, only: str, rotation: str, small: bool
+) -> dict[str, list[tuple[Command, Entry]]]:
+    """Return the commands to try, by page; with a command all those that it needs.
+
+    Args:
+        commands: all of them, in the order of the pages.
+        entries: what the table says of them.
+        only: a pattern of PAGE: COMMAND.
+        rotation: HASH/PARTS, of which one part is tried besides the pages of `ALWAYS`; "" for all.
+        small: whether commands get what makes them small.
+    """
+    known = {words(entry.command): entry for entry in entries}
+    pages: dict[str, list[tuple[Command, Entry]]] = {}
+    for command in commands:
+        pages.setdefault(command.page, []).append((command, known[command.key]))
+    wanted: dict[str, list[tuple[Command, Entry]]] = {}
+    for page, rows in pages.items():
+        always = page in ALWAYS
+        for group in [rows] if always else in_groups(rows, small=small):
+            # without the page: a command of two pages comes up at one commit, and runs once
+            due = always or is_due("\n".join(command.text for command, _ in group), rotation)
+            if due and any(
+                entry.line(small=small) and re.search(only, f"{page}: {command.text}")
+                for command, entry in group
+            ):
+                wanted.setdefault(page, []).extend(group)
+    order = {command: number for number, command in enumerate(commands)}
+    return {page: sorted(rows, key=lambda row: order[row[0]]) for page, rows in wanted.items()}
+
+
+def repeating(command: Command) -> str:
+    """Return the line that tries a command again, with all that it needs."""
+    pattern = re.sub(r"[^\w ,./:=-]", ".", f"{command.page}: {command.text}")
+    return f"make commands ONLY='{pattern}'"
 
 
 def _sparring(arguments: tuple[str, ...], project: Path, asked: Path, said: Path) -> None:
@@ -243,20 +294,28 @@ def main() -> None:
         "--documented", action="store_true", help="as the pages have them, however long they take"
     )
     parser.add_argument("--only", default="", help="a pattern of PAGE: COMMAND")
+    parser.add_argument("--rotation", default="", help="HASH/PARTS: the part of a commit; else all")
+    parser.add_argument("--list", action="store_true", help="print the commands, and run none")
     arguments = parser.parse_args()
+    small = not arguments.documented
     commands, entries = documented(), read_table()
     if wrong := complaint(commands, entries):
         sys.exit(wrong)
-    known = {words(entry.command): entry for entry in entries}
+    wanted = chosen(
+        commands, entries, only=arguments.only, rotation=arguments.rotation, small=small
+    )
+    if arguments.list:
+        for page, rows in wanted.items():
+            print(
+                *(f"{page}: {line}" for _, entry in rows if (line := entry.line(small=small))),
+                sep="\n",
+            )
+        return
     began = time.monotonic()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with tempfile.TemporaryDirectory(prefix="sparring-commands-") as folder:
-        shop = Workshop(Path(folder).resolve(), small=not arguments.documented)
+        shop = Workshop(Path(folder).resolve(), small=small)
         shop.prepare()
-        wanted: dict[str, list[tuple[Command, Entry]]] = {}
-        for command in commands:
-            if re.search(arguments.only, f"{command.page}: {command.text}"):
-                wanted.setdefault(command.page, []).append((command, known[command.key]))
         shop.try_pages(wanted)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     busy = used.ru_utime + used.ru_stime

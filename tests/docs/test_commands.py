@@ -1,7 +1,11 @@
 """Every command of the pages is in docs/commands.yaml, and one that fails is noticed."""
 
-
+import functools
 import itertools
+import os
+import re
+import shlex
+import subprocess
 
 import pytest
 
@@ -14,6 +18,7 @@ FENCE = "`" * 3
 
 table = load("docs", "commands")
 trying = load("docs", "try_commands")
+rotation = load(".ci", "rotation")
 PAGE = f"""Type `sparring explain
 NAME`, see `sparring.interop`, `sparring train` and `runs/demo`.
 
@@ -222,3 +227,217 @@ def test_pages_are_tried_side_by_side_and_every_failure_is_named(shop):
 def test_a_process_that_ends_before_its_time_is_a_failure(shop):
     shop.try_pages({"docs/a.md": [(None, None)]})  # no command: it raises
     assert shop.failed == ["a process that tries pages ended before its time"]
+
+
+# -- what comes up at a commit
+
+
+def commits(parts):
+    """Return as many rotations as there are parts, of hashes that follow each other."""
+    return [f"{0x1A2B3C4D + number:x}/{parts}" for number in range(parts)]
+
+
+def rows_of(*lines, page="docs/a.md"):
+    return [(table.Command(line, page), table.Entry(command=line, add="")) for line in lines]
+
+
+def lines_of(groups):
+    return [[command.text for command, _ in group] for group in groups]
+
+
+@pytest.mark.parametrize("parts", [1, 5, 7])
+def test_every_case_comes_up_at_one_of_as_many_commits_as_there_are_parts(parts):
+    cases = [f"tests/test_a.py::test_b[{number}]" for number in range(100)]
+    due = [[case for case in cases if rotation.is_due(case, commit)] for commit in commits(parts)]
+    assert sorted(itertools.chain(*due)) == sorted(cases)
+    assert all(rotation.is_due(case, "") for case in cases)
+
+
+def test_a_case_comes_up_by_the_checksum_of_its_name_and_the_hash():
+    # crc32(b"123456789") is 0xcbf43926, 3421780262: 2 more than a multiple of 5
+    assert [commit for commit in "012345678" if rotation.is_due("123456789", f"{commit}/5")] == ["3", "8"]
+
+
+@pytest.mark.parametrize("text", ["1a2b", "main/5", "1a2b/0", "/"])
+def test_a_rotation_that_is_none_is_refused(text):
+    with pytest.raises(ValueError, match="write 1a2b3c4d/5"):
+        rotation.is_due("a", text)
+
+
+def test_interop_runs_where_it_may_break_and_at_one_commit_in_five():
+    others = ["docs/credit.md", "src/sparring/play/losses.py", "tests/credit/test_gae.py"]
+    turns = [rotation.why_interop(commit, others) for commit in commits(5)]
+    assert sorted(turns) == ["", "", "", "", "it is its turn"]
+    for commit in commits(5):
+        assert rotation.why_interop(commit, None) == "the parent of the commit is not here"
+        reason = rotation.why_interop(commit, [*others, "src/sparring/losses/dapo.py"])
+        assert reason == "the commit changes src/sparring/losses/dapo.py"
+    assert rotation.why_interop("", others) == "everything runs"
+
+
+def test_the_folders_that_interop_depends_on_are_there():
+    for folder in rotation.TOUCHES_INTEROP:
+        assert list((rotation.ROOT / folder).glob("**/*.py")), folder
+
+
+def test_changed_files_are_those_of_the_commit_and_none_without_a_parent(tmp_path):
+    def git(*arguments):
+        author = ("-c", "user.name=nobody", "-c", "user.email=nobody@localhost")
+        line = ["git", *author, *arguments]
+        return subprocess.run(line, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
+
+    assert rotation.changed_files("0", tmp_path) is None  # no repository
+    git("init", "--quiet")
+    for name in ("a", "b", "c"):
+        (tmp_path / name).touch()
+        git("add", name)
+        git("commit", "--quiet", "--message", name)
+    first, second, third = git("rev-list", "--reverse", "HEAD").split()
+    assert rotation.changed_files(third[:8], tmp_path) == ["c"]
+    assert rotation.changed_files(second[:8], tmp_path) == ["b"]
+    assert rotation.changed_files(first[:8], tmp_path) is None
+    (tmp_path / "b").write_text("not committed")
+    assert rotation.changed_files(third[:8], tmp_path) == ["b", "c"]
+
+
+def test_commands_that_need_each_other_stand_in_one_group():
+    made, other = "sparring train kuhn-tiny --run runs/a", "sparring train kuhn-tiny seed=1"
+    lines = [made, other, "sparring show runs/demo", "sparring export runs/a my-model", "sparring list credit"]
+    lines += ["sparring evaluate --agent 'exported folder=my-model'", "sparring show runs/kuhn-tiny-seed1"]
+    lines += ["sparring scale probe kuhn-tiny", "sparring train kuhn-tiny", "sparring scale plan --from scale.json"]
+    lines += ["sparring train teams.yaml", "sparring play runs/teams-seed0", "sparring report runs/demo/x"]
+    left_out = (table.Command("make x", "docs/a.md"), table.Entry(command="make x", never="why"))
+    groups = lines_of(table.in_groups([left_out, *rows_of(*lines)], small=True))
+    assert sorted(groups) == sorted(
+        [
+            [made, "sparring export runs/a my-model", "sparring evaluate --agent 'exported folder=my-model'"],
+            [other, "sparring show runs/kuhn-tiny-seed1"],
+            ["sparring scale probe kuhn-tiny", "sparring scale plan --from scale.json"],
+            ["sparring train teams.yaml", "sparring play runs/teams-seed0"],
+            *([line] for line in ("sparring show runs/demo", "sparring list credit", "sparring train kuhn-tiny")),
+            ["sparring report runs/demo/x"],
+        ]
+    )
+
+
+def test_a_command_joins_the_groups_of_all_that_it_needs():
+    lines = ["sparring train a --run runs/a", "sparring train b --run runs/b", "sparring report runs/a runs/b"]
+    assert lines_of(table.in_groups(rows_of(*lines), small=True)) == [lines]
+
+
+@functools.cache
+def pages_and_table():
+    """Return the commands of the pages and the entries of the table, read once."""
+    return table.documented(), table.read_table()
+
+
+def pages_of_commands():
+    """Return all commands that run small, by page."""
+    commands, entries = pages_and_table()
+    known = {table.words(entry.command): entry for entry in entries}
+    rows = [(command, known[command.key]) for command in commands]
+    return {page: list(of_page) for page, of_page in itertools.groupby(rows, key=lambda row: row[0].page)}
+
+
+def test_every_run_that_a_command_reads_is_made_by_an_earlier_one_of_its_page():
+    reads = re.compile(r"sparring (evaluate|show|play|report|export) ")
+    missing = []
+    for page, rows in pages_of_commands().items():
+        for group in table.in_groups(rows, small=True):
+            there = set()
+            for command, entry in group:
+                line = entry.line(small=True)
+                runs = {name for name in table.named_paths(line) if name.startswith("runs/")}
+                if reads.match(line) and runs - there:
+                    missing.append(f"{page}: {command.text}")
+                there |= runs | table.default_paths(line)
+    assert missing == []
+
+
+def choose(commit="", only=""):
+    """Return the chosen commands of the pages, as (page, text)."""
+    wanted = trying.chosen(*pages_and_table(), only=only, rotation=commit, small=True)
+    return [(page, command.text) for page, rows in wanted.items() for command, _ in rows]
+
+
+def test_every_command_comes_up_at_one_commit_in_seven_and_those_of_three_pages_at_each():
+    chosen = [choose(commit) for commit in commits(7)]
+    everything = choose()
+    always = [row for row in everything if row[0] in trying.ALWAYS]
+    assert {page for page, _ in always} == set(trying.ALWAYS)
+    rotated = [[row for row in of_commit if row[0] not in trying.ALWAYS] for of_commit in chosen]
+    assert sorted(always + list(itertools.chain(*rotated))) == sorted(everything)
+    for of_commit in chosen:
+        assert [row for row in of_commit if row[0] in trying.ALWAYS] == always
+        assert of_commit == [row for row in everything if row in of_commit]  # in the order of the pages
+    assert max(map(len, rotated)) < len(everything) / 3
+
+
+def test_commands_of_two_pages_come_up_together():
+    for commit in commits(7):
+        rows = [row for row in choose(commit) if row[1] == "sparring reproduce credit-lab"]
+        assert len(rows) in (0, 2)
+
+
+def test_a_failed_command_prints_the_line_that_repeats_it_with_what_it_needs(shop, capsys):
+    tried(shop, "docs/a.md", {"command": """(exit 3) # 'x' "$y" a=[1]"""})
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line == """again: make commands ONLY='docs/a.md: .exit 3. . .x. ..y. a=.1.'"""
+    text = """sparring evaluate runs/league --opponent "mixture 'players={random: 1, cfr: 1}'\""""
+    make, target, only = shlex.split(trying.repeating(table.Command(text, "docs/league.md")))
+    assert (make, target) == ("make", "commands")
+    chosen = [command for _, command in choose(only=only.removeprefix("ONLY="))]
+    assert "--run runs/league" in chosen[0] and text in chosen and len(chosen) == 4
+
+
+def test_nothing_is_run_where_the_pattern_names_what_is_never_run():
+    assert choose(only="README.md: make test") == []
+
+
+# -- the Makefile and .ci
+
+
+def make(*arguments):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    line = ["make", "--no-print-directory", *arguments]
+    return subprocess.run(line, cwd=rotation.ROOT, env=environment, check=True, capture_output=True, text=True).stdout
+
+
+def test_clean_removes_every_environment_that_a_target_makes():
+    made = set(re.findall(r"\.venv[\w-]*", (rotation.ROOT / "Makefile").read_text(encoding="utf-8")))
+    assert {".venv", ".venv-wheel", ".venv-verl", ".venv-peers"} <= made
+    assert made <= set(make("--dry-run", "clean").split())
+
+
+def test_help_has_a_line_for_every_target():
+    text = (rotation.ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.search(r"^\.PHONY: (.*)", text, re.MULTILINE)[1].split()) - {"interop-in-turn"}
+    rows = [line.split("  ", 1) for line in make("help").splitlines()]
+    assert sorted(target for names, _ in rows for target in names.split()) == sorted(targets)
+    assert all(0 < len(line.strip()) < 100 for _, line in rows)
+
+
+def test_a_commit_or_a_rotation_decides_and_an_empty_one_takes_everything():
+    def passed(*arguments):
+        line = make("--dry-run", "--old-file=models", "commands", *arguments).splitlines()[-1]
+        return line.partition("try_commands.py ")[2]
+
+    assert passed("ROTATION=1a2b3c4d") == passed("COMMIT=1a2b3c4d5e6f") == "--rotation '1a2b3c4d/7'"
+    assert passed("ROTATION=") == "--rotation ''"
+    assert passed("ONLY=docs/suites.md", "ROTATION=1a2b3c4d") == "--only 'docs/suites.md'"
+
+
+def test_a_part_leaves_its_output_its_status_and_a_line_with_its_seconds(tmp_path):
+    seconds = tmp_path / "seconds"
+    for command, status in (("echo out; echo err >&2", 0), ("exit 3", 3)):
+        done = subprocess.run(
+            [rotation.ROOT / ".ci" / "part", f"part-{status}", "bash", "-c", command],
+            env={**os.environ, "PART_SECONDS": str(seconds)},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == status
+        assert status or (done.stdout.startswith("out\n") and done.stderr == "err\n")
+    lines = seconds.read_text().splitlines()
+    assert re.fullmatch(r"part-0 +\d+ s, +\d+ s of processors", lines[0])
+    assert re.fullmatch(r"part-3 +\d+ s, +\d+ s of processors, failed", lines[1])

@@ -141,7 +141,8 @@ commands: models ## run the commands of pages whose turn it is; ONLY=docs/suites
 
 WHEEL := .venv-wheel
 
-# the wheel, made of a copy, as its making writes metadata that others read, and installed into an empty environment: without extras, and then with the viewer
+# The wheel, made of a copy, as its making writes metadata that others read, is installed into an empty environment: with the viewer,
+# and then what the viewer alone needs goes. Compiled files are left to what imports.
 wheel: setup view ## test the wheel in an empty environment
 	rm -rf $(WHEEL)
 	$(PYTHON) -m venv $(WHEEL)
@@ -149,10 +150,10 @@ wheel: setup view ## test the wheel in an empty environment
 	tar -cf $(WHEEL)/source.tar --exclude=__pycache__ --exclude='*.egg-info' LICENSE README.md pyproject.toml src
 	tar -xf $(WHEEL)/source.tar -C $(WHEEL)/source
 	$(WHEEL)/bin/python -m pip wheel --quiet --no-deps --wheel-dir $(WHEEL) $(WHEEL)/source
-	$(WHEEL)/bin/python -m pip install --quiet --constraint constraints.txt $(WHEEL)/*.whl
-	$(BIN)/python -m pytest tests/wheel/check_wheel.py
-	$(WHEEL)/bin/python -m pip install --quiet --constraint constraints.txt "$$(echo $(WHEEL)/*.whl)[view]"
-	$(BIN)/python -m pytest tests/wheel/check_view.py
+	$(WHEEL)/bin/python -m pip install --quiet --no-compile --constraint constraints.txt "$$(echo $(WHEEL)/*.whl)[view]"
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest tests/wheel/check_view.py
+	$(WHEEL)/bin/python -m pip uninstall --quiet --yes starlette uvicorn duckdb
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest tests/wheel/check_wheel.py
 
 # The parts of a check, in their order. Those of PAIRED use one core each, and go two at a time. A part is a target; .ci/part
 # measures its seconds.
@@ -189,8 +190,8 @@ PEERS := .venv-peers
 
 $(PEERS)/.installed:
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet torch==2.13.0
-	$(PEERS)/bin/python -m pip install --quiet trl==1.16.0 peft==0.21.2 textarena==0.7.4
+	$(PEERS)/bin/python -m pip install --quiet --no-compile torch==2.13.0
+	$(PEERS)/bin/python -m pip install --quiet --no-compile trl==1.16.0 peft==0.21.2 textarena==0.7.4
 	touch $@
 
 benchmark: setup $(PEERS)/.installed ## measure speeds, beside TRL and TextArena
@@ -207,19 +208,19 @@ TESTING := pytest==9.2.0
 
 $(VERL)/.installed:
 	$(PYTHON) -m venv $(VERL)
-	$(VERL)/bin/python -m pip install --quiet torch==2.13.0
-	$(VERL)/bin/python -m pip install --quiet --no-deps verl==0.9.1 peft==0.19.1 accelerate==1.15.0
-	$(VERL)/bin/python -m pip install --quiet transformers==5.10.2 tensordict==0.10.0 ray==2.60.0 hydra-core==1.3.8 \
+	$(VERL)/bin/python -m pip install --quiet --no-compile torch==2.13.0
+	$(VERL)/bin/python -m pip install --quiet --no-compile --no-deps verl==0.9.1 peft==0.19.1 accelerate==1.15.0
+	$(VERL)/bin/python -m pip install --quiet --no-compile transformers==5.10.2 tensordict==0.10.0 ray==2.60.0 hydra-core==1.3.8 \
 		pandas==3.1.1 codetiming==1.4.0 torchdata==0.11.0 datasets==5.2.0 tensorboard==2.21.0 cachetools==8.0.1 uvicorn==0.54.0 \
 		fastapi==0.165.0 numpy==2.4.6 pydantic==2.14.3 $(TESTING)
 	touch $@
 
 $(PEERS)/.testing: $(PEERS)/.installed
-	$(PEERS)/bin/python -m pip install --quiet $(TESTING)
+	$(PEERS)/bin/python -m pip install --quiet --no-compile $(TESTING)
 	touch $@
 
 interop: $(VERL)/.installed $(PEERS)/.testing ## test our estimators and losses inside the released verl and TRL
-	set -e; for pair in $(VERL):verl $(PEERS):trl; do PYTHONPATH=src OMP_NUM_THREADS=1 RAY_DEDUP_LOGS=0 \
+	set -e; for pair in $(VERL):verl $(PEERS):trl; do PYTHONDONTWRITEBYTECODE= PYTHONPATH=src OMP_NUM_THREADS=1 RAY_DEDUP_LOGS=0 \
 		"$${pair%%:*}/bin/python" -m pytest --confcutdir=tests/interop "tests/interop/test_$${pair##*:}.py"; done
 
 # at one commit in five, and where the commit changes what the bridges use

@@ -1,6 +1,6 @@
 """The viewer of the wheel, with the extra view, in an environment that has nothing of the checkout.
 
-`make wheel` runs it after check_wheel.py, and installs the extra before.
+`make wheel` installs the extra, runs this, and removes what the extra has brought before it runs check_wheel.py.
 """
 
 import json

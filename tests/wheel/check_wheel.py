@@ -1,4 +1,7 @@
-"""The wheel, installed without extras into an empty environment: `make wheel` makes both."""
+"""The wheel in an environment that has what the wheel asks for without extras, and no more.
+
+`make wheel` makes both: it installs the wheel with the extra view, and removes what that extra alone has brought.
+"""
 
 import os
 import subprocess
@@ -23,6 +26,24 @@ print(sparring.__file__)
 ABSENT = (
     f"import importlib.util; print([name for name in {OPTIONAL} if importlib.util.find_spec(name)])"
 )
+# what is installed and neither pip nor, directly or not, a dependency of the wheel without extras
+SURPLUS = """
+import importlib.metadata
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+installed = {canonicalize_name(each.metadata["Name"]): each for each in importlib.metadata.distributions()}
+waiting, seen = [("sparring", ("",))], set()
+while waiting:
+    name, extras = waiting.pop()
+    if (name, extras) in seen or name not in installed:
+        continue
+    seen.add((name, extras))
+    for requirement in map(Requirement, installed[name].requires or ()):
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in extras):
+            waiting.append((canonicalize_name(requirement.name), ("", *sorted(requirement.extras))))
+print(sorted(installed.keys() - {name for name, _ in seen} - {"pip"}))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +94,7 @@ def demo(run, home):
 
 def test_no_extra_is_installed(run):
     assert run("python", "-c", ABSENT).strip() == "[]"
+    assert run("python", "-c", SURPLUS).strip() == "[]"
 
 
 def test_every_module_imports_and_none_is_of_the_checkout(run):

@@ -1,9 +1,12 @@
 """The compiled forward pass: what torch computes, with bits of its own, or torch where there is no compiler."""
 
+import json
+import random
 import shutil
 
 import pytest
 import torch
+from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from sparring.errors import ModelError
@@ -11,8 +14,9 @@ from sparring.models import compiled, lean
 from sparring.models.architectures import architecture
 from sparring.models.compiled import Shape, how, library, shape_of
 from sparring.models.language_model import LanguageModel
+from sparring.models.load import load_language_model
 from sparring.models.prefixes import prefix_tree
-from sparring.models.tiny import tiny_model
+from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.rng import Stream
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
@@ -214,3 +218,139 @@ def test_code_is_kept_and_made_anew_where_it_is_damaged(monkeypatch, tmp_path):
 def test_the_embedded_model_is_compiled():
     model = LanguageModel(tiny_model(vocabulary_size=30, stream=Stream.from_seed(0)), None)
     assert how(model.forward.parts) == "compiled"
+
+
+# -- models of strangers
+
+
+@pytest.mark.parametrize("inner", [1, 8, 63, 65, 512])
+def test_a_feed_forward_layer_of_another_width_is_torchs(inner):
+    """The code reads a feed-forward layer of 4 C columns: it would read beyond a narrower one."""
+    sizes = {"n_embd": 16, "n_head": 2, "n_layer": 2, "n_positions": CONTEXT, "vocab_size": VOCABULARY}
+    network = GPT2LMHeadModel(GPT2Config(**sizes, n_inner=inner, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)).eval()
+    model = LanguageModel(network, None)
+    assert shape_of(model.forward.parts) is None
+    assert model.decoding == "torch"
+    assert model.forward.compiled is None
+
+
+def test_every_tensor_that_the_code_reads_has_its_shape_checked():
+    network = build(width=16, heads=2, layers=2).network
+    names = [name for name, _ in network.named_parameters()]
+    assert len(names) == 12 * 2 + 4  # the head is that of the embedding
+    for name in names:
+        module, _, own = name.rpartition(".")
+        module, weight = network.get_submodule(module), network.get_parameter(name)
+        for axis in range(weight.dim()):
+            if axis == 0 and name.endswith(("wte.weight", "wpe.weight")):
+                continue  # as many as there are tokens, or positions
+            for change in (-1, 1):
+                shape = [size + change * (place == axis) for place, size in enumerate(weight.shape)]
+                setattr(module, own, nn.Parameter(torch.zeros(shape)))
+                assert shape_of(architecture(network)) is None, (name, shape)
+        setattr(module, own, nn.Parameter(torch.zeros(*weight.shape, 1)))
+        assert shape_of(architecture(network)) is None, name
+        setattr(module, own, weight)
+    network.config.n_layer = 3  # more than there are
+    assert shape_of(architecture(network)) is None
+    network.config.n_layer = 2
+    assert shape_of(architecture(network)) == Shape(16, 2, True, 1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [float("nan"), float("inf"), -1.0])
+def test_an_epsilon_that_is_none_is_torchs(epsilon):
+    parts = build(width=16, heads=2, layers=1).forward.parts
+    parts.epsilon = epsilon
+    assert shape_of(parts) is None
+
+
+def odd_folder(folder, draw, widths):
+    """Write a folder of a GPT-2 of random sizes, whose configuration may be changed afterwards."""
+    width, heads = draw.choice(widths)
+    config = GPT2Config(
+        n_embd=width,
+        n_head=heads,
+        n_layer=draw.randint(1, 3),
+        n_positions=draw.choice([1, 2, 5, 11, 12, 13, 40]),
+        vocab_size=draw.choice([6, 7, 20, 33]),
+        n_inner=draw.choice([None, None, 4 * width, 1, width, 4 * width - 1, 4 * width + 1, 16 * width]),
+        activation_function=draw.choice(["relu", "gelu_new"]),
+        layer_norm_epsilon=draw.choice([1e-5, 1e-5, 1e-3]),
+        tie_word_embeddings=draw.random() < 0.7,
+        resid_pdrop=0,
+        embd_pdrop=0,
+        attn_pdrop=0,
+    )
+    torch.manual_seed(draw.randrange(1 << 30))
+    network = GPT2LMHeadModel(config)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.add_(0.1 * torch.randn(weight.shape))
+    network.save_pretrained(folder)
+    tiny_tokenizer(["a"]).save_pretrained(folder)  # 6 tokens
+    if draw.random() < 0.4:
+        path = folder / "config.json"
+        known = json.loads(path.read_text())
+        name = draw.choice(["n_embd", "n_inner", "n_positions", "n_ctx", "vocab_size", "n_layer", "n_head", "layer_norm_epsilon"])
+        value = (known.get(name) or 4) * draw.choice([2, 3, 0.5]) + draw.choice([-1, 0, 1])
+        path.write_text(json.dumps({**known, name: value if name == "layer_norm_epsilon" else int(value)}))
+
+
+def check_odd_folder(folder, draw):
+    """Load a folder; return whether it is compiled, None where it is refused. What is compiled says what the network says."""
+    try:
+        model = load_language_model(folder)
+    except ModelError as error:
+        assert "differs by" not in str(error), error
+        return None
+    if model.forward.compiled is None:
+        return False
+    length = min(8, model.context)
+    ids = torch.randint(0, model.network.config.vocab_size, (2, length), generator=torch.Generator().manual_seed(draw.randrange(99)))
+    with torch.no_grad():
+        expected = model.network(input_ids=ids).logits.log_softmax(-1)
+        hidden = model.extend(ids, torch.zeros(2, dtype=torch.int64), model.new_cache(2, length))
+        assert torch.allclose(model.logits(hidden).log_softmax(-1), expected, atol=1e-4), model.network.config
+    return True
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_folder_of_odd_sizes_is_read_as_its_network_reads_or_refused(seed, tmp_path):
+    draw = random.Random(seed)
+    odd_folder(tmp_path, draw, [(16, 2)])
+    check_odd_folder(tmp_path, draw)
+
+
+@pytest.mark.slow
+def test_folders_of_odd_sizes_are_read_as_their_networks_read_or_refused(tmp_path):
+    """160 folders; some are compiled, some are not, some are refused."""
+    outcomes = []
+    for seed in range(160):
+        draw = random.Random(f"odd {seed}")
+        odd_folder(tmp_path / str(seed), draw, [(1, 1), (6, 3), (16, 2), (16, 16), (40, 5), (128, 1), (132, 4)])
+        outcomes.append(check_odd_folder(tmp_path / str(seed), draw))
+    assert all(outcomes.count(outcome) >= 15 for outcome in (True, False, None)), outcomes
+
+
+def test_the_code_is_compared_with_the_model_itself_when_it_is_loaded(tmp_path, monkeypatch):
+    """Code that is right for random weights, and wrong for these: it reads another head than the last one was."""
+    network = build(width=16, heads=2, layers=1).network
+    network.save_pretrained(tmp_path)
+    tiny_tokenizer(["a"]).save_pretrained(tmp_path)
+    assert load_language_model(tmp_path).decoding == "compiled"
+    run = compiled.CompiledPass.__call__
+    monkeypatch.setattr(compiled.CompiledPass, "__call__", lambda self, *arguments: run(self, *arguments) + (len(self.parts.tokens) == VOCABULARY))
+    with pytest.raises(ModelError, match=r"compiled forward pass of GPT2LMHeadModel differs by .*CC=none"):
+        load_language_model(tmp_path)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize("name", ["transformer.wte.weight", "transformer.h.1.mlp.c_proj.bias", "transformer.ln_f.bias"])
+def test_weights_that_are_no_numbers_are_named(name, value, tmp_path):
+    network = build(width=16, heads=2).network
+    with torch.no_grad():
+        network.get_parameter(name).view(-1)[-1] = float(value)
+    network.save_pretrained(tmp_path)
+    tiny_tokenizer(["a"]).save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=rf"{name} of GPT2LMHeadModel holds numbers that are NaN or infinite"):
+        load_language_model(tmp_path)

@@ -12,6 +12,7 @@ Legend: N tokens, C width.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import platform
 import subprocess
@@ -159,13 +160,26 @@ def compiled_pass(parts: Architecture) -> CompiledPass | None:
 
 
 def shape_of(parts: Architecture) -> Shape | None:
-    """Return the shape of a tiny GPT-2 in float32; None for every other network."""
+    """Return the shape of a tiny GPT-2 in float32; None for every other network.
+
+    The code reads weights by this shape alone, so every tensor must have exactly the size it reads.
+    """
     if not isinstance(parts, Gpt2) or isinstance(parts, AdaptedGpt2):
         return None
-    width = parts.width[0]
-    fits = width <= WIDEST and all(
-        weight.is_contiguous() and weight.dtype == torch.float32 and weight.device.type == "cpu"
-        for weight in (*parts.weights(), *parts.last, parts.tokens, parts.positions)
+    width, vector = parts.width[0], (parts.width[0],)
+    attention = [vector, vector, (width, 3 * width), (3 * width,), (width, width), vector]
+    feed_forward = [vector, vector, (width, 4 * width), (4 * width,), (4 * width, width), vector]
+    sizes = [*(attention + feed_forward) * parts.layers, vector, vector]
+    sizes += [(len(table), width) for table in (parts.tokens, parts.positions)]
+    weights = [*parts.weights(), *parts.last, parts.tokens, parts.positions]
+    fits = (
+        width == parts.heads * parts.head_width <= WIDEST
+        and 0 <= parts.epsilon < math.inf
+        and [tuple(weight.shape) for weight in weights] == sizes
+        and all(
+            weight.is_contiguous() and weight.dtype == torch.float32 and weight.device.type == "cpu"
+            for weight in weights
+        )
     )
     return Shape(width, parts.heads, parts.relu, parts.epsilon) if fits else None
 

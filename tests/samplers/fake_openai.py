@@ -29,6 +29,7 @@ class Fake:
 
     def __init__(self, base):
         self.base, self.faults, self.lock = base, Counter(), threading.Lock()
+        self.odd = None  # in place of a log-probability, where the fault "odd logprob" happens
         self.models, self.ever, self.asked, self.most, self.now = {"base": base}, [], [], 0, 0
         self.server = Server(self.respond)
         self.url, self.close = self.server.url, self.server.close
@@ -94,6 +95,8 @@ class Fake:
         with self.lock:
             one = sample(in_process(model), [SampleRequest(tuple(request["prompt"]), request["seed"])], params, tuple(request["stop_token_ids"]))[0]
         choice = {"token_ids": list(one.ids), "logprobs": {"token_logprobs": list(one.logprobs)}, "prompt_token_ids": request["prompt"], "text": ""}
+        if self.happens("odd logprob"):
+            choice["logprobs"]["token_logprobs"][0] = self.odd
         for kind, change in FAULTS.items():
             if self.happens(kind):
                 change(choice)
@@ -105,7 +108,6 @@ FAULTS = {
     "null ids": lambda choice: choice.update(token_ids=None),
     "no logprobs": lambda choice: choice.update(logprobs=None),
     "fewer logprobs": lambda choice: choice["logprobs"]["token_logprobs"].pop(),
-    "null logprob": lambda choice: choice["logprobs"]["token_logprobs"].__setitem__(0, None),
     "far logprob": lambda choice: choice["logprobs"]["token_logprobs"].__setitem__(0, choice["logprobs"]["token_logprobs"][0] - 0.01),
     "longer prompt": lambda choice: choice["prompt_token_ids"].insert(0, 0),
     "large id": lambda choice: choice["token_ids"].__setitem__(0, 24),

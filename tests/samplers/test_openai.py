@@ -4,6 +4,7 @@ tests/samplers/test_openai_real.py has vLLM's server; `make vllm-test` runs it.
 """
 
 import gc
+import json
 import os
 import time
 
@@ -15,7 +16,7 @@ from sparring import registry
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.workers import playing
-from sparring.errors import ConfigError, DivergedError, ModelError, RunError
+from sparring.errors import ConfigError, ModelError, RunError
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model
@@ -218,13 +219,17 @@ def test_a_server_that_does_not_do_is_refused_in_one_line(kind, base, server):
         sample(at(server, adapters(base)), asked(), PARAMS, STOP)
     assert "\n" not in str(caught.value)
     del caught
-    assert set(FAULTS) - set(WRONG) == {"null logprob", "late stop"}
+    assert set(FAULTS) - set(WRONG) == {"late stop"}
 
 
-def test_a_log_probability_that_is_no_number_ends_the_run_as_diverged(base, server):
-    server.faults["null logprob"] = 1
-    with pytest.raises(DivergedError):
+@pytest.mark.parametrize("value", [None, float("nan"), float("-inf"), float("inf"), "-0.5", True, 10**400, {}], ids=["null", "nan", "-inf", "inf", "text", "bool", "large", "object"])
+def test_a_log_probability_that_is_no_number_is_the_servers_fault(value, base, server):
+    """Not that of weights that have grown too large: the server's answer is quoted."""
+    server.faults["odd logprob"], server.odd = 1, value
+    with pytest.raises(RunError, match=r"The server gave .{1,40} as a log-probability of a reply of '.*'\. It must be a finite number") as caught:
         sample(at(server, adapters(base)), asked(), PARAMS, STOP)
+    assert json.dumps(value)[:40] in str(caught.value)
+    del caught
 
 
 @pytest.mark.parametrize(("kind", "told"), [("no ids", "gives no token ids"), ("late stop", "ended a reply after 5 tokens with id 2")])

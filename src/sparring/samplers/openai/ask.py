@@ -6,9 +6,8 @@ import json
 import math
 from typing import Any, NamedTuple
 
-from sparring.errors import DivergedError, RunError
+from sparring.errors import RunError
 from sparring.samplers.base import Ids
-from sparring.samplers.draws import LOST
 from sparring.system.endpoint import MalformedError
 from sparring.types import SampleResult, SamplingParams
 
@@ -54,7 +53,6 @@ class Ask(NamedTuple):
         Raises:
             MalformedError: there is none.
             RunError: it comes without token ids or log-probabilities, or cannot be one.
-            DivergedError: a log-probability is no number.
         """
         ids, logprobs, prompt = _choice(body)
         if not ids or not logprobs:
@@ -71,8 +69,13 @@ class Ask(NamedTuple):
                 f"reply. Each token must have one, and be an id from 0 to {self.vocabulary - 1}; "
                 "the server may have another model."
             )
-        if not all(isinstance(one, int | float) and math.isfinite(one) for one in logprobs):
-            raise DivergedError(LOST)
+        for value in logprobs:
+            if not _is_finite(value):
+                raise RunError(
+                    f"The server gave {json.dumps(value)[:40]} as a log-probability of a reply of "
+                    f"{self.name!r}. It must be a finite number; look at the server's log and at "
+                    "the weights it has loaded."
+                )
         return SampleResult(tuple(ids), tuple(map(float, logprobs)), not self._ended(ids))
 
     def _known(self, one: Any) -> bool:
@@ -94,6 +97,14 @@ class Ask(NamedTuple):
                 "stop_token_ids and ignore_eos."
             )
         return stop is not None
+
+
+def _is_finite(value: Any) -> bool:
+    """Return whether this is a number that a float holds."""
+    try:
+        return type(value) in (int, float) and math.isfinite(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return False
 
 
 def _choice(body: str) -> tuple[list[Any], list[Any], Any]:

@@ -1,8 +1,10 @@
 """The compiled forward pass: what torch computes, with bits of its own, or torch where there is no compiler."""
 
 import json
+import os
 import random
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -212,7 +214,63 @@ def test_code_is_kept_and_made_anew_where_it_is_damaged(monkeypatch, tmp_path):
         other.parent.mkdir(parents=True)
         other.write_bytes(damage)
         assert not isinstance(library(shape), str)
-        assert compiled._is_whole(other)
+        assert other.read_bytes() == whole
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o620, 0o602])
+def test_code_that_others_can_write_is_not_loaded(mode, monkeypatch, tmp_path):
+    """Whoever can write it can write its digest too."""
+    shape = Shape(8, 1, True, 1e-5)
+    monkeypatch.setenv("SPARRING_CACHE", str(tmp_path))
+    library(shape)
+    (path,) = (tmp_path / "compiled").iterdir()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    inode = path.stat().st_ino
+    path.chmod(mode)
+    path.parent.chmod(0o777)
+    compiled._library.cache_clear()
+    assert not isinstance(library(shape), str)
+    assert path.stat().st_ino != inode, "it was not made anew"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_code_of_another_user_is_not_loaded(what, monkeypatch, tmp_path):
+    shape = Shape(8, 1, True, 1e-5)
+    monkeypatch.setenv("SPARRING_CACHE", str(tmp_path))
+    library(shape)
+    (path,) = (tmp_path / "compiled").iterdir()
+    place, known, other = path.parent, os.fstat, (path if what == "file" else path.parent).stat().st_ino
+
+    def fstat(descriptor):
+        status = known(descriptor)
+        return SimpleNamespace(st_uid=os.geteuid() + 1, st_mode=status.st_mode) if status.st_ino == other else status
+
+    compiled._library.cache_clear()
+    monkeypatch.setattr(os, "fstat", fstat)
+    found = library(shape)
+    if what == "folder":
+        assert "other users can write" in found and str(place) in found
+        assert "name a folder of your own in $SPARRING_CACHE" in found
+    else:
+        assert not isinstance(found, str)
+        assert path.stat().st_ino != other, "it was not made anew"
+
+
+def test_code_of_another_shape_is_not_loaded_by_its_name(monkeypatch, tmp_path):
+    """It would read tensors by another width."""
+    monkeypatch.setenv("SPARRING_CACHE", str(tmp_path))
+    library(Shape(8, 1, True, 1e-5))
+    (path,) = (tmp_path / "compiled").iterdir()
+    library(Shape(12, 1, True, 1e-5))
+    (wider,) = set((tmp_path / "compiled").iterdir()) - {path}
+    expected, digest = path.read_bytes(), wider.read_bytes()
+    path.write_bytes(digest)
+    compiled._library.cache_clear()
+    library(Shape(8, 1, True, 1e-5))
+    assert path.read_bytes() == expected
 
 
 def test_the_embedded_model_is_compiled():

@@ -3,8 +3,8 @@
 At the tiny model's size a step of decoding is some sixty calls of torch, which cost more than the
 arithmetic. ``gpt2.c`` does the same in one, and gives every token bits of its own. It is compiled
 once for each shape of model, by the C compiler that ``$CC`` names (``cc`` where it names none), and
-kept in the cache folder. Where there is no compiler, torch does it, and a run's provenance says so;
-``CC=none`` asks for that.
+kept in the cache folder, from which it is loaded only where nobody else can have written it. Where
+there is no compiler, torch does it, and a run's provenance says so; ``CC=none`` asks for that.
 
 Legend: N tokens, C width.
 """
@@ -15,9 +15,11 @@ import ctypes
 import math
 import os
 import platform
+import stat
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -200,23 +202,26 @@ def library(shape: Shape) -> ctypes.CDLL | str:
 
 @lru_cache(maxsize=64)
 def _library(shape: Shape, compiler: str, folder: Path) -> ctypes.CDLL | str:
-    """Return the code compiled for a shape by a compiler, from a folder if it is there."""
+    """Return the code compiled for a shape by a compiler, from the cache if it is there."""
     if compiler == "none":
         return "CC=none"
     words = [*compiler.split(), *FLAGS, *shape.defined]
     try:
         # what a compiler defines says its version and the instructions of this machine
         known = _ask([*words, "-dM", "-E", "-x", "c", os.devnull])
-        name = sha256_hex(b"\n".join([SOURCE.read_bytes(), " ".join(words).encode(), known]))
-        path = folder / "compiled" / f"{platform.machine()}-{name[:32]}.so"
-        if not _is_whole(path):
-            with tempfile.TemporaryDirectory() as place:
-                built = Path(place) / "gpt2.so"
-                _ask([*words, str(SOURCE), "-o", str(built), "-lm"])
-                code = built.read_bytes()
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes_atomic(path, code + sha256_hex(code).encode())
-        return ctypes.CDLL(str(path))
+        digest = sha256_hex(b"\n".join([SOURCE.read_bytes(), " ".join(words).encode(), known]))
+        name = f"{platform.machine()}-{digest[:32]}.so"
+        with _private_folder(folder / "compiled") as (place, descriptor):
+            loaded = _loaded(place, name, descriptor)
+            if loaded is None:
+                with tempfile.TemporaryDirectory() as build:
+                    built = Path(build) / "gpt2.so"
+                    _ask([*words, str(SOURCE), "-o", str(built), "-lm"])
+                    code = built.read_bytes()
+                write_bytes_atomic(place / name, code + _seal(name, code))
+                (place / name).chmod(0o600)
+                loaded = _loaded(place, name, descriptor)
+            return loaded or f"the compiled code in {place} cannot be kept from others' writing"
     except FileNotFoundError:
         return f"no C compiler {compiler!r} (name one in $CC)"
     except subprocess.TimeoutExpired:
@@ -229,10 +234,56 @@ def _library(shape: Shape, compiler: str, folder: Path) -> ctypes.CDLL | str:
         return f"the compiled code cannot be kept or loaded: {error}"
 
 
-def _is_whole(path: Path) -> bool:
-    """Return whether a file of code is there and undamaged: its digest stands at its end."""
-    kept = path.read_bytes() if path.exists() else b""
-    return kept[-DIGEST:] == sha256_hex(kept[:-DIGEST]).encode()
+@contextmanager
+def _private_folder(folder: Path) -> Iterator[tuple[Path, int]]:
+    """Yield a folder that nobody else can write, and its descriptor; it is made where it is not.
+
+    Raises:
+        RunError: it belongs to another user.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            os.fchmod(descriptor, 0o700)
+        if not _is_private(os.fstat(descriptor)):
+            raise RunError(
+                f"other users can write {folder}; name a folder of your own in $SPARRING_CACHE"
+            )
+        yield folder, descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_private(status: os.stat_result) -> bool:
+    """Return whether nobody but this user and root can have written a file or folder."""
+    return status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
+
+
+def _loaded(folder: Path, name: str, descriptor: int) -> ctypes.CDLL | None:
+    """Return the code in a file of a private folder.
+
+    None where there is none, it is damaged, or others can have written it.
+    """
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=descriptor)
+    except OSError:
+        return None
+    with open(file, "rb") as stream:
+        status = os.fstat(file)
+        if not (stat.S_ISREG(status.st_mode) and _is_private(status)):
+            return None
+        content = stream.read()
+    if content[-DIGEST:] != _seal(name, content[:-DIGEST]):
+        return None
+    # the folder that was looked at, whatever has its path by now
+    opened = Path(f"/proc/self/fd/{descriptor}")
+    return ctypes.CDLL(str((opened if opened.exists() else folder) / name))
+
+
+def _seal(name: str, code: bytes) -> bytes:
+    """Return the digest of code and of the name that it is for, which stands at a file's end."""
+    return sha256_hex(name.encode() + b"\n" + code).encode()
 
 
 def _ask(words: Sequence[str]) -> bytes:

@@ -70,6 +70,44 @@ def test_a_new_run_in_the_folder_begins_its_own(tmp_path):
     assert len(starts(tmp_path / "run")) == 1
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "warned"),
+    [
+        ("compiled", "torch: CC=none", True),
+        ("torch: the C compiler 'cc' failed: x, compiled", "compiled", True),
+        ("compiled, vllm", "torch: CC=none, vllm", True),
+        ("torch: CC=none", "torch: no C compiler 'cc' (name one in $CC)", False),
+        ("torch", "torch: CC=none", False),
+        ("compiled", "compiled", False),
+        (None, "compiled", False),
+        (["compiled"], "torch", False),
+    ],
+)
+def test_a_resume_where_replies_are_computed_otherwise_says_so(tmp_path, caplog, before, now, warned):
+    note_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding=before)
+    assert caplog.text == ""
+    note_start(tmp_path, ["sparring"], after_step=4, invariant=True, decoding=now)
+    expected = f"{before!r} up to step 4, and are by"
+    assert (expected in caplog.text and "goes on to other numbers" in caplog.text) == warned
+    assert warned or caplog.text == ""
+
+
+def test_a_start_that_left_no_checkpoint_counts_for_nothing(tmp_path, caplog):
+    for step, decoding in ((0, "compiled"), (4, "torch: CC=none"), (4, "compiled")):
+        caplog.clear()
+        note_start(tmp_path, ["sparring"], after_step=step, invariant=True, decoding=decoding)
+    assert caplog.text == ""
+    note_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding="torch")
+    assert caplog.text == ""
+
+
+def test_a_run_goes_on_without_the_compiler_and_says_so(tmp_path, monkeypatch, caplog):
+    call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
+    monkeypatch.setenv("CC", "none")
+    call("train", "--run", tmp_path / "run", "--resume", "steps=2")
+    assert "computed by 'compiled' up to step 1, and are by 'torch: CC=none' from here on" in caplog.text
+
+
 @pytest.mark.parametrize("text", ["", "[" * 5000, "5", '{"starts": 1}', '{"starts": [1, null]}', "\x00"])
 def test_a_damaged_file_is_begun_anew(tmp_path, text):
     (tmp_path / PROVENANCE).write_text(text)

@@ -11,13 +11,16 @@ is here is not.
 ``replies`` says what holds of replies that are sampled with others beside them, in another order,
 or split into other calls: "own bits", they are the same to the last bit; "within 1e-5", their ids
 are the same but for rare draws, and log-probabilities are so near. ``decoding`` says what computed
-them: "compiled", or "torch" and why (``models/compiled.py``).
+them: "compiled", or "torch" and why (``models/compiled.py``). A run that goes on with another of
+them goes on to other numbers, and a warning says so.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
+import re
 import shlex
 import socket
 import subprocess
@@ -32,8 +35,10 @@ from typing import Any
 import sparring
 from sparring import outside
 from sparring.environments.openspiel import OPENSPIEL
+from sparring.errors import quoted
 from sparring.system.files import parse_json, write_json_atomic
 
+log = logging.getLogger(__name__)
 PROVENANCE = "provenance.json"
 PACKAGES = (
     "torch",
@@ -52,7 +57,7 @@ CODE = ("--", ":/", ":(top,exclude)docs", ":(top,exclude)benchmarks/results", ":
 def note_start(
     path: Path, words: Sequence[str], *, after_step: int, invariant: bool, decoding: str
 ) -> None:
-    """Add a start to a run folder's provenance.
+    """Add a start to a run folder's provenance; warn if replies are now computed in another way.
 
     What cannot be read of earlier starts is begun anew.
 
@@ -63,6 +68,20 @@ def note_start(
         invariant: whether a reply has the same bits whatever else is sampled.
         decoding: what computes replies, in words.
     """
+    earlier = starts(path)
+    # a start after which no checkpoint was written has left no numbers
+    counted = [one for one in earlier if _is_before(one.get("after_step"), after_step)]
+    before = counted[-1].get("decoding") if counted else None
+    if isinstance(before, str) and _ways(before) != _ways(decoding):
+        log.warning(
+            "%s: replies were computed by %s up to step %d, and are by %s from here on. Their last "
+            "bits differ, so the run goes on to other numbers. To keep them, go on where replies "
+            "are computed as before (CC names the C compiler).",
+            path,
+            quoted(before),
+            after_step,
+            quoted(decoding),
+        )
     start = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join([Path(words[0]).name, *words[1:]]),
@@ -83,7 +102,17 @@ def note_start(
         },
         "plugins": outside.loaded(),
     }
-    write_json_atomic(path / PROVENANCE, {"starts": [*starts(path), start]})
+    write_json_atomic(path / PROVENANCE, {"starts": [*earlier, start]})
+
+
+def _is_before(step: Any, last: int) -> bool:
+    """Return whether a start's step is one before another."""
+    return isinstance(step, int) and step < last
+
+
+def _ways(decoding: str) -> set[str]:
+    """Return what computes the replies of a run's policies, without the reasons."""
+    return set(re.findall(r"(?:^|, )(compiled|torch|vllm|openai)\b", decoding))
 
 
 def starts(path: Path) -> list[dict[str, Any]]:

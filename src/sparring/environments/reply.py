@@ -14,10 +14,18 @@ from typing import Any
 # not inside a word, a hyphenated word or a number; no minus sign
 _BEFORE = r"(?<!\w)(?<!\w-)(?<!\d[.,])(?<!-(?=\d))"
 _AFTER = r"(?!\w|-\w|[.,]\d|%)"
+_QUOTES = re.compile(
+    '["\u00ab\u00bb\u201c-\u201f\u2039\u203a\u300c-\u300f\u301d-\u301f\uff02]'
+)  # of all scripts
 _MARK = (
     r"(?:\b(?:answer|action|move)\b(?:\s+is)?\s*(?:[:=]\s*)?[\"'`*\[(<{]*"
     r"|\[\s*|<\s*|boxed\{\s*|\*\*\s*)"
 )
+
+
+def in_quotation_marks(text: str) -> str:
+    """Return what a seat says as others read it: in quotation marks that it cannot close."""
+    return '"{}"'.format(_QUOTES.sub("'", text))
 
 
 class ReplyParser:

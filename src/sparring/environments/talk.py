@@ -11,6 +11,7 @@ from sparring.environments.combining import Combined, CombinedPlay, inner_of, jo
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, timeline
 from sparring.environments.drawing.words import wrapped
+from sparring.environments.reply import in_quotation_marks
 from sparring.rng import Stream
 from sparring.types import Observation
 
@@ -20,7 +21,13 @@ ASK = "Before you act, say something to the other players, in your own words. Do
 
 
 class Talk(Combined):
-    """Rules: those of the other environment, with messages before actions."""
+    """Rules: those of the other environment, with messages before actions.
+
+    Attributes:
+        version: 1 passed messages on without quotation marks in style "full".
+    """
+
+    version = 2
 
     def __init__(self, inner: Any, limit: int, words: tuple[str, ...]) -> None:
         super().__init__("talk", inner)
@@ -92,8 +99,12 @@ class TalkPlay(CombinedPlay):
             message = " ".join(text[: self.rules.limit].split())
             self.messages = (*self.messages, (seat, message))
             role = self.rules.roles[seat]
-            said = f"{role} {SAYS} {message}" if self.rules.brief else f"{role} says: {message}"
-            said = said.rstrip()
+            if self.rules.brief:
+                said = f"{role} {SAYS} {message}".rstrip()
+            elif message:
+                said = f"{role} says: {in_quotation_marks(message)}"
+            else:
+                said = f"{role} says nothing."
             for other in range(self.rules.num_seats):
                 if other != seat:
                     self.news[other] = joined([self.news.get(other, ""), said], self.rules.brief)
@@ -136,9 +147,9 @@ def talk(
     each acts. A seat hears what others have said at its next turn. Talk is cheap: it changes no
     payoff.
     When to use: negotiation, coordination and deception around any environment.
-    Pitfalls: messages are model text that other seats read; they are data, cut at ``limit`` and
-    laid on one line. Nothing makes them true. Everybody hears everything; private words need an
-    environment of their own.
+    Pitfalls: messages are model text that other seats read; they are data, cut at ``limit``, laid
+    on one line, and in style "full" in quotation marks that they cannot close. Nothing makes them
+    true. Everybody hears everything; private words need an environment of their own.
     Verified by: tests/environments/test_combinators.py.
 
     Args:

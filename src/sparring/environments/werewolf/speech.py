@@ -17,9 +17,6 @@ _MARKED = re.compile(
     rf"|(?<!not )(?<!n't )\b(?:answer|action|vote)\b(?:\s+is)?\s*(?:[:=]\s*)?({_NAME}|abstain)\b",
     re.IGNORECASE,
 )
-_QUOTES = re.compile(
-    '["\u00ab\u00bb\u201c-\u201f\u2039\u203a\u300c-\u300f\u301d-\u301f\uff02]'
-)  # of all scripts
 _NAMED = re.compile(rf"(?<![\w-])({_NAME}|abstain)(?![\w-])", re.IGNORECASE)
 
 
@@ -61,11 +58,6 @@ def one_line(text: str, limit: int) -> str:
     shown = "".join(one if one.isprintable() or one.isspace() else "" for one in text[:MOST])
     line = " ".join(shown.split())
     return line[:limit] + line[limit:].lstrip()[:1]
-
-
-def quoted(text: str) -> str:
-    """Return a speech in quotation marks that it cannot close."""
-    return '"{}"'.format(_QUOTES.sub("'", text))
 
 
 def named(reply: str) -> str | None:

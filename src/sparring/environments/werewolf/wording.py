@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sparring.environments.reply import in_quotation_marks
 from sparring.environments.werewolf.deduction import CONFIDENCES, UNKNOWN, guesses
 from sparring.environments.werewolf.names import name_of
 from sparring.environments.werewolf.rules import DEDUCED, Event, Position
 from sparring.environments.werewolf.setup import DOCTOR, NOBODY, SEER, WOLF, WOLVES, Setup
-from sparring.environments.werewolf.speech import SILENCE, quoted
+from sparring.environments.werewolf.speech import SILENCE
 
 DEDUCE = "deduce"  # the question for a deduction
 ASKS = {"propose": "propose", "kill": "kill", SEER: "look", DOCTOR: "save"}
@@ -171,8 +172,9 @@ def full_event(event: Event, text: bool) -> str:
         among = "Among the werewolves " if event.kind == "whisper" else ""
         if not event.word or (event.word == SILENCE and not text):
             return f"{among}{who} says nothing."
-        said = _whispered if among else _said
-        return f"{among}{who} {f'says: {quoted(event.word)}' if text else said(event.word)}"
+        if text:
+            return f"{among}{who} says: {in_quotation_marks(event.word)}"
+        return f"{among}{who} {(_whispered if among else _said)(event.word)}"
     if event.kind == "look":
         what = "a werewolf" if event.word == WOLF else "no werewolf"
         return f"You learn that {target} is {what}."

@@ -143,3 +143,12 @@ def test_hard_tables():
     big = seeing(table([[1e6 + 1], [1e6 + 3]], groups=[0, 0]), [0, 0])
     assert hgpo(big, {}, divide_by_std=False).advantages == pytest.approx([-1.0, 1.0], abs=1e-6)
     assert hgpo(big, {"a": 1}).state == {"a": 1}
+
+
+def test_a_seat_that_sees_one_view_twice_is_compared_with_itself():
+    """Also in a group of equal returns; its Pitfalls say so, and what avoids it."""
+    turns = seeing(table([[0.0, 1.0], [1.0]], groups=[0, 0], roles=[0, 0]), [0, 0, 1])
+    assert hgpo(turns, {}).advantages == pytest.approx([-1, 1, 0], abs=1e-4)
+    assert hgpo(turns, {}, gamma=1.0).advantages.tolist() == [0, 0, 0]
+    assert np.abs(hgpo(turns, {}, divide_by_std=False).advantages).max() < 0.03
+    assert "A seat that sees one view twice is compared\n    with itself" in hgpo.__doc__

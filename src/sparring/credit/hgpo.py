@@ -49,7 +49,9 @@ def hgpo(
     Pitfalls: Without ``base``, a turn that no other turn met gets 0, whatever its game returned.
     With ``count_zeros`` false, rounding can decide what is zero: here a value below 1e-12 of the
     largest return is zero. epsilon is not added to the sum of the weights. The released base counts
-    a trajectory once per turn; here it counts once.
+    a trajectory once per turn; here it counts once. A seat that sees one view twice is compared
+    with itself: with ``gamma`` below 1 its two returns differ, and the division makes that +1 and
+    -1, also in a group of equal returns. ``gamma`` 1 or ``divide_by_std`` false avoids it.
     Reference: arXiv 2602.22817; its release, core_hgpo.py.
     Verified by: tests/credit/test_hgpo.py, tests/credit/test_anchors.py.
 

@@ -7,6 +7,8 @@ run. A process of its own speaks with Ray (``ray_driver.py``).
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import importlib.util
 import json
 import os
@@ -35,6 +37,8 @@ STARTING = 180.0  # seconds for Ray to be there
 PATIENCE = 10.0  # seconds for a head to be reached
 CLOSING = 20.0  # seconds for Ray to end
 GONE = 20  # seconds after which a head that was started here counts as gone
+PREFIX = "sparring-ray-"  # of folders for what Ray writes
+KEPT = "kept"  # a file in one that an error has named, which stays
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -114,7 +118,8 @@ class RayFleet:
         self._starts = 0
         self._held = threading.Lock()  # while these change
         self._failed = self._closed = False
-        self._folder = _folder()
+        self._lock: int | None
+        self._folder, self._lock = _folder()
         settings = {
             "config": for_worker(config, each),
             "weights": scale["weights"] or "ray",
@@ -261,6 +266,11 @@ class RayFleet:
         self._child.gone()
         if not self._failed:
             shutil.rmtree(self._folder, ignore_errors=True)
+        elif self._folder.is_dir():
+            (self._folder / KEPT).touch()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
 
 def _parts(frame: bytes | None) -> tuple[list[Any], bytes]:
@@ -271,10 +281,37 @@ def _parts(frame: bytes | None) -> tuple[list[Any], bytes]:
     return json.loads(head), data
 
 
-def _folder() -> Path:
-    """Return a new folder for what Ray writes, with a name that leaves room for its sockets'."""
+def _folder() -> tuple[Path, int]:
+    """Return a new folder for what Ray writes, and the descriptor that locks it.
+
+    Its name leaves room for those of sockets in it. Folders that killed runs have left are removed:
+    those that nobody locks.
+    """
     usual = tempfile.gettempdir()
-    return Path(tempfile.mkdtemp(prefix="sparring-ray-", dir=usual if len(usual) < 20 else "/tmp"))
+    place = Path(usual if len(usual) < 20 else "/tmp")
+    for left in place.glob(f"{PREFIX}*"):
+        _remove_if_left(left)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+        with contextlib.suppress(FileNotFoundError):  # another run took it for one that was left
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if folder.is_dir():
+                return folder, lock
+            os.close(lock)
+
+
+def _remove_if_left(folder: Path) -> None:
+    """Remove a folder of this user that no run locks, unless an error has named it."""
+    with contextlib.suppress(OSError):
+        if folder.lstat().st_uid != os.geteuid() or (folder / KEPT).exists():
+            return
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(lock)
 
 
 def _environment(address: str | None) -> dict[str, str]:

@@ -29,6 +29,7 @@ from sparring.learn.tree import leaves
 from sparring.learn.weights import fingerprint
 from sparring.registry import bind
 from sparring.run.changes import SAVED, edits, saved
+from sparring.system.child import ChildProcess
 from tests.sockets import listening
 
 KUHN = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "threads": 1, "seed": 3}
@@ -75,6 +76,27 @@ def test_two_learners_have_the_weights_and_metrics_of_one_and_listen_on_the_loop
         engine.learn(batch, credit, step=3, progress=0.1)
     assert engine.learn(batch, credit, step=3, progress=0.1)  # started again, with the weights of now
     assert not any(tensor.isnan().any() for tensor in engine.model.tensors().values())
+
+
+def test_a_learner_that_is_stopped_is_named_once_while_it_is_waited_for(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("sparring.engine.ranks.LOOK", 0.02)
+    ranks = Ranks(SimpleNamespace(learner=SimpleNamespace(ranks=2)), tmp_path / "learners")
+    child = ChildProcess(1, b"", ranks._heard, command=lambda hear, say: ["sleep", "60"], environment={})
+    ranks._children = [child]
+    try:
+        for number, warnings in ((signal.SIGCONT, 0), (signal.SIGSTOP, 1), (signal.SIGCONT, 1), (signal.SIGSTOP, 2)):
+            os.kill(child.process.pid, number)
+            until = time.monotonic() + 10
+            while child.is_stopped() != (number == signal.SIGSTOP) and time.monotonic() < until:
+                time.sleep(0.01)
+            with pytest.raises(RunError, match="learner 1 has not answered"):
+                ranks._answer(child, 0.2)
+            assert caplog.text.count("Learner 1 is stopped, and the run waits for it, at most 30 minutes") == warnings
+        assert f"`kill -CONT {child.process.pid}` lets it go on; interrupting the run a second time ends the run" in caplog.text
+        assert in_a_thread(lambda: time.sleep(0.1), ranks._look) is None
+    finally:
+        ranks.close()
+    assert not child.is_stopped()
 
 
 def configured(ranks, **changes):

@@ -8,12 +8,13 @@ from sparring.run.signals import GracefulStop
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_asks_and_the_second_interrupts(number):
+def test_the_first_signal_asks_and_the_second_interrupts(number, caplog):
     before = signal.getsignal(number)
     with GracefulStop() as stop:
         assert not stop.requested
         os.kill(os.getpid(), number)
         assert stop.requested
+        assert f"the step under way is finished and saved first. A second {signal.Signals(number).name} stops at once" in caplog.text
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), number)
             signal.pause()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import queue
 import shutil
 import tempfile
@@ -30,7 +31,7 @@ from torch import Tensor
 from sparring.config import RunConfig
 from sparring.engine.base import Batch
 from sparring.engine.fleet.processes import ONE_THREAD, Child
-from sparring.engine.gloo import PATIENCE, LostError, Sums, in_a_thread
+from sparring.engine.gloo import LOOK, PATIENCE, LostError, Sums, in_a_thread
 from sparring.engine.lesson import Lesson
 from sparring.engine.placing import for_learner, gpus_of_learners
 from sparring.engine.policy import Policy
@@ -43,6 +44,7 @@ from sparring.system.files import disk_errors
 from sparring.system.gpus import seeing
 from sparring.types import Credit
 
+log = logging.getLogger(__name__)
 GRACE = 10.0  # seconds in which the other learners say why they have ended
 STATE = "state-"  # its folders of what a policy's learner holds begin so
 
@@ -62,6 +64,7 @@ class Ranks:
         self.ranks, self._config, self._folder = config.learner.ranks, config, folder
         self._children: list[Child] = []
         self._heard: Mailbox[tuple[Child, bytes | None]] = Mailbox()
+        self._stopped: set[int] = set()  # numbers of learners that are stopped, as a warning said
         self._waiting: dict[int, list[bytes | None]] = {}  # messages by learner; None: it has ended
         self._learns: Policy | None = None  # now
         self._held: dict[str, int] = {}  # version of each policy's weights that all hold
@@ -192,6 +195,22 @@ class Ranks:
         for child in self._children:
             if child.has_ended():
                 raise LostError(f"learner {child.number} has ended")
+        self._warn_of_stopped()
+
+    def _warn_of_stopped(self) -> None:
+        """Say once which learner is waited for because a signal has stopped it."""
+        stopped = {
+            child.number: child.process.pid for child in self._children if child.is_stopped()
+        }
+        for number in sorted(stopped.keys() - self._stopped):
+            log.warning(
+                "Learner %d is stopped, and the run waits for it, at most %.0f minutes. "
+                "`kill -CONT %d` lets it go on; interrupting the run a second time ends the run.",
+                number,
+                PATIENCE / 60,
+                stopped[number],
+            )
+        self._stopped = set(stopped)
 
     def _bring(self, own: Policy) -> None:
         """Send the others what a policy's learner holds, if they hold anything else.
@@ -244,9 +263,13 @@ class Ranks:
         """
         until = time.monotonic() + seconds
         while not self._waiting.get(child.number):
+            rest = max(until - time.monotonic(), 0.001)
             try:
-                who, message = self._heard.get(timeout=max(until - time.monotonic(), 0.001))
+                who, message = self._heard.get(timeout=min(rest, LOOK))
             except queue.Empty:
+                self._warn_of_stopped()
+                if rest > LOOK:
+                    continue
                 raise LostError(
                     f"learner {child.number} has not answered in {seconds:.0f} s"
                 ) from None
@@ -259,14 +282,14 @@ class Ranks:
                 f"Learner {child.number} has ended, such as by a signal or for want of memory. The "
                 "run goes on from its last checkpoint with --resume, or with fewer: learner.ranks."
             )
-        head, _, rest = said.partition(b"\n")
+        head, _, content = said.partition(b"\n")
         found: dict[str, Any] = json.loads(head)
         if "lost" in found:
             self._waiting[child.number].insert(0, said)  # it says so whenever it is asked
             raise LostError(found["lost"])
         if "error" in found:
             raise error_of(found["error"])
-        return found, rest
+        return found, content
 
     def _lost(self, lost: LostError) -> SparringError:
         """End the learners one of whom is lost, and return why."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from types import FrameType
 from typing import Any
 
+log = logging.getLogger(__name__)
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -33,3 +35,8 @@ class GracefulStop:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
+        log.warning(
+            "Stopping: the step under way is finished and saved first. A second %s stops at once; "
+            "the run then goes on from its last checkpoint.",
+            signal.Signals(number).name,
+        )

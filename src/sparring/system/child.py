@@ -111,6 +111,13 @@ class ChildProcess:
             return left is not None
         return self.process.poll() is not None
 
+    def is_stopped(self) -> bool:
+        """Return whether a signal has stopped the process, such as SIGSTOP; it may go on."""
+        with contextlib.suppress(AttributeError, ChildProcessError):
+            options = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+            return os.waitid(os.P_PID, self.process.pid, options) is not None
+        return False
+
     def kill(self) -> None:
         """End it at once, with all processes that it began and that did not leave its group."""
         if self.process.returncode is None:

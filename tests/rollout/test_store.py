@@ -1,6 +1,7 @@
 import logging
 import multiprocessing
 import os
+import random as chances
 import signal
 from dataclasses import replace
 from itertools import pairwise
@@ -365,6 +366,36 @@ def test_later_steps_are_cut_off_and_a_step_is_written_once(tmp_path):
     store.truncate_after(1)
     store.append(1, played[:3])
     assert [step for step, _ in store.episodes()] == [1, 1, 1]
+
+
+def pruned(folder, steps, keep, every=10):
+    """Return the steps that are left when it is pruned after some of these, and after the last."""
+    store = EpisodeStore(folder)
+    folder.mkdir(parents=True)
+    for step, prune in steps:
+        store.path(step).touch()
+        if prune:
+            store.prune(every, keep)
+    store.prune(every, keep)
+    return store.steps()
+
+
+@pytest.mark.parametrize(("keep", "length"), [(1, 1), (1, 7), (2, 2), (2, 9), (3, 17), (4, 4), (4, 5), (4, 30), (5, 41), (8, 24), (100, 100), (100, 260)])
+def test_of_many_stored_steps_half_the_newest_stay_and_half_spread_over_the_run(tmp_path, keep, length):
+    every, recent = [10 * (number + 1) for number in range(length)], (keep + 1) // 2
+    left = pruned(tmp_path / "at once", [(step, False) for step in every], keep)
+    assert left[-recent:] == every[-recent:]
+    assert min(length, keep) >= len(left) >= min(length, recent + (keep - recent) // 2)
+    older = left[:-recent]
+    assert {b - a for a, b in pairwise([0, *older])} <= {older[0] if older else 0}, "spread evenly, from the beginning"
+    chance = chances.Random(length)
+    assert left == pruned(tmp_path / "now and then", [(step, chance.random() < 8 / length) for step in every], keep)
+    assert left == pruned(tmp_path / "often", [(step, step > every[-1] - 80) for step in every], keep)
+
+
+def test_a_store_whose_steps_are_all_kept(tmp_path):
+    assert pruned(tmp_path / "all", [(step, True) for step in range(1, 60)], 0, every=1) == list(range(1, 60))
+    assert pruned(tmp_path / "odd", [(step, True) for step in (3, 7, 10, 20)], 2) == [10, 20]  # of before store.every was changed
 
 
 def test_an_empty_store(tmp_path):

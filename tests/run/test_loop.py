@@ -11,9 +11,13 @@ import pytest
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.errors import RunError
 from sparring.recipe import to_yaml
 from sparring.report import progress
+from sparring.report.html import write_report
 from sparring.report.progress import Watcher
+from sparring.report.stored import Stored
+from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
@@ -193,6 +197,51 @@ def test_kill_nine_at_twenty_random_instants_gives_the_same_run(tmp_path, refere
         process.join()
         run(path, resume=True)
         assert fingerprint(path) == reference, f"killed after {lifetime * (number + 0.5) / 20:.2f} s"
+
+
+def stored(path):
+    """Return the names and contents of what is stored of the steps of a run."""
+    return {str(file.relative_to(path)): file.read_bytes() for name in ("episodes", "credit") for file in (path / name).iterdir()}
+
+
+def test_old_stored_steps_go_and_the_rest_is_read(tmp_path, reference):
+    """Of six steps that keep 3: the two newest, and one before them."""
+    assert run(tmp_path / "run", store={"every": 1, "keep": 3}).finished
+    names = [f"part-{step:06d}.parquet" for step in (4, 5, 6)]
+    assert sorted(stored(tmp_path / "run")) == [f"{folder}/{name}" for folder in ("credit", "episodes") for name in names]
+    assert fingerprint(tmp_path / "run")[0] == reference[0]
+    assert {name: reference[2][name] for name in names} == fingerprint(tmp_path / "run")[2]
+    records = Stored(tmp_path / "run")
+    assert records.steps == [4, 5, 6]
+    with pytest.raises(RunError, match=r"Step 2 .* is not stored. Near it are 4, 5, 6; store.every says which are, and store.keep how many stay"):
+        records.step(2)
+    page = write_report(tmp_path / "run").read_text()
+    assert "Step 4" in page or "step 4" in page
+    with RunFolder.open(tmp_path / "run"):
+        EpisodeStore(tmp_path / "run" / "episodes").prune(1, 0)
+    assert len(stored(tmp_path / "run")) == 6, "0 keeps all"
+
+
+@pytest.mark.slow
+def test_a_kill_while_old_stored_steps_go_leaves_the_same_run(tmp_path, monkeypatch):
+    keep = {"store": {"every": 1, "keep": 2}}
+    run(tmp_path / "whole", **keep)
+    expected, unlink = stored(tmp_path / "whole"), Path.unlink
+    assert len(expected) == 4
+    for at in range(1, 9):
+        left = iter(range(at - 1, -1, -1))
+
+        def killing(path, *arguments, left=left, **options):
+            if path.name.startswith("part-") and next(left, 1) == 0:
+                raise Killed
+            unlink(path, *arguments, **options)
+
+        monkeypatch.setattr(Path, "unlink", killing)
+        with pytest.raises(Killed):
+            run(tmp_path / str(at), **keep)
+        monkeypatch.setattr(Path, "unlink", unlink)
+        assert run(tmp_path / str(at), resume=True, **keep).finished
+        assert stored(tmp_path / str(at)) == expected, at
 
 
 def test_what_is_recorded(tmp_path):

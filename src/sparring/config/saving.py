@@ -26,6 +26,9 @@ class StoreConfig(Strict):
     every: Count = Field(
         10, description="steps between stored batches; 1 stores every episode, 0 none"
     )
+    keep: Count = Field(
+        100, description="stored steps kept: half the newest, half spread over the run; 0 keeps all"
+    )
 
 
 class LoggingConfig(Strict):

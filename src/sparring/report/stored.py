@@ -57,7 +57,7 @@ class Stored:
             known = ", ".join(map(str, near))
             raise RunError(
                 f"Step {asked} of {self.path} is not stored. Near it are {known}; store.every "
-                "says which are."
+                "says which are, and store.keep how many stay."
             )
         return asked
 

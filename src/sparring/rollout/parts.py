@@ -156,6 +156,26 @@ class Parts:
         for path in self.folder.glob(f"{TEMPORARY}*"):
             path.unlink()
 
+    def prune(self, every: int, keep: int) -> None:
+        """Remove parts until at most ``keep`` are left: half the newest, half spread over the run.
+
+        What stays depends on the newest step alone, and of older steps ever fewer stay. So the same
+        parts are left however often this is called on the way, and wherever a run was killed.
+
+        Args:
+            every: steps between two parts, at least 1.
+            keep: how many stay; 0 keeps all.
+        """
+        parts = self._parts() if keep else []
+        recent = (keep + 1) // 2
+        older = parts[-1][0] // every - recent if parts else 0  # places before the recent ones
+        apart = 1
+        while older // apart > keep - recent:
+            apart *= 2
+        for step, path in parts:
+            if step <= older * every and step % (apart * every):
+                path.unlink(missing_ok=True)
+
     def read(self, wanted: Callable[[int], bool] = lambda _: True) -> pa.Table:
         """Return all rows in order of steps.
 

@@ -23,6 +23,7 @@ from sparring.errors import DivergedError, PluginError
 from sparring.league.named import apart_by
 from sparring.measure.starts import Met
 from sparring.rollout.credit_store import CreditStore
+from sparring.rollout.parts import Parts
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.changes import SAVED, adopt, saved
@@ -39,6 +40,7 @@ from sparring.run.step import play_round, steps_of
 from sparring.run.warmup import WarmupReport, warm_up
 from sparring.schedule import parse
 from sparring.system.collector import settled_heap
+from sparring.system.files import disk_errors
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,6 +111,7 @@ def train(
     store, credit = EpisodeStore(folder.path / "episodes"), CreditStore(folder.path / "credit")
     for record in (writer, store, credit):
         record.truncate_after(state.step)
+    prune(config, store, credit)
     ahead = steps_of(config, engine, methods)
     latest: dict[str, float] = writer.latest()
     monitor = HealthMonitor(config.health, config.steps, writer.lines(), config.policies)
@@ -140,6 +143,7 @@ def train(
             warnings, halt = tuple(finding.message for finding in findings), stopping(findings)
             if step % config.checkpoint.every == 0 or step == config.steps:
                 kept = save(config, engine, folder, state, kept)
+                prune(config, store, credit)
             if watch is not None:
                 report = StepReport(
                     step=step,
@@ -155,6 +159,7 @@ def train(
                 notes = ()
         if state.step < config.steps and state.step % config.checkpoint.every:
             save(config, engine, folder, state, kept)
+            prune(config, store, credit)
     except (DivergedError, PluginError) as error:
         raise type(error)(
             f"{error} {_where(config, number)} {checkpoint.latest_in_words(folder.path)}"
@@ -176,6 +181,17 @@ def _where(config: RunConfig, number: int) -> str:
         return "Met in the warm-up."
     rate = parse(config.learner.learning_rate)((number - 1) / config.steps)
     return f"Met in step {number} of {config.steps}, where learner.learning_rate is {rate:g}."
+
+
+def prune(config: RunConfig, *stores: Parts) -> None:
+    """Remove old stored steps beyond ``store.keep``; after a checkpoint, which goes on from them.
+
+    Raises:
+        RunError: the disk is not writable.
+    """
+    for store in stores:
+        with disk_errors(store.folder):
+            store.prune(max(config.store.every, 1), config.store.keep)
 
 
 def save(

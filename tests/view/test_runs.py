@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparring.rollout.store import EpisodeStore
 from sparring.view.figures import Figures, thinned
+from sparring.view.plain_files import read_from
 from sparring.view.runs import found_in
 from tests.view.run_made import append, write_figures, write_run
 
@@ -54,6 +56,53 @@ def test_the_state_is_read_from_the_folder(opened, tmp_path):
     rows = {row["name"]: row for row in client.get("/api/runs").json()["runs"]}
     assert rows["whole"]["state"] == "gone"
     assert "config.yaml" in rows["broken"]["notes"][0] and "format 2" in rows["newer"]["notes"][0]
+
+
+def test_a_line_that_does_not_end_is_read_once(tmp_path, monkeypatch):
+    """A torn line may have 100 MB; the page asks every second."""
+    reads, path = [], tmp_path / "metrics.jsonl"
+
+    def counted(path, offset):
+        reads.append(offset)
+        return read_from(path, offset)
+
+    monkeypatch.setattr("sparring.view.figures.read_from", counted)
+    figures = Figures(path=path)
+    path.write_text('{"step": 1')
+    assert [figures.update() for _ in range(3)] == [False] * 3
+    assert reads == [0]
+    path.open("a").write(', "loss": 1.0}\n{"step": 2')
+    assert [figures.update() for _ in range(3)] == [True, False, False]
+    assert reads == [0, 0]
+    path.open("a").write("}\n")
+    assert [figures.update() for _ in range(2)] == [True, False]
+    assert list(figures.steps) == [1, 2]
+    assert figures.damaged == 0
+    path.write_text('{"step": 7}\n')  # shorter than what was seen
+    assert figures.update()
+    assert list(figures.steps) == [7]
+    path.write_text('{"step": 8, "loss": ')
+    figures.update()
+    path.write_text('{"step": 9}\n')  # shorter than what was seen, and longer than what was read
+    assert figures.update()
+    assert list(figures.steps) == [9]
+
+
+def test_stored_steps_that_are_removed_are_listed_no_more(opened, tmp_path):
+    """A run at work removes old ones (``store.keep``)."""
+    run = write_run(tmp_path / "run")
+    client = opened(tmp_path)
+    assert only(client)["episodes"] == {"parts": 3, "indexed": 3, "rows": 12, "left_out": 0}
+    oldest = EpisodeStore(run / "episodes").steps()[0]
+    for folder in ("episodes", "credit"):
+        (run / folder / f"part-{oldest:06d}.parquet").unlink()
+    client.watch._looked = -1.0
+    assert client.get("/api/changes?since=0").status_code == 200
+    assert client.get("/api/episodes?").status_code == 200  # somebody looks at stored plays
+    assert client.watch.idle.wait(20)
+    assert only(client)["episodes"] == {"parts": 2, "indexed": 2, "rows": 8, "left_out": 0}
+    assert client.get(f"/api/runs/0/episodes/{oldest}/0").status_code == 404
+    assert client.get("/").status_code == 200
 
 
 def test_seeds_of_one_configuration_are_a_family(opened, tmp_path):

@@ -45,7 +45,8 @@ class Lines(ABC):
     path: Path
     generation: int = 0
     damaged: int = 0
-    _offset: int = 0
+    _offset: int = 0  # of the line that is read next
+    _seen: int = 0  # bytes of the file at the last look
     _file: int = 0  # its number on the disk
 
     def update(self) -> bool:
@@ -56,14 +57,15 @@ class Lines(ABC):
         found = signature(self.path)
         if found is None:
             return self._offset > 0 and self._restart()
-        if found[0] == self._offset and found[2] == self._file:
+        if found[0] == self._seen and found[2] == self._file:
             return False
-        if self._offset and (found[0] < self._offset or found[2] != self._file):
+        if self._offset and (found[0] < self._seen or found[2] != self._file):
             self._restart()
         try:
             data, self._file = read_from(self.path, self._offset)
         except OSError:
             return False
+        self._seen = self._offset + len(data)
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
         for text in whole.decode("utf-8", "replace").splitlines():
@@ -84,7 +86,8 @@ class Lines(ABC):
 
     def _restart(self) -> bool:
         """Forget everything: the file is another one now."""
-        self.generation, self._offset, self.damaged = self.generation + 1, 0, 0
+        self.generation, self._offset, self._seen = self.generation + 1, 0, 0
+        self.damaged = 0
         self.forget()
         return True
 

@@ -1,8 +1,12 @@
 """A process that is asked from aside: it may raise, crash or hang, and the next question is answered."""
 
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from sparring.view.answers import Refused
@@ -35,6 +39,26 @@ def test_a_crash_and_a_hang_are_said_and_the_next_question_is_answered(aside):
         aside.ask({"do": "hang"})
     with pytest.raises(ProcessLookupError):
         os.kill(second["process"], 0)
+
+
+@pytest.mark.slow
+def test_it_ends_when_the_viewer_is_killed_while_it_thinks():
+    """Not only when it has answered, which may be minutes later."""
+    script = (
+        "import multiprocessing, sys, threading, time; sys.path.insert(0, sys.argv[1]); from sparring.view.aside import Aside\n"
+        "if __name__ == '__main__':\n"
+        "    aside = Aside('aside_made', 60.0); print(aside.ask({'do': 'answer'})['process'], flush=True); aside.ask({'do': 'hang'})\n"
+    )
+    viewer = subprocess.Popen([sys.executable, "-c", script, str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True)
+    process = int(viewer.stdout.readline())
+    time.sleep(0.5)  # it thinks
+    os.kill(process, 0)
+    viewer.kill()
+    viewer.communicate()
+    until = time.monotonic() + 10
+    while psutil.pid_exists(process) and psutil.Process(process).status() != psutil.STATUS_ZOMBIE and time.monotonic() < until:
+        time.sleep(0.05)
+    assert time.monotonic() < until, "it goes on"
 
 
 def test_pictures_are_asked_for_by_place_and_seat(opened, tmp_path, monkeypatch):

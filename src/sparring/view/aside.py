@@ -89,6 +89,8 @@ class Aside:
 def _answering(pipe: Connection, module: str) -> None:
     """Answer questions until the other side is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the server, which ends this process
+    # also while an answer is being made; no signal of the kernel's, which comes when a thread ends
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     os.environ["HF_HUB_OFFLINE"] = "1"  # no request leaves the machine
     with Watch():
         while True:
@@ -101,3 +103,11 @@ def _answering(pipe: Connection, module: str) -> None:
             except Exception as error:  # of anything that an environment does
                 answer = {"error": one_line(error)}
             pipe.send_bytes(json_bytes(answer))
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it has ended."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -23,7 +23,6 @@ from sparring.errors import DivergedError, PluginError
 from sparring.league.named import apart_by
 from sparring.measure.starts import Met
 from sparring.rollout.credit_store import CreditStore
-from sparring.rollout.parts import Parts
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.changes import SAVED, adopt, saved
@@ -111,7 +110,6 @@ def train(
     store, credit = EpisodeStore(folder.path / "episodes"), CreditStore(folder.path / "credit")
     for record in (writer, store, credit):
         record.truncate_after(state.step)
-    prune(config, store, credit)
     ahead = steps_of(config, engine, methods)
     latest: dict[str, float] = writer.latest()
     monitor = HealthMonitor(config.health, config.steps, writer.lines(), config.policies)
@@ -143,7 +141,6 @@ def train(
             warnings, halt = tuple(finding.message for finding in findings), stopping(findings)
             if step % config.checkpoint.every == 0 or step == config.steps:
                 kept = save(config, engine, folder, state, kept)
-                prune(config, store, credit)
             if watch is not None:
                 report = StepReport(
                     step=step,
@@ -159,7 +156,6 @@ def train(
                 notes = ()
         if state.step < config.steps and state.step % config.checkpoint.every:
             save(config, engine, folder, state, kept)
-            prune(config, store, credit)
     except (DivergedError, PluginError) as error:
         raise type(error)(
             f"{error} {_where(config, number)} {checkpoint.latest_in_words(folder.path)}"
@@ -183,24 +179,16 @@ def _where(config: RunConfig, number: int) -> str:
     return f"Met in step {number} of {config.steps}, where learner.learning_rate is {rate:g}."
 
 
-def prune(config: RunConfig, *stores: Parts) -> None:
-    """Remove old stored steps beyond ``store.keep``; after a checkpoint, which goes on from them.
-
-    Raises:
-        RunError: the disk is not writable.
-    """
-    for store in stores:
-        with disk_errors(store.folder):
-            store.prune(max(config.store.every, 1), config.store.keep)
-
-
 def save(
     config: RunConfig, engine: Engine, folder: RunFolder, state: RunState, earlier: Path | None
 ) -> Path:
-    """Write a checkpoint of everything and return its folder.
+    """Write a checkpoint of everything and return its folder; old stored steps go before.
 
     ``earlier`` is the one saved or restored before.
     """
+    for store in (EpisodeStore(folder.path / "episodes"), CreditStore(folder.path / "credit")):
+        with disk_errors(store.folder):
+            store.prune(max(config.store.every, 1), config.store.keep)
 
     def write(target: Path) -> None:
         engine.save(target, earlier)

@@ -38,6 +38,7 @@ def test_train_ends_with_figures_as_json(tmp_path):
     summary = json.loads(outcome.stdout.splitlines()[-1])
     assert summary["finished"] and summary["steps"] == 3
     assert 0 <= summary["metrics"]["nash_conv/kuhn_poker"] < 4
+    assert summary["measured"] == "EMA weights"
 
 
 def test_a_run_folder_has_everything(trained):
@@ -93,6 +94,7 @@ def test_resume_without_a_recipe_goes_on(trained):
     outcome = call("train", "--run", trained, "--resume", "steps=4")
     assert outcome.exit_code == 0, outcome.output
     assert "Done: 4 steps" in outcome.stdout
+    assert "Both take the EMA weights (learner.average); with --answer last, the live weights." in outcome.stdout
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,15 @@ def test_evaluate_measures(trained):
     low, high = (result["matches"][0]["intervals"]["win"][end] for end in ("low", "high"))
     assert 0 <= low < high <= 1
     assert result["figures"]["nash_conv/kuhn_poker"] > 0
-    assert "random" in call("evaluate", trained, "--games", 4, "--no-exact").stdout
+    assert result["weights"] == "EMA weights"
+    shown = call("evaluate", trained, "--games", 4, "--no-exact").stdout
+    assert "random" in shown and ", EMA weights." in shown
+
+
+def test_evaluate_says_which_weights_are_measured(trained):
+    live = call("evaluate", trained, "--games", 2, "--answer", "last")
+    assert "live weights" in live.stdout and "EMA" not in live.stdout
+    assert "EMA weights" in call("evaluate", trained, "--games", 2).stdout
 
 
 def test_evaluate_again_gives_the_same_figures(trained):

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.config import resolve
+from sparring.config.checks import measured_weights
 from sparring.engine.answer import MemberMixture, answer_of
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
@@ -126,6 +127,20 @@ def test_the_named_answers(engine):
     assert list(answer_of(engine, book(), "nash").members.values()) == pytest.approx([1 / 3] * 3)
     assert list(answer_of(engine, book(), "uniform").members) == MEMBERS
     assert list(answer_of(engine, book(), "delta_uniform delta=0.99").members) == MEMBERS[-1:]
+
+
+def test_words_say_which_weights_are_measured():
+    """The EMA where a run keeps one, else the live weights; a frozen policy has no average, and a mixture is of members."""
+    words = measured_weights
+    assert words(resolve(BASE)) == words(resolve(BASE), "average") == "EMA weights"
+    assert words(resolve(BASE), "last") == words(resolve({**BASE, "learner": {}})) == "live weights"
+    assert words(resolve({**BASE, "league": {"every": 1, "answer": "nash"}})) == "mixture of members by nash"
+    policies = {"leader": {"learner": {"average": 0.9}}, "helper": {"learner": {"average": 0.0}}}
+    two = resolve({**BASE, "policies": policies, "roles": {"first": "leader", "second": "helper"}})
+    assert words(two) == "EMA weights of leader, live weights of helper"
+    assert words(two, policy="leader") == "EMA weights" and words(two, policy="helper") == "live weights"
+    frozen = resolve({**BASE, "policies": {"leader": {}, "helper": {"frozen": True}}, "roles": {"first": "leader", "second": "helper"}})
+    assert words(frozen) == "EMA weights" and words(frozen, policy="helper") == "live weights"
 
 
 def test_the_average_is_the_policy_and_must_be_kept(engine):

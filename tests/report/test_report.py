@@ -9,7 +9,7 @@ from sparring import registry
 from sparring.errors import UnknownNameError
 from sparring.report.catalogue import check_metrics, entries, explanation, glossary
 from sparring.report.curves import series_of
-from sparring.report.html import write_report
+from sparring.report.html import write_chart, write_report
 from sparring.report.progress import short_name
 from sparring.report.svg import LETTER, WIDTH, Series, line_chart, ticks
 from sparring.run.events import MetricsWriter
@@ -92,6 +92,26 @@ def test_any_series_gives_well_formed_svg(series):
     chart = line_chart([Series(name=f"s<{i}>&", points=points) for i, points in enumerate(series)], title="<&>", standalone=True)
     xml.etree.ElementTree.fromstring(chart)
     assert "nan" not in chart
+
+
+def test_figures_of_other_weights_are_told_apart(tmp_path):
+    """NashConv is of the EMA weights and the legal rate of the live ones: in charts, and in a sentence below the results."""
+    environments = "environments: [{name: kuhn_poker}]\nlosses: [{name: ppo_clip}]\n"
+    pages = {}
+    for decay in (0.0, 0.5):
+        folder = RunFolder.create(tmp_path / f"run{decay}", f"name: x\nsteps: 2\n{environments}learner: {{average: {decay}}}\n")
+        writer = MetricsWriter(folder.path)
+        for step in (1, 2):
+            writer.write(step, {"nash_conv/kuhn_poker": 0.25, "legal_rate": 1.0}, {})
+        writer.close()
+        pages[decay] = write_report(folder.path).read_text(), write_chart(folder.path, tmp_path / "x.svg").read_text()
+    for text in pages[0.5]:
+        assert "nash_conv/kuhn_poker (EMA) = 0.25" in text and "legal_rate (live) = 1" in text
+        assert "(EMA)" not in text.replace("nash_conv/kuhn_poker (EMA)", "")
+    assert "Of the EMA weights are nash_conv, exploitability," in pages[0.5][0] and "; EMA weights, live weights<" in pages[0.5][1]
+    for text in pages[0.0]:
+        assert "EMA" not in text and "(live)" not in text
+    assert "All figures are of the live weights, which play and learn." in pages[0.0][0]
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))

@@ -1,5 +1,7 @@
 """Measuring while training: which figures there are, and that they say what a match or an enumeration says."""
 
+import re
+
 import pytest
 
 from sparring.config import resolve
@@ -10,7 +12,8 @@ from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.starts import Met
 from sparring.oracles.judge import configured_oracles
 from sparring.rng import Stream
-from sparring.run.evaluation import Evaluator
+from sparring.run import evaluation
+from sparring.run.evaluation import FAMILIES, Evaluator, weights_mark
 
 PARTS = ("win", "win_or_draw", "return")
 
@@ -138,3 +141,12 @@ def test_matches_are_of_unseen_puzzles_and_those_of_training_stand_beside_them()
         assert {f"match/sudoku/random/solver/{part}", f"match_seen/sudoku/random/solver/{part}"} <= set(metrics)
     other, all_deals = engine("kuhn_poker", exact=False)
     assert not any(name.startswith("match_seen/") for name in all_deals.measure(other.agent("policy"), Stream.from_seed(0)))
+
+
+def test_every_family_of_figures_is_known_to_be_of_the_measured_weights():
+    documented = re.findall(r"^    ([a-z_]+)/\S+", evaluation.__doc__, re.MULTILINE)
+    assert set(FAMILIES) == set(documented)
+    assert weights_mark("nash_conv/kuhn_poker", "EMA weights") == " (EMA)"
+    assert weights_mark("return/kuhn_poker/first", "EMA weights") == " (live)"
+    assert weights_mark("match/kuhn_poker/random/first/win", "mixture of members by nash") == " (measured)"
+    assert weights_mark("nash_conv/kuhn_poker", "live weights") == ""

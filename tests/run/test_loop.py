@@ -21,7 +21,7 @@ from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
-from sparring.run.loop import train
+from sparring.run.loop import StepReport, train
 from sparring.run.signals import GracefulStop
 from sparring.run.warmup import WarmupReport
 from sparring.system import files
@@ -268,6 +268,21 @@ def test_the_progress_line_shows_rate_time_left_and_key_figures(tmp_path):
         run(tmp_path / "run", watch=watcher)
     text = stream.getvalue()
     assert "games/s" in text and "s left" in text and "NashConv 0." in text and "step 6/6" in text
+
+
+def test_the_progress_line_says_which_weights_each_figure_is_of(tmp_path):
+    """One line holds NashConv of the EMA weights and the legal rate of the live ones: each has its mark."""
+    metrics = {"nash_conv/kuhn_poker": 0.376, "legal_rate": 0.997}
+    report = StepReport(step=6, steps=6, metrics=metrics, seconds=1.0, games=8)
+    lines = {}
+    for decay in (0.0, 0.998):
+        stream = io.StringIO()
+        with Watcher(resolve({**CONFIG, "learner": {"average": decay}}), tmp_path / "run", stream=stream) as watcher:
+            watcher(report)
+        lines[decay] = stream.getvalue()
+    assert "NashConv 0.376  legal 0.997" in lines[0.0] and "weights" not in lines[0.0]
+    assert "NashConv 0.376 (EMA)  legal 0.997 (live)" in lines[0.998]
+    assert "NashConv and matches are of the EMA weights, other figures of the live weights" in lines[0.998]
 
 
 def test_a_long_warm_up_is_seen(tmp_path, monkeypatch):

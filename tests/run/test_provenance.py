@@ -49,6 +49,7 @@ def test_it_says_what_holds_of_replies(tmp_path, threads, replies, monkeypatch):
     (start,) = starts(tmp_path / "run")
     assert start["replies"] == replies
     assert start["decoding"] == "torch: CC=none"
+    assert start["measured"] == "EMA weights"
     assert "<td>torch: CC=none</td>" in (tmp_path / "run" / "report.html").read_text()
     assert f"<td>{replies}</td>" in (tmp_path / "run" / "report.html").read_text()
 
@@ -112,7 +113,7 @@ def test_a_run_goes_on_without_the_compiler_and_says_so(tmp_path, monkeypatch, c
 def test_a_damaged_file_is_begun_anew(tmp_path, text):
     (tmp_path / PROVENANCE).write_text(text)
     assert starts(tmp_path) == []
-    note_start(tmp_path, ["/somewhere/bin/sparring", "train", "a b"], after_step=3, invariant=True, decoding="torch")
+    note_start(tmp_path, ["/somewhere/bin/sparring", "train", "a b"], after_step=3, invariant=True, decoding="torch", weights="live weights")
     (start,) = json.loads((tmp_path / PROVENANCE).read_text())["starts"]
     assert (start["command"], start["after_step"]) == ("sparring train 'a b'", 3)
 

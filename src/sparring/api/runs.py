@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from sparring.api.given import texts, whole
 from sparring.config import RunConfig, resolve
+from sparring.config.checks import measured_weights
 from sparring.engine.local import LocalEngine
 from sparring.engine.workers import learning, playing
 from sparring.errors import ConfigError, quoted
@@ -275,7 +276,14 @@ def train_run(
         done = max(checkpoint.steps(path), default=0)
         invariant = all(policy.invariant for policy in engine.policies.values())
         decoding = ", ".join(sorted({policy.decoding for policy in engine.policies.values()}))
-        note_start(path, words, after_step=done, invariant=invariant, decoding=decoding)
+        note_start(
+            path,
+            words,
+            after_step=done,
+            invariant=invariant,
+            decoding=decoding,
+            weights=measured_weights(config),
+        )
         if stream is None:
             summary = run_training(config, engine, folder, resume=resume, stop=stop)
         else:

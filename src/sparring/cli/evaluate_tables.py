@@ -33,12 +33,14 @@ def show_games(result: dict[str, Any]) -> None:
         console.print(note, style="yellow")
     if "answer" in result:
         console.print(f"Measured is a {result['answer']}.")
-    title = f"{result['run']}, step {result['step']}" if "run" in result else result["agent"]
+    title = result.get("agent") or "{run}, step {step}, {weights}".format_map(result)
     table = figure_table(result, title)
     if table.row_count:
         console.print(table)
         for line in legend(result["figures"]):
             console.print(line)
+    else:
+        console.print(f"Measured is {title}.", markup=False, soft_wrap=True)
     console.print(match_table(result["matches"]))
     judged = oracle_table(result["matches"])
     if judged is not None:

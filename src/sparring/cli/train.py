@@ -14,6 +14,7 @@ import typer
 from sparring.api.runs import default_folder, train_run
 from sparring.cli.text import command, say
 from sparring.config import RunConfig, resolve
+from sparring.config.checks import EMA, LIVE, measured_weights
 from sparring.errors import ConfigError, quoted
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.run.folder import RunFolder
@@ -78,7 +79,7 @@ def train(
     summary, page = train_run(
         config, path, this_command(), resume=resume, overwrite=overwrite, stream=sys.stderr
     )
-    _finish(summary, page, as_json)
+    _finish(summary, page, measured_weights(config), as_json)
 
 
 def refuse_dashes(words: Sequence[str]) -> None:
@@ -126,20 +127,19 @@ def _config(recipe: str | None, overrides: list[str], resumed: Path | None) -> R
     return resolve(apply_overrides(load_recipe(recipe), overrides))
 
 
-def _finish(summary: Summary, page: Path, as_json: bool) -> None:
+def _finish(summary: Summary, page: Path, weights: str, as_json: bool) -> None:
     """Say how the run ended."""
     if as_json:
-        print(
-            json.dumps(
-                {**dataclasses.asdict(summary), "folder": str(summary.folder)}, sort_keys=True
-            )
-        )
+        ended = {**dataclasses.asdict(summary), "folder": str(summary.folder), "measured": weights}
+        print(json.dumps(ended, sort_keys=True))
         return
     if summary.finished:
         say(f"Done: {summary.steps} steps in {summary.folder}; curves in {page}.")
         say(f"Next: {command()} evaluate {summary.folder}   to measure it")
         say(f"      {command()} view   to look at curves and replays in a browser")
         say(f"      {command()} play {summary.folder}   to play against it")
+        if weights == EMA:
+            say(f"Both take the {EMA} (learner.average); with --answer last, the {LIVE}.")
     elif not summary.steps:
         say(
             f"Stopped before the first step was done: {summary.folder} holds what it held. Give "

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 POLICY, LAST, AVERAGE = "policy", "last", "average"
 PLAIN = (POLICY, LAST, AVERAGE)  # answers of a run that are no mixture of its members
 MIXTURE = "mixture"  # the player that stands for others
+LIVE, EMA = "live weights", "EMA weights"  # the learner's, and their moving average
 
 
 def check_needs(config: RunConfig, plugin: registry.Plugin) -> None:
@@ -72,6 +73,37 @@ def check_answer(answer: str, config: RunConfig) -> str:
     return answer
 
 
+def measured_weights(
+    config: RunConfig, answer: str | None = None, policy: str | None = None
+) -> str:
+    """Return in words which weights of a run are measured, played and exported.
+
+    Args:
+        config: of the run.
+        answer: as for ``check_answer``; None: the one that the configuration names.
+        policy: the one that is measured alone, as it is published; None: all that answer.
+
+    Returns:
+        ``LIVE``, ``EMA``, or a longer text for several policies and for a mixture.
+    """
+    answer = config.league.answer if answer is None else answer
+    if policy is None and answer not in PLAIN:
+        return f"mixture of members by {answer}"
+    decays = {} if policy is None and answer == LAST else _decays(config, policy)
+    averaged = [name for name, decay in decays.items() if decay]
+    live = [name for name, decay in decays.items() if not decay]
+    if not averaged or not live:
+        return EMA if averaged else LIVE
+    return f"{EMA} of {', '.join(averaged)}, {LIVE} of {', '.join(live)}"
+
+
+def _decays(config: RunConfig, policy: str | None = None) -> dict[str, float]:
+    """Return ``learner.average`` of each trained policy that answers for a run, or of one."""
+    by_policy = config.by_policy
+    names = [policy] if policy else [MAIN] if config.league.learners else list(by_policy)
+    return {name: by_policy[name].learner.average for name in names if not config.is_frozen(name)}
+
+
 def check_league(config: RunConfig) -> None:
     """Bind the plug-ins of a league's learners, and what answers for it."""
     league = config.league
@@ -91,9 +123,8 @@ def check_league(config: RunConfig) -> None:
 
 def _check_average(config: RunConfig) -> None:
     """Refuse the average of weights that nobody averages."""
-    for name, own in config.by_policy.items():
-        measured = name == MAIN or not config.league.learners
-        if measured and not config.is_frozen(name) and not own.learner.average:
+    for name, decay in _decays(config).items():
+        if not decay:
             key = f"policies.{name}.learner.average" if config.policies else "learner.average"
             raise ConfigError(
                 f"The answer {AVERAGE!r} is the average of the weights, and this run keeps none; "

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import RunConfig
+from sparring.config.checks import EMA, LIVE
 from sparring.context.ledger import Ledger
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import TINY
@@ -76,10 +77,17 @@ def export(
     model.save(folder, dtype=dtype, adapter=adapter)
     if not adapter:
         _write_sampling(own, folder / "generation_config.json")
-    (folder / CARD).write_text(
-        card(engine, own, folder.name, step=step, adapter=adapter, figures=figures or {}),
-        encoding="utf-8",
+    weights = LIVE if model is own.model else EMA if model is own.published else str(member)
+    text = card(
+        engine,
+        own,
+        folder.name,
+        step=step,
+        weights=weights,
+        adapter=adapter,
+        figures=figures or {},
     )
+    (folder / CARD).write_text(text, encoding="utf-8")
     write_exported(folder, _seating(engine, own, adapter=adapter))
     let_read(folder)
 
@@ -171,6 +179,7 @@ def card(
     folder: str,
     *,
     step: int,
+    weights: str,
     adapter: bool,
     figures: Mapping[str, float],
 ) -> str:
@@ -188,7 +197,7 @@ def card(
     code = (ADAPTER if adapter else TRANSFORMERS).format(**fill)
     parts = [
         _front_matter(config, adapter=adapter),
-        f"# {config.name}, step {step}",
+        f"# {config.name}, step {step}, {weights}",
         f"Trained by play with Sparring, {step} steps: {_made(config)}.",
         *_figures(figures),
         "## Prompts\n\nA conversation begins as below, special tokens included, and the reply is "

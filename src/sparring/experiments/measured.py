@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import RunConfig
+from sparring.config.checks import PLAIN, POLICY, measured_weights
 from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
 from sparring.experiments.adapting import adaptations_of, pool_of
@@ -188,6 +189,10 @@ def _run(
     games: Sequence[Game] = [known for known, _ in engine.environments]
     about, notes, own = {"run": str(run), "step": step}, list[str](), dict[str, Oracle]()
     met = Met(config, games)
+    asked = config.league.answer if answer is None else answer
+    if asked not in PLAIN and not isinstance(policy, Mixture):
+        asked = POLICY  # the league has no members yet
+    about["weights"] = measured_weights(config, asked, only)
     if isinstance(policy, Mixture):
         about["answer"] = f"mixture of {policy}"
         notes += getattr(policy, "notes", ())

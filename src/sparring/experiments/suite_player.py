@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import EnvironmentConfig, RunConfig, resolve
-from sparring.config.checks import PLAIN, POLICY, check_answer
+from sparring.config.checks import PLAIN, POLICY, check_answer, measured_weights
 from sparring.engine.plan import TINY
 from sparring.engine.vocabulary import vocabulary
 from sparring.environments.catalogue import configured_game
@@ -140,6 +140,7 @@ def run_player(
             "run": str(path),
             "step": found.step,
             "temperature": temperature or config.rollout.temperature,
+            "weights": measured_weights(config, asked, policy),
         }
         | named,
         config=config,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from sparring.config import of_any
+from sparring.config.checks import LIVE
 from sparring.report.known import Known, across
 from sparring.report.svg import Series, line_chart
+from sparring.run.evaluation import weights_mark
 
 
 class Chart(NamedTuple):
@@ -120,6 +123,16 @@ def names_of(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     return sorted(set().union(*lines) - {"step"})
 
 
+def with_weights(series: Sequence[Series], measured: str) -> list[Series]:
+    """Return series whose names say which weights they are of, where those differ.
+
+    Args:
+        series: named by their figures.
+        measured: the weights that are measured, of ``config.checks.measured_weights``.
+    """
+    return [replace(one, name=one.name + weights_mark(one.name, measured)) for one in series]
+
+
 def drawn(
     chart: Chart,
     series: Sequence[Series],
@@ -127,6 +140,7 @@ def drawn(
     marks: Sequence[float],
     *,
     names: Sequence[str] | None = None,
+    weights: str = LIVE,
 ) -> str:
     """Return a chart with what is known across it; "" without series.
 
@@ -136,6 +150,7 @@ def drawn(
         known: of ``known_values``.
         marks: steps at which something happened.
         names: of the figures, where they are not those of the series.
+        weights: that are measured, of ``config.checks.measured_weights``.
     """
     if not series:
         return ""
@@ -143,7 +158,7 @@ def drawn(
     names = [] if chart.title in WITHOUT_REFERENCES else names
     steps = [x for one in series for x, _ in one.points]
     svg = line_chart(
-        series,
+        with_weights(series, weights),
         title=chart.title,
         note=chart.note,
         references=across(known, names),
@@ -157,6 +172,7 @@ def charts(
     known: Known,
     events: Sequence[Mapping[str, Any]],
     policies: Collection[str] = (),
+    weights: str = LIVE,
 ) -> str:
     """Return all charts of a run that have something to show.
 
@@ -165,12 +181,13 @@ def charts(
         known: of ``known_values``.
         events: of health.jsonl; each is marked on the charts of its figure.
         policies: names, where the run has several.
+        weights: that are measured, of ``config.checks.measured_weights``.
     """
     parts = []
     for chart in CHARTS:
         series = series_of(lines, chart.prefixes, policies)
         names = {one.name for one in series}
         marks = sorted({event["step"] for event in events if event.get("metric") in names})
-        parts.append(drawn(chart, series, known, marks))
+        parts.append(drawn(chart, series, known, marks, weights=weights))
     body = "".join(parts)
     return f'<div class="charts">{body}</div>' if body else ""

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sparring.config import RunConfig
+from sparring.config.checks import LIVE, measured_weights
 from sparring.measure.verdicts import run_verdicts
 from sparring.report.catalogue import glossary
-from sparring.report.curves import CHARTS, charts, names_of, points_of, series_of
+from sparring.report.curves import CHARTS, charts, names_of, points_of, series_of, with_weights
 from sparring.report.judged_game import judged_games
 from sparring.report.known import RANDOM, Known, best_of, cells_of, known_values
 from sparring.report.page import document, folded, marked, paragraphs, section, table
@@ -24,6 +26,7 @@ from sparring.report.several import Seed, charts_over_seeds, results_over_seeds,
 from sparring.report.svg import line_chart
 from sparring.report.token_texts import token_decoder
 from sparring.report.workers_shown import workers_section
+from sparring.run.evaluation import FAMILIES
 from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines, torn_after
 from sparring.run.folder import RunFolder
 from sparring.run.provenance import starts
@@ -62,10 +65,10 @@ def write_chart(path: Path, target: Path) -> Path:
     Raises:
         RunError: this is no run folder, or the file cannot be written.
     """
-    RunFolder.open(path)
-    chart = CHARTS[0]
-    series = series_of(read_figures(path / METRICS), chart.prefixes)
-    svg = line_chart(series, title=chart.title, note=chart.note, standalone=True)
+    chart, weights = CHARTS[0], _weights(RunFolder.open(path).config())
+    series = with_weights(series_of(read_figures(path / METRICS), chart.prefixes), weights)
+    note = chart.note if weights == LIVE else f"{chart.note}; {weights}, {LIVE}"
+    svg = line_chart(series, title=chart.title, note=note, standalone=True)
     write_bytes_atomic(target, (svg + "\n").encode())
     return target
 
@@ -79,12 +82,14 @@ def _body(path: Path, config: Mapping[str, Any], seeds: Sequence[Seed]) -> str:
     policies = policies if isinstance(policies, dict) else {}
     plays, troubles = _plays(path)
     meets = _name(config.get("matchmaker")) not in ("", "mirror")  # somebody else than itself
+    weights = _weights(config)
     if seeds:
         results = results_over_seeds(seeds, known, RESULTS)
-        curves = charts_over_seeds(seeds, known)
+        curves = charts_over_seeds(seeds, known, weights)
     else:
         results = _results(lines, known) + paragraphs(run_verdicts(config, lines))
-        curves = charts(lines, known, events, policies)
+        curves = charts(lines, known, events, policies, weights)
+    results += paragraphs([_weights_sentence(weights)] if results else [])
     sections = [
         ("results", "Results", results),
         ("curves", "Curves", curves),
@@ -117,6 +122,22 @@ def _body(path: Path, config: Mapping[str, Any], seeds: Sequence[Seed]) -> str:
 def _named(config: Mapping[str, Any]) -> str:
     """Return what the run is called."""
     return str(config.get("name", "run"))
+
+
+def _weights(config: Mapping[str, Any]) -> str:
+    """Return in words which weights a run measures; the live ones where it cannot be read."""
+    try:  # the folder may be of another version, or a stranger's
+        return measured_weights(RunConfig.model_validate(config))
+    except ValueError:
+        return LIVE
+
+
+def _weights_sentence(measured: str) -> str:
+    """Return in a sentence which figures are of which weights."""
+    if measured == LIVE:
+        return f"All figures are of the {LIVE}, which play and learn."
+    families = ", ".join(FAMILIES)
+    return f"Of the {measured} are {families}. All other figures are of the {LIVE}."
 
 
 def _name(section: Any) -> str:

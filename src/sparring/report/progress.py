@@ -17,10 +17,12 @@ from rich.progress import (
 )
 
 from sparring.config import RunConfig
+from sparring.config.checks import LIVE, measured_weights
 from sparring.environments.catalogue import configured_game
 from sparring.measure.references import references_of
 from sparring.report.terminal import PlainConsole
 from sparring.report.workers_shown import status
+from sparring.run.evaluation import weights_mark
 from sparring.run.loop import StepReport
 from sparring.run.warmup import WarmupReport
 from sparring.system.text import shown
@@ -43,6 +45,12 @@ class Watcher:
         self._console.print(
             f"{config.name}: {config.steps} steps of {games} games, run folder {path}"
         )
+        self._weights = measured_weights(config)
+        if self._weights != LIVE:
+            self._console.print(
+                f"NashConv and matches are of the {self._weights}, other figures of the {LIVE}",
+                soft_wrap=True,
+            )
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         if self._console.is_terminal:
@@ -118,7 +126,8 @@ class Watcher:
         parts = [f"{rate:.{0 if rate >= 10 else 1}f} games/s"]
         for name, (value, step) in sorted(self._shown.items(), key=lambda item: _rank(item[0])):
             old = f" (step {step})" if step != report.step else ""
-            parts.append(f"{short_name(name, alone=len(self._games) == 1)} {value:.3f}{old}")
+            figure = f"{short_name(name, alone=len(self._games) == 1)} {value:.3f}"
+            parts.append(figure + weights_mark(name, self._weights) + old)
         parts += filter(None, [status(report.timing, report.metrics)])
         return shown("  ".join(parts))
 

@@ -104,14 +104,14 @@ def over_seeds(name: str, seeds: Sequence[Seed]) -> list[Series]:
     ]
 
 
-def charts_over_seeds(seeds: Sequence[Seed], known: Known) -> str:
-    """Return the charts of several runs."""
+def charts_over_seeds(seeds: Sequence[Seed], known: Known, weights: str) -> str:
+    """Return the charts of several runs, which measure the same weights."""
     parts = []
     for chart in CHARTS:
         names = {one.name for seed in seeds for one in series_of(seed.lines, chart.prefixes)}
         ordered = sorted(names)
         series = [line for name in ordered for line in over_seeds(name, seeds)]
-        parts.append(drawn(chart, series, known, (), names=ordered))
+        parts.append(drawn(chart, series, known, (), names=ordered, weights=weights))
     body = "".join(parts)
     return f'<div class="charts">{body}</div>' if body else ""
 

@@ -1,6 +1,10 @@
 """What is measured while training: exact exploitability where enumeration allows, matches against
 bots.
 
+These figures are of the weights that answer for the run: the EMA weights where ``learner.average``
+is set, the live weights where it is not, or the mixture that ``league.answer`` names. All other
+figures of a run are of the live weights, which play and learn.
+
 Metrics, per game GAME:
     nash_conv/GAME                  sum over seats of what a best response would gain against the
                                     policy; 0 at equilibrium
@@ -53,6 +57,7 @@ from functools import partial
 from typing import Any
 
 from sparring.config import EvaluationConfig
+from sparring.config.checks import EMA, LIVE
 from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
 from sparring.measure.chosen import beneath
@@ -66,6 +71,12 @@ from sparring.oracles.base import Oracle
 from sparring.rng import Stream
 
 log = logging.getLogger(__name__)
+# the first words of the names above
+FAMILIES = (
+    *("nash_conv", "exploitability", "illegal_mass", "illegal_mass_reached", "optimality_gap"),
+    *("team_exploitability", "one_seat_exploitability", "as_one_exploitability"),
+    *("match", "match_seen"),
+)
 
 
 class Evaluator:
@@ -185,6 +196,29 @@ class Evaluator:
         if note and about not in self._noted:
             self._noted.add(about)
             self.notes.append(note)
+
+
+def weights_behind(name: str, measured: str) -> str:
+    """Return in words which weights a figure of a run is of.
+
+    Args:
+        name: of the figure.
+        measured: the weights that are measured, of ``config.checks.measured_weights``.
+    """
+    return measured if name.split("/")[0] in FAMILIES else LIVE
+
+
+def weights_mark(name: str, measured: str) -> str:
+    """Return which weights a figure is of, in a word to be set behind it; "" where all are live.
+
+    Args:
+        name: of the figure.
+        measured: the weights that are measured, of ``config.checks.measured_weights``.
+    """
+    if measured == LIVE:
+        return ""
+    words = {LIVE: "live", EMA: "EMA"}
+    return f" ({words.get(weights_behind(name, measured), 'measured')})"
 
 
 def match_metrics(

@@ -12,7 +12,8 @@ is here is not.
 or split into other calls: "own bits", they are the same to the last bit; "within 1e-5", their ids
 are the same but for rare draws, and log-probabilities are so near. ``decoding`` says what computed
 them: "compiled", or "torch" and why (``models/compiled.py``). A run that goes on with another of
-them goes on to other numbers, and a warning says so.
+them goes on to other numbers, and a warning says so. ``measured`` says which weights evaluation
+measures: "EMA weights", "live weights" or a mixture of members.
 """
 
 from __future__ import annotations
@@ -55,7 +56,13 @@ CODE = ("--", ":/", ":(top,exclude)docs", ":(top,exclude)benchmarks/results", ":
 
 
 def note_start(
-    path: Path, words: Sequence[str], *, after_step: int, invariant: bool, decoding: str
+    path: Path,
+    words: Sequence[str],
+    *,
+    after_step: int,
+    invariant: bool,
+    decoding: str,
+    weights: str,
 ) -> None:
     """Add a start to a run folder's provenance; warn if replies are now computed in another way.
 
@@ -67,6 +74,7 @@ def note_start(
         after_step: steps that were done before.
         invariant: whether a reply has the same bits whatever else is sampled.
         decoding: what computes replies, in words.
+        weights: that evaluation measures, of ``config.checks.measured_weights``.
     """
     earlier = starts(path)
     # a start after which no checkpoint was written has left no numbers
@@ -89,6 +97,7 @@ def note_start(
         "commit": code_commit(),
         "replies": "own bits" if invariant else "within 1e-5",
         "decoding": decoding,
+        "measured": weights,
         "host": socket.gethostname(),
         "machine": {
             "kind": platform.machine(),

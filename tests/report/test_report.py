@@ -177,3 +177,13 @@ def test_there_are_no_half_steps_on_an_axis(steps):
     chart = line_chart([Series(name="x", points=[(step, 0.5) for step in steps])], title="t")
     shown = re.findall(r'text-anchor="middle">([^<]*)<', chart)
     assert shown and all(float(tick).is_integer() for tick in shown)
+
+
+@pytest.mark.parametrize("count", [1, 399, 400, 401, 450, 801, 5000])
+def test_a_long_curve_begins_and_ends_where_its_figures_do(count):
+    values = [(1, 5.0), *((step, 0.0) for step in range(2, count)), (count, -5.0)][:count]
+    chart = line_chart([Series(name="x", points=values)], title="t")
+    points = re.search(r'<polyline points="([^"]*)"', chart)[1].split()
+    assert len(points) == min(count, 400) and points[0].startswith("56.0,")
+    first, last = (float(points[end].split(",")[1]) for end in (0, -1))
+    assert count == 1 or (points[-1].startswith("546.0,") and first < last - 150)

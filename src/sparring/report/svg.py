@@ -274,6 +274,8 @@ def scale(low: float, high: float, start: float, end: float) -> Callable[[float]
 
 
 def _thin(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
-    """Return at most MAX_POINTS points, the last one among them."""
-    stride = max(1, math.ceil(len(points) / MAX_POINTS))
-    return [*points[::-1][::stride]][::-1]
+    """Return at most MAX_POINTS points at even distances, the first and the last among them."""
+    if len(points) <= MAX_POINTS:
+        return points
+    last = len(points) - 1
+    return [points[round(index * last / (MAX_POINTS - 1))] for index in range(MAX_POINTS)]

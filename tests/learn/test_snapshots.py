@@ -7,8 +7,12 @@ from sparring.config import resolve
 from sparring.engine import plan
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ModelError
-from sparring.learn.snapshots import COPIES, Snapshot, planned, planned_copies
+from sparring.learn.snapshots import COPIES, Snapshot, planned, planned_copies, warmed_up
+from sparring.learn.weights import updates_seen
 from sparring.refs import snapshot
+from sparring.run.methods import Methods
+from sparring.run.state import RunState
+from sparring.run.step import play_round
 
 BASE = {"steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker"}], "model": {"hidden_size": 8, "layers": 1, "heads": 1}}
 ALL = {
@@ -40,9 +44,9 @@ def test_it_is_a_copy_that_follows_when_it_is_told_to():
     for expected in (0.25, 0.4375):
         copied.follow(model, 0.75)
         assert torch.equal(weights(copied.model), torch.full_like(weights(model), expected))
-    assert copied.model.version == 2
+    assert copied.model.version == 0  # whoever makes it follow counts the updates
     copied.follow(model)
-    assert torch.equal(weights(copied.model), weights(model)) and copied.model.version == 2
+    assert torch.equal(weights(copied.model), weights(model))
 
 
 def test_what_is_saved_is_restored_and_nothing_else(tmp_path):
@@ -82,3 +86,57 @@ def test_the_plan_counts_what_the_engine_holds():
     parameters = trained // 4
     assert plan.memory_to_train(config, parameters) == trained * 3 + sum(s.num_bytes for s in held)
     assert planned_copies(resolve(BASE)) == 0
+
+
+AVERAGED = {"rollout": {"games_per_step": 8}, "learner": {"average": 0.998, "minibatches": 4, "learning_rate": 0.01}}
+
+
+def learn(run, step):
+    play_round(run.config, run, Methods.of(run.config), RunState(step=step))
+
+
+def test_the_random_start_is_in_no_average():
+    """0.998 ** 8 = 98 % of the average would be the random weights, were its decay the same at every update."""
+    run = engine(**AVERAGED)
+    start, seen = weights(run.model), []
+    apply = run.learner._apply
+
+    def applied():
+        norm = apply()
+        seen.append(weights(run.model))
+        return norm
+
+    run.learner._apply = applied
+    for step in range(2):
+        learn(run, step)
+    assert len(seen) == updates_seen(run.learner.optimizer) == 8
+    average, expected = weights(run.learner.average.model), start
+    for number, after in enumerate(seen, 1):
+        expected = torch.lerp(after, expected, number / (number + 4))
+    assert torch.allclose(average, expected, atol=1e-6)
+    share = torch.tensor([number / (number + 4) for number in range(1, 9)]).prod()
+    assert share == pytest.approx(24 / (9 * 10 * 11 * 12))  # of the start
+
+
+def test_the_decay_warms_up_to_what_is_asked_for():
+    assert [warmed_up(0.998, updates) for updates in (1, 4, 1996, 100_000)] == [0.2, 0.5, 0.998, 0.998]
+    assert warmed_up(0.0, 10) == 0.0
+
+
+def test_an_average_has_the_version_of_its_policy_also_when_restored(tmp_path):
+    """Several minibatches an update, a restart, a warm-up step: both count alike, and a checkpoint takes them up."""
+    run = engine(**AVERAGED)
+    for step in range(2):
+        learn(run, step)
+    assert run.learner.average.model.version == run.model.version == 2
+    tmp_path.joinpath("saved").mkdir()
+    run.save(tmp_path / "saved")
+    resumed = engine(**AVERAGED)
+    resumed.restore(tmp_path / "saved")
+    for each in (run, resumed):
+        learn(each, 2)
+        assert each.learner.average.model.version == each.model.version == 3
+    assert torch.equal(weights(run.learner.average.model), weights(resumed.learner.average.model))
+    run.learner.restart(Snapshot.of(run.model, "past"))
+    assert run.learner.average.model.version == run.model.version == 4
+    assert updates_seen(run.learner.optimizer) == 0  # the average begins anew as well

@@ -148,6 +148,27 @@ def test_a_run_that_goes_on_plays_the_open_steps_again(tmp_path, whole, after, s
     assert run(copy, config_of(2, scale), resume=True) == wanted
 
 
+def checkpoints_of(path):
+    """Return the bytes of every file of every checkpoint."""
+    return {str(file.relative_to(path)): file.read_bytes() for file in sorted((path / "checkpoints").rglob("*")) if file.is_file()}
+
+
+@pytest.mark.slow
+def test_a_resumed_run_writes_the_same_checkpoints_where_an_update_has_several_minibatches(tmp_path):
+    """Open steps pin weights of the average by its version, which has to count as the policy's does, also after a restart."""
+    config = config_of(3, steps=9, learner={"average": 0.9, "minibatches": 4}, warmup={"updates": 0}, league={"every": 0}, matchmaker={"name": "mirror"})
+    path, copy = tmp_path / "whole", tmp_path / "resumed"
+    run(path, config)
+    wanted = checkpoints_of(path)
+    shutil.copytree(path, copy)
+    for step in checkpoint.steps(copy):
+        if step > 2:
+            shutil.rmtree(copy / "checkpoints" / f"step_{step:06d}")
+    run(copy, config, resume=True)
+    resumed = checkpoints_of(copy)
+    assert [name for name in wanted if resumed.get(name) != wanted[name]] == [] and resumed.keys() == wanted.keys()
+
+
 def test_a_checkpoint_keeps_the_weights_of_open_steps_and_no_others(whole):
     path, _ = whole
     names = {file.name for file in (path / "checkpoints" / "step_000003").glob("open-*")}

@@ -83,7 +83,8 @@ class UpdateConfig(Strict):
         ge=0,
         lt=1,
         description=(
-            "decay per update of the averaged weights that are evaluated and exported; 0: off"
+            "decay per update of the EMA weights, which are evaluated and exported; at update n at "
+            "most n / (n + 4); 0: off"
         ),
     )
 

@@ -38,9 +38,10 @@ from sparring.learn.means import Means
 from sparring.learn.order import ReverseTurns, minibatches
 from sparring.learn.pack import Pack
 from sparring.learn.slices import Slice
-from sparring.learn.snapshots import Snapshot
+from sparring.learn.snapshots import Snapshot, warmed_up
 from sparring.learn.targets import Targets, WeightedLoss
 from sparring.learn.tree import GradientTree, Together
+from sparring.learn.weights import updates_seen
 from sparring.models.language_model import LanguageModel
 from sparring.registry import names
 from sparring.rng import Stream
@@ -123,11 +124,10 @@ class Learner(LossReader):
             start: of this policy.
         """
         self.model.load_tensors(start.model.tensors())
-        self.model.version += 1
         self.optimizer.state.clear()
         if self.average is not None:
             self.average.follow(self.model)
-            self.average.model.version += 1
+        self._count_update()
 
     def update(
         self,
@@ -187,7 +187,7 @@ class Learner(LossReader):
                         metrics,
                         first=epoch == 0 and number == 0,
                     )
-        self.model.version += 1
+        self._count_update()
         if self.tree.others is not None:
             self.tree.others.counted(metrics)
         return {**metrics.result(), "learning_rate": rate}
@@ -228,7 +228,7 @@ class Learner(LossReader):
             total += float(loss.detach())
         self.gradients.check(imitating=True)
         self._apply()
-        self.model.version += 1
+        self._count_update()
         return total
 
     def _step(
@@ -296,5 +296,12 @@ class Learner(LossReader):
         """
         norm = descend(self.model, self.optimizer, self.config.gradient_norm)
         if self.average is not None:
-            self.average.follow(self.model, self.config.average)
+            decay = warmed_up(self.config.average, updates_seen(self.optimizer))
+            self.average.follow(self.model, decay)
         return norm
+
+    def _count_update(self) -> None:
+        """Give the weights, and their average, the version after this update."""
+        self.model.version += 1
+        if self.average is not None:
+            self.average.model.version = self.model.version

@@ -100,6 +100,16 @@ def updated(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
+def updates_seen(optimizer: torch.optim.Optimizer) -> int:
+    """Return how many updates an optimiser has made since its state was empty.
+
+    Args:
+        optimizer: AdamW or one of its kind; checkpoints hold its state.
+    """
+    steps = (state["step"] for state in optimizer.state.values() if "step" in state)
+    return int(next(steps, 0))
+
+
 def check_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
     """Check that ``load_optimizer`` would load a file, without doing it.
 

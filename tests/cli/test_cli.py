@@ -72,6 +72,12 @@ def test_dry_run_refuses_a_league_that_training_refuses(tmp_path, own):
     assert own.partition("=")[0].removesuffix(".name") in str(outcome.exception) and not (tmp_path / "run").exists()
 
 
+def test_dry_run_refuses_a_model_that_training_refuses():
+    outcome = call("train", "kuhn-tiny", "model.name=qwen3-0.6b", "--dry-run")
+    assert isinstance(outcome.exception, SparringError) and "Unknown model 'qwen3-0.6b'" in str(outcome.exception)
+    assert "Did you mean the Hugging Face id Qwen/Qwen3-0.6B?" in str(outcome.exception)
+
+
 def test_dry_run_says_who_plays_and_who_learns():
     plan = yaml.safe_load(call("train", "kuhn-tiny", "--dry-run").stdout)["plan"]
     assert plan["players"] == {"fleet": "the training process", "lag": 0}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sparring.errors import ModelError, UnknownNameError
 from sparring.models.known import KNOWN, known_config
 from sparring.models.memory import Shape, count_parameters
 from sparring.models.pretrained import known_size
@@ -36,3 +37,12 @@ def test_a_packaged_model_has_its_size_before_it_is_converted(name, parameters, 
     found = known_size(name)
     assert found[0] == parameters and found[1] is not None and found[2].startswith("its published configuration")
     assert not any(tmp_path.iterdir())
+
+
+def test_a_plan_refuses_the_name_that_a_run_refuses(tmp_path):
+    """`model.name=qwen3-0.6b` was planned with 600 million parameters "from its name", and then refused by the run."""
+    with pytest.raises(UnknownNameError, match=r"Unknown model 'qwen3-0\.6b'.*Did you mean the Hugging Face id Qwen/Qwen3-0\.6B\?"):
+        known_size("qwen3-0.6b")
+    with pytest.raises(ModelError, match="is not a model folder"):
+        known_size(str(tmp_path))
+    assert known_size("owner/some-4B")[0] == 4_000_000_000

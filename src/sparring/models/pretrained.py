@@ -20,7 +20,7 @@ from transformers.utils import logging as transformers_logging
 
 from sparring.errors import ModelError, SparringError, UnknownNameError
 from sparring.models.checked import checked_config
-from sparring.models.known import known_config
+from sparring.models.known import KNOWN, known_config
 from sparring.models.memory import Shape, check_memory, count_parameters
 from sparring.models.packaged import PACKAGED, converted
 from sparring.system.files import cache_folder
@@ -157,6 +157,22 @@ def size_of(name: str) -> tuple[int, Shape]:
 
 def _source(name: str) -> str:
     """Return where transformers finds the model: a folder or a Hugging Face id."""
+    _check_name(name)
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return str(folder)
+    if name in PACKAGED:
+        return str(converted(name))
+    return name
+
+
+def _check_name(name: str) -> None:
+    """Refuse what is no model folder, packaged model or Hugging Face id.
+
+    Raises:
+        ModelError: the folder holds no model.
+        UnknownNameError: it is none of these.
+    """
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -164,23 +180,25 @@ def _source(name: str) -> str:
                 f"{folder} is not a model folder: it has no config.json. Name a folder written by "
                 "`sparring export`."
             )
-        return str(folder)
-    if name in PACKAGED:
-        return str(converted(name))
-    if name.count("/") == 1 and not name.startswith((".", "/", "~")):
-        return name
-    raise UnknownNameError(
-        "model",
-        name,
-        tuple(PACKAGED),
-        "Give a folder, a Hugging Face id (owner/name), or one of these.",
-    )
+        return
+    if name in PACKAGED or (name.count("/") == 1 and not name.startswith((".", "/", "~"))):
+        return
+    hint = "Give a folder, a Hugging Face id (owner/name), or one of these."
+    same = [known for known in KNOWN if known.rpartition("/")[2].casefold() == name.casefold()]
+    if same:
+        hint = f"Did you mean the Hugging Face id {same[0]}? {hint}"
+    raise UnknownNameError("model", name, tuple(PACKAGED), hint)
 
 
 def known_size(name: str) -> tuple[int | None, Shape | None, str]:
     """Return a model's parameters and shape, and where they are known from: its configuration, the
     sizes of a well-known model, or its name ("4B").
+
+    Raises:
+        ModelError: the name is that of a folder without a model.
+        UnknownNameError: no model can have this name.
     """
+    _check_name(name)
     try:
         return *size_of(name), "its configuration"
     except SparringError as error:

@@ -510,6 +510,10 @@ def test_role_headers_and_special_tokens_in_a_speech_are_text_for_who_hears_it(c
         ({"wolves_talk": True}, "wolves: 2 or more"),
         ({**SEVEN, "wolves_talk": True, "speech": "none"}, "speech: words or text"),
         ({"limit": 0, "speech": "text", "style": "full"}, "limit"),
+        ({"limit": 80}, r"limit=80 cuts speeches in free text, and speech is words; write speech: text"),
+        ({"say": ["claim"], "speech": "none"}, "say=.*and speech is none; write speech: words"),
+        ({"say": ["claim"], "speech": "text", "style": "full"}, "say=.*and speech is text; write speech: words"),
+        ({"order": "simultaneous", "speech": "none"}, "order=simultaneous is that of speeches"),
     ],
 )  # fmt: skip
 def test_options_that_make_no_game_are_refused(options, match):

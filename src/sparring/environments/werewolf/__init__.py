@@ -13,6 +13,8 @@ from sparring.environments.werewolf.setup import DOCTOR, SEER, VILLAGER, WOLF, S
 from sparring.environments.werewolf.speech import SAY, Say
 from sparring.errors import ConfigError, quoted
 
+LIMIT = 300  # characters of a speech in free text
+
 
 def werewolf(
     *,
@@ -30,7 +32,7 @@ def werewolf(
     speech: Literal["words", "text", "none"] = "words",
     say: tuple[Say, ...] = SAY,
     order: Literal["ordered", "simultaneous"] = "ordered",
-    limit: Annotated[int, Field(ge=1, le=100_000)] = 300,
+    limit: Annotated[int, Field(ge=1, le=100_000)] = LIMIT,
     wolves_talk: bool = False,
     deduce: bool = False,
     deducers: tuple[str, ...] = (),
@@ -133,6 +135,7 @@ def werewolf(
             "werewolf: malformed=illegal is about deductions, and deduce is false; write "
             "deduce: true, or leave malformed out."
         )
+    _refuse_idle_speech(speech, say, order, limit)
     if wolves_talk and (pack == 1 or speech == "none"):
         raise ConfigError(
             f"werewolf: wolves_talk with wolves={pack}, speech={speech} leaves nothing to be said; "
@@ -158,3 +161,26 @@ def werewolf(
     )
     listed = speech != "text" and not deduce and tie == "none" and players <= FEW
     return ListedWerewolf(setup, style) if listed else Werewolf(setup, style)
+
+
+def _refuse_idle_speech(speech: str, say: tuple[Say, ...], order: str, limit: int) -> None:
+    """Refuse options of speeches that the kind of speech does not read.
+
+    Raises:
+        ConfigError: there is one; the message says what to write.
+    """
+    if limit != LIMIT and speech != "text":
+        raise ConfigError(
+            f"werewolf: limit={limit} cuts speeches in free text, and speech is {speech}; write "
+            "speech: text and style: full, or leave limit out."
+        )
+    if tuple(say) != SAY and speech != "words":
+        raise ConfigError(
+            f"werewolf: say={quoted(list(say))} lists phrases of speeches by words, and speech is "
+            f"{speech}; write speech: words, or leave say out."
+        )
+    if order != "ordered" and speech == "none":
+        raise ConfigError(
+            f"werewolf: order={order} is that of speeches, and speech is none; write speech: "
+            "words, or leave order out."
+        )

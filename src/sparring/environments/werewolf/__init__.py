@@ -109,14 +109,13 @@ def werewolf(
     special = (SEER,) * seer + (DOCTOR,) * has_doctor
     kinds = (WOLF,) * pack + special
     kinds += (VILLAGER,) * (players - len(kinds))
-    others = players - pack
-    if len(kinds) > players or others <= pack:
+    if len(kinds) > players or players <= 2 * pack:
         raise ConfigError(
             f"werewolf: players={players} with wolves={pack}, seer={seer}, doctor={has_doctor} "
             "leaves no game; the wolves must be fewer than the others, and nobody has two roles: "
             "write fewer wolves or more players."
         )
-    if night == "kill" and others - 1 <= pack and not has_doctor and not strict:
+    if night == "kill" and players - 1 <= 2 * pack and not has_doctor and not strict:
         raise ConfigError(
             f"werewolf: players={players} with wolves={pack} is over after the first night; write "
             "first_night: quiet, or more players."

@@ -253,7 +253,7 @@ def config_page() -> str:
         "",
         "A plug-in is written `{name: NAME, preset: PRESET, option: value, ...}`: its options are further keys, each on its own page",
         "in `methods/`, and every number among them may be a schedule. A text says the same: `NAME:PRESET option=value ...`, so that",
-        "`sparring train kuhn-tiny credit=grpo` is enough. Suites and the command line take both.",
+        "`sparring train kuhn-tiny credit=rae` is enough. Suites and the command line take both.",
         "",
     ]
     pending: list[tuple[str, type[BaseModel]]] = [("", RunConfig)]

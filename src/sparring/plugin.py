@@ -125,6 +125,18 @@ class Bound:
         found = (wanted.get(self.options.get(option), ()) for option, wanted in further.items())
         return self.plugin.needs.union(*(named_now(self.plugin.slot, names) for names in found))
 
+    @property
+    def group_relative(self) -> bool:
+        """Whether an estimator compares plays of one start alone with these options."""
+        declared = getattr(self.plugin.module, "GROUP_RELATIVE", False)
+        if isinstance(declared, bool):
+            return declared
+        options = {name: p.default for name, p in self.plugin.options.items()} | dict(self.options)
+        return any(
+            all(options.get(option) in values for option, values in case.items())
+            for case in ([declared] if isinstance(declared, Mapping) else declared)
+        )
+
     def at(self, progress: float) -> dict[str, Any]:
         """Return the options at ``progress`` in [0, 1]."""
         return {

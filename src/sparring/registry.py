@@ -10,6 +10,10 @@ A plug-in module may also declare:
                table
     NEEDS_BY   option -> value -> names of what it wants besides, where that depends on an option
     REQUIRES   what must stand beside it in a configuration; see ``config_parts.check_requires``
+    GROUP_RELATIVE
+               of an estimator: True where a play is compared with others of its start alone, so
+               that a group of one teaches nothing; or option -> the values with which it is so,
+               all options together, or a list of such cases
     PRESETS    name -> options that reproduce a published variant
     TRAINS     False for a loss that cannot train the policy alone: factors for other losses, or the
                critic's

@@ -24,6 +24,7 @@ from sparring.rollout.parts import Parts
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.changes import check_same
+from sparring.run.effect_check import check_effect
 from sparring.run.events import METRICS, read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.league_check import check_league
@@ -263,6 +264,7 @@ def train_run(
         check_league(config, engine.environments, engine)
     else:
         RunFolder.check_free(path, overwrite=overwrite)
+        check_effect(config)
         engine = LocalEngine(config)  # what cannot be built leaves the disk as it is
         check_league(config, engine.environments, engine)
         folder = RunFolder.create(path, to_yaml(config), overwrite=overwrite)

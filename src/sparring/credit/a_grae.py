@@ -13,6 +13,8 @@ from sparring.ops.groups import group_mean
 from sparring.ops.standardise import standardise
 from sparring.types import Credit, TurnTable
 
+GROUP_RELATIVE = True
+
 
 def a_grae(
     turns: TurnTable,

@@ -12,6 +12,8 @@ from sparring.errors import CreditError
 from sparring.ops.groups import centre, group_ids
 from sparring.types import Credit, IntArray, TurnTable
 
+GROUP_RELATIVE = {"over": {"group"}}
+
 
 def adv_evo(
     turns: TurnTable,

@@ -13,6 +13,7 @@ from sparring.ops.groups import group_ids, group_sum, leave_one_out_mean
 from sparring.ops.returns import backward_recurrence, discounted_returns, trajectory_starts
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
+GROUP_RELATIVE = {"baseline": {"turn"}}
 PRESETS = {"as_released": {"variant": "as_released"}}
 
 

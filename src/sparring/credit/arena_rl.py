@@ -15,6 +15,7 @@ from sparring.ops.standardise import standardise
 from sparring.ops.tournaments import Scheme, tournament_ranks
 from sparring.types import BoolArray, Credit, FloatArray, IntArray, TurnTable
 
+GROUP_RELATIVE = True
 PRESETS = {"minimax_preference": {"scheme": "round_robin", "divide_by_std": False}}
 
 

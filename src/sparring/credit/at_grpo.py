@@ -17,6 +17,7 @@ from sparring.types import Credit, IntArray, TurnTable
 
 PRESETS = {"step_grpo": {"value": "reward", "scale": "std", "same_state": False}}
 NEEDS_BY = {"candidates": {True: {"state_group", "committed"}}}
+GROUP_RELATIVE = {"candidates": {False}}
 REQUIRES = {"components": {"team", "local"}}  # options that name components
 
 

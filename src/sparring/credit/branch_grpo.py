@@ -14,6 +14,8 @@ from sparring.credit.grpo import grpo
 from sparring.ops.groups import group_mean
 from sparring.types import Credit, FloatArray, TurnTable
 
+GROUP_RELATIVE = True
+
 
 def branch_grpo(
     turns: TurnTable,

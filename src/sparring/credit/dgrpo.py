@@ -14,6 +14,8 @@ from sparring.ops.groups import centre, group_mean
 from sparring.ops.standardise import standardise
 from sparring.types import Credit, TurnTable
 
+GROUP_RELATIVE = True
+
 
 def dgrpo(
     turns: TurnTable,

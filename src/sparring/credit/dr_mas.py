@@ -13,6 +13,10 @@ from sparring.ops.groups import group_ids, group_mean
 from sparring.ops.standardise import deviations
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
+GROUP_RELATIVE = [
+    {"agent_is": {"role"}, "mean": {"agent"}},
+    {"agent_is": {"role"}, "std": {"agent"}},
+]
 PRESETS = {"global": {"mean": "global", "std": "global"}}
 
 Scope = Literal["agent", "global"]

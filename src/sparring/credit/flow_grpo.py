@@ -11,6 +11,8 @@ from sparring.credit.base import check
 from sparring.credit.grpo import grpo
 from sparring.types import Credit, TurnTable
 
+GROUP_RELATIVE = True
+
 
 def flow_grpo(
     turns: TurnTable,

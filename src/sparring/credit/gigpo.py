@@ -14,6 +14,7 @@ from sparring.ops.returns import discounted_returns
 from sparring.ops.standardise import over_deviation
 from sparring.types import Credit, TurnTable
 
+GROUP_RELATIVE = True
 PRESETS = {"as_released": {"over": "turns"}}
 
 

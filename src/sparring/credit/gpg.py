@@ -12,6 +12,8 @@ from sparring.ops.groups import centre
 from sparring.ops.standardise import varied
 from sparring.types import Credit, TurnTable
 
+GROUP_RELATIVE = True
+
 
 def gpg(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     """Subtract the group's mean and make up for groups that teach nothing.

@@ -15,6 +15,7 @@ from sparring.ops.standardise import over_deviation
 from sparring.types import Credit, TurnTable
 
 PRESETS = {"dr_grpo": {"divide_by_std": False}, "wideseek_r1": {"trains": "as_released"}}
+GROUP_RELATIVE = True
 NEEDS_BY = {"trains": TRAINS_NEEDS}
 
 

@@ -14,6 +14,7 @@ from sparring.ops.groups import centre, group_counts, group_ids, group_sum
 from sparring.ops.returns import discounted_returns
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
+GROUP_RELATIVE = True
 PRESETS = {"as_released": {"count_zeros": False}}
 # an advantage below this, relative to the largest return, is a zero that rounding moved
 TINY = 1e-12

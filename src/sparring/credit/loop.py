@@ -13,6 +13,8 @@ from sparring.ops.groups import leave_one_out_mean
 from sparring.ops.standardise import deviations, varied
 from sparring.types import Credit, TurnTable
 
+GROUP_RELATIVE = True
+
 
 def loop(
     turns: TurnTable,

@@ -31,6 +31,7 @@ _RELEASED = {
     "keep_lone": True,
     "outcome": "game",
 }
+GROUP_RELATIVE = {"by_attempt": {True}}
 PRESETS = {
     "as_released": _RELEASED,
     "lamer": {**_RELEASED, "pay": "cumulative", "later": "whole"},

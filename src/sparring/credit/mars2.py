@@ -14,6 +14,8 @@ from sparring.ops.groups import centre, group_counts, group_mean, leave_one_out_
 from sparring.ops.standardise import over_deviation
 from sparring.types import BoolArray, Credit, FloatArray, TurnTable
 
+GROUP_RELATIVE = True
+
 
 def mars2(
     turns: TurnTable,

@@ -13,6 +13,8 @@ from sparring.errors import ConfigError
 from sparring.ops.groups import group_counts, group_ids, group_sum, leave_one_out_mean
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
+GROUP_RELATIVE = {"baseline": {"group"}}
+
 
 def marti(
     turns: TurnTable,

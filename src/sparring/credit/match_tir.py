@@ -14,6 +14,8 @@ from sparring.ops.returns import discounted_returns
 from sparring.ops.standardise import over_deviation
 from sparring.types import Credit, TurnTable
 
+GROUP_RELATIVE = True
+
 
 def match_tir(
     turns: TurnTable,

@@ -13,6 +13,7 @@ from sparring.ops.blocks import lower_median
 from sparring.ops.standardise import standardise, varied
 from sparring.types import Credit, TurnTable
 
+GROUP_RELATIVE = True
 PRESETS = {"as_released": {"without_deviation": "amplify"}}
 
 

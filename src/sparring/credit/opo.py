@@ -12,6 +12,8 @@ from sparring.ops.groups import centre, group_sum
 from sparring.ops.returns import trajectory_sums
 from sparring.types import Credit, TurnTable
 
+GROUP_RELATIVE = True
+
 
 def opo(
     turns: TurnTable, state: Mapping[str, Any], *, length: Literal["tokens", "turns"] = "tokens"

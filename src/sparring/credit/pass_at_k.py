@@ -13,6 +13,8 @@ from sparring.ops.blocks import best_two
 from sparring.ops.standardise import deviations, varied
 from sparring.types import Credit, TurnTable
 
+GROUP_RELATIVE = True
+
 
 def pass_at_k(
     turns: TurnTable,

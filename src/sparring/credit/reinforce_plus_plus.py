@@ -14,6 +14,7 @@ from sparring.ops.returns import discounted_returns
 from sparring.ops.standardise import whitened
 from sparring.types import Credit, TurnTable
 
+GROUP_RELATIVE = {"baseline": {"group"}}
 PRESETS = {"baseline": {"baseline": "group"}}
 
 

@@ -9,6 +9,8 @@ from sparring.credit.base import check, spread, start_groups, trajectory_returns
 from sparring.ops.groups import leave_one_out_mean
 from sparring.types import Credit, TurnTable
 
+GROUP_RELATIVE = True
+
 
 def rloo(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     """Compare a trajectory's return with the mean of the others that started alike.

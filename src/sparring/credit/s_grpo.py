@@ -13,6 +13,8 @@ from sparring.ops.groups import centre
 from sparring.ops.returns import trajectory_sums
 from sparring.types import BoolArray, Credit, FloatArray, IntArray, TurnTable
 
+GROUP_RELATIVE = True
+
 
 def s_grpo(
     turns: TurnTable,

@@ -12,6 +12,8 @@ from sparring.credit.grpo import grpo
 from sparring.credit.rloo import rloo
 from sparring.types import Credit, TurnTable
 
+GROUP_RELATIVE = True
+
 
 def salt(
     turns: TurnTable,

@@ -15,6 +15,8 @@ from sparring.ops.groups import group_ids, group_mean, group_std, group_sum, lea
 from sparring.ops.returns import discounted_returns, trajectory_starts
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
+GROUP_RELATIVE = True
+
 
 def spo_tree(
     turns: TurnTable,

@@ -16,6 +16,7 @@ from sparring.ops.returns import trajectory_sums
 from sparring.ops.standardise import standardise
 from sparring.types import Credit, TurnTable
 
+GROUP_RELATIVE = True
 REQUIRES = {"components": {"component"}}  # options that name components
 
 

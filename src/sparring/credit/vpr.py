@@ -30,6 +30,7 @@ PRESETS = {
 }
 
 NEEDS_BY = {"baseline": {"candidates": {"state_group", "committed"}}}
+GROUP_RELATIVE = {"baseline": {"turn_index", "state"}}
 REQUIRES = {"components": {"process"}}  # options that name components
 
 

@@ -14,6 +14,8 @@ from sparring.ops.returns import trajectory_sums
 from sparring.ops.standardise import standardise
 from sparring.types import Credit, TurnTable
 
+GROUP_RELATIVE = True
+
 
 def xrpo(
     turns: TurnTable,

@@ -15,6 +15,7 @@ from sparring.environments.catalogue import configured_game
 from sparring.experiments.plan_hours import assumed, by_probe, by_rates
 from sparring.experiments.time_estimate import estimate
 from sparring.report.catalogue import check_metrics
+from sparring.run.effect_check import check_effect
 from sparring.run.league_check import check_league
 
 
@@ -33,6 +34,7 @@ def plan_of_run(config: RunConfig, assume: Iterable[str], times: Path | None) ->
     check_metrics(rule.metric for rule in config.health.rules)
     games = [(configured_game(section), section.weight) for section in config.environments]
     check_league(config, games)
+    check_effect(config)
     plan = describe(config)
     memory = plan["model"].get("memory_parts_gib")
     plan["players"], plan["learners"] = players(config, memory), learners(config, memory)

@@ -167,3 +167,18 @@ def test_a_play_is_exported_as_one_page(visitor, served, tmp_path, seat):
     press(mailed, "c", ".colours [aria-pressed=true]:has-text('probability')")
     outside = mailed.evaluate("() => performance.getEntriesByType('resource').length")
     assert outside == 0
+
+
+def test_a_dialog_has_the_keys_while_it_is_open(visitor, served):
+    page = visitor.open(served, PLAY.format(120))
+    address = page.url
+    press(page, "?", "dialog[open]")
+    page.keyboard.press("j")  # would go to the next play
+    page.keyboard.press("Escape")  # would go to the finder
+    page.wait_for_selector("dialog:not([open])", state="attached")
+    assert page.url == address
+    assert "play 120" in page.inner_text("h1")
+    press(page, "?", "dialog[open]")
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog:not([open])", state="attached")
+    press(page, "Escape", "table.plays")  # closed, the page has its keys again

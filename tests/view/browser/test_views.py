@@ -167,3 +167,26 @@ def with_plot(route, *, there):
     """Answer as the server does, with or without the file of uPlot."""
     answer = route.fetch()
     route.fulfill(response=answer, json={**answer.json(), "plot": there})
+
+
+CONTRAST = """
+(node) => {
+  const parse = (text) => text.match(/[\\d.]+/g).slice(0, 3).map((part) => {
+    const share = part / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  const light = (text) => parse(text).reduce((sum, part, i) => sum + part * [0.2126, 0.7152, 0.0722][i], 0);
+  const { color, backgroundColor } = getComputedStyle(node);
+  const [dark, bright] = [light(color), light(backgroundColor)].sort((a, b) => a - b);
+  return (bright + 0.05) / (dark + 0.05);
+}
+"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_pressed_button_is_legible_under_the_pointer(visitor, served, theme):
+    page = visitor.open(served, "?view=replay&run=0&step=30&episode=120", theme=theme)
+    page.click(".seat-buttons button:has-text('second')")
+    page.wait_for_selector(".seat-buttons [aria-pressed=true]:has-text('second')")
+    page.hover(".seat-buttons [aria-pressed=true]")
+    assert page.eval_on_selector(".seat-buttons [aria-pressed=true]", CONTRAST) >= 4.5

@@ -48,6 +48,10 @@ function typing(target) {
 }
 
 function pressed(event) {
+  if (document.querySelector("dialog:modal")) {
+    if (event.key === "?") help(); // other keys are the dialog's: the browser closes it on Escape
+    return;
+  }
   if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) {
     if (event.key === "Escape" && typing(event.target)) event.target.blur();
     return;

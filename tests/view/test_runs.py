@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.rollout.store import EpisodeStore
+from sparring.view.aside import Aside
 from sparring.view.figures import Figures, thinned
 from sparring.view.plain_files import read_from
+from sparring.view.reference_lines import answer
 from sparring.view.runs import found_in
 from tests.view.run_made import append, write_figures, write_run
 
@@ -314,3 +316,19 @@ def test_points_are_kept_in_bounds(opened, run_folder, points):
     assert client.get(f"/api/runs/0/series?names=loss&points={points}").status_code == 200
     assert client.get("/api/runs/0/series?names=loss&points=-2").status_code == 400
     assert client.get("/api/sparks?names=loss&points=5").json()["runs"]["0"]["loss"][-1] == 1 / 30
+
+
+def test_random_and_best_play_are_known_where_an_environment_is_small():
+    config = {"environments": [{"name": "kuhn_poker"}, {"name": "no_such_environment"}]}
+    names = ["loss", "nash_conv/kuhn_poker", "return/kuhn_poker/first"]
+    known = answer({"config": config, "names": names})["figures"]
+    assert set(known) == {"nash_conv/kuhn_poker", "return/kuhn_poker/first"}
+    random, best = known["nash_conv/kuhn_poker"]
+    assert (random["label"], best) == ("random play", {"label": "equilibrium", "value": 0.0})
+    assert random["value"] == pytest.approx(11 / 12)
+    assert known["return/kuhn_poker/first"][1]["value"] == pytest.approx(-1 / 18)
+
+
+def test_a_run_without_exact_figures_is_not_solved(opened, run_folder, monkeypatch):
+    monkeypatch.setattr(Aside, "ask", None)  # a process would be started
+    assert opened(run_folder).get("/api/runs/0/references").json()["figures"] == {}

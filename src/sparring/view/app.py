@@ -53,6 +53,7 @@ def application(
         "/api/runs": pages.runs,
         "/api/runs/{run}": pages.run,
         "/api/runs/{run}/series": pages.series,
+        "/api/runs/{run}/references": pages.references,
         "/api/runs/{run}/league": pages.league,
         "/api/runs/{run}/family": pages.family,
         "/api/runs/{run}/meta": pages.meta,

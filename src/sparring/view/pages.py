@@ -18,6 +18,7 @@ from sparring.view.family import family
 from sparring.view.finder import find
 from sparring.view.meta_strategy import MetaStrategies
 from sparring.view.provenance import starts
+from sparring.view.reference_lines import ReferenceLines
 from sparring.view.replay import Replays
 from sparring.view.runs import PEOPLE, Run
 from sparring.view.siblings import siblings
@@ -44,6 +45,7 @@ class Pages:
         self.watch = watch
         self.replays = Replays()
         self._boards, self._chances = Boards(), Chances()
+        self._reference_lines = ReferenceLines()
         self._meta = MetaStrategies()
         self._heavy = threading.Lock()  # one search at a time
         self._searches: OrderedDict[tuple[Any, ...], Answer] = OrderedDict()  # the latest
@@ -122,6 +124,13 @@ class Pages:
                 return series(run, _names(asked), x, since, points)
 
         return self._of(told)
+
+    def references(self, asked: Asked) -> Answer:
+        """Return what random and best play have of a run's figures."""
+        run = self.watch.run(asked["run"])
+        with run.lock:
+            names = sorted(run.refresh().metrics.curves)
+        return self._of(lambda: self._reference_lines.of(run, names))
 
     def sparks(self, asked: Asked) -> Answer:
         """Return small curves of several runs."""
@@ -239,6 +248,7 @@ class Pages:
     def close(self) -> None:
         """End what was started for answers."""
         self._boards.close()
+        self._reference_lines.close()
         self._chances.close()
 
     def changes(self, asked: Asked) -> Answer | None:

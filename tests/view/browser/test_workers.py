@@ -36,3 +36,10 @@ def test_where_totals_alone_are_recorded_the_page_says_so(visitor, served):
     page.wait_for_selector("table.lanes tbody tr")
     assert page.locator("table.lanes tbody tr").count() == 1
     assert "nothing is recorded: one lane is of all 3" in page.inner_text(".lanes-of")
+
+
+def test_a_figure_without_values_has_no_chart(visitor, served):
+    page = visitor.open(served, "?view=workers&run=0")
+    page.wait_for_selector(".charts .card")
+    titles = page.locator(".charts h2").all_text_contents()
+    assert len(titles) == 3 and not any(title.startswith("Lag") for title in titles)

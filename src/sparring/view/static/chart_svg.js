@@ -3,8 +3,9 @@
 import { plain, svg } from "./dom.js";
 import { number } from "./format.js";
 
-const LEFT = 50;
-const BOTTOM = 20;
+const LEFT = 64;
+const BOTTOM = 34;
+const FEW = 20; // points of a line that are drawn as dots too
 const TOP = 12;
 
 function bounds(columns) {
@@ -61,6 +62,15 @@ function grid(chart, edges, atX, atY, width, bottom) {
       svg("text", { x: atX(tick), y: bottom + 15, "text-anchor": "middle" }, number(tick)),
     );
   }
+  const middle = (TOP + bottom) / 2;
+  parts.push(
+    svg("text", { x: (LEFT + width) / 2, y: bottom + 30, "text-anchor": "middle" }, chart.xLabel),
+    svg(
+      "text",
+      { transform: `rotate(-90 11 ${middle})`, x: 11, y: middle, "text-anchor": "middle" },
+      plain(chart.yLabel ?? "", 40),
+    ),
+  );
   for (const event of chart.events ?? []) {
     const x = atX(event.x);
     const mark = svg("path", {
@@ -75,7 +85,7 @@ function grid(chart, edges, atX, atY, width, bottom) {
 
 /** Return a chart as an SVG element; see charts.js for what it takes. */
 export function drawSvg(chart, width) {
-  const height = chart.height ?? 190;
+  const height = chart.height ?? 206;
   const bottom = height - BOTTOM;
   const bands = chart.bands ?? [];
   const positive = (y) => (chart.log ? Array.from(y, (v) => (v > 0 ? v : null)) : y);
@@ -85,7 +95,7 @@ export function drawSvg(chart, width) {
   ];
   const edges = {
     x: bounds([...chart.series, ...bands].map((line) => line.x)),
-    y: bounds(columns),
+    y: bounds(chart.fromZero && !chart.log ? [...columns, [0]] : columns),
   };
   const atX = scale(edges.x, LEFT, width - 8);
   const atY = scale(edges.y, bottom, TOP, chart.log);
@@ -108,12 +118,17 @@ export function drawSvg(chart, width) {
       d: path(line.x, positive(line.y), atX, atY),
       fill: "none",
       stroke: line.colour,
-      "stroke-width": line.faint ? 1 : 1.8,
+      "stroke-width": line.faint || line.reference ? 1 : 1.8,
       "stroke-opacity": line.faint ? 0.28 : 1,
       "stroke-dasharray": line.dash?.join(" "),
       "stroke-linecap": "round",
     });
     root.append(one);
+    if (line.reference || line.faint || line.x.length > FEW) continue;
+    positive(line.y).forEach((y, index) => {
+      if (y === null || y === undefined) return;
+      root.append(svg("circle", { cx: atX(line.x[index]), cy: atY(y), r: 2.5, fill: line.colour }));
+    });
   }
   return root;
 }

@@ -1,15 +1,17 @@
 /**
  * Curves. All are drawn through `draw`: by uPlot where the server has it, by our SVG otherwise.
  *
- * A series is {name, x, y, colour, faint, dash}, a band {x, low, high, colour},
- * an event {x, text, level}.
+ * A series is {name, x, y, values, colour, faint, dash, reference}, a band {x, low, high, colour},
+ * an event {x, text, level}. Where y is smoothed, values are as they were measured. A reference is
+ * a line across the chart: what random or best play has.
  */
 
 import { el, plain, word } from "./dom.js";
 import { number } from "./format.js";
 import { drawSvg } from "./chart_svg.js";
 
-const HEIGHT = 190;
+const HEIGHT = 206;
+const FEW = 20; // points of a line that are drawn as dots too
 let library = null;
 
 /** Load uPlot, if the server says that it is there. */
@@ -71,18 +73,41 @@ function marks(now, colours) {
   };
 }
 
-/** Return the last value of each line, and the note of the chart. */
+function curvesOf(chart) {
+  return chart.series.filter((line) => !line.faint && !line.reference && line.x.length);
+}
+
+/** Return a measured value, and the smoothed one that is drawn where there is one. */
+function valueText(value, smoothed) {
+  return smoothed === null ? number(value) : `${number(value)} (smoothed ${number(smoothed)})`;
+}
+
+/** Return the last value of a line in words. */
+function lastOf({ y, values }) {
+  const last = (column) => column.findLast((value) => value !== null);
+  return values ? valueText(last(values), last(y)) : valueText(last(y), null);
+}
+
+/** Return the last value of each line, those that lie across the chart, and its note. */
 function atRest(chart) {
-  const shown = chart.series.filter((line) => !line.faint && line.x.length).slice(0, 8);
-  const last = shown.map(({ name, colour, y }) =>
-    el(
-      "span",
-      { class: "read", vars: { "--c": colour } },
-      shown.length > 1 ? word(name) : "last",
-      ` ${number(y.findLast((one) => one !== null))}`,
-    ),
-  );
-  return [...last, el("span", { class: "dim" }, chart.note ?? "")];
+  const curves = curvesOf(chart);
+  const last = curves
+    .slice(0, 8)
+    .map((line) =>
+      el(
+        "span",
+        { class: "read", vars: { "--c": line.colour } },
+        curves.length > 1 ? word(line.name) : "last",
+        ` ${lastOf(line)}`,
+      ),
+    );
+  const across = chart.series
+    .filter((line) => line.reference)
+    .map(({ name, y, dash }) => {
+      const kind = `dim reference ${dash[0] < 5 ? "dots" : ""}`;
+      return el("span", { class: kind }, `${plain(name)} ${number(y[0])}`);
+    });
+  return [...last, ...across, el("span", { class: "dim" }, chart.note ?? "")];
 }
 
 /** Write what lies under the cursor below the chart. */
@@ -96,12 +121,11 @@ function readout(line, now) {
     }
     const x = plot.data[0][index];
     const parts = [`${chart.xLabel} ${number(x)}`];
-    names.forEach(({ name, colour }, at) => {
-      const value = plot.data[at + 1][index];
-      if (!name || value === null || value === undefined) return;
-      parts.push(
-        el("span", { class: "read", vars: { "--c": colour } }, word(name), ` ${number(value)}`),
-      );
+    names.forEach(({ name, colour, values }, at) => {
+      const drawn = plot.data[at + 1][index];
+      if (!name || drawn === null || drawn === undefined) return;
+      const text = values ? valueText(values[index], drawn) : valueText(drawn, null);
+      parts.push(el("span", { class: "read", vars: { "--c": colour } }, word(name), ` ${text}`));
     });
     const reach = plot.posToVal(8, "x") - plot.posToVal(0, "x");
     for (const event of chart.events ?? []) {
@@ -112,8 +136,11 @@ function readout(line, now) {
   };
 }
 
-function axes(style) {
+function axes(style, chart) {
   const common = {
+    labelFont: "11px system-ui",
+    labelSize: 16,
+    labelGap: 0,
     stroke: style.getPropertyValue("--dim").trim(),
     grid: { stroke: style.getPropertyValue("--line").trim(), width: 1 },
     ticks: { show: false },
@@ -121,8 +148,8 @@ function axes(style) {
   };
   const values = (plot, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick)));
   return [
-    { ...common, values, size: 26 },
-    { ...common, values, size: 52, space: 26 },
+    { ...common, values, size: 26, label: plain(chart.xLabel) },
+    { ...common, values, size: 52, space: 26, label: plain(chart.yLabel ?? "", 40) },
   ];
 }
 
@@ -134,10 +161,14 @@ function lines(chart) {
   const names = [];
   for (const line of chart.series) {
     columns.push(spread(line.x, line.y));
-    names.push({ name: line.faint ? "" : line.name, colour: line.colour });
+    const values = line.values ? spread(line.x, line.values) : null;
+    const name = line.faint || line.reference ? "" : line.name;
+    names.push({ name, colour: line.colour, values });
     const stroke = line.faint ? fade(line.colour, 0.28) : line.colour;
-    const points = { show: line.x.length < 2, size: 5, fill: line.colour };
-    series.push({ stroke, width: line.faint ? 1 : 1.8, dash: line.dash, spanGaps: true, points });
+    const few = line.x.length <= FEW && !line.reference;
+    const points = { show: few, size: 5, fill: line.colour };
+    const width = line.faint || line.reference ? 1 : 1.8;
+    series.push({ stroke, width, dash: line.dash, spanGaps: true, points });
   }
   for (const band of chart.bands ?? []) {
     for (const bound of [band.high, band.low]) {
@@ -150,18 +181,25 @@ function lines(chart) {
   return { data: [xs, ...columns], series, bands, names };
 }
 
+/** Return the ends of a chart that begins at 0, unless a value lies below. */
+function fromZero(plot, low, high) {
+  if (low === null) return [0, 1];
+  return low < 0 ? library.rangeNum(low, high, 0.1, true) : [0, high * 1.06 || 1];
+}
+
 function optionsOf(box, line, now) {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(name).trim();
   const { chart } = now;
+  const y = chart.log ? { distr: 3 } : chart.fromZero ? { range: fromZero } : {};
   return {
     width: box.clientWidth || 400,
     height: chart.height ?? HEIGHT,
     padding: [8, 10, 0, 0],
     legend: { show: false },
     cursor: { sync: { key: "sparring" }, drag: { x: true, y: false }, points: { size: 6 } },
-    scales: { x: { time: false }, y: chart.log ? { distr: 3 } : {} },
-    axes: axes(style),
+    scales: { x: { time: false }, y },
+    axes: axes(style, chart),
     series: [{}, ...now.series],
     bands: now.bands,
     hooks: {
@@ -202,10 +240,8 @@ function drawPlot(box, line, chart) {
 
 /** Draw once; returns a handle that can renew the points, or null for a chart without points. */
 function place(element, chart) {
-  const shown = chart.series.filter((line) => !line.faint && line.x.length);
-  const last = shown.map(
-    (line) => `${plain(line.name)}: ${number(line.y.findLast((y) => y !== null))}`,
-  );
+  const shown = curvesOf(chart);
+  const last = shown.map((line) => `${plain(line.name)}: ${lastOf(line)}`);
   const values = last.slice(0, 12).join("; ");
   const said = `${plain(chart.title)} over ${chart.xLabel}. Last values: ${values}.`;
   const box = el("div", { class: "plot", role: "img", "aria-label": said });
@@ -224,7 +260,7 @@ function place(element, chart) {
  * Draw a chart into an element, and say its last values in words for those who cannot see it.
  * @param {Element} element emptied first
  * @param {{title: string, note: string, xLabel: string, series: Array, bands: Array,
- *   events: Array, log: boolean, height: number}} chart
+ *   events: Array, log: boolean, fromZero: boolean, yLabel: string, height: number}} chart
  * @returns {{update: function, close: function}} takes a chart with newer points; takes it away
  */
 export function draw(element, chart) {

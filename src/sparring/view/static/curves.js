@@ -2,9 +2,11 @@
 
 import { draw, prepare } from "./charts.js";
 import { AXES, chartOf, groups, settings } from "./curves_chart.js";
-import { figures, legend, names, toolsOf } from "./curves_controls.js";
+import { figures, legend, listFigures, toolsOf } from "./curves_controls.js";
 import { differences, events } from "./curves_tables.js";
-import { el, word } from "./dom.js";
+import { el, plain, word } from "./dom.js";
+import { number } from "./format.js";
+import { better, meaning, sections } from "./metric_names.js";
 import { change, state } from "./router.js";
 import { store } from "./series.js";
 
@@ -17,16 +19,18 @@ class Curves {
     this.shown = new Map();
     this.held = new Map();
     this.points = store(get);
+    this.references = new Map(); // of each run, by figure: what random and best play have
     const named = { placeholder: "find a figure …", "aria-label": "find a figure" };
     this.search = el("input", { type: "search", ...named });
     this.search.addEventListener("input", () => this.paintFigures(this.settings()));
     this.tools = el("div", { class: "tools" });
     this.legend = el("div", {});
     this.figures = el("div", { class: "found", role: "group", "aria-label": "figures" });
+    this.list = el("details", { class: "all-figures" });
     this.charts = el("div", { class: "charts" });
     this.events = el("div", { class: "under" });
     this.differences = el("div", { class: "under" });
-    const parts = [this.tools, this.legend, this.figures, this.charts];
+    const parts = [this.tools, this.legend, this.figures, this.list, this.charts];
     root.replaceChildren(el("h1", {}, "Curves"), ...parts, this.events, this.differences);
     setKeys([
       ["/", "find a figure", () => this.search.focus()],
@@ -45,6 +49,7 @@ class Curves {
 
   paintFigures(set) {
     this.figures.replaceChildren(...figures(this.known, set, this.search.value));
+    listFigures(this.list, this.known, set);
   }
 
   async loadRuns() {
@@ -57,7 +62,27 @@ class Curves {
     const key = set.runs.join(",");
     if (key === this.asked) return;
     this.asked = key;
-    this.known = names(await Promise.all(set.runs.map((run) => this.get(`/api/runs/${run}`))));
+    this.known = sections(await Promise.all(set.runs.map((run) => this.get(`/api/runs/${run}`))));
+  }
+
+  /** Ask once for each run what random and best play have; charts are drawn anew when it comes. */
+  async loadReferences(set) {
+    const unknown = set.runs.filter((run) => !this.references.has(run));
+    for (const run of unknown) this.references.set(run, {});
+    await Promise.all(
+      unknown.map(async (run) => {
+        const answer = await this.get(`/api/runs/${run}/references`).catch(() => null);
+        if (answer) this.references.set(run, answer.figures);
+      }),
+    );
+    if (unknown.length && this.charts.isConnected) this.draw(this.settings());
+  }
+
+  /** Return what is known of a figure in the runs shown, each value of a label once. */
+  referencesOf(name, set) {
+    const known = set.runs.flatMap((run) => this.references.get(run)?.[name] ?? []);
+    const byText = new Map(known.map((one) => [`${one.label} ${number(one.value)}`, one]));
+    return [...byText.values()];
   }
 
   /** Draw the charts; those that are there already get their new points. */
@@ -70,11 +95,12 @@ class Curves {
       this.shown.delete(name);
     }
     for (const name of set.names) {
-      const chart = chartOf(name, all, this.held, set);
+      const chart = chartOf(name, all, this.held, set, this.referencesOf(name, set));
       if (this.shown.has(name)) this.shown.get(name).handle.update(chart);
       else {
         const box = el("div", { class: "chart" });
-        const title = el("h2", {}, word(name));
+        const good = better(name) && el("span", { class: "dim" }, ` ${better(name)} is better`);
+        const title = el("h2", { title: plain(meaning(name), 200) || null }, word(name), good);
         const card = el("section", { class: "card", "data-metric": name }, title, box);
         this.charts.append(card);
         this.shown.set(name, { card, handle: draw(box, chart) });
@@ -97,6 +123,7 @@ class Curves {
     await this.loadNames(set);
     this.paintFigures(set);
     await points;
+    this.loadReferences(set);
     this.differences.replaceChildren(await differences(this.get, this.runs, set.runs));
   }
 

@@ -1,10 +1,12 @@
 /** What a chart of several runs holds: its settings, its groups of seeds, its lines and bands. */
 
 import { paint } from "./charts.js";
+import { beginsAtZero } from "./metric_names.js";
 import { picked } from "./runs.js";
 import { interval, smooth } from "./statistics.js";
 
 const SHOWN = 6; // figures shown where none are chosen
+const SPARSE = 20; // points up to which a curve is never smoothed
 
 /** Kinds of x. */
 export const AXES = ["step", "plays", "tokens", "seconds"];
@@ -20,7 +22,7 @@ export function settings(now, runs) {
     runs: chosen,
     names: now.metrics ? now.metrics.split(",") : keys.slice(0, SHOWN),
     x: AXES.includes(now.x) ? now.x : "step",
-    smooth: Math.min(0.99, Math.max(0, Number(now.smooth ?? 0.6) || 0)),
+    smooth: Math.min(0.99, Math.max(0, Number(now.smooth) || 0)),
     grouped: now.group === "1",
     log: now.log === "1",
   };
@@ -39,11 +41,33 @@ export function groups(runs, set) {
   return [...found.values()];
 }
 
-/** Return the chart of one figure. Three seeds and more are a mean and a band, fewer are lines. */
-export function chartOf(name, all, points, set) {
+/** Return the line across a chart of each value that is known, from its first x to its last. */
+function across(references, series) {
+  const xs = series.flatMap(({ x }) => (x.length ? [x[0], x[x.length - 1]] : []));
+  if (!xs.length) return [];
+  const ends = [Math.min(...xs), Math.max(...xs)];
+  const colour = getComputedStyle(document.documentElement).getPropertyValue("--dim").trim();
+  return references.map(({ label, value }) => ({
+    name: label,
+    x: ends,
+    y: [value, value],
+    colour,
+    dash: label === "random play" ? [2, 4] : [8, 4],
+    reference: true,
+  }));
+}
+
+/**
+ * Return the chart of one figure. Three seeds and more are a mean and a band, fewer are lines.
+ *
+ * A line that is smoothed keeps its measured values beside those that are drawn.
+ */
+export function chartOf(name, all, points, set, references = []) {
   const chart = {
     title: name,
     xLabel: set.x,
+    yLabel: name.split("/")[0],
+    fromZero: beginsAtZero(name),
     log: set.log,
     series: [],
     bands: [],
@@ -55,24 +79,24 @@ export function chartOf(name, all, points, set) {
     const { colour, dash } = paint(index);
     const members = group.members.filter((run) => points.get(run.run)?.series[name]?.x.length);
     const curves = members.map((run) => ({ run, ...points.get(run.run).series[name] }));
+    const sparse = curves.some(({ x }) => x.length <= SPARSE);
+    const weight = sparse ? 0 : set.smooth;
+    if (set.smooth && sparse) notes.push(`not smoothed: ${SPARSE} points or fewer`);
     if (curves.length >= 3) {
-      const band = interval(curves.map(({ x, y }) => ({ x, y: smooth(y, set.smooth) })));
-      const line = {
-        name: `${group.name}, mean of ${curves.length} seeds`,
-        x: band.x,
-        colour,
-        dash,
-      };
-      chart.series.push({ ...line, y: band.mean });
+      const band = interval(curves.map(({ x, y }) => ({ x, y: smooth(y, weight) })));
+      const values = weight ? interval(curves).mean : null;
+      const title = `${group.name}, mean of ${curves.length} seeds`;
+      chart.series.push({ name: title, x: band.x, y: band.mean, values, colour, dash });
       chart.bands.push({ x: band.x, low: band.low, high: band.high, colour });
       notes.push(
-        `mean and 95 % t-interval${set.smooth ? " of the smoothed curves" : ""}, ` +
+        `mean and 95 % t-interval${weight ? " of the smoothed curves" : ""}, ` +
           `n = ${curves.length} seeds`,
       );
     } else {
       for (const { run, x, y } of curves) {
-        if (set.smooth) chart.series.push({ name: run.name, x, y, colour, faint: true });
-        chart.series.push({ name: run.name, x, y: smooth(y, set.smooth), colour, dash });
+        if (weight) chart.series.push({ name: run.name, x, y, colour, faint: true });
+        const values = weight ? y : null;
+        chart.series.push({ name: run.name, x, y: smooth(y, weight), values, colour, dash });
       }
     }
     for (const run of group.members) {
@@ -81,6 +105,7 @@ export function chartOf(name, all, points, set) {
       }
     }
   });
+  chart.series.push(...across(references, chart.series));
   chart.note = [...new Set(notes)].join("; ");
   return chart;
 }

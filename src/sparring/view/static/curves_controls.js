@@ -2,8 +2,9 @@
 
 import { paint } from "./charts.js";
 import { AXES, groups } from "./curves_chart.js";
-import { button, el, word } from "./dom.js";
+import { button, el, plain, word } from "./dom.js";
 import { count } from "./format.js";
+import { meaning } from "./metric_names.js";
 import { address, change } from "./router.js";
 
 const FOUND = 60; // names listed by a search
@@ -69,12 +70,6 @@ export function legend(runs, set) {
   return el("div", { class: "legend", role: "group", "aria-label": "runs" }, runs.map(one));
 }
 
-/** Return the names of all figures of some runs. */
-export function names(answers) {
-  const all = answers.flatMap((one) => [...(one.metrics ?? []), ...(one.timing ?? [])]);
-  return [...new Set(all)].sort();
-}
-
 /** Return the row of tools. */
 export function toolsOf(search, set) {
   return [
@@ -87,18 +82,36 @@ export function toolsOf(search, set) {
   ];
 }
 
-/** Return buttons of the figures that match, or of those shown where nothing is searched. */
+function choiceOf(name, set) {
+  const on = set.names.includes(name);
+  const next = on ? set.names.filter((other) => other !== name) : [...set.names, name];
+  const choose = () => change({ metrics: next.join(",") }, true);
+  const title = meaning(name) && plain(meaning(name), 200);
+  return button(word(name), choose, { "aria-pressed": String(on), class: "pick", title });
+}
+
+/** Return buttons of the figures that match a search, or of those whose charts are drawn. */
 export function figures(known, set, search) {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
-  const some = known.filter((name) => words.every((part) => name.toLowerCase().includes(part)));
+  const all = known.flatMap(([, names]) => names);
+  const some = all.filter((name) => words.every((part) => name.toLowerCase().includes(part)));
   const found = words.length ? some : set.names;
-  const one = (name) => {
-    const on = set.names.includes(name);
-    const next = on ? set.names.filter((other) => other !== name) : [...set.names, name];
-    const choose = () => change({ metrics: next.join(",") }, true);
-    return button(word(name), choose, { "aria-pressed": String(on), class: "pick" });
-  };
   const rest = found.length > FOUND ? `and ${found.length - FOUND} more, ` : "";
-  const said = words.length ? count(found.length, "name") : `of ${known.length} figures`;
-  return [...found.slice(0, FOUND).map(one), el("span", { class: "dim" }, rest + said)];
+  const said = words.length ? rest + count(some.length, "name") : "";
+  return [
+    ...found.slice(0, FOUND).map((name) => choiceOf(name, set)),
+    el("span", { class: "dim" }, said),
+  ];
+}
+
+/** Fill the list of all figures, section by section; it stays open or closed. */
+export function listFigures(list, known, set) {
+  const all = known.flatMap(([, names]) => names);
+  const rows = known
+    .filter(([, names]) => names.length)
+    .map(([section, names]) => [
+      el("h3", {}, section, el("span", { class: "dim" }, ` ${names.length}`)),
+      el("div", { class: "presets" }, names.map((name) => choiceOf(name, set))),
+    ]);
+  list.replaceChildren(el("summary", {}, `all ${count(all.length, "figure")}`), ...rows.flat());
 }

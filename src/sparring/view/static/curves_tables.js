@@ -1,6 +1,6 @@
 /** Below the curves: what health said, and in what the runs differ. */
 
-import { el, word } from "./dom.js";
+import { el, passage, word } from "./dom.js";
 import { number } from "./format.js";
 
 /** Return the table of health events of the runs shown. */
@@ -18,7 +18,7 @@ export function events(runs, points) {
       el("td", { class: "number" }, number(step)),
       el("td", {}, word(metric)),
       el("td", { class: "number" }, number(value)),
-      el("td", { class: stops ? "bad" : "warn" }, word(message)),
+      el("td", { class: stops ? "bad" : "warn" }, passage(message)),
     ),
   );
   const titles = ["Run", "Step", "Figure", "Value", "What"].map((text) =>

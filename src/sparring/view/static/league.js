@@ -192,6 +192,7 @@ export function open(root, { get, setKeys }) {
     if (!names.length) return;
     said.replaceChildren("Exploitability over time is that of ", word(answer), ".");
     const { series, events } = await get(`/api/runs/${run}/series`, { names: names.join(",") });
+    const labels = { xLabel: "step", yLabel: "nash_conv", fromZero: true };
     for (const name of names.filter((one) => series[one])) {
       const box = el("div", { class: "chart" });
       curves.append(el("section", { class: "card" }, el("h2", {}, word(name)), box));
@@ -199,7 +200,7 @@ export function open(root, { get, setKeys }) {
       const marks = events
         .filter((event) => event.metric === name)
         .map(({ x, message }) => ({ x, text: message, level: "warn" }));
-      held.shown.push(draw(box, { title: name, xLabel: "step", series: [line], events: marks }));
+      held.shown.push(draw(box, { ...labels, title: name, series: [line], events: marks }));
     }
   }
 

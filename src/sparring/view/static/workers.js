@@ -8,10 +8,10 @@ import { state } from "./router.js";
 import { runChoice } from "./run_choice.js";
 
 const FIGURES = [
-  ["ready", "Workers ready"],
-  ["players_idle", "Share of time that workers wait"],
-  ["learner_idle", "Share of time that the learner waits"],
-  ["lag", "Lag: updates between the playing weights and the learner's"],
+  ["ready", "Workers ready", "workers"],
+  ["players_idle", "Share of time that workers wait", "share"],
+  ["learner_idle", "Share of time that the learner waits", "share"],
+  ["lag", "Lag: updates between the playing weights and the learner's", "updates"],
 ];
 
 function faultRow({ text, total, steps }) {
@@ -82,14 +82,15 @@ export function open(root, { get, setKeys }) {
     const events = (answer.faults ?? []).flatMap(({ text, steps }) =>
       steps.map(([x, times]) => ({ x, text: `${text}: ${times}`, level: "bad" })),
     );
-    FIGURES.forEach(([key, title], index) => {
-      if (!answer[key]?.length) return;
+    FIGURES.forEach(([key, title, yLabel], index) => {
+      if (!answer[key]?.some((value) => value !== null)) return; // no lag is recorded where it is 0
       const box = el("div", { class: "chart" });
       charts.append(el("section", { class: "card" }, el("h2", {}, title), box));
       const line = { name: title, x: answer.step, y: answer[key], ...paint(index) };
       const shown = {
         title,
         xLabel: "step",
+        yLabel,
         series: [line],
         events: key === "ready" ? events : [],
         height: 150,

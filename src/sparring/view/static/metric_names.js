@@ -1,0 +1,65 @@
+/** Names of figures: what they mean, which way is good, and the section that they stand in. */
+
+const SECTIONS = ["Skill", "Replies", "Learning", "Time"];
+// kinds of figures: what stands before the first "/" of a name
+const DISTANCES = ["nash_conv", "exploitability", "as_one_exploitability", "optimality_gap"];
+const FAULTS = ["illegal_mass", "illegal_mass_reached", "forfeit_rate", "unparsable_rate"];
+const SKILL = [
+  ...DISTANCES,
+  ...["regret", "optimal_rate", "match", "match_seen", "value", "return", "reward"],
+  "seat_asymmetry",
+];
+const REPLIES = [
+  ...FAULTS,
+  ...["legal_rate", "truncated_rate", "overlong_rate", "reply_tokens", "turns_per_game"],
+  ...["sampled_entropy", "distinct_share", "retried_games"],
+];
+const LOWER = [...DISTANCES, ...FAULTS, "regret", "truncated_rate"];
+const HIGHER = ["legal_rate", "optimal_rate"];
+const MATCHES = ["match", "match_seen"];
+const LOWER_ENDS = ["regret"];
+const HIGHER_ENDS = ["win_or_draw", "success", "optimal"];
+const MEANINGS = [
+  [/^nash_conv\//, "NashConv: the sum of what each seat could gain by a best response"],
+  [/^exploitability\//, "what a best response against this seat gains"],
+  [/^legal_rate/, "share of replies that are legal actions"],
+  [/^match\w*\/.*\/win_or_draw$/, "share of plays against this opponent that are won or drawn"],
+  [/^match\w*\/.*\/success$/, "share of plays that succeed"],
+  [/^return\//, "mean sum of this seat's payoffs in a play"],
+];
+
+const kindOf = (name) => name.split("/")[0];
+
+/** Return "lower" or "higher", the end of a figure that is good; null where neither is. */
+export function better(name) {
+  const kind = kindOf(name);
+  const end = MATCHES.includes(kind) ? name.split("/").at(-1) : "";
+  if (LOWER.includes(kind) || LOWER_ENDS.includes(end)) return "lower";
+  if (HIGHER.includes(kind) || HIGHER_ENDS.includes(end)) return "higher";
+  return kind.endsWith("_per_second") ? "higher" : null;
+}
+
+/** Return what a figure means and which way is good, for a title; null where neither is known. */
+export function meaning(name) {
+  const words = MEANINGS.find(([pattern]) => pattern.test(name))?.[1];
+  const good = better(name);
+  return [words, good && `${good} is better`].filter(Boolean).join("; ") || null;
+}
+
+/** Return whether a chart of a figure begins at 0: the value of best play. */
+export function beginsAtZero(name) {
+  return DISTANCES.includes(kindOf(name));
+}
+
+/** Return [section, names] of all figures of some runs. */
+export function sections(answers) {
+  const timing = new Set(answers.flatMap((answer) => answer.timing ?? []));
+  const metrics = new Set(answers.flatMap((answer) => answer.metrics ?? []));
+  const sectionOf = (name) => {
+    if (timing.has(name)) return "Time";
+    if (SKILL.includes(kindOf(name))) return "Skill";
+    return REPLIES.includes(kindOf(name)) ? "Replies" : "Learning";
+  };
+  const names = [...new Set([...metrics, ...timing])].sort();
+  return SECTIONS.map((section) => [section, names.filter((name) => sectionOf(name) === section)]);
+}

@@ -1,4 +1,4 @@
-"""What random and best play have of a run's figures, computed in a process of its own: ``aside``."""
+"""What random and best play have of a run's figures, computed in another process: ``aside``."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import shutil
+import threading
 
 import numpy as np
 import pytest
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 from sparring.rollout.store import EpisodeStore
 from sparring.view.aside import Aside
 from sparring.view.figures import Figures, thinned
+from sparring.view.index import EpisodeIndex
 from sparring.view.plain_files import read_from
 from sparring.view.reference_lines import answer
 from sparring.view.runs import found_in
-from tests.view.run_made import append, write_figures, write_run
+from tests.view.run_made import append, episode, write_figures, write_run, write_step
 
 
 def only(client):
@@ -33,7 +35,8 @@ def test_a_row_of_the_table_says_where_a_run_is(opened, run_folder):
     assert row["newest"]["loss"] == {"step": 30, "value": 1 / 30}
     assert row["key"] == ["legal_rate"]
     assert row["events"] == 1 and row["event"]["metric"] == "loss"
-    assert row["episodes"] == {"parts": 3, "indexed": 3, "rows": 12, "left_out": 0}
+    assert row["episodes"] == {"parts": 3, "indexed": 3, "rows": 12, "indexing": None, "left_out": 0}
+    assert (row["started"], row["seconds"]) == (None, 15.0)  # 30 rounds of half a second
     assert row["notes"] == []
 
 
@@ -332,3 +335,52 @@ def test_random_and_best_play_are_known_where_an_environment_is_small():
 def test_a_run_without_exact_figures_is_not_solved(opened, run_folder, monkeypatch):
     monkeypatch.setattr(Aside, "ask", None)  # a process would be started
     assert opened(run_folder).get("/api/runs/0/references").json()["figures"] == {}
+
+
+def test_a_run_says_when_it_was_started_first_and_how_long_its_steps_took(opened, run_folder):
+    client = opened(run_folder)
+    starts = [{"date": "2026-11-22T04:10:11+00:00"}, {"date": "2026-11-23T00:00:00+00:00"}]
+    (run_folder / "provenance.json").write_text(json.dumps({"starts": starts}))
+    append(run_folder / "timing.jsonl", {"step": 31, "seconds/round": 2.0, "seconds/evaluation": 0.5})
+    row = only(client)
+    assert (row["started"], row["seconds"]) == (starts[0]["date"], 17.5)
+    for text in ('{"starts": [{"date": 7}]}', "{", '{"starts": []}'):
+        (run_folder / "provenance.json").write_text(text)
+        assert only(client)["started"] is None
+    (run_folder / "provenance.json").unlink()
+    assert only(client)["started"] is None
+
+
+def test_plays_that_are_not_indexed_yet_are_no_0(opened, tmp_path):
+    folder = write_run(tmp_path / "kuhn", steps=())
+    client = opened(tmp_path)
+    assert only(client)["episodes"]["indexing"] is None
+    write_step(folder, 20, [episode(80)])
+    client.watch._looked = -1.0
+    assert only(client)["episodes"] == {"parts": 0, "indexed": 0, "rows": 0, "indexing": "later", "left_out": 0}
+    client.get("/api/episodes")  # somebody looks at plays
+    assert client.watch.idle.wait(10)
+    assert only(client)["episodes"] == {"parts": 1, "indexed": 1, "rows": 1, "indexing": None, "left_out": 0}
+
+
+def test_plays_that_are_being_indexed_are_said(opened, tmp_path, monkeypatch):
+    begun, may = threading.Event(), threading.Event()
+    update = EpisodeIndex.update
+
+    def slow(self, *given):
+        begun.set()
+        assert may.wait(20)
+        return update(self, *given)
+
+    folder = write_run(tmp_path / "kuhn", steps=())
+    client = opened(tmp_path)
+    monkeypatch.setattr(EpisodeIndex, "update", slow)
+    write_step(folder, 20, [episode(80)])
+    client.watch._looked = -1.0
+    client.get("/api/episodes")
+    only(client)
+    assert begun.wait(20)
+    assert only(client)["episodes"]["indexing"] == "now"
+    may.set()
+    assert client.watch.idle.wait(10)
+    assert only(client)["episodes"]["indexing"] is None

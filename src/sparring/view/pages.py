@@ -17,7 +17,6 @@ from sparring.view.curves import POINTS, differences, series, spark
 from sparring.view.family import family
 from sparring.view.finder import find
 from sparring.view.meta_strategy import MetaStrategies
-from sparring.view.provenance import starts
 from sparring.view.reference_lines import ReferenceLines
 from sparring.view.replay import Replays
 from sparring.view.runs import PEOPLE, Run
@@ -74,6 +73,7 @@ class Pages:
             "parts": index.wanted.get(run.number, 0),
             "indexed": len(steps),
             "rows": sum(index.rows.get(place, 0) for place in steps),
+            "indexing": self.watch.indexing(run.number),
             "left_out": sum(place.run == run.number for place, _ in list(index.left_out)),
         }
         return row
@@ -90,7 +90,7 @@ class Pages:
                     "name": run.name,
                     "state": run.state,
                     "config": run.flat,
-                    "provenance": starts(run),
+                    "provenance": run.starts,
                     "checkpoints": run.checkpoints(),
                     "stored": sorted(
                         place.step

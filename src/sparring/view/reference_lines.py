@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparring.report.known import known_values
 from sparring.view.aside import Aside
 from sparring.view.runs import Run
 
@@ -44,6 +43,8 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         question: ``config`` with the environments of a run, and ``names`` of figures.
     """
+    from sparring.report.known import known_values  # here, as it brings OpenSpiel
+
     known = known_values(question["config"], question["names"])
     return {
         "figures": {

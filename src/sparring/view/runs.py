@@ -16,9 +16,10 @@ from sparring.report.progress import is_key_figure
 from sparring.run import checkpoint
 from sparring.run.events import HEALTH, METRICS, TIMING
 from sparring.run.folder import CONFIG, HOLDER, MARKER, PLAYED
+from sparring.run.provenance import PROVENANCE, starts_in
 from sparring.system.files import parse_json
 from sparring.view.answers import one_line
-from sparring.view.figures import Events, Figures
+from sparring.view.figures import Events, Figures, axis
 from sparring.view.plain_files import Signature, is_own, read_from, signature
 from sparring.yaml_text import parse_yaml
 
@@ -26,7 +27,8 @@ FRESH = 60.0  # seconds after a figure in which a run of another machine counts 
 LATEST = 20  # steps that a rate is of
 SUBFOLDERS = ("episodes", "credit", "checkpoints", PLAYED)
 BY_PEOPLE = f"{PLAYED}/episodes"
-WATCHED = (METRICS, TIMING, HEALTH, CONFIG, MARKER, HOLDER, *SUBFOLDERS, BY_PEOPLE)
+FILES = (METRICS, TIMING, HEALTH, CONFIG, MARKER, HOLDER, PROVENANCE)
+WATCHED = (*FILES, *SUBFOLDERS, BY_PEOPLE)
 PEOPLE = 1 << 20  # is added to the number of a run, in the index, for the plays of people
 DEPTH = 3  # folders below one that is named, in which runs are looked for
 
@@ -51,8 +53,10 @@ class Run:
         self.config: Mapping[str, Any] = {}
         self.flat: dict[str, Any] = {}  # the configuration by dotted names
         self.trouble: str | None = None  # why it cannot be read
+        self.starts: list[dict[str, Any]] = []  # command, commit, machine, versions of each start
         self.lock = threading.Lock()
         self._config: Signature | None = None
+        self._provenance: Signature | None = None
         self._seen: tuple[Signature | None, ...] | None = None
 
     def changes(self) -> set[str]:
@@ -70,7 +74,18 @@ class Run:
         if found != self._config or found is None:
             self._config = found
             self._read_config()
+        found = signature(self.path / PROVENANCE)
+        if found != self._provenance:
+            self._provenance = found
+            self.starts = [] if found is None else self._read_starts()
         return self
+
+    def _read_starts(self) -> list[dict[str, Any]]:
+        """Return what provenance.json has of each start; nothing where it cannot be read."""
+        try:
+            return starts_in(read_from(self.path / PROVENANCE, 0)[0])
+        except OSError:
+            return []
 
     def _read_config(self) -> None:
         """Read config.yaml; what is wrong with it becomes ``trouble``."""
@@ -179,6 +194,8 @@ class Run:
             "plays_per_second": rate,
             "seconds_per_step": seconds,
             "seconds_left": left,
+            "started": _text(self.starts[0].get("date")) if self.starts else None,
+            "seconds": self._seconds(),
             "written": None if written is None else written[1] / 1e9,
             "environments": _environments(self.config),
             "newest": {
@@ -191,6 +208,12 @@ class Run:
             "event": self.health.events[-1] if self.health.events else None,
             "notes": self.notes(),
         }
+
+    def _seconds(self) -> float | None:
+        """Return how long the steps of the run and their measuring took, pauses left out."""
+        if not self.timing.steps:
+            return None
+        return float(axis("seconds", [self.timing.steps[-1]], self.timing)[0])
 
     def _rates(self) -> tuple[float | None, float | None]:
         """Return plays per second and seconds per step, over the latest steps."""

@@ -42,6 +42,7 @@ class Watch:
         self._lock = threading.Lock()
         self._looked = self._searched = -SEARCH_EVERY
         self._due: set[int] = set()  # runs whose stored steps are to be looked at
+        self._current: set[int] = set()  # runs whose stored steps are being indexed
         self._wake = threading.Event()
         self._ending = threading.Event()
         self._asked = -WANTED
@@ -108,6 +109,7 @@ class Watch:
             with self._lock:
                 due = set(self._due) if self._is_wanted() or not began else set()
                 self._due -= due
+                self._current = due
             if not due:
                 continue
             live = began and any(self.runs[number].state == "training" for number in due)
@@ -124,10 +126,17 @@ class Watch:
         with suppress(OSError):  # a folder that goes is seen again at the next look
             whole = self.index.update(folders, self._indexed, most)
         with self._lock:
+            self._current = set()
             if whole and not self._due:
                 self.idle.set()
             self._raise(due)
         return whole
+
+    def indexing(self, run: int) -> str | None:
+        """Return whether stored steps of a run come into the index "now" or "later"; None: none."""
+        if run in self._current:
+            return "now"
+        return "later" if run in self._due else None
 
     def folders(self, runs: Iterable[int]) -> dict[int, Path]:
         """Return where the plays of runs lie, by their numbers in the index."""

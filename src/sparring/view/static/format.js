@@ -35,6 +35,14 @@ export function seconds(value) {
   return `${Math.floor(value / 3600)} h ${Math.round((value % 3600) / 60)} min`;
 }
 
+/** Return a date for people, in the time of this machine: "30 Nov 2026, 03:10". */
+export function date(text) {
+  const when = new Date(text ?? "");
+  if (Number.isNaN(when.getTime())) return "–";
+  const day = { day: "numeric", month: "short", year: "numeric" };
+  return when.toLocaleString("en-GB", { ...day, hour: "2-digit", minute: "2-digit" });
+}
+
 /** Return a count with its noun: "1 turn", "3 turns". */
 export function count(value, noun) {
   return `${value.toLocaleString("en")} ${noun}${value === 1 ? "" : "s"}`;

@@ -1,11 +1,23 @@
 /** The table of runs: state, rate, chosen figures with their curves, health. */
 
 import { sparkline } from "./chart_svg.js";
-import { button, el, plain, word } from "./dom.js";
-import { count, number, seconds } from "./format.js";
+import { button, el, passage, plain, word } from "./dom.js";
+import { count, date, number, seconds } from "./format.js";
+import { better, meaning } from "./metric_names.js";
 import { address, change, state } from "./router.js";
 
 const COLUMNS = 3; // figures shown where none are chosen
+// what a column sorts by; another one is a figure, by its newest value
+const SORTS = {
+  run: (run) => run.name,
+  state: (run) => run.state,
+  step: (run) => run.step,
+  rate: (run) => run.plays_per_second,
+  started: (run) => run.started && Date.parse(run.started),
+  duration: (run) => run.seconds,
+  plays: (run) => run.episodes?.rows,
+  health: (run) => run.events,
+};
 
 /** Return numbers of a comma list in the query. */
 export function picked(text) {
@@ -29,6 +41,20 @@ function columnsOf(runs, chosen) {
   return [...new Set(runs.flatMap((run) => run.key ?? []))].slice(0, COLUMNS);
 }
 
+/** Return runs in the order of a column, those without a value last. */
+function sorted(runs, { sort, order }) {
+  if (!sort) return runs;
+  const key = Object.hasOwn(SORTS, sort) ? SORTS[sort] : (run) => run.newest?.[sort]?.value;
+  const lacks = (value) => value === null || value === undefined || Number.isNaN(value);
+  const sign = order === "asc" ? 1 : -1;
+  return runs.toSorted((left, right) => {
+    const [first, second] = [key(left), key(right)];
+    if (lacks(first) || lacks(second)) return lacks(first) - lacks(second);
+    if (first === second) return 0;
+    return first < second ? -sign : sign;
+  });
+}
+
 function stepCell(run) {
   const text = run.steps ? `${number(run.step)} / ${number(run.steps)}` : number(run.step);
   const cell = el("td", { class: "number" }, text);
@@ -45,17 +71,48 @@ function rateCell(run) {
   return el("td", { class: "number rate" }, rate, left ? el("div", { class: "dim" }, left) : null);
 }
 
-function healthCell(run) {
-  const cell = el("td", { class: "health" });
-  for (const note of run.notes ?? []) cell.append(el("div", { class: "warn" }, word(note)));
-  if (run.event) {
-    const { step, message, stops } = run.event;
-    const more = run.events > 1 ? ` (and ${run.events - 1} more)` : "";
-    cell.append(
-      el("div", { class: stops ? "bad" : "warn" }, `step ${step}: `, word(message), more),
-    );
-  } else if (!run.notes?.length) cell.append(el("span", { class: "dim" }, "no events"));
-  return cell;
+/** Return a badge that counts what health rules said; a click shows the newest below the row. */
+function healthCell(run, { opened, toggle }) {
+  const { events = 0, event, notes = [] } = run;
+  if (!events && !notes.length) return el("td", {}, el("span", { class: "dim" }, "no events"));
+  const parts = [
+    events ? count(events, "warning") : null,
+    notes.length ? count(notes.length, "note") : null,
+  ];
+  const text = (event?.stops ? "stopped: " : "") + parts.filter(Boolean).join(", ");
+  const badge = button(text, () => toggle(run.run), {
+    class: `tag ${event?.stops ? "bad" : "warn"}`,
+    title: plain([event?.message, ...notes].filter(Boolean).join(" · "), 400),
+    "aria-expanded": String(opened.has(run.run)),
+    "data-focus": `health-${run.run}`,
+  });
+  return el("td", {}, badge);
+}
+
+/** Return what the badge stands for: a row below that of the run. */
+function healthRow(run, width) {
+  const { event, events, notes = [] } = run;
+  const curves = address({ view: "curves", runs: run.run, run: run.run });
+  const said = event && [
+    passage(`step ${event.step}: ${event.message}`, event.stops ? "bad" : "warn"),
+    events > 1 ? el("a", { href: curves }, `all ${events} stand below the curves`) : null,
+  ];
+  const lines = notes.map((note) => el("p", { class: "warn" }, word(note)));
+  const cell = el("td", { colspan: width }, said, lines);
+  return el("tr", { class: "health-said" }, cell);
+}
+
+/** Return the link to the plays of a run: how many the index has, and whether more follow. */
+function playsCell(run) {
+  const { rows = 0, indexing } = run.episodes ?? {};
+  const plays = count(rows, "play");
+  const text = {
+    now: rows ? `${plays}, indexing…` : "indexing…",
+    later: rows ? `${plays} so far` : "not indexed yet",
+  };
+  const title = indexing === "later" ? "newer plays are indexed while Replays is open" : null;
+  const href = address({ view: "replay", run: run.run });
+  return el("td", { class: "plays" }, el("a", { href, title }, text[indexing] ?? plays));
 }
 
 function metricCell(run, name, sparks) {
@@ -74,7 +131,8 @@ function nameCell(run, to) {
   return el("th", { scope: "row" }, link, el("div", { class: "dim" }, word(under)));
 }
 
-function row(run, { columns, sparks, ticked }) {
+function row(run, options) {
+  const { columns, sparks, ticked } = options;
   const to = (view, more) => address({ view, ...more });
   const check = el("input", {
     type: "checkbox",
@@ -83,11 +141,6 @@ function row(run, { columns, sparks, ticked }) {
     on: { change: () => tick(run.run) },
   });
   check.checked = ticked.includes(run.run);
-  const replays = el(
-    "a",
-    { href: to("replay", { run: run.run }) },
-    count(run.episodes?.rows ?? 0, "play"),
-  );
   return el(
     "tr",
     { "data-run": run.run },
@@ -97,28 +150,51 @@ function row(run, { columns, sparks, ticked }) {
     stepCell(run),
     rateCell(run),
     columns.map((name) => metricCell(run, name, sparks)),
-    el("td", { class: "plays" }, replays),
-    healthCell(run),
+    el("td", { class: "started", title: plain(run.started ?? "") || null }, date(run.started)),
+    el("td", { class: "number rate" }, seconds(run.seconds)),
+    playsCell(run),
+    healthCell(run, options),
   );
 }
 
 function headOf(columns, choose) {
+  const { sort, order } = state();
   const remove = (name) =>
     button("×", () => choose(columns.filter((one) => one !== name)), {
       title: `hide ${plain(name)}`,
       class: "small",
     });
-  const titles = columns.map((name) =>
-    el("th", { scope: "col" }, word(name), columns.length > 1 ? remove(name) : null),
+  const sorter = (label, name) => {
+    const on = sort === name;
+    const up = order === "asc";
+    const turn = () => change({ sort: name, order: on && !up ? "asc" : "" }, true);
+    return button([label, on ? (up ? " ▲" : " ▼") : ""], turn, { class: "plain" });
+  };
+  const aria = (name) => (sort === name ? (order === "asc" ? "ascending" : "descending") : null);
+  const title = (text, name = text.toLowerCase()) =>
+    el("th", { scope: "col", "aria-sort": aria(name) }, sorter(text, name));
+  const figures = columns.map((name) =>
+    el(
+      "th",
+      { scope: "col", "aria-sort": aria(name), title: plain(meaning(name) ?? "", 200) || null },
+      sorter(word(name), name),
+      el(
+        "div",
+        { class: "dim" },
+        better(name) && `${better(name)} is better `,
+        columns.length > 1 ? remove(name) : null,
+      ),
+    ),
   );
-  const title = (text) => el("th", { scope: "col" }, text);
   return el(
     "tr",
     {},
     el("th", { scope: "col" }, el("span", { class: "unseen" }, "compare")),
-    ["Run", "State", "Step", "Rate"].map(title),
-    titles,
-    ["Replays", "Health"].map(title),
+    ["Run", "State", "Step", "Rate"].map((text) => title(text)),
+    figures,
+    ["Started", "Duration"].map((text) => title(text)),
+    title("Replays", "plays"),
+    title("Health"),
   );
 }
 
@@ -140,16 +216,33 @@ function chooser(known, columns, choose) {
 }
 
 function tableOf(shown, options, choose) {
-  const rows = shown.map((run) => row(run, options));
+  const width = 9 + options.columns.length;
+  const rows = shown.map((run) => [
+    row(run, options),
+    options.opened.has(run.run) ? healthRow(run, width) : null,
+  ]);
   const head = el("thead", {}, headOf(options.columns, choose));
-  return el("table", { class: "runs" }, head, el("tbody", {}, rows));
+  return el("table", { class: "runs" }, head, el("tbody", {}, rows.flat()));
 }
 
+const HELP =
+  "A name opens the curves of a run, its number of plays the replays, a title sorts the table. " +
+  "Tick runs to compare them.";
+
 function emptyOf(runs) {
-  const text = runs
-    ? "No run matches the filter."
-    : "No runs here. Start one: sparring train kuhn-tiny";
-  return el("p", { class: "missing" }, text);
+  if (runs) return el("p", { class: "missing" }, "No run matches the filter.");
+  return el(
+    "div",
+    { class: "note" },
+    el("p", {}, "No runs here yet. Start one in another terminal:"),
+    el("p", {}, el("code", {}, "sparring train kuhn-tiny")),
+    el(
+      "p",
+      {},
+      "It appears here by itself, where its folder lies below one that `sparring view` was given " +
+        "(`runs` where none was).",
+    ),
+  );
 }
 
 function tick(run) {
@@ -166,14 +259,16 @@ class Runs {
     this.runs = [];
     this.sparks = {};
     this.asked = null;
+    this.opened = new Set(); // runs whose warnings are shown
     this.tools = el("div", { class: "tools" });
     this.total = el("span", { role: "status", class: "dim" });
     this.compare = el("a", { class: "action" }, "");
     this.body = el("div", { class: "scroll" });
+    this.help = el("p", { class: "dim" });
     const named = { placeholder: "filter runs …", "aria-label": "filter runs" };
     this.filter = el("input", { type: "search", ...named });
     this.filter.addEventListener("input", () => change({ q: this.filter.value }, true));
-    root.replaceChildren(el("h1", {}, "Runs"), this.tools, this.body);
+    root.replaceChildren(el("h1", {}, "Runs"), this.tools, this.body, this.help);
     setKeys([
       ["/", "filter", () => this.filter.focus()],
       ["c", "compare ticked runs", () => this.compare.click()],
@@ -210,10 +305,19 @@ class Runs {
   paint(now) {
     const focused = document.activeElement?.dataset?.focus;
     const ticked = picked(now.runs);
-    const shown = this.runs.filter((run) => matches(run, now.q ?? ""));
+    const shown = sorted(
+      this.runs.filter((run) => matches(run, now.q ?? "")),
+      now,
+    );
     const columns = columnsOf(this.runs, now.cols);
-    const table = tableOf(shown, { columns, sparks: this.sparks, ticked }, choose);
+    const { sparks, opened } = this;
+    const toggle = (run) => {
+      if (!opened.delete(run)) opened.add(run);
+      this.paint(state());
+    };
+    const table = tableOf(shown, { columns, sparks, ticked, opened, toggle }, choose);
     this.body.replaceChildren(shown.length ? table : emptyOf(this.runs.length));
+    this.help.textContent = shown.length ? HELP : "";
     this.paintTools(now, { shown, ticked, columns });
     if (focused) this.body.querySelector(`[data-focus="${focused}"]`)?.focus();
   }

@@ -351,16 +351,16 @@ def test_a_run_says_when_it_was_started_first_and_how_long_its_steps_took(opened
     assert only(client)["started"] is None
 
 
-def test_plays_that_are_not_indexed_yet_are_no_0(opened, tmp_path):
-    folder = write_run(tmp_path / "kuhn", steps=())
+def test_plays_that_are_not_indexed_yet_are_said(opened, tmp_path):
+    folder = write_run(tmp_path / "kuhn", steps=(10,))
     client = opened(tmp_path)
     assert only(client)["episodes"]["indexing"] is None
     write_step(folder, 20, [episode(80)])
     client.watch._looked = -1.0
-    assert only(client)["episodes"] == {"parts": 0, "indexed": 0, "rows": 0, "indexing": "later", "left_out": 0}
+    assert only(client)["episodes"] == {"parts": 1, "indexed": 1, "rows": 4, "indexing": "later", "left_out": 0}
     client.get("/api/episodes")  # somebody looks at plays
     assert client.watch.idle.wait(10)
-    assert only(client)["episodes"] == {"parts": 1, "indexed": 1, "rows": 1, "indexing": None, "left_out": 0}
+    assert only(client)["episodes"] == {"parts": 2, "indexed": 2, "rows": 5, "indexing": None, "left_out": 0}
 
 
 def test_plays_that_are_being_indexed_are_said(opened, tmp_path, monkeypatch):
@@ -384,3 +384,24 @@ def test_plays_that_are_being_indexed_are_said(opened, tmp_path, monkeypatch):
     may.set()
     assert client.watch.idle.wait(10)
     assert only(client)["episodes"]["indexing"] is None
+
+
+def test_a_run_without_a_league_is_told_from_one_that_is_young(opened, run_folder):
+    config = run_folder / "config.yaml"
+    text = config.read_text()
+    folder = run_folder / "checkpoints" / "step_000010"
+    folder.mkdir(parents=True)
+    learner = {"kind": "learner"}
+    book = _book(dict(environment="kuhn_poker", seat=0, player=learner, opponent=learner), games=4, wins=2, losses=2)
+    (folder / "state.json").write_text(json.dumps({"payoffs": book}))
+    for more, none in (
+        ("", "This run has no league: mirror self-play. "),
+        ("league: {every: 0}\nmatchmaker: {name: mirror}\n", "This run has no league: mirror self-play. "),
+        ("league: {every: 0}\nmatchmaker: fixed\n", "This run has no league. "),
+        ("league: {every: 10}\n", None),
+        ("league: {every: 0, start: true}\n", None),
+    ):
+        config.write_text(text + more)
+        found = opened(run_folder).get("/api/runs/0/league").json()
+        assert (found["none"] or "").startswith(none or "") and (found["none"] is None) == (none is None)
+        assert found["standings"] == [] and found["players"] == []  # no row of a player against itself

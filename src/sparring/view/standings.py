@@ -26,15 +26,19 @@ STEPS = 2000  # newest ones whose workers are shown
 
 
 def league(run: Run) -> dict[str, Any]:
-    """Return the payoff book of the newest checkpoint that can be read."""
+    """Return the payoff book of the newest checkpoint that can be read.
+
+    Rows of a player against itself are left out: their win rate is one half.
+    """
     notes: list[str] = []
     step, found = newest(run, (STATE,), _standings, notes)
-    standings = found or []
+    standings = [one for one in found or [] if one.player != one.opponent]
     fades = _fades(run)
     players = {one.player for one in standings} | {one.opponent for one in standings}
     return {
         "run": run.number,
         "step": step,
+        "none": None if standings else _why_none(run.config),
         "players": sorted(players),
         "half": HALF,
         "standings": [
@@ -50,6 +54,16 @@ def league(run: Run) -> dict[str, Any]:
 def _standings(state: Mapping[str, Any]) -> list[Standing]:
     """Return the standings of a checkpoint's payoff book."""
     return standings_of(RunState(owners=state).payoffs)
+
+
+def _why_none(config: Mapping[str, Any]) -> str | None:
+    """Return a sentence for a run whose configuration takes no snapshots; None for any other."""
+    league, matchmaker = config.get("league"), config.get("matchmaker")
+    if isinstance(league, Mapping) and any(league.get(key) for key in ("every", "start")):
+        return None
+    name = matchmaker.get("name") if isinstance(matchmaker, Mapping) else matchmaker
+    how = ": mirror self-play" if name in ("mirror", None) else ""
+    return f"This run has no league{how}. league.every keeps snapshots to play: see docs/league.md."
 
 
 def _fades(run: Run) -> bool:

@@ -78,4 +78,25 @@ def test_a_cell_says_how_many_plays_more(visitor, served):
     assert page.inner_text(".cell-said").startswith(said)
     assert "about 282 more plays for ±0.05." in page.inner_text(".cell-said")
     assert said in page.get_attribute(".heat a >> nth=0", "title")
-    assert "not told apart; about 282 more plays for ±0.05" in page.inner_text("tbody >> nth=0")
+    assert "no difference shown; about 282 more plays for ±0.05" in page.inner_text("tbody >> nth=0")
+
+
+def test_both_tables_say_what_they_are(visitor, served):
+    page = visitor.open(served, "?view=league")
+    titles = page.locator("h3").all_text_contents()
+    assert "Mean return of each row's player against each column's" in titles
+
+
+def test_a_run_without_a_league_says_so_in_a_sentence_and_no_more(visitor, serve, tmp_path):
+    made.write_run(tmp_path / "mirror")
+    write_league(tmp_path / "league")
+    with serve(tmp_path) as served:
+        page = visitor.open(served, "?view=league&run=1")
+        said = page.inner_text("#view")
+        assert "This run has no league: mirror self-play." in said and "docs/league.md" in said
+        for word in ("Meta-strategy", "Family tree", "Win rate", "win rate", "Members"):
+            assert word not in said
+        page.select_option("select", label="league")
+        page.wait_for_selector(".tree svg a")
+        page.select_option("select", label="mirror")
+        page.wait_for_selector(".tree svg a", state="detached")

@@ -24,7 +24,7 @@ VIEWS = {
         "kuhn_poker",
         "table.pair",
     ),
-    "league": ("?view=league", "League", "text=no plays between members"),
+    "league": ("?view=league", "League", "text=This run has no league: mirror self-play"),
     "workers": ("?view=workers", "Workers", "text=No workers"),
 }
 

@@ -76,7 +76,7 @@ function standingRow(run, one, half) {
       "td",
       { class: "dim remark" },
       [
-        one.win_rate === null ? "nothing was decided" : sure ? "" : "not told apart",
+        one.win_rate === null ? "nothing was decided" : sure ? "" : "no difference shown",
         one.plays_more ? playsMore(one, half) : "",
       ]
         .filter(Boolean)
@@ -126,7 +126,8 @@ function standings(run, environment, rows, league) {
 /** Return the mean returns as a heat map, where there are several players and opponents. */
 function payoffs(run, environment, rows, league) {
   const players = [...new Set(rows.map((one) => one.player))];
-  const opponents = [...new Set(rows.map((one) => one.opponent))];
+  const met = new Set(rows.map((one) => one.opponent));
+  const opponents = [...new Set([...players, ...met])].filter((name) => met.has(name));
   if (players.length < 2) return null;
   const said = el("p", { role: "status", class: "dim cell-said" });
   const scale = Math.max(...rows.map((one) => Math.abs(one.mean_return ?? 0)));
@@ -143,7 +144,7 @@ function payoffs(run, environment, rows, league) {
   const head = el(
     "tr",
     {},
-    el("th", { scope: "col" }, "return of"),
+    el("th", { scope: "col" }, "player"),
     opponents.map((name) => el("th", { scope: "col" }, word(name))),
   );
   const body = players.map((player) =>
@@ -157,6 +158,7 @@ function payoffs(run, environment, rows, league) {
   return el(
     "div",
     { class: "scroll" },
+    el("h3", {}, "Mean return of each row's player against each column's"),
     el("table", { class: "heat" }, el("thead", {}, head), el("tbody", {}, body)),
     said,
   );
@@ -213,6 +215,12 @@ export function open(root, { get, setKeys }) {
     await prepare(answer.plot);
     held.run = answer.run;
     const league = await get(`/api/runs/${answer.run}/league`);
+    if (league.none) {
+      for (const node of [body, meta, tree.node]) node.replaceChildren();
+      body.append(el("p", { class: "note" }, word(league.none)));
+      await exploitability(answer.run, {});
+      return;
+    }
     const environments = [...new Set(league.standings.map((one) => one.environment))];
     const tables = environments.map((name) =>
       standings(

@@ -10,6 +10,7 @@ import torch
 import sparring
 from sparring.errors import SparringError
 from sparring.experiments.load import load_run
+from sparring.refs import ref
 from sparring.rollout.store import EpisodeStore
 from sparring.types import Segment
 from sparring.view import policy
@@ -87,6 +88,7 @@ def test_the_weights_that_played_give_what_was_recorded(client, run, here):
         for place, own in enumerate(one.turns):
             found = ask(client, 3, one.episode_id, place).json()
             assert (found["step"], found["why"], found["actions"]) == (2, None, list(own.legal_actions))
+            assert (found["player"], found["weights"]) == ("learner", "live")
             assert sum(found["probabilities"]) + found["other"] == pytest.approx(1, abs=1e-6)
             assert 0 < found["other"] < 1
             if own.event == "ok":
@@ -105,6 +107,14 @@ def test_each_action_is_a_whole_reply_of_the_network_with_its_end(client, run, h
     found = ask(client, 3, one.episode_id, place).json()
     for action, chance in zip(found["actions"], found["probabilities"], strict=True):
         assert chance == pytest.approx(by_hand(engine.model, engine.policies["main"].renderer, ids, action, config.rollout.temperature), rel=1e-4)
+
+
+@pytest.mark.parametrize(("who", "weights"), [("learner", "live"), ("policy", "EMA"), ("past-000001", "snapshot")])
+def test_an_answer_says_which_weights_it_is_of(run, who, weights):
+    engine = load_run(run, 2)[1]
+    assert policy._weights(engine, ref(who)) == weights
+    engine.policies["main"].average = None  # as of a run without averages
+    assert policy._weights(engine, ref(who)) == weights.replace("EMA", "live")
 
 
 def test_a_conversation_is_that_of_its_seat_alone():

@@ -36,8 +36,9 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
         question: folder of the run, step, episode and turn.
 
     Returns:
-        ``step`` of the checkpoint, ``player`` whose weights they are, ``actions``,
-        ``probabilities``, and ``other``: that of all replies which are none of these.
+        ``step`` of the checkpoint, ``player`` whose weights they are, ``weights``, which is live,
+        EMA or snapshot, ``actions``, ``probabilities``, and ``other``: that of all replies which
+        are none of these.
 
     Raises:
         SparringError: it cannot be computed.
@@ -59,6 +60,7 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "step": step,
         "player": str(who),
+        "weights": _weights(engine, who),
         "actions": list(turn.legal_actions),
         "probabilities": np.exp(logprobs).tolist(),
         "other": renormalise(logprobs)[1],
@@ -102,6 +104,13 @@ def _player(engine: LocalEngine, episode: Episode, seat: int) -> PlayerRef:
         if game.name == episode.game:
             return who.of(engine.roles.of(game)[seat])
     raise RunError(f"The run's configuration has no environment {episode.game!r} any more.")
+
+
+def _weights(engine: LocalEngine, who: PlayerRef) -> str:
+    """Return which weights a player plays with: live, EMA (their average) or snapshot."""
+    if who.kind == "policy" and engine.policies[who.name or MAIN].average is not None:
+        return "EMA"
+    return "snapshot" if who.kind == "snapshot" else "live"
 
 
 def _engine(folder: Path, step: int) -> LocalEngine:

@@ -17,6 +17,7 @@ def served(tmp_path_factory, serve):
 
 def test_plays_of_people_are_chosen_and_opened(visitor, served):
     page = visitor.open(served, "?view=replay")
+    page.click(".filters summary")
     page.select_option("[data-field=of]", "people")
     page.wait_for_selector(".found-count:has-text('of 1 play')")
     assert "people" in page.inner_text("table.plays tbody tr")

@@ -47,7 +47,9 @@ def test_the_policy_stands_beside_the_moves_with_its_step(visitor, serve, run):
         page = visitor.open(served, address(run))
         page.wait_for_selector(".legal-moves .bar.chance", timeout=30_000)
         said = page.inner_text(".legal-moves")
-        assert "policy: learner, checkpoint of step 1; other replies" in said
+        assert "policy: learner, live weights of the checkpoint of step 1; other replies" in said
+        assert "The p of a token is of the weights that sampled it" in said
+        assert "policy, step 1" in page.inner_text(".legal-moves thead")
         assert (
             page.locator(".legal-moves .bar.chance").count()
             == page.locator(".legal-moves tbody tr").count()

@@ -136,6 +136,7 @@ def test_plays_are_found_sorted_and_paged(visitor, served):
 def test_a_filter_that_is_no_range_is_said(visitor, served):
     visitor.allowed = ("400",)
     page = visitor.open(served, "?view=replay")
+    page.click(".filters summary")
     page.fill("[data-field=turns]", "many")
     page.press("[data-field=turns]", "Enter")
     page.wait_for_selector("[role=alert]")
@@ -190,3 +191,21 @@ def test_a_pressed_button_is_legible_under_the_pointer(visitor, served, theme):
     page.wait_for_selector(".seat-buttons [aria-pressed=true]:has-text('second')")
     page.hover(".seat-buttons [aria-pressed=true]")
     assert page.eval_on_selector(".seat-buttons [aria-pressed=true]", CONTRAST) >= 4.5
+
+
+def test_filters_are_folded_and_those_in_use_are_named(visitor, served):
+    page = visitor.open(served, "?view=replay&run=0")
+    assert not page.is_visible("[data-field=turns]")
+    page.click(".filters summary")
+    page.select_option("[data-field=illegal]", "1")
+    page.wait_for_selector(".filters summary:has-text('filters: illegal reply')")
+    assert page.is_visible("[data-field=turns]")  # a choice does not fold them
+    assert "positive advantage" in page.get_attribute("label:has([data-field=wrong])", "title")
+
+
+def test_the_buttons_of_a_replay_have_words(visitor, served):
+    page = visitor.open(served, "?view=replay&run=0&step=30&episode=120")
+    page.click("button:has-text('Next play')")
+    page.wait_for_selector("h1:has-text('play 121')")
+    page.click("button:has-text('Previous play')")
+    page.wait_for_selector("h1:has-text('play 120')")

@@ -4,6 +4,8 @@ import { button, el, passage, plain, word } from "./dom.js";
 import { number, signed } from "./format.js";
 import { diverging, tokenRow } from "./tokens.js";
 
+// a turn may be public: what this seat learnt of it stands in what it is told next
+const OTHERS = "another seat's turn: what this seat learnt of it stands in its own turns";
 const BACK = 40; // turns before the current one that are drawn
 
 function segmentText(segment, decoded) {
@@ -113,7 +115,7 @@ function titleOf(turn, { current, role, choose }) {
     event ? tag(event, "bad") : null,
     turn.attempt ? tag(`attempt ${turn.attempt + 1}`) : null,
     turn.conversation ? tag(`conversation ${turn.conversation + 1}`) : null,
-    turn.hidden ? el("span", { class: "missing" }, "hidden from this seat") : facts(turn),
+    turn.hidden ? el("span", { class: "missing" }, OTHERS) : facts(turn),
   );
 }
 

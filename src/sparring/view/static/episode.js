@@ -115,11 +115,12 @@ class Episode {
   /** Ask how likely the policy says each move; it is shown when it comes, as a model is loaded. */
   async policy(turn) {
     if (!this.answer.policy || turn.hidden || turn.policy !== undefined) return;
+    const paint = () => this.place.querySelector(".legal-moves")?.replaceWith(legalMoves(turn));
     turn.policy = null; // asked for
+    paint();
     const path = `${addressOf(this.answer)}/policy/${turn.index}`;
     turn.policy = await this.get(path, { seat: this.answer.seat }).catch(() => undefined);
-    if (!turn.policy || this.answer.turns[turnOf(state(), this.answer)] !== turn) return;
-    this.place.querySelector(".legal-moves")?.replaceWith(legalMoves(turn));
+    if (this.answer.turns[turnOf(state(), this.answer)] === turn) paint();
   }
 
   paint(now) {
@@ -154,8 +155,8 @@ class Episode {
       "div",
       { class: "tools" },
       button("← Find", toFinder, { title: "find a play (/)" }),
-      button("K ↑", () => this.walk(-1), { title: "play before (K)" }),
-      button("J ↓", () => this.walk(1), { title: "next play (J)" }),
+      button("↑ Previous play", () => this.walk(-1), { title: "play before (K)" }),
+      button("↓ Next play", () => this.walk(1), { title: "next play (J)" }),
       many > 1 ? button(`Siblings (${many})`, toggleSiblings, family) : null,
       button("Export", () => this.export(), { title: "one page that can be mailed (E)" }),
     );

@@ -2,7 +2,7 @@
 
 import { button, el, plain, word } from "./dom.js";
 import { count, number, signed } from "./format.js";
-import { cells, header } from "./finder_table.js";
+import { cells, header, MEANINGS } from "./finder_table.js";
 import { address, go, state } from "./router.js";
 
 const PAGE = 50;
@@ -27,9 +27,9 @@ const FIELDS = [
   ],
   ["turns", "turns", "5-9"],
   ["step", "step", "10-50"],
-  ["advantage", "|advantage|", "0.5-"],
-  ["regret", "value lost", "0.1-"],
-  ["wrong", "credit against the oracle", [["1", "yes"]]],
+  ["advantage", "|advantage|", "0.5-", MEANINGS.advantage],
+  ["regret", "value lost", "0.1-", MEANINGS.regret],
+  ["wrong", "credit against the oracle", [["1", "yes"]], MEANINGS.wrong],
   ["forfeited", "forfeited", [["1", "yes"]]],
   ["group", "group", "number"],
 ];
@@ -62,7 +62,7 @@ function choices(kind, facets, name) {
   ]);
 }
 
-function field([name, label, kind], values, facets, set) {
+function field([name, label, kind, title], values, facets, set) {
   const value = values[name] ?? "";
   if (kind === "facet" || Array.isArray(kind)) {
     const all = choices(kind, facets, name);
@@ -72,7 +72,7 @@ function field([name, label, kind], values, facets, set) {
     );
     return el(
       "label",
-      {},
+      { title },
       `${label} `,
       el(
         "select",
@@ -88,7 +88,7 @@ function field([name, label, kind], values, facets, set) {
     "data-field": name,
     on: { change: (e) => set({ [name]: e.target.value.trim() }) },
   });
-  return el("label", {}, `${label} `, input);
+  return el("label", { title }, `${label} `, input);
 }
 
 function pages(answer, set) {
@@ -168,8 +168,10 @@ class Finder {
     this.text.addEventListener("change", () => set({ text: this.text.value.trim() }));
     this.first = el("div", { class: "tools" });
     this.form = el("div", { class: "tools fields" });
+    this.summary = el("summary", {}, "filters");
+    const filters = el("details", { class: "filters" }, this.summary, this.form);
     this.body = el("div", {});
-    root.replaceChildren(el("h1", {}, "Replays"), this.first, this.form, this.body);
+    root.replaceChildren(el("h1", {}, "Replays"), this.first, filters, this.body);
     setKeys([
       ["/", "search words", () => this.text.focus()],
       ["j", "first play of the list", () => this.body.querySelector("tbody a")?.click()],
@@ -212,6 +214,8 @@ class Finder {
       this.text.value = values.text ?? "";
       this.first.replaceChildren(runChoice(this.runs, now), this.text, presets(now));
     }
+    const used = FIELDS.filter(([name]) => values[name]).map(([, label]) => label);
+    this.summary.replaceChildren(used.length ? `filters: ${used.join(", ")}` : "filters");
     const focused = active?.dataset?.field;
     this.form.replaceChildren(...FIELDS.map((one) => field(one, values, answer.facets, set)));
     if (focused) this.form.querySelector(`[data-field="${focused}"]`)?.focus();

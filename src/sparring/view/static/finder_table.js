@@ -3,6 +3,14 @@
 import { button, el, word } from "./dom.js";
 import { number, signed } from "./format.js";
 
+/** What the columns mean whose names do not say it. */
+export const MEANINGS = {
+  advantage: "the largest advantage of a turn, with either sign: how much it is trained on",
+  regret: "the most that a turn lost, as the oracle says: value of the best action less the played",
+  wrong: "a turn with a positive advantage that lost value by the oracle, or the reverse",
+  logprob: "log-probability of the least likely reply, by the weights that sampled it",
+};
+
 const COLUMNS = [
   ["step", "step"],
   ["episode", "play"],
@@ -69,7 +77,7 @@ export function header(values, runs, set) {
     const aria = on ? (order === "asc" ? "ascending" : "descending") : null;
     return el(
       "th",
-      { scope: "col", class: "number", "aria-sort": aria },
+      { scope: "col", class: "number", "aria-sort": aria, title: MEANINGS[name] },
       button([label, on ? (order === "asc" ? " ▲" : " ▼") : ""], turn, { class: "plain" }),
     );
   };

@@ -22,12 +22,12 @@ function image({ address, said }) {
  *   there is none; null in place of both: they are still being made
  */
 export function board(turn, pictures) {
-  if (!pictures) return el("p", { class: "board-coming" });
+  if (!pictures) return el("p", { class: "board-coming dim" }, "drawing …");
   const [before, end] = pictures;
   if (before?.address && end?.address)
     return el("div", {}, image(before), el("p", { class: "dim" }, "At the end:"), image(end));
   if (before?.address) return image(before);
-  if (!turn || turn.hidden) return missing("board", "hidden from this seat");
+  if (!turn || turn.hidden) return missing("board", "another seat's turn");
   if (!turn.view) return missing("board", before?.why ?? undefined);
   return el("pre", { class: "board-text" }, passage(turn.view, "mono"));
 }
@@ -79,7 +79,7 @@ export function legalMoves(turn) {
   const column = (text, kind = "") => el("th", { scope: "col", class: kind }, text);
   const titles = [
     column("move"),
-    has.policy ? column("policy") : null,
+    has.policy ? column(`policy, step ${turn.policy.step}`) : null,
     has.oracle ? [column("oracle", "number"), column("loss", "number")] : null,
   ];
   const rows = all.map((move) => moveRow(move, highest, has));
@@ -87,10 +87,12 @@ export function legalMoves(turn) {
   const table = el("table", { class: "moves" }, head, el("tbody", {}, rows));
   const notes = [];
   if (turn.policy?.why) notes.push(`policy: ${plain(turn.policy.why, 400)}`);
+  if (turn.policy === null) notes.push("policy: loading its checkpoint …");
   if (has.policy)
     notes.push(
-      `policy: ${plain(turn.policy.player)}, checkpoint of step ${turn.policy.step}; ` +
-        `other replies ${probability(turn.policy.other)}`,
+      `policy: ${plain(turn.policy.player)}, ${plain(turn.policy.weights)} weights of the ` +
+        `checkpoint of step ${turn.policy.step}; other replies ${probability(turn.policy.other)}`,
+      "The p of a token is of the weights that sampled it, which may be others.",
     );
   if (!turn.oracle) notes.push("oracle: no verdict recorded");
   else if (turn.oracle.certainty < 1)

@@ -39,7 +39,7 @@ function cell(turn, options, top) {
   const advantage = turn.credit?.advantage;
   const said = [
     `turn ${turn.index + 1}`,
-    turn.hidden ? "hidden" : plain(turn.action ?? turn.event),
+    turn.hidden ? "another seat's" : plain(turn.action ?? turn.event),
   ];
   if (advantage !== null && advantage !== undefined) said.push(`advantage ${signed(advantage)}`);
   if (turn.oracle?.regret) said.push(`lost ${turn.oracle.regret.toFixed(3)}`);
@@ -53,7 +53,7 @@ function cell(turn, options, top) {
     "aria-current": turn.index === current ? "step" : null,
   };
   const node = button(
-    el("span", { class: "cell-move" }, word(turn.hidden ? "?" : (turn.action ?? "×"))),
+    el("span", { class: "cell-move" }, word(turn.hidden ? "–" : (turn.action ?? "×"))),
     () => choose(turn.index),
     attributes,
   );

@@ -35,7 +35,8 @@ function shade(token, colouring, scale) {
 export function numbers(token) {
   const parts = [];
   if (token.logprob !== null && token.logprob !== undefined) {
-    parts.push(`p ${probability(Math.exp(token.logprob))}`, `log p ${number(token.logprob, 3)}`);
+    const p = probability(Math.exp(token.logprob));
+    parts.push(`p ${p} when sampled`, `log p ${number(token.logprob, 3)}`);
   }
   if (token.entropy !== null && token.entropy !== undefined)
     parts.push(`entropy ${number(token.entropy, 3)} nats`);

@@ -20,9 +20,9 @@ const MATCHES = ["match", "match_seen"];
 const LOWER_ENDS = ["regret"];
 const HIGHER_ENDS = ["win_or_draw", "success", "optimal"];
 const MEANINGS = [
-  [/^nash_conv\//, "NashConv: the sum of what each seat could gain by a best response"],
+  [/^nash_conv\//, "what best responses gain from the EMA weights, where a run has them, summed"],
   [/^exploitability\//, "what a best response against this seat gains"],
-  [/^legal_rate/, "share of replies that are legal actions"],
+  [/^legal_rate/, "share of replies that are legal actions, by the weights that play"],
   [/^match\w*\/.*\/win_or_draw$/, "share of plays against this opponent that are won or drawn"],
   [/^match\w*\/.*\/success$/, "share of plays that succeed"],
   [/^return\//, "mean sum of this seat's payoffs in a play"],

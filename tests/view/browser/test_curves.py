@@ -1,7 +1,7 @@
 """The curves in a browser: what is drawn, smoothed, listed, and lies across them."""
 
 import pytest
-import run_made as made
+from tests.view import run_made as made
 
 NASH = "nash_conv/kuhn_poker"
 CARD = f"[data-metric='{NASH}']"

@@ -88,11 +88,11 @@ def test_files_of_before_a_column_was_added_read_as_before(tmp_path, column):
 def test_a_file_of_a_newer_version_is_refused_by_name(tmp_path):
     store, played = EpisodeStore(tmp_path / "episodes"), episodes(0)
     path = store.append(1, played)
-    newer = pq.read_table(path).replace_schema_metadata({COLUMNS.key: b"6"})
+    newer = pq.read_table(path).replace_schema_metadata({COLUMNS.key: b"7"})
     pq.write_table(newer, path, write_page_checksum=True)
-    with pytest.raises(RunError, match=r"part-000001.parquet has version 6 of the columns of episodes, and this Sparring reads up to 5"):
+    with pytest.raises(RunError, match=r"part-000001.parquet has version 7 of the columns of episodes, and this Sparring reads up to 6"):
         store.read()
-    with pytest.raises(ValueError, match="has version 6"):
+    with pytest.raises(ValueError, match="has version 7"):
         from_bytes(path.read_bytes())
 
 

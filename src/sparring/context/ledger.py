@@ -110,8 +110,7 @@ class Ledger:
 
         It ends a conversation of its own, of which this returns the number, and all segments.
         """
-        unsent = reply.truncated and not reply.ids
-        prompt = Segment(kind="prompt", ids=self.ids[:1] if unsent else self.ids)
+        prompt = Segment(kind="prompt", ids=self.ids[:1] if is_unsent(reply) else self.ids)
         return self._open(), (prompt, *sampled(reply))
 
     def _open(self) -> int:
@@ -153,9 +152,8 @@ class Ledger:
 
         Return all segments since the last reply, this one's included.
 
-        An empty truncated reply was never sampled: the conversation has outgrown the model, and was
-        not sent. Then there is only the empty reply, after the conversation's first token if
-        nothing of it was sent before; it stays too long from here on.
+        Of a reply that is unsent there is only the empty reply, after the conversation's first
+        token if nothing of it was sent before; it stays too long from here on.
         """
         closing: tuple[int, ...] = self.renderer.close(reply.truncated)
         segments = self._said(reply, closing)
@@ -168,7 +166,7 @@ class Ledger:
 
     def _said(self, reply: Reply, closing: tuple[int, ...]) -> tuple[Segment, ...]:
         """Return the segments up to and with a reply, whose ids are appended."""
-        if reply.truncated and not reply.ids:
+        if is_unsent(reply):
             begun, self.known = self.known > 0, max(self.known, 1)
             nothing = Segment(kind="sampled", ids=())
             return (nothing,) if begun else (Segment(kind="prompt", ids=self.ids[:1]), nothing)
@@ -179,6 +177,17 @@ class Ledger:
             segments += (Segment(kind="boundary", ids=closing),)
             self.ids += closing
         return segments
+
+
+def is_unsent(reply: Reply) -> bool:
+    """Return whether a model was not asked, as the conversation had outgrown its context.
+
+    An empty truncated reply says so: a model that is asked samples at least one token.
+
+    Args:
+        reply: of an agent that speaks in tokens.
+    """
+    return reply.truncated and not reply.ids
 
 
 def sampled(reply: Reply) -> tuple[Segment, ...]:

@@ -16,7 +16,7 @@ from sparring.learn.critic import fitted_at
 from sparring.learn.finite import check_output
 from sparring.learn.learner import Learner
 from sparring.learn.legal import legal_replies
-from sparring.learn.pack import Pack, pack
+from sparring.learn.pack import Pack, nothing_fits, pack
 from sparring.learn.process import ProcessLearner
 from sparring.learn.snapshots import Snapshot, lasting, member_of, planned
 from sparring.learn.targets import WeightedLoss
@@ -149,6 +149,8 @@ class Policy(Speaker):
             ModelError: nobody has said anything, as all conversations outgrew the model.
         """
         if not len(batch.turns.reward):
+            if any(episode.has_outgrown_context for episode in batch.episodes):
+                raise nothing_fits(self.model.context, "step")
             return {}  # its seats were never due: others ended the plays before
         batch.pack.fitting(self.model.context, "step")
         return self.update(

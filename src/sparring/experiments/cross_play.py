@@ -27,6 +27,7 @@ from sparring.measure.opponents import parse_agent
 from sparring.players.base import Agent
 from sparring.refs import PUBLISHED
 from sparring.rng import Stream
+from sparring.rollout.play import with_results
 from sparring.rollout.spec import alone
 from sparring.rollout.team import play_teams
 from sparring.run.league import START
@@ -152,7 +153,7 @@ def match(game: Game, players: Sequence[Agent], *, games: int, stream: Stream) -
     teams = teams_of(game)
     names = [(FIRST, SECOND)[team] for team in teams]
     specs = [alone(game, number, names, stream.child(number)) for number in range(games)]
-    episodes = play_teams(specs, dict(zip((FIRST, SECOND), players, strict=True)))
+    episodes = with_results(play_teams(specs, dict(zip((FIRST, SECOND), players, strict=True))))
     outcomes = [outcome(episode.returns, names.index(FIRST), teams) for episode in episodes]
     legal, said = [], []
     for name in (FIRST, SECOND):
@@ -160,7 +161,7 @@ def match(game: Game, players: Sequence[Agent], *, games: int, stream: Stream) -
         illegal, replies = illegal_replies(own)
         legal.append(1.0 - illegal / max(replies, 1))
         said.append(_spoken(own, tuple(getattr(game, "called", ()))))
-    return Match((1.0 + sum(outcomes) / games) / 2, legal, said)
+    return Match((1.0 + sum(outcomes) / max(len(outcomes), 1)) / 2, legal, said)
 
 
 def _spoken(turns: Sequence[Turn], called: tuple[str, ...]) -> Spoken:

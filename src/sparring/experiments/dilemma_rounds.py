@@ -18,6 +18,7 @@ from sparring.measure.opponents import AgentSpec
 from sparring.players.base import Agent
 from sparring.refs import PUBLISHED
 from sparring.rng import Stream
+from sparring.rollout.play import with_results
 from sparring.rollout.spec import alone
 from sparring.rollout.team import play_teams
 from sparring.system.files import write_bytes_atomic
@@ -110,7 +111,7 @@ def _played(
     """Return plays with these agents in the seats."""
     root = Stream.from_seed(0).child("dilemma").child("".join(seats))
     specs = [alone(game, number, seats, root.child(number)) for number in range(plays)]
-    return play_teams(specs, agents)
+    return with_results(play_teams(specs, agents))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from sparring.measure.chosen import beneath
 from sparring.measure.exact_figures import exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.measure.league_table import league_table
-from sparring.measure.matches import Record, intervals_of, play_matches
+from sparring.measure.matches import Record, intervals_of, play_matches, truncated_note
 from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.references import References, references
 from sparring.measure.regret import Judge
@@ -139,7 +139,8 @@ def evaluate_policy(
                 about = {"game": game.name, "opponent": opponent, "starts": starts.label}
                 rows = zip(report.roles, report.seats, strict=True)
                 matches += [{**about, "role": role, **_match_row(record)} for role, record in rows]
-                if game.num_seats == 1 or isinstance(bot, RandomAgent):
+                notes += [note] if (note := truncated_note(report)) else []
+                if report.overall.games and (game.num_seats == 1 or isinstance(bot, RandomAgent)):
                     verdicts.append(beside_uniform(game, report, stream, starts))
     return {
         "figures": figures,
@@ -160,6 +161,8 @@ def _match_row(record: Record) -> dict[str, Any]:
         **{key: as_text(value) for key, value in intervals.items()},
         "intervals": as_data(intervals),
     }
+    if record.truncated:
+        row["truncated"] = record.truncated
     if record.regret is not None:
         row["oracle"] = record.regret.facts
     return row

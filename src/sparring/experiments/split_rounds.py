@@ -22,6 +22,7 @@ from sparring.experiments.load import load_run
 from sparring.players.base import Agent, TextAgent
 from sparring.refs import PUBLISHED
 from sparring.rng import Stream
+from sparring.rollout.play import with_results
 from sparring.rollout.spec import EpisodeSpec, alone
 from sparring.rollout.team import play_teams
 from sparring.system.files import write_bytes_atomic
@@ -131,11 +132,11 @@ def played(
     names = ("one", "one" if agents[0] is agents[1] else "two")
     root = Stream.from_seed(0).child("split").child("".join(names))
     specs = [alone(game, number, names, root.child(number)) for number in range(count)]
-    episodes = play_teams(specs, dict(zip(names, agents, strict=True)))
+    episodes = with_results(play_teams(specs, dict(zip(names, agents, strict=True))))
     found = [
         one
-        for spec, episode in zip(specs, episodes, strict=True)
-        for one in rounds_of(spec, episode)
+        for episode in episodes
+        for one in rounds_of(specs[episode.episode_id], episode)
         if one.scenario not in known
     ]
     if not found:

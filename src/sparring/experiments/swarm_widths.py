@@ -22,6 +22,7 @@ from sparring.players.base import Agent
 from sparring.players.scheduler import scheduler
 from sparring.refs import PUBLISHED
 from sparring.rng import Stream
+from sparring.rollout.play import with_results
 from sparring.rollout.replay import figures_of
 from sparring.rollout.spec import alone
 from sparring.rollout.team import play_teams
@@ -85,7 +86,7 @@ def _measured(
     root = Stream.from_seed(0).child("swarm").child(game.name)
     seats = (LEAD, *(WORKERS,) * (game.num_seats - 1))
     specs = [alone(game, number, seats, root.child(number)) for number in range(plays)]
-    episodes = play_teams(specs, {LEAD: lead, WORKERS: scheduler()})
+    episodes = with_results(play_teams(specs, {LEAD: lead, WORKERS: scheduler()}))
     counted = [found for episode in episodes if (found := figures_of(game, episode)) is not None]
     pairs = [(one[CHOSEN][0], one[BEST][0]) for one in counted]
     turns = [turn for episode in episodes for turn in episode.turns if turn.seat == 0]

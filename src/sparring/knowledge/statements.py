@@ -56,7 +56,7 @@ def decisions(game: Any, episode: Episode, *, actions: bool = False) -> list[Dec
     found = []
     stood = zip(episode.turns, replayed(game, episode), strict=False)
     for number, (turn, play) in enumerate(stood):
-        if turn.event == "memory" or turn.seat not in play.due():
+        if not turn.is_decision or turn.seat not in play.due():
             continue
         kind = kind_of(game, play, turn.seat)
         if not kind and not actions:

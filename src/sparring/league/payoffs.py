@@ -8,7 +8,8 @@ begins at ``seat``, against a side of ``opponent``. What counts:
   has the team's result.
 - A play that was forfeited counts for the pairs that the offending team is in: it lost, whatever
   the forfeit pays. How the others would have done against each other is not known.
-- A play that was cut (``rollout.max_turns``) has no result, and counts for nobody.
+- A play that was truncated (by ``rollout.max_turns`` or ``model.context``) has no result, and
+  counts for nobody.
 - Where all seats are one team nobody wins or loses: each pair of seats has its games and returns.
 - Of two members there may be exact results (``run.exact_payoffs``). Plays add nothing to these, and
   they do not fade.

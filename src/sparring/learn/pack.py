@@ -69,11 +69,7 @@ class Pack:
         lengths = np.array([len(ids) for ids in self.sequences], dtype=np.int64)
         found: IntArray = self.spoken[lengths[self.distinct[self.spoken]] <= context]
         if not len(found):
-            raise ModelError(
-                f"No conversation of this {when} fits into the context of {context} tokens with a "
-                "whole reply after it. Raise model.context, lower rollout.max_new_tokens, or give "
-                "the games a shorter wording."
-            )
+            raise nothing_fits(context, when)
         return found
 
     def only(self, trained: BoolArray) -> Pack:
@@ -111,6 +107,15 @@ class Pack:
     def num_tokens(self) -> int:
         """All tokens of all sequences, prompts included."""
         return int(sum(len(self.sequences[index]) for index in self.distinct))
+
+
+def nothing_fits(context: int, when: str) -> ModelError:
+    """Return the error of conversations of which none fits; arguments are those of ``fitting``."""
+    return ModelError(
+        f"No conversation of this {when} fits into the context of {context} tokens with a "
+        "whole reply after it. Raise model.context, lower rollout.max_new_tokens, or give "
+        "the games a shorter wording."
+    )
 
 
 def _chosen(

@@ -22,6 +22,7 @@ from sparring.measure.starts import Starts
 from sparring.ops.statistics import mean_interval
 from sparring.players.base import Agent
 from sparring.rng import Stream
+from sparring.rollout.play import with_results
 from sparring.rollout.replay import ended
 from sparring.rollout.team import play_teams
 from sparring.types import Episode, FloatArray, Interval
@@ -101,9 +102,10 @@ def adaptation(
         for name, one in opponents.items():
             own = stream.child(name)
             specs = [match_spec(starts, seat, number, trials, own) for number in range(trials)]
-            episodes = play_teams(specs, {AGENT: agent, OPPONENT: one.agent})
+            episodes = with_results(play_teams(specs, {AGENT: agent, OPPONENT: one.agent}))
             kept[name] = _returns(starts.game, episodes, seat, rules.attempts)
-            ended = sum(episode.forfeited_by == seat for episode in episodes) / len(episodes)
+            ended = sum(episode.forfeited_by == seat for episode in episodes)
+            ended /= max(len(episodes), 1)
             rows.append(
                 _row(role, name, one.trained, {name: kept[name]}, {name: 1.0}, ended, level)
             )

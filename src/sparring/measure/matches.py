@@ -6,6 +6,7 @@ One agent against opponents, the same number of games from every seat, with inte
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,7 @@ from sparring.measure.starts import Starts, every
 from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
 from sparring.players.base import Agent
 from sparring.rng import Stream
+from sparring.rollout.play import with_results
 from sparring.rollout.spec import EpisodeSpec, alone
 from sparring.rollout.team import play_teams
 from sparring.types import Episode, Interval, Turn
@@ -47,6 +49,8 @@ class Record:
     # Wilson interval of P(the return is the most that the game pays), in games of one seat
     success: Interval | None = None
     regret: Regret | None = None  # what the agent's turns lost, where an oracle judged them
+    # games in which a conversation outgrew a model's context; they count in nothing else
+    truncated: int = 0
 
     @property
     def games(self) -> int:
@@ -84,7 +88,8 @@ def play_matches(
     The opponent sits in all others.
 
     Every game has its own deal and its own draws, derived from ``stream`` by seat and number, so
-    the games are independent and a longer match begins with the same games as a shorter one.
+    the games are independent and a longer match begins with the same games as a shorter one. A game
+    in which a conversation outgrew a model's context has no result and is only counted.
 
     Args:
         game: the game.
@@ -115,17 +120,23 @@ def play_matches(
         for number in range(games_per_seat)
     ]
     agents: Mapping[str, Agent] = {AGENT: agent, OPPONENT: opponent}
-    episodes = play_teams(specs, agents, on_finished=on_finished)
+    every_episode = play_teams(specs, agents, on_finished=on_finished)
+    episodes = with_results(every_episode)
     seats = [[e for e in episodes if e.agents[seat] == AGENT] for seat in range(game.num_seats)]
-    records = [_seat_record(game, played, judge, level) for played in seats]
+    truncated = Counter(e.agents.index(AGENT) for e in every_episode if e.has_outgrown_context)
+    records = [
+        replace(_seat_record(game, played, judge, level), truncated=truncated[seat])
+        for seat, played in enumerate(seats)
+    ]
     teams = teams_of(game)
+    overall = record(episodes, AGENT, level=level, teams=teams)
     return MatchReport(
         game=game.name,
         agent=agent.name,
         opponent=opponent.name,
         roles=tuple(game.roles),
         seats=tuple(records),
-        overall=record(episodes, AGENT, level=level, teams=teams),
+        overall=replace(overall, truncated=truncated.total()),
         opponent_return=_mean(
             [
                 value
@@ -180,7 +191,7 @@ def record(
     """Return the results of ``agent``, which sits in exactly one seat of every episode.
 
     Args:
-        episodes: at least 2, of one game.
+        episodes: of one game, with results; 2 or more for intervals.
         agent: the name in ``Episode.agents``.
         teams: see ``outcome``.
         level: confidence level of the intervals.
@@ -210,7 +221,7 @@ def record(
 
 def illegal_replies(turns: Iterable[Turn]) -> tuple[int, int]:
     """Return how many of these decisions are illegal or unparsable, and how many there are."""
-    events = [turn.event for turn in turns if turn.event != "memory"]
+    events = [turn.event for turn in turns if turn.is_decision]
     return sum(event != "ok" for event in events), len(events)
 
 
@@ -228,6 +239,18 @@ def illegal_share(games: Iterable[tuple[int, int]], *, level: float = 0.95) -> I
     """
     counts = np.array([game for game in games if game[1]], dtype=np.float64).reshape(-1, 2)
     return clustered_share_interval(counts[:, 0], counts[:, 1], level=level)
+
+
+def truncated_note(report: MatchReport) -> str:
+    """Return a note on games that outgrew a model's context, or "" without any."""
+    if not report.overall.truncated:
+        return ""
+    games = report.overall.truncated + report.overall.games
+    return (
+        f"{report.game}: in {report.overall.truncated} of {games} games a conversation outgrew the "
+        "model's context. They have no result and count in no figure; raise model.context, or "
+        "lower rollout.max_new_tokens."
+    )
 
 
 def intervals_of(record: Record) -> dict[str, Interval]:

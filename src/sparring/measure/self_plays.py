@@ -17,6 +17,7 @@ from sparring.measure.starts import Starts
 from sparring.ops.statistics import mean_interval
 from sparring.players.base import Agent
 from sparring.rng import Stream
+from sparring.rollout.play import with_results
 from sparring.rollout.replay import figures_of
 from sparring.rollout.spec import alone
 from sparring.rollout.team import play_teams
@@ -92,7 +93,9 @@ def self_plays(
         turns=sum(turns for _, turns in replies) / len(played),
         illegal=illegal_share(replies, level=level),
         returns={
-            role: mean_interval([episode.returns[seat] for episode in played], level=level)
+            role: mean_interval(
+                [episode.returns[seat] for episode in with_results(played)], level=level
+            )
             for seat, role in enumerate(game.roles)
         },
         figures=_figures(game, played, level),
@@ -121,6 +124,4 @@ def course(episode: Episode) -> Hashable:
     An illegal reply counts as such, whatever its words are: nonsense makes no play different. What
     chance did shows in it where a seat's actions follow it.
     """
-    return tuple(
-        (turn.moment, turn.seat, turn.action) for turn in episode.turns if turn.event != "memory"
-    )
+    return tuple((turn.moment, turn.seat, turn.action) for turn in episode.decisions)

@@ -90,7 +90,7 @@ def about_illegal(mass: float) -> str:
 
 def beside_uniform(game: Game, report: MatchReport, stream: Stream, starts: Starts) -> str:
     """Return how often the agent won or drew, or succeeded, beside uniform play."""
-    games = min(report.overall.games // game.num_seats, UNIFORM_GAMES)
+    games = max(min(report.overall.games // game.num_seats, UNIFORM_GAMES), 2)
     uniform = play_matches(
         game, random(), random(), games_per_seat=games, stream=stream, starts=starts
     )

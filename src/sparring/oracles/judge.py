@@ -76,7 +76,7 @@ def judge_episodes(
             for index, (turn, state) in enumerate(
                 zip(episode.turns, replay(games[name], episode), strict=True)
             ):
-                if turn.event != "memory" and (everyone or episode.trained[turn.seat]):
+                if turn.is_decision and (everyone or episode.trained[turn.seat]):
                     asked.append((number, index))
                     states.append(decision_of(games[name], state, turn.seat, turn.moment))
                     streams.append(stream.child(index))

@@ -30,8 +30,8 @@ OVERLONG = SampleResult(ids=(), logprobs=(), truncated=True)
 class PolicyAgent:
     """Plays what its sampler says. What is due at one time is given to it in one call.
 
-    Where a conversation has outgrown the model, so that no whole reply fits after it, the reply is
-    an empty truncated one: no action, which the game's rule for illegal replies answers. With
+    Where a conversation has outgrown the model, so that no whole reply fits after it, the model is
+    not asked. The reply is an empty truncated one, and the episode is truncated there. With
     ``refuse_overlong`` that is an error instead.
 
     ``in_flight`` is how many plays it is to be asked in at once, so that its sampler's KV cache has

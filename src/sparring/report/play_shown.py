@@ -9,7 +9,7 @@ from typing import Any
 from sparring.environments.openspiel.people import listed
 from sparring.report.page import marked, quoted_text
 from sparring.report.sample_plays import Sample
-from sparring.report.shown import credit_words, judged
+from sparring.report.shown import credit_words, judged, truncated_by
 from sparring.report.timeline import timeline, timeline_svg
 from sparring.rollout.credit_store import Credits
 from sparring.types import Episode, Turn
@@ -71,7 +71,7 @@ def _ending(episode: Episode) -> str:
     """Return in words what ended a play early, or ""."""
     if episode.forfeited_by is not None:
         return f"Forfeited by {episode.roles[episode.forfeited_by]}."
-    return "Cut at rollout.max_turns." if episode.cut else ""
+    return f"This play was {truncated_by(episode)}." if episode.cut else ""
 
 
 def _turn(
@@ -109,10 +109,10 @@ def _reply(turn: Turn) -> str:
     """Return what was said, and what became of it where that is something else."""
     said = quoted_text(turn.reply) if turn.reply else '<span class="dim">nothing</span>'
     parts = [said]
-    if turn.event not in ("ok", "memory"):
+    if turn.event not in ("ok", "memory"):  # that it was not sent, too
         parts.append(f'<span class="wrong">{marked(turn.event)}</span>')
-    parts += ['<span class="wrong">cut short</span>'] if turn.truncated else []
-    if turn.event != "memory" and turn.action != turn.reply:
+    parts += ['<span class="wrong">cut short</span>'] if turn.truncated and turn.is_decision else []
+    if turn.is_decision and turn.action != turn.reply:
         played = "nothing" if turn.action is None else turn.action
         parts.append(f'<span class="dim">played:</span> {quoted_text(played)}')
     return " ".join(parts)

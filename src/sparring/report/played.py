@@ -86,7 +86,7 @@ def moves(
     called = [f"{role} ({names.get(agent, agent)})" for role, agent in pairs]
     width, lines, refused = max(map(len, called)), list[str](), list[Turn]()
     for number, turn in enumerate(episode.turns):
-        if turn.event not in ("ok", "memory"):
+        if turn.event in ("illegal", "unparsable"):
             refused.append(turn)
         if turn.action is not None:
             said = f"    [{known[number]}]" if number in known else ""

@@ -82,12 +82,21 @@ def _lines(
     if episode.forfeited_by is not None:
         lines.append(f"  forfeited by {episode.roles[episode.forfeited_by]}")
     if episode.cut:
-        lines.append("  cut at rollout.max_turns")
+        lines.append(f"  {truncated_by(episode)}")
     for number, turn in enumerate(episode.turns):
         now = positions[number] if positions else ""
         lines += ["", *turn_lines(episode, turn, credit, decode, now)]
         lines += _labelled("ended", ends[number]) if number in ends else []
     return [*lines, "", *_labelled("end", positions[-1])] if positions else lines
+
+
+def truncated_by(episode: Episode) -> str:
+    """Return in words what truncated an episode."""
+    if not episode.has_outgrown_context:
+        return "truncated by the limit of turns"
+    seats = [turn.seat for turn in episode.turns if turn.event == "unsent"]
+    roles = " and ".join(episode.roles[seat] for seat in seats)
+    return f"truncated, without a result: the conversation of {roles} outgrew the model's context"
 
 
 def turn_lines(
@@ -98,7 +107,7 @@ def turn_lines(
     lines = [f"[{turn.moment}] {episode.roles[turn.seat]} ({turn.agent}){where}"]
     lines += _labelled("now", now) if now else []
     lines += _labelled("told", turn.told or _nothing_told(episode))
-    if turn.event != "memory":
+    if turn.is_decision:
         lines += _labelled("legal", listed(turn.legal_actions))
     lines += _reply_lines(turn, credits.get(_key(turn)), decode)
     if turn.verdict is not None:
@@ -123,8 +132,8 @@ def _reply_lines(turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | 
         if turn.action == turn.reply or memory
         else f"   -> {'nothing' if turn.action is None else turn.action} was played"
     )
-    wrong = "" if turn.event in ("ok", "memory") else f", {turn.event}"
-    cut = ", cut short" if turn.truncated else ""
+    wrong = f", {turn.event}" if turn.event in ("illegal", "unparsable") else ""
+    cut = ", cut short" if turn.truncated and turn.event != "unsent" else ""
     label = "memory" if memory else "said"
     lines += _labelled(label, f"{turn.reply!r}{wrong}{cut}{played}{UNSENT if unsent(turn) else ''}")
     tokens = _tokens(turn, credit, decode)

@@ -28,19 +28,20 @@ def opinions(
 ) -> list[tuple[float | None, ...]]:
     """Return what a reward says of every turn of these episodes, called as its NEEDS say.
 
-    It is asked about decisions; memories that seats wrote between them are left out of what it
-    sees, and have None.
+    It is asked about decisions; other turns, such as memories, are left out of what it sees, and
+    have None.
     """
-    decided = [_without_memories(episode) for episode in episodes]
-    found = _of_decisions(reward, decided, games, progress)
+    decided = [_decisions_of(episode) for episode in episodes]
+    found = iter(_of_decisions(reward, [own for own in decided if own.turns], games, progress))
+    rows = [next(found) if own.turns else () for own in decided]
     return [
         row if own is episode else _spread(row, own, episode)
-        for row, own, episode in zip(found, decided, episodes, strict=True)
+        for row, own, episode in zip(rows, decided, episodes, strict=True)
     ]
 
 
-def _without_memories(episode: Episode) -> Episode:
-    """Return an episode of its decisions alone; the same one where no seat wrote a memory."""
+def _decisions_of(episode: Episode) -> Episode:
+    """Return an episode of its decisions alone; the same one where all turns are decisions."""
     decisions = episode.decisions
     return episode if len(decisions) == len(episode.turns) else replace(episode, turns=decisions)
 
@@ -52,13 +53,13 @@ def _spread(
     if len(row) != len(decided.turns):
         return row  # of a wrong length, which is refused where it is used
     rest = iter(row)
-    return tuple(None if turn.event == "memory" else next(rest) for turn in episode.turns)
+    return tuple(next(rest) if turn.is_decision else None for turn in episode.turns)
 
 
 def _of_decisions(
     reward: Bound, episodes: Sequence[Episode], games: Mapping[str, Game], progress: float
 ) -> list[tuple[float | None, ...]]:
-    """Return what a reward says of episodes without memories."""
+    """Return what a reward says of episodes that hold decisions alone."""
     needs = reward.plugin.needs
     if "batch" in needs:
         rows = list(reward(episodes, games, progress=progress))

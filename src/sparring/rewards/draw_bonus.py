@@ -18,7 +18,7 @@ def draw_bonus(
     When to use: where good play ends in draws, as in tic-tac-toe, and wins in self-play become
     rare.
     Mathematics: on the last turn of each seat
-        r = bonus if all returns are 0 and nobody forfeited
+        r = bonus if all returns are 0, nobody forfeited, and no conversation outgrew the context
     and 0 on all other turns.
     Shapes: one number per turn.
     Pitfalls: the game is no longer zero-sum: two seats can agree to draw. MARS's code pays whenever
@@ -34,6 +34,7 @@ def draw_bonus(
     """
     drawn = (
         episode.forfeited_by is None
+        and not episode.has_outgrown_context
         and not any(episode.returns)
         and (not games or episode.game in games)
     )

@@ -24,7 +24,7 @@ ENDS: dict[End, str] = {  # each in words
     "limit": "the environment ended it at its work",
     "context": "it outgrew the model's context",
     "length": "its last reply was cut short, and held no action",
-    "cut": "rollout.max_turns ended the play",
+    "cut": "the play was truncated",
     "over": "the play was over",
 }
 FAILED = frozenset({"turns", "context", "length", "cut"})  # by limits: it has not had its say
@@ -104,7 +104,9 @@ def _conversation(episode: Episode, seat: int, places: list[int], how: End) -> C
 
 def unsent(turn: Turn) -> bool:
     """Return whether a turn's conversation had outgrown the model, so that it was not asked."""
-    return turn.truncated and not turn.reply and not sampled_tokens(turn)
+    if turn.event == "unsent":
+        return True
+    return turn.truncated and not turn.reply and not sampled_tokens(turn)  # in records of before
 
 
 def cut_short(turn: Turn) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sparring.context.ledger import Ledger, sampled
+from sparring.context.ledger import Ledger, is_unsent, sampled
 from sparring.environments.base import random_reply, read_reply
 from sparring.environments.situation import copied, decision_of
 from sparring.players.base import Agent, PendingTurn, Reply
@@ -153,7 +153,7 @@ class EpisodeInPlay:
         for draft in self.asked:
             self._read(draft, replies[place])
             place += draft.wanted
-            if draft.wanted > 1:
+            if draft.wanted > 1 and draft.event != "unsent":
                 draft.others = [draft.sibling(number) for number in range(1, draft.wanted)]
                 for other in draft.others:
                     self._read(other, replies[place - draft.wanted + other.candidate])
@@ -185,20 +185,25 @@ class EpisodeInPlay:
             given = iter(scores)
             self.asked = [self._chosen(draft, given) for draft in self.asked]
         offenders: list[Draft] = []
+        truncated = False
         self._again = ()
         for place, draft in enumerate(self.asked):
             self._own_turns[draft.seat] += 1
             ledger = self._ledgers[draft.seat]
             if ledger is not None:
                 self._record(draft, ledger)
-            if draft.memory:
+            if draft.event == "unsent":
+                truncated = True
+            elif draft.memory:
                 self._again += (draft.seat,)
             elif draft.event != "ok" and self._punish(draft, instead[place] if instead else None):
                 offenders.append(draft)
             elif draft.action is not None:
                 self._said[draft.seat] = draft.action
         self._moment += 1
-        if offenders:
+        if truncated:
+            self._stop()
+        elif offenders:
             self._forfeit(offenders)
         elif not self._again:
             self._taken += len(self._said)
@@ -233,6 +238,9 @@ class EpisodeInPlay:
         """Note a reply, and what action it holds."""
         seat, legal = draft.seat, draft.legal
         ledger = self._ledgers[seat]
+        if ledger is not None and is_unsent(reply):
+            draft.reply, draft.event, draft.named, draft.verdict = reply, "unsent", None, None
+            return
         if draft.memory:
             draft.reply, draft.event, draft.named = reply, "memory", None
             return
@@ -281,6 +289,10 @@ class EpisodeInPlay:
         found = [game.illegal.forfeit_returns(game, self.play, one.seat) for one in offenders]
         means = tuple(sum(own) / len(found) for own in zip(*found, strict=True))
         self._final = (means if len(found) > 1 else tuple(found[0]), offenders[0].seat)
+        self._stop()
+
+    def _stop(self) -> None:
+        """End the episode without playing the replies of this moment."""
         for draft in self.asked:
             draft.action = None
         self.done = True

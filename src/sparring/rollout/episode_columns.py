@@ -62,7 +62,7 @@ SCHEMA = pa.schema(
         ("environment", pa.dictionary(pa.int32(), pa.string())),  # one text for very many rows
     ]
 )
-VERSION = 5
+VERSION = 6
 COLUMNS = Columns(
     kind="episodes",
     version=VERSION,

@@ -113,6 +113,7 @@ def episode_of(rows: Sequence[dict[str, Any]]) -> Episode:
         players=_players(first),
         forfeited_by=first["forfeited_by"],
         cut=first["cut"],
+        has_outgrown_context=any(row["event"] == "unsent" for row in rows),
         environment=None if first["environment"] is None else _environment(first["environment"]),
     )
 

@@ -64,6 +64,11 @@ class Rollout(NamedTuple):
         return self
 
 
+def with_results(episodes: Sequence[Episode]) -> list[Episode]:
+    """Return the episodes that have a result: none in which a conversation outgrew the context."""
+    return [episode for episode in episodes if not episode.has_outgrown_context]
+
+
 def play(
     specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent], **options: Any
 ) -> list[Episode]:

@@ -59,5 +59,6 @@ def recorded(
         returns=returns,
         forfeited_by=offender,
         cut=cut,
+        has_outgrown_context=cut and any(turn.event == "unsent" for turn in turns),
         environment=spec_of(spec.game),
     )

@@ -84,7 +84,7 @@ def _moments(game: Any, episode: Episode) -> Iterator[Any]:
     for number, turn in enumerate(episode.turns):
         due = play.due()
         if turn.seat not in due or (
-            turn.event != "memory" and (play.legal(turn.seat) or ()) != turn.legal_actions
+            turn.is_decision and (play.legal(turn.seat) or ()) != turn.legal_actions
         ):
             raise _foreign(game, episode, number, "another decision is due there")
         yield play

@@ -16,6 +16,8 @@ def ordered_turns(
 ) -> Iterator[tuple[Episode, Turn]]:
     """Yield the turns of trained seats, sorted by (position of the episode, seat, turn index).
 
+    Turns that the model was not asked (event "unsent") are left out, as nothing was sampled.
+
     Args:
         episodes: the plays.
         candidates: after the turns of a seat, yield the other replies to their prompts too.
@@ -32,7 +34,8 @@ def _trajectories(
     for episode in episodes:
         by_seat: list[list[Turn]] = [[] for _ in episode.trained]
         for turn in episode.turns:
-            by_seat[turn.seat].append(turn)
+            if turn.event != "unsent":
+                by_seat[turn.seat].append(turn)
         for seat, turns in enumerate(by_seat):
             if turns and episode.trained[seat]:
                 yield episode, turns, True

@@ -152,6 +152,7 @@ def _mean_return(learner: PlayerRef, episodes: Iterable[Episode], apart: bool) -
     found = [
         episode.returns[seat]
         for episode in episodes
+        if not episode.has_outgrown_context
         for seat, (trained, who) in enumerate(zip(episode.trained, episode.players, strict=True))
         if trained and (who if apart else who.of(MAIN)) == learner
     ]

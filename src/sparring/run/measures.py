@@ -7,8 +7,9 @@ of replies (legal_rate to sampled_entropy) count all, figures of games what was 
     legal_rate/GAME         the same in one game
     unparsable_rate         share of replies that held no action at all
     truncated_rate          share of replies that ran into the token limit
-    overlong_rate           share of turns that got no reply, as the conversation had outgrown
-                            model.context; they count as truncated too
+    overlong_rate           share of turns that the model was not asked, as the conversation had
+                            outgrown model.context; these turns count in truncated_rate too, and in
+                            none of the other figures
     reply_tokens            sampled tokens per turn
     sampled_entropy         mean of -log(probability) of the sampled tokens: estimates the sampler's
                             entropy per token, nats
@@ -17,14 +18,17 @@ of replies (legal_rate to sampled_entropy) count all, figures of games what was 
     memory_tokens           sampled tokens per memory
     turns_per_game          decisions of all seats per game
     forfeit_rate            share of games that ended by an illegal reply
-    cut_rate                share of games that rollout.max_turns cut; only where there are any
-    return/GAME/ROLE        mean return of the role, in the game's units
+    cut_rate                share of games that were truncated, by rollout.max_turns or by
+                            model.context; only where there are any
+    return/GAME/ROLE        mean return of the role, in the game's units; games that outgrew
+                            model.context are left out
     seat_asymmetry/GAME     largest minus smallest mean return over the roles of a game
     attempt/GAME/NUMBER     of trials, mean payoff of the game in attempt 1, 2, ..., over the seats
-                            that had a turn in it, times environments.N.scale
+                            that had a turn in it, times environments.N.scale; attempts that
+                            outgrew model.context are left out
     figure/GAME/NAME        what an environment counts itself, such as understood of code_words, a
-                            mean over seats; plays that were forfeited or cut are left out, and
-                            seats of which it says nothing
+                            mean over seats; plays that were forfeited or truncated are left out,
+                            and seats of which it says nothing
     candidates/decisions    decisions per game to which there were several replies; this and the
                             next where rollout.candidates.count is above 1
     candidates/equal_share  share of these whose replies were all judged alike
@@ -67,6 +71,8 @@ def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         metrics["cut_rate"] = sum(episode.cut for episode in episodes) / len(episodes)
     returns: dict[tuple[str, str], list[float]] = {}
     for episode in episodes:
+        if episode.has_outgrown_context:
+            continue
         for seat, role in enumerate(episode.roles):
             if episode.trained[seat]:
                 returns.setdefault((episode.game, role), []).append(episode.returns[seat])
@@ -87,8 +93,10 @@ def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     }
     paid: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(dict)
     for number, episode in enumerate(episodes):
-        for turn in episode.turns if episode.game in trials else ():
-            if episode.trained[turn.seat]:
+        turns = episode.turns if episode.game in trials else ()
+        lost = {turn.attempt for turn in turns if turn.event == "unsent"}
+        for turn in turns:
+            if episode.trained[turn.seat] and turn.attempt not in lost:
                 own, who = paid[episode.game, turn.attempt], (number, turn.seat)
                 own[who] = own.get(who, 0.0) + turn.rewards.get("game", 0.0)
     return {
@@ -117,12 +125,14 @@ def environment_metrics(episodes: Sequence[Episode], games: Iterable[Any]) -> di
 
 def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return the figures of the trained seats' replies."""
-    unparsable = truncated = overlong = tokens = replies = 0
+    unparsable = truncated = unsent = tokens = replies = 0
     surprise = 0.0
     listed: defaultdict[str, int] = defaultdict(int)  # turns with a list of legal actions
     legal: defaultdict[str, int] = defaultdict(int)
     for episode in episodes:
         trained = episode.trained
+        if episode.has_outgrown_context:
+            unsent += sum(turn.event == "unsent" and trained[turn.seat] for turn in episode.turns)
         for turn in all_replies(episode):
             if not trained[turn.seat]:
                 continue
@@ -137,17 +147,15 @@ def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
                     said += len(segment.ids)
                     surprise -= sum(segment.logprobs)
             tokens += said
-            if turn.truncated:
-                truncated += 1
-                overlong += bool(turn.segments) and not said
-    sums = {
-        "unparsable_rate": unparsable,
-        "truncated_rate": truncated,
-        "overlong_rate": overlong,
-        "reply_tokens": tokens,
+            truncated += turn.truncated
+    turns = replies + unsent
+    metrics = {
+        "unparsable_rate": unparsable / max(replies, 1),
+        "truncated_rate": (truncated + unsent) / max(turns, 1),
+        "overlong_rate": unsent / max(turns, 1),
+        "reply_tokens": tokens / max(replies, 1),
     }
-    metrics = {name: value / max(replies, 1) for name, value in sums.items()}
-    if listed or not replies:
+    if listed or not turns:
         metrics = {"legal_rate": sum(legal.values()) / max(sum(listed.values()), 1), **metrics}
     metrics.update({f"legal_rate/{game}": legal[game] / count for game, count in listed.items()})
     return {**metrics, "sampled_entropy": surprise / tokens} if tokens else metrics

@@ -37,10 +37,12 @@ class Judgement:
 
 
 SegmentKind = Literal["prompt", "context", "sampled", "boundary"]
-TurnEvent = Literal["ok", "illegal", "unparsable", "memory"]
+TurnEvent = Literal["ok", "illegal", "unparsable", "memory", "unsent"]
 """What became of a reply: a legal action, a well-formed but illegal one, or no action at all.
 
 "memory": it was no decision. The seat was asked to write its memory, and the play did not move.
+"unsent": the conversation had outgrown the model's context. The model was not asked, and the
+episode is truncated there.
 """
 
 
@@ -136,6 +138,11 @@ class Turn(NamedTuple):
     # Observation.note: no decision, but a note that the seat wrote, as between two attempts
     note: bool = False
 
+    @property
+    def is_decision(self) -> bool:
+        """Whether the seat replied to what the environment asked, legally or not."""
+        return self.event != "memory" and self.event != "unsent"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EnvironmentSpec:
@@ -166,15 +173,19 @@ class Episode:
     turns: tuple[Turn, ...]
     returns: tuple[float, ...]  # [num_seats] sum of the game's payoffs, forfeits included
     forfeited_by: int | None = None
-    cut: bool = False  # rollout.max_turns ended it, not its rules
+    # truncated: ended by max_turns or the model's context, not by its rules
+    cut: bool = False
     # what ``game`` was made from; None in files of before, and for unnamed rules
     environment: EnvironmentSpec | None = None
     players: tuple[PlayerRef, ...] = ()  # [num_seats]; left out, they are read from ``agents``
+    # truncated as a conversation outgrew the model's context: a turn is "unsent", and the returns
+    # are no result; figures of results leave it out
+    has_outgrown_context: bool = False
 
     @property
     def decisions(self) -> tuple[Turn, ...]:
-        """The turns that are decisions: all but those in which a seat wrote its memory."""
-        return tuple(turn for turn in self.turns if turn.event != "memory")
+        """The turns that are decisions: no memories, and none that the model was not asked."""
+        return tuple(turn for turn in self.turns if turn.is_decision)
 
     def __post_init__(self) -> None:
         if not self.players:

@@ -41,7 +41,7 @@ class TurnTable:
     state_key: IntArray  # equal exactly when the information states are equal, within a game
     legal: BoolArray
     n_tokens: IntArray  # sampled tokens of the turn
-    # last turn of its trajectory in a game that was cut (rollout.max_turns); present if any was
+    # last turn of its trajectory in an episode that was truncated; present if any was
     cut: BoolArray | None = None
     # index into action_names of what was played; -1 where nothing was
     action: IntArray | None = None

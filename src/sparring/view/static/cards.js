@@ -41,7 +41,9 @@ function facts(turn) {
   const sampled = turn.segments.filter((segment) => segment.kind === "sampled");
   const tokens = sampled.reduce((sum, segment) => sum + segment.length, 0);
   if (tokens) parts.push(`${tokens} token${tokens === 1 ? "" : "s"}`);
-  if (turn.truncated) parts.push(el("span", { class: "warn" }, "cut by the limit of tokens"));
+  if (turn.event === "unsent") parts.push(el("span", { class: "warn" }, "not sent: too long"));
+  else if (turn.truncated)
+    parts.push(el("span", { class: "warn" }, "truncated at the limit of tokens"));
   if (credit && !credit.selected) parts.push(el("span", { class: "dim" }, "not trained on"));
   if (credit?.replayed) parts.push("replayed");
   const spaced = parts.flatMap((part, index) => (index ? [" · ", part] : [part]));

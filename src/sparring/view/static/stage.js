@@ -21,7 +21,7 @@ function faults(answer, choose) {
     const role = answer.seats[answer.forfeited_by]?.role ?? `seat ${answer.forfeited_by}`;
     marks.push(el("span", { class: "tag bad" }, "forfeited by ", word(role)));
   }
-  if (answer.cut) marks.push(el("span", { class: "tag" }, "cut by the limit of turns"));
+  if (answer.cut) marks.push(el("span", { class: "tag" }, "truncated"));
   return marks;
 }
 

@@ -8,7 +8,7 @@ import pytest
 from sparring.environments.illegal import IllegalRule
 from sparring.environments.own import completed
 from sparring.league.payoffs import Payoffs
-from sparring.measure.matches import play_matches, truncated_note
+from sparring.measure.matches import play_matches
 from sparring.measure.self_plays import self_plays
 from sparring.measure.starts import every
 from sparring.players.base import Reply
@@ -132,9 +132,9 @@ def test_it_is_in_no_payoff_and_no_win_rate():
     report = play_matches(game, Short(3), Short(), games_per_seat=2, stream=Stream.from_seed(0))
     assert [(seat.games, seat.truncated) for seat in report.seats] == [(0, 2), (0, 2)]
     assert (report.overall.games, report.overall.truncated, report.overall.losses) == (0, 4, 0)
-    assert "paid: in 4 of 4 games a conversation outgrew the model's context" in truncated_note(report)
+    assert "paid: in 4 of 4 games a conversation outgrew the model's context" in report.notes[0]
     whole = play_matches(game, Short(7), Short(), games_per_seat=2, stream=Stream.from_seed(0))
-    assert (whole.overall.games, whole.overall.losses, whole.overall.wins, truncated_note(whole)) == (4, 2, 2, "")
+    assert (whole.overall.games, whole.overall.losses, whole.overall.wins, whole.notes) == (4, 2, 2, ())
     both = self_plays(every(game), Short(3), plays=2, stream=Stream.from_seed(0))
     assert both.returns["one"].count == 0 and both.illegal.mean == 0.0 and both.turns == 2.0
 

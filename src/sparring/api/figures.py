@@ -30,6 +30,7 @@ def evaluate(
     self_plays: int = 0,
     adaptation: bool = False,
     best_of: int = 1,
+    in_flight: int | None = None,
 ) -> dict[str, Any]:
     """Measure a run or a bot as `sparring evaluate` does; return figures, matches and notes.
 
@@ -48,6 +49,8 @@ def evaluate(
             of each role and what the environment counts, under "self_plays"; 0: none.
         adaptation: whether each attempt of trials is measured, by opponent, under "adaptation".
         best_of: replies of each turn, of which the oracle's best is played, 1 to 1024.
+        in_flight: plays at once, such as the sessions that a server of environments allows; None:
+            what the players say (a run its ``rollout.in_flight``), else 64.
 
     Raises:
         ConfigError: a name or option is wrong, or a bot is to be measured without environments.
@@ -57,6 +60,8 @@ def evaluate(
     whole(games_per_seat, "games_per_seat", 1)
     whole(seed, "seed", 0)
     whole(best_of, "best_of", 1)
+    if in_flight is not None:
+        whole(in_flight, "in_flight", 1)
     if self_plays != 0:
         whole(self_plays, "self_plays", 2)
     run = what if isinstance(what, Run) else _run_at(what)
@@ -80,6 +85,7 @@ def evaluate(
         self_plays=self_plays,
         adaptation=adaptation,
         best_of=best_of,
+        in_flight=in_flight,
     )
 
 

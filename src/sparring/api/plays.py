@@ -66,8 +66,9 @@ def play(
     group_size: int = 1,
     trained: Sequence[int] | None = None,
     seed: int = 0,
+    in_flight: int | None = None,
 ) -> list[Episode]:
-    """Let players play, and return the episodes.
+    """Let players play, and return the episodes, as many as were asked for.
 
     Args:
         environment: one that was made, or its name.
@@ -77,14 +78,18 @@ def play(
         group_size: plays that share a start.
         trained: seats whose turns ``turn_table`` shall hold; None: all.
         seed: of the plays: the same seed gives the same plays.
+        in_flight: plays at once, such as the sessions that a server of environments allows; None:
+            what the players say (a run its ``rollout.in_flight``), else 64.
 
     Raises:
         ConfigError: the players do not fill the seats, or one cannot be made.
-        RolloutError: no play could be finished.
+        RolloutError: a play could not begin or go on; it says how many, and why.
     """
     whole(plays, "plays", 1)
     whole(group_size, "group_size", 1)
     whole(seed, "seed", 0)
+    if in_flight is not None:
+        whole(in_flight, "in_flight", 1)
     game = make_game(environment) if isinstance(environment, str) else environment
     if not hasattr(game, "num_seats"):
         raise ConfigError(
@@ -124,7 +129,7 @@ def play(
         )
         for number in range(plays)
     ]
-    return play_teams(specs, agents, retries=0)
+    return play_teams(specs, agents, retries=0, in_flight=in_flight)
 
 
 def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:

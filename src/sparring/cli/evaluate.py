@@ -94,6 +94,12 @@ BestOf = Annotated[
         min=1, max=1024, help="Ask it so often for each turn, and play the oracle's best reply."
     ),
 ]
+InFlight = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Games at once, without --suite; default as the run or player says, else 64."
+    ),
+]
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Processes, with --suite; default one per core.")
 ]
@@ -120,6 +126,7 @@ def evaluate(
     self_plays: SelfPlays = None,
     adaptation: Adaptation = False,
     best_of: BestOf = 1,
+    in_flight: InFlight = None,
     seed: Annotated[int, typer.Option(help="Seed of the games played.")] = 0,
     workers: Workers = None,
     out: Out = None,
@@ -157,6 +164,7 @@ def evaluate(
             oracle_turns=oracle_turns or BUDGET,
             answer=answer,
             best_of=best_of,
+            in_flight=in_flight,
         )
         _tell(result, as_json, show_games)
         return
@@ -165,10 +173,10 @@ def evaluate(
             "--environment and --oracle-turns do not go with --suite, which names its games and "
             "has all turns judged; leave them or --suite out."
         )
-    if league or self_plays or adaptation or best_of > 1 or not exact:
+    if league or self_plays or adaptation or best_of > 1 or in_flight or not exact:
         raise ConfigError(
-            "--league, --self-plays, --adaptation, --best-of and --no-exact do not go with "
-            "--suite: the suite says what is measured."
+            "--league, --self-plays, --adaptation, --best-of, --in-flight and --no-exact do not go "
+            "with --suite: the suite says what is measured."
         )
     evaluation = SuiteEvaluation(
         suite,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -161,7 +162,13 @@ def _one(rules: Game, opposite: Opposite | None, seat: int, seed: int) -> None:
         EOFError: the person leaves.
     """
     say(f"\n--- You are {rules.roles[seat]}. The deal is --seed {seed}.\n")
-    sitting, person = Sitting(rules, seat, opposite, seed), human(ask=_ask)
+    with closing(Sitting(rules, seat, opposite, seed)) as sitting:
+        _finish(rules, sitting)
+
+
+def _finish(rules: Game, sitting: Sitting) -> None:
+    """Play to the end and tell how it went; see ``_one``."""
+    seat, opposite, person = sitting.seat, sitting.opposite, human(ask=_ask)
     while sitting.asked is not None:
         trouble = sitting.say(person.act([sitting.asked])[0].text)
         if trouble:

@@ -13,7 +13,7 @@ from sparring.context.ledger import Ledger
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import TINY
 from sparring.engine.policy import Policy
-from sparring.environments.base import random_reply
+from sparring.environments.base import random_reply, temporary_play
 from sparring.environments.openspiel.base import Game
 from sparring.environments.own import Asking
 from sparring.errors import ConfigError, UnknownNameError
@@ -222,8 +222,8 @@ def first_prompt(own: Policy, game: Game, seats: Sequence[int]) -> str:
     Special tokens are included. Until then the other seats say anything legal.
     """
     stream = Stream.from_seed(0).child("card")
-    with Asking(game):
-        state, moment = game.reset(stream), 0
+    with Asking(game), temporary_play(game, stream) as state:
+        moment = 0
         while not set(seats) & set(state.due()):
             said = {
                 seat: random_reply(state, seat, state.legal(seat), stream.child(moment).child(seat))

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from sparring.environments.base import close_play
 from sparring.types import Observation
 
 __all__ = ["NAME", "Abstracted", "AbstractedPlay", "Gist", "filled", "kind_of"]
@@ -133,6 +134,10 @@ class AbstractedPlay:
     def step(self, replies: Mapping[int, str]) -> None:
         """Go on with the replies of all seats that are due."""
         self.inner.step(replies)
+
+    def close(self) -> None:
+        """Close the play of the full environment."""
+        close_play(self.inner)
 
     def clone(self) -> AbstractedPlay:
         """Return a copy that would go on the same."""

@@ -9,14 +9,17 @@ What an environment can do besides is said by small protocols: a play that can b
 random is ``Sampling`` (warm-up and the player ``random`` ask for it where any text is allowed); one
 whose chance can be drawn anew is ``Redealt``; one that shows itself as a picture is ``Drawable``;
 one that counts things of its own for the metrics of a run is ``Counting``; one whose result is made
-of what some seats did apart is ``Parted``.
+of what some seats did apart is ``Parted``; one that holds a session, a socket or a process is
+``Closeable``.
 OpenSpiel is one implementation that has all of them, and everything that exact solvers ask for
 (``environments/openspiel``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
@@ -26,8 +29,11 @@ from sparring.errors import GameError, quoted
 from sparring.rng import Stream
 from sparring.types import Observation
 
+log = logging.getLogger(__name__)
+
 __all__ = [
     "Cloneable",
+    "Closeable",
     "Counting",
     "Drawable",
     "Environment",
@@ -36,6 +42,7 @@ __all__ = [
     "Reading",
     "Redealt",
     "Sampling",
+    "close_play",
     "filled_together",
     "first_seats",
     "random_reply",
@@ -43,6 +50,7 @@ __all__ = [
     "side_numbers",
     "sides_of",
     "teams_of",
+    "temporary_play",
 ]
 
 
@@ -113,6 +121,20 @@ class Cloneable(Protocol):
 
     def clone(self) -> Any:
         """Return an independent copy that would go on the same."""
+        ...
+
+
+@runtime_checkable
+class Closeable(Protocol):
+    """A play that holds something to be released, such as a session of a server or a process."""
+
+    def close(self) -> None:
+        """Release it.
+
+        Whoever has called ``reset`` or ``clone`` calls this once for the play that came of it, when
+        the play is over, forfeited, truncated, failed, interrupted or no longer needed. After it
+        the play is not asked to go on; ``done`` and ``returns`` may be read.
+        """
         ...
 
 
@@ -195,6 +217,27 @@ class Drawable(Protocol):
     def described(self, seat: int | None) -> str:
         """Return a sentence or two that say the position in words, for the same reader."""
         ...
+
+
+def close_play(play: Any) -> None:
+    """Close a play if it is ``Closeable``; an exception of its own is logged and passed over."""
+    close = getattr(play, "close", None)
+    if close is None:
+        return
+    try:
+        close()
+    except Exception as error:
+        log.warning("A play of %s could not be closed: %r", type(play).__module__, error)
+
+
+@contextmanager
+def temporary_play(environment: Any, stream: Stream) -> Iterator[Any]:
+    """Give a fresh play of an environment, and close it on leaving."""
+    play = environment.reset(stream)
+    try:
+        yield play
+    finally:
+        close_play(play)
 
 
 def read_reply(

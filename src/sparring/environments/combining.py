@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparring import registry
-from sparring.environments.base import random_reply, read_reply
+from sparring.environments.base import close_play, random_reply, read_reply
 from sparring.environments.catalogue import make_game
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
@@ -152,6 +152,7 @@ class CombinedPlay(Painted):
     def __init__(self, rules: Any, play: Any) -> None:
         self.rules, self.play, self.first = rules, play, play
         self.news: dict[int, str] = {}
+        self.has_open_play = True
 
     @property
     def done(self) -> bool:
@@ -235,6 +236,18 @@ class CombinedPlay(Painted):
                 f"{self.rules.name}; give them a method clone."
             )
         return self.play.clone()
+
+    def close(self) -> None:
+        """Close the play that goes on now; those before were closed when they were over."""
+        if self.has_open_play:
+            close_play(self.play)
+
+    def begin_another(self, stream: Stream) -> None:
+        """Close the play that is over, and begin another one in its place."""
+        self.has_open_play = False  # also where no other one can begin
+        close_play(self.play)
+        self.play = self.rules.inner.reset(stream)
+        self.has_open_play = True
 
     def clone(self) -> Any:
         """Return an independent copy."""

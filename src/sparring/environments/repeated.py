@@ -81,7 +81,7 @@ class RepeatedPlay(CombinedPlay):
             self.last = {}
             self.paid, self.number = self.returns, self.number + 1
             self.before = (*self.before, self.play)
-            self.play = self.rules.inner.reset(self.stream.child(self.number))
+            self.begin_another(self.stream.child(self.number))
 
     def observe(self, seat: int) -> Observation:
         """Return what the play tells a seat, after how the one before it ended."""

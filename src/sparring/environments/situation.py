@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from sparring.environments.base import close_play
 from sparring.environments.own import no_rules
 from sparring.errors import GameError
 
-__all__ = ["Situation", "copied", "decision_of"]
+__all__ = ["Situation", "close_copies", "copied", "decision_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,16 @@ def decision_of(game: Any, play: Any, seat: int, plies: int = 0) -> Any:
         plies: moments of the play before this one.
     """
     return Situation(game, play, seat, plies) if no_rules(game) else play
+
+
+def close_copies(states: Iterable[Any]) -> None:
+    """Close the copies of plays that an oracle was asked about.
+
+    Args:
+        states: what ``decision_of`` gave for copies.
+    """
+    for state in states:
+        close_play(state.play if isinstance(state, Situation) else state)
 
 
 def copied(game: Any, play: Any) -> Any:

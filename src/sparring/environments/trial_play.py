@@ -168,7 +168,7 @@ class TrialPlay(CombinedPlay):
         self.paid, self.attempt = self.returns, self.attempt + 1
         self.reflecting, self.opened, self.last = False, frozenset(), {}
         number = 0 if self.rules.redeal == "same" else self.attempt
-        self.play = self.rules.inner.reset(self.stream.child(number))
+        self.begin_another(self.stream.child(number))
 
     def clone(self) -> TrialPlay:
         """Return an independent copy."""

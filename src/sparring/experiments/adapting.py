@@ -37,6 +37,7 @@ def adaptations_of(
     met: Met,
     seed: int,
     limit: int = 0,
+    in_flight: int | None = None,
 ) -> list[dict[str, Any]]:
     """Return the rows of all trials among games, as plain data.
 
@@ -55,6 +56,7 @@ def adaptations_of(
         met: the starts that the policy was trained on; others are played where there are any.
         seed: of the trials.
         limit: conversations up to which the policy is asked for exact returns; 0: not at all.
+        in_flight: plays at once; see ``rollout_teams``.
     """
     rows, root = list[dict[str, Any]](), Stream.from_seed(seed).child("adaptation")
     for game in games:
@@ -62,7 +64,7 @@ def adaptations_of(
             continue
         rules = rules_of(game)
         starts, stream = columns(game, met)[0], root.child(game.name)
-        found = adaptation(starts, policy, pool, trials=trials, stream=stream)
+        found = adaptation(starts, policy, pool, trials=trials, stream=stream, in_flight=in_flight)
         about = {"game": game.name, "starts": starts.label}
         beside: dict[tuple[str, bool], _Exact] = {}
         for row in found:

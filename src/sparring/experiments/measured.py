@@ -80,6 +80,7 @@ def measured(
     oracle_turns: int = BUDGET,
     answer: str | None = None,
     best_of: int = 1,
+    in_flight: int | None = None,
 ) -> dict[str, Any]:
     """Return figures, matches and notes, and what was measured.
 
@@ -102,6 +103,7 @@ def measured(
         oracle_turns: of a game and opponent that are judged at most.
         answer: of the run, such as "nash"; None: the one that its configuration names.
         best_of: replies of which the oracle's best is played.
+        in_flight: games at once; see ``rollout_teams``.
 
     Raises:
         SparringError: the run, a bot or a game cannot be had, or does not fit the others.
@@ -126,6 +128,7 @@ def measured(
         "exact": exact,
         "max_states": who.limit,
         "seed": seed,
+        "in_flight": in_flight,
     }
     pool = pool_of(games, who.config, bots) if adaptation else {}  # refused before all matches
     result = evaluate_policy(policy, games, judges=judges, met=met, **measured)
@@ -133,7 +136,9 @@ def measured(
     if run is None and isinstance(policy, Mixture):
         result["answer"] = f"mixture of {policy}"
     if self_plays:
-        result["self_plays"] = self_plays_of(policy, games, plays=self_plays, met=met, seed=seed)
+        result["self_plays"] = self_plays_of(
+            policy, games, plays=self_plays, met=met, seed=seed, in_flight=in_flight
+        )
     if adaptation:
         result["adaptation"] = adaptations_of(
             policy,
@@ -143,10 +148,15 @@ def measured(
             met=met,
             seed=seed,
             limit=who.limit if exact else 0,
+            in_flight=in_flight,
         )
     if league and run is not None:
         result["league"] = league_of_run(
-            who.engine, opponents=against, games_per_seat=games_per_seat, seed=seed
+            who.engine,
+            opponents=against,
+            games_per_seat=games_per_seat,
+            seed=seed,
+            in_flight=in_flight,
         )
     return result
 

@@ -20,7 +20,7 @@ from sparring.measure.chosen import beneath
 from sparring.measure.exact_figures import exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.measure.league_table import league_table
-from sparring.measure.matches import Record, intervals_of, play_matches, truncated_note
+from sparring.measure.matches import Record, intervals_of, play_matches
 from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.references import References, references
 from sparring.measure.regret import Judge
@@ -85,6 +85,7 @@ def evaluate_policy(
     seed: int,
     judges: Mapping[str, Judge] | None = None,
     met: Met | None = None,
+    in_flight: int | None = None,
 ) -> dict[str, Any]:
     """Return figures, matches and notes about what could not be measured, for every game.
 
@@ -99,6 +100,7 @@ def evaluate_policy(
         judges: by the game's name, who measures regret.
         met: the starts that the policy was trained on; matches are played on others where there are
             any, and on these beside them.
+        in_flight: plays at once; see ``rollout_teams``.
 
     Raises:
         UnknownNameError: no such bot or option.
@@ -135,13 +137,14 @@ def evaluate_policy(
                     stream=stream,
                     judge=judge,
                     starts=starts,
+                    in_flight=in_flight,
                 )
                 about = {"game": game.name, "opponent": opponent, "starts": starts.label}
                 rows = zip(report.roles, report.seats, strict=True)
                 matches += [{**about, "role": role, **_match_row(record)} for role, record in rows]
-                notes += [note] if (note := truncated_note(report)) else []
+                notes += report.notes
                 if report.overall.games and (game.num_seats == 1 or isinstance(bot, RandomAgent)):
-                    verdicts.append(beside_uniform(game, report, stream, starts))
+                    verdicts.append(beside_uniform(game, report, stream, starts, in_flight))
     return {
         "figures": figures,
         "matches": matches,
@@ -161,8 +164,8 @@ def _match_row(record: Record) -> dict[str, Any]:
         **{key: as_text(value) for key, value in intervals.items()},
         "intervals": as_data(intervals),
     }
-    if record.truncated:
-        row["truncated"] = record.truncated
+    lost = {"truncated": record.truncated, "failed": record.failed}
+    row.update({name: count for name, count in lost.items() if count})
     if record.regret is not None:
         row["oracle"] = record.regret.facts
     return row
@@ -179,7 +182,13 @@ def as_data(intervals: Mapping[str, Interval]) -> dict[str, dict[str, Any]]:
 
 
 def self_plays_of(
-    policy: Any, games: Sequence[Game], *, plays: int, met: Met, seed: int
+    policy: Any,
+    games: Sequence[Game],
+    *,
+    plays: int,
+    met: Met,
+    seed: int,
+    in_flight: int | None = None,
 ) -> list[dict[str, Any]]:
     """Return, per game, what plays of a policy against itself came to, as plain data.
 
@@ -189,22 +198,28 @@ def self_plays_of(
         plays: of each game; at least 2.
         met: the starts that the policy was trained on; others are played where there are any.
         seed: of the plays.
+        in_flight: plays at once; see ``rollout_teams``.
 
     Raises:
         ConfigError: fewer than 2 plays.
-        RolloutError: every play of a game failed.
+        RolloutError: a play could not begin or go on.
     """
     found, root = [], Stream.from_seed(seed).child("self_plays")
     for game in games:
         starts, stream = columns(game, met)[0], root.child(game.name)
-        played = self_plays(starts, policy, plays=plays, stream=stream)
+        played = self_plays(starts, policy, plays=plays, stream=stream, in_flight=in_flight)
         own = {"returns": as_data(played.returns), "figures": as_data(played.figures)}
         found.append({**asdict(played), **own, "illegal": interval_as_data(played.illegal)})
     return found
 
 
 def league_of_run(
-    engine: Any, *, opponents: Sequence[AgentSpec], games_per_seat: int, seed: int
+    engine: Any,
+    *,
+    opponents: Sequence[AgentSpec],
+    games_per_seat: int,
+    seed: int,
+    in_flight: int | None = None,
 ) -> list[dict[str, Any]]:
     """Return, per game, the ratings of the run's policy, its snapshots and bots.
 
@@ -219,7 +234,12 @@ def league_of_run(
         stream = Stream.from_seed(seed).child("league").child(game.name)
         starts = columns(game, met)[0]
         table = league_table(
-            game, players, games_per_seat=games_per_seat, stream=stream, starts=starts
+            game,
+            players,
+            games_per_seat=games_per_seat,
+            stream=stream,
+            starts=starts,
+            in_flight=in_flight,
         )
         rows = [
             {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sparring import registry
 from sparring.config import RunConfig, resolve
 from sparring.config.checks import AVERAGE, LAST, PLAIN, POLICY, check_answer
+from sparring.environments.base import temporary_play
 from sparring.environments.catalogue import configured_game, game_names, make_game
 from sparring.environments.combining import styled
 from sparring.environments.openspiel.base import Game
@@ -230,8 +231,7 @@ class Room:
 
 def bots_for(game: Game) -> list[str]:
     """Return the bots that can play an environment, the first at any size and without a wait."""
-    with Asking(game):
-        play = game.reset(Stream.from_seed(0))
+    with Asking(game), temporary_play(game, Stream.from_seed(0)) as play:
         legal = play.legal(play.due()[0])
     found = []
     if not no_rules(game):

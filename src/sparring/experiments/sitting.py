@@ -59,7 +59,7 @@ class _Person(TextAgent):
 
 
 class Sitting:
-    """One play, as it goes on.
+    """One play, as it goes on; whoever makes it calls ``close`` in the end.
 
     Args:
         game: the environment.
@@ -104,7 +104,15 @@ class Sitting:
         self.past: list[Exchange] = []
         self.episode: Episode | None = None
         self._heard: list[Reply | None] = []
-        self._go_on()
+        try:
+            self._go_on()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the play, which nobody looks at any more; a second call does nothing."""
+        self._play.close()
 
     @property
     def play(self) -> Any:

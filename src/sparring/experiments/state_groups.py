@@ -200,8 +200,8 @@ def completion(game: Game, episode: Episode) -> float:
     Raises:
         ConfigError: the game is another one.
     """
-    end = ended(game, episode)
-    table = end.table
+    with ended(game, episode) as end:
+        table = end.table
     name = game.made_by["name"] if game.made_by else game.name
     if name == "sudoku":
         return float((len(table.moves) - table.mistakes) / table.blanks)

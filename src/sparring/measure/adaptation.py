@@ -75,6 +75,7 @@ def adaptation(
     trials: int,
     stream: Stream,
     level: float = 0.95,
+    in_flight: int | None = None,
 ) -> list[Attempts]:
     """Return what an agent gets in each attempt: per role against each opponent, then per pool.
 
@@ -88,10 +89,11 @@ def adaptation(
         trials: of each role against each opponent, at least 2.
         stream: what all draws derive from.
         level: confidence level of the intervals.
+        in_flight: plays at once; see ``rollout_teams``.
 
     Raises:
         ConfigError: the game is no trial, has one seat, or there are too few trials.
-        RolloutError: every play failed.
+        RolloutError: a play could not begin or go on.
     """
     rules = rules_of(starts.game)
     if trials < FEWEST:
@@ -102,7 +104,8 @@ def adaptation(
         for name, one in opponents.items():
             own = stream.child(name)
             specs = [match_spec(starts, seat, number, trials, own) for number in range(trials)]
-            episodes = with_results(play_teams(specs, {AGENT: agent, OPPONENT: one.agent}))
+            agents = {AGENT: agent, OPPONENT: one.agent}
+            episodes = with_results(play_teams(specs, agents, in_flight=in_flight))
             kept[name] = _returns(starts.game, episodes, seat, rules.attempts)
             ended = sum(episode.forfeited_by == seat for episode in episodes)
             ended /= max(len(episodes), 1)
@@ -141,8 +144,8 @@ def attempt_returns(game: Any, episode: Episode, seat: int) -> list[float]:
 
     What the end of the trial cost besides, such as a forfeit's penalty, is the last one's.
     """
-    end = ended(game, episode)
-    found = [float(one.returns[seat]) for one in (*end.before, end.play)]
+    with ended(game, episode) as end:
+        found = [float(one.returns[seat]) for one in (*end.before, end.play)]
     found[-1] += episode.returns[seat] - math.fsum(found)
     return found
 

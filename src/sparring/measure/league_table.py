@@ -57,6 +57,7 @@ def league_table(
     level: float = 0.95,
     on_match: Callable[[int, int], None] | None = None,
     starts: Starts | None = None,
+    in_flight: int | None = None,
 ) -> LeagueTable:
     """Play every pair of players and rate them.
 
@@ -72,6 +73,7 @@ def league_table(
         level: confidence level of all intervals.
         on_match: called with (matches done, matches in all) after each.
         starts: which starts are played from; None: those of ``game``.
+        in_flight: plays at once; see ``rollout_teams``.
 
     Raises:
         ConfigError: fewer than two players or two games per seat.
@@ -97,6 +99,7 @@ def league_table(
             stream=own,
             level=level,
             starts=starts,
+            in_flight=in_flight,
         )
         reports[pair] = replace(report, agent=agent, opponent=opponent)
         if on_match is not None:

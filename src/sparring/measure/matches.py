@@ -20,9 +20,9 @@ from sparring.measure.starts import Starts, every
 from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
 from sparring.players.base import Agent
 from sparring.rng import Stream
-from sparring.rollout.play import with_results
+from sparring.rollout.play import Rollout, with_results
 from sparring.rollout.spec import EpisodeSpec, alone
-from sparring.rollout.team import play_teams
+from sparring.rollout.team import rollout_teams
 from sparring.types import Episode, Interval, Turn
 
 AGENT, OPPONENT = "agent", "opponent"  # what the two are called in the episodes of a match
@@ -51,6 +51,7 @@ class Record:
     regret: Regret | None = None  # what the agent's turns lost, where an oracle judged them
     # games in which a conversation outgrew a model's context; they count in nothing else
     truncated: int = 0
+    failed: int = 0  # games that could not begin or go on
 
     @property
     def games(self) -> int:
@@ -69,6 +70,7 @@ class MatchReport:
     seats: tuple[Record, ...]  # [P] the agent's results from each seat
     overall: Record
     opponent_return: float  # mean over games and the opponent's seats, in the game's units
+    notes: tuple[str, ...] = ()  # on games that count in no figure
 
 
 def play_matches(
@@ -82,6 +84,7 @@ def play_matches(
     on_finished: Callable[[int], None] | None = None,
     judge: Judge | None = None,
     starts: Starts | None = None,
+    in_flight: int | None = None,
 ) -> MatchReport:
     """Play ``games_per_seat`` games with the agent in each seat in turn.
 
@@ -101,6 +104,7 @@ def play_matches(
         on_finished: called with the number of games that have ended.
         judge: measures the agent's regret from every seat.
         starts: which starts are played from, with the game to draw them; None: those of ``game``.
+        in_flight: games at once; see ``rollout_teams``.
 
     Raises:
         ConfigError: fewer than 2 games per seat.
@@ -120,12 +124,16 @@ def play_matches(
         for number in range(games_per_seat)
     ]
     agents: Mapping[str, Agent] = {AGENT: agent, OPPONENT: opponent}
-    every_episode = play_teams(specs, agents, on_finished=on_finished)
-    episodes = with_results(every_episode)
+    rollout = rollout_teams(specs, agents, on_finished=on_finished, in_flight=in_flight).some()
+    episodes = with_results(rollout.episodes)
     seats = [[e for e in episodes if e.agents[seat] == AGENT] for seat in range(game.num_seats)]
-    truncated = Counter(e.agents.index(AGENT) for e in every_episode if e.has_outgrown_context)
+    truncated = Counter(e.agents.index(AGENT) for e in rollout.episodes if e.has_outgrown_context)
     records = [
-        replace(_seat_record(game, played, judge, level), truncated=truncated[seat])
+        replace(
+            _seat_record(game, played, judge, level),
+            truncated=truncated[seat],
+            failed=games_per_seat - len(played) - truncated[seat],
+        )
         for seat, played in enumerate(seats)
     ]
     teams = teams_of(game)
@@ -136,7 +144,12 @@ def play_matches(
         opponent=opponent.name,
         roles=tuple(game.roles),
         seats=tuple(records),
-        overall=replace(overall, truncated=truncated.total()),
+        overall=replace(
+            overall,
+            truncated=truncated.total(),
+            failed=len(specs) - len(rollout.episodes),
+        ),
+        notes=_notes(game, rollout, len(specs)),
         opponent_return=_mean(
             [
                 value
@@ -241,16 +254,24 @@ def illegal_share(games: Iterable[tuple[int, int]], *, level: float = 0.95) -> I
     return clustered_share_interval(counts[:, 0], counts[:, 1], level=level)
 
 
-def truncated_note(report: MatchReport) -> str:
-    """Return a note on games that outgrew a model's context, or "" without any."""
-    if not report.overall.truncated:
-        return ""
-    games = report.overall.truncated + report.overall.games
-    return (
-        f"{report.game}: in {report.overall.truncated} of {games} games a conversation outgrew the "
-        "model's context. They have no result and count in no figure; raise model.context, or "
-        "lower rollout.max_new_tokens."
-    )
+def _notes(game: Game, rollout: Rollout, games: int) -> tuple[str, ...]:
+    """Return notes on games that count in no figure."""
+    notes = []
+    outgrown = sum(episode.has_outgrown_context for episode in rollout.episodes)
+    if outgrown:
+        notes.append(
+            f"{game.name}: in {outgrown} of {games} games a conversation outgrew the model's "
+            "context. They have no result and count in no figure; raise model.context, or lower "
+            "rollout.max_new_tokens."
+        )
+    failed = games - len(rollout.episodes)
+    if failed:
+        notes.append(
+            f"{game.name}: {failed} of {games} games could not begin or go on, and count in no "
+            f"figure.{rollout.counts.reasons()} Mend the environment, or let fewer games run at "
+            "once (in_flight)."
+        )
+    return tuple(notes)
 
 
 def intervals_of(record: Record) -> dict[str, Interval]:

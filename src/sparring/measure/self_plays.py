@@ -53,7 +53,13 @@ class SelfPlays:
 
 
 def self_plays(
-    starts: Starts, agent: Agent, *, plays: int, stream: Stream, level: float = 0.95
+    starts: Starts,
+    agent: Agent,
+    *,
+    plays: int,
+    stream: Stream,
+    level: float = 0.95,
+    in_flight: int | None = None,
 ) -> SelfPlays:
     """Play an agent against itself, in all seats.
 
@@ -65,10 +71,11 @@ def self_plays(
         plays: how many; at least 2, for an interval.
         stream: what all draws derive from.
         level: confidence level of the interval.
+        in_flight: plays at once; see ``rollout_teams``.
 
     Raises:
         ConfigError: fewer than 2 plays.
-        RolloutError: every play failed.
+        RolloutError: a play could not begin or go on.
     """
     if plays < 2:
         raise ConfigError(
@@ -81,7 +88,7 @@ def self_plays(
         for number in range(plays)
         for own in [stream.child(number)]
     ]
-    played = play_teams(specs, {AGENT: agent})
+    played = play_teams(specs, {AGENT: agent}, in_flight=in_flight)
     courses = Counter(course(episode) for episode in played)
     replies = [illegal_replies(episode.turns) for episode in played]
     return SelfPlays(

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from sparring import registry
 from sparring.config import RunConfig
 from sparring.environments.bank import is_banked
+from sparring.environments.base import temporary_play
 from sparring.environments.catalogue import another_bank, like
 from sparring.environments.openspiel.banks import BANK_OPTIONS
 from sparring.environments.openspiel.base import Game
@@ -191,8 +192,8 @@ def _unseen_share(game: Game, known: frozenset[Hashable]) -> float:
 
 def _start(game: Game, deal: Stream) -> Hashable:
     """Return the start of a deal."""
-    with Asking(game):
-        found: Hashable = game.start_of(game.reset(deal))
+    with Asking(game), temporary_play(game, deal) as play:
+        found: Hashable = game.start_of(play)
         hash(found)  # what tells starts apart is looked up in sets
     return found
 

@@ -88,11 +88,23 @@ def about_illegal(mass: float) -> str:
     )
 
 
-def beside_uniform(game: Game, report: MatchReport, stream: Stream, starts: Starts) -> str:
+def beside_uniform(
+    game: Game,
+    report: MatchReport,
+    stream: Stream,
+    starts: Starts,
+    in_flight: int | None = None,
+) -> str:
     """Return how often the agent won or drew, or succeeded, beside uniform play."""
     games = max(min(report.overall.games // game.num_seats, UNIFORM_GAMES), 2)
     uniform = play_matches(
-        game, random(), random(), games_per_seat=games, stream=stream, starts=starts
+        game,
+        random(),
+        random(),
+        games_per_seat=games,
+        stream=stream,
+        starts=starts,
+        in_flight=in_flight,
     )
     one, two = (_share(result, game.num_seats) for result in (report, uniform))
     against = "" if game.num_seats == 1 else f" against {report.opponent}"

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sparring.config import EnvironmentConfig
 from sparring.environments.openspiel.base import Game, State
-from sparring.environments.situation import decision_of
+from sparring.environments.situation import close_copies, decision_of
 from sparring.errors import ConfigError
 from sparring.oracles.base import Oracle, hindrance, verdicts
 from sparring.rng import Stream
@@ -69,21 +70,24 @@ def judge_episodes(
         own = [number for number, episode in enumerate(episodes) if episode.game == name]
         asked: list[tuple[int, int]] = []
         states: list[State] = []
+        copies: list[Any] = []
         streams: list[Stream] = []
-        for number in own:
-            episode = episodes[number]
-            stream = Stream(episode.seed).child("oracle").child(episode.episode_id)
-            for index, (turn, state) in enumerate(
-                zip(episode.turns, replay(games[name], episode), strict=True)
-            ):
-                if turn.is_decision and (everyone or episode.trained[turn.seat]):
-                    asked.append((number, index))
-                    states.append(decision_of(games[name], state, turn.seat, turn.moment))
-                    streams.append(stream.child(index))
+        try:
+            for number in own:
+                episode = episodes[number]
+                stream = Stream(episode.seed).child("oracle").child(episode.episode_id)
+                own_copies = replay(games[name], episode)
+                copies += own_copies
+                for index, (turn, state) in enumerate(zip(episode.turns, own_copies, strict=True)):
+                    if turn.is_decision and (everyone or episode.trained[turn.seat]):
+                        asked.append((number, index))
+                        states.append(decision_of(games[name], state, turn.seat, turn.moment))
+                        streams.append(stream.child(index))
+            opinions = verdicts(oracle, states, streams) if states else ()
+        finally:
+            close_copies(copies)
         found_by: dict[int, dict[int, Verdict | None]] = {number: {} for number in own}
-        for (number, index), verdict in zip(
-            asked, verdicts(oracle, states, streams) if states else (), strict=True
-        ):
+        for (number, index), verdict in zip(asked, opinions, strict=True):
             found_by[number][index] = verdict
         for number in own:
             turns = enumerate(episodes[number].turns)

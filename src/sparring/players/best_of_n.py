@@ -12,6 +12,7 @@ from pydantic import Field
 from sparring import registry
 from sparring.config_parts import bound_agent, parse_named
 from sparring.environments.base import read_reply
+from sparring.environments.situation import close_copies
 from sparring.errors import GameError
 from sparring.players.base import Agent, PendingTurn, Reply
 from sparring.types import Verdict
@@ -67,7 +68,11 @@ class BestOfN:
                     f"{game.name}: its plays cannot be copied, so no oracle can judge replies in "
                     "them; play with one reply to each prompt, or give the plays a method clone."
                 )
-            found += self._judge(game)([state.clone() for state in states])
+            copies = [state.clone() for state in states]
+            try:
+                found += self._judge(game)(copies)
+            finally:
+                close_copies(copies)
         return found
 
     def _best(self, turn: PendingTurn, several: Sequence[Reply], said: Verdict | None) -> Reply:

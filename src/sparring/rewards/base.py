@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from sparring.environments.base import temporary_play
 from sparring.environments.openspiel.base import Game
 from sparring.environments.own import Asking
 from sparring.errors import PluginError
@@ -165,8 +166,7 @@ def outcome_gap(game: Game) -> float:
     """
     known = {game.min_utility, game.max_utility}
     if game.illegal.rule == "forfeit":
-        with Asking(game):
-            state = game.reset(Stream.from_seed(0))
+        with Asking(game), temporary_play(game, Stream.from_seed(0)) as state:
             known.update(
                 value
                 for seat in range(game.num_seats)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sparring.environments.base import Parted
+from sparring.environments.base import Parted, temporary_play
 from sparring.errors import RewardError
 from sparring.ops.shapley import MAX_PLAYERS, shapley_values
 from sparring.rewards.counts import around, within
@@ -57,20 +57,26 @@ def contribution(
         RewardError: over 8 seats have a part, with "shapley"; or the environment is a combinator,
             such as ``trial``, of one whose seats have parts.
     """
-    if not isinstance(game.reset(Stream(episode.seed)), Parted):
+    if not _is_parted(game, episode.seed):
         inner = within(game)
-        if inner is not game and isinstance(inner.reset(Stream(episode.seed)), Parted):
+        if inner is not game and _is_parted(inner, episode.seed):
             raise around(game, inner, "contribution")
         return (None,) * len(episode.turns)
     if episode.forfeited_by is not None or episode.cut:
         return (None,) * len(episode.turns)
-    end = ended(game, episode)
-    paid = dict(enumerate(episode.returns)) | _parts(end, by)
+    with ended(game, episode) as end:
+        paid = dict(enumerate(episode.returns)) | _parts(end, by)
     last = {turn.seat: number for number, turn in enumerate(episode.turns)}
     return tuple(
         paid[turn.seat] if last[turn.seat] == number else 0.0
         for number, turn in enumerate(episode.turns)
     )
+
+
+def _is_parted(game: Any, seed: int) -> bool:
+    """Return whether an environment's plays know what each seat has done."""
+    with temporary_play(game, Stream(seed)) as play:
+        return isinstance(play, Parted)
 
 
 def _parts(end: Parted, by: str) -> dict[int, float]:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from sparring.environments.openspiel.base import Game, State
+from sparring.environments.situation import close_copies
 from sparring.errors import RolloutError, SparringError
 from sparring.players.endpoint_account import Account, BudgetError, open_account
 from sparring.players.endpoint_cache import Answer
@@ -157,6 +158,7 @@ def llm_judge(
                 asked.setdefault(told, []).append((number, index))
             elif wanted[index]:
                 rows[number][index] = 0.0
+        close_copies(states)
     requests = [
         {**fields, "messages": [system, {"role": "user", "content": told}]} for told in asked
     ]

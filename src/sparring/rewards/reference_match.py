@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.environments.openspiel.base import Game
+from sparring.environments.situation import close_copies
 from sparring.ops.calls import calls_of, likenesses
 from sparring.ops.matching import exact_matching, greedy_matching, transport_plan
 from sparring.oracles.reference import has_reference, reference_of
@@ -73,7 +74,9 @@ def reference_match(
     turns = episode.turns
     if not turns or not has_reference(game):
         return (None,) * len(turns)
-    reference = reference_of(replay(game, episode)[0])
+    copies = replay(game, episode)
+    reference = reference_of(copies[0])
+    close_copies(copies)
     if reference is None:
         return (None,) * len(turns)
     wanted = [call for action in reference for call in calls_of(action)]

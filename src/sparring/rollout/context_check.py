@@ -53,6 +53,7 @@ def _drafts(context: Bound, environment: Any, renderer: Any) -> list[Draft]:
         trained=(False,) * environment.num_seats,
     )
     found: list[Draft] = []
+    episode = None
     try:
         episode = EpisodeInPlay(spec, {agent.name: agent})
         for _ in range(MOMENTS):
@@ -63,6 +64,9 @@ def _drafts(context: Bound, environment: Any, renderer: Any) -> list[Draft]:
             episode.answer(agent.act(turns))
     except GameError:  # the play is at fault, which is counted where it is played
         pass
+    finally:
+        if episode is not None:
+            episode.close()
     return found
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparring.context.ledger import Ledger, is_unsent, sampled
-from sparring.environments.base import random_reply, read_reply
+from sparring.environments.base import close_play, random_reply, read_reply
 from sparring.environments.situation import copied, decision_of
 from sparring.players.base import Agent, PendingTurn, Reply
 from sparring.rng import Stream
@@ -29,12 +29,14 @@ class EpisodeInPlay:
     It goes on in moments. ``ask`` gives the decisions that are due, those of several seats at once
     where moves are simultaneous; ``answer`` takes the replies to all of them. Of several replies to
     a prompt ``hear`` takes all, ``candidates`` gives what is to be judged, ``commit`` plays one.
+    Whoever makes it calls ``close`` in the end.
     """
 
     __slots__ = (
         "_again",
         "_asked",
         "_candidates",
+        "_closed",
         "_drafts",
         "_exact",
         "_final",
@@ -59,6 +61,16 @@ class EpisodeInPlay:
         self.spec = spec
         self._candidates: Candidates | None = None  # none in the turns that are taken over
         self.play: Any = spec.game.reset(spec.deal)
+        self._closed = False
+        try:
+            self._begin(agents, candidates)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, agents: Mapping[str, Agent], candidates: Candidates | None) -> None:
+        """Set up the seats, and take over what was played before."""
+        spec = self.spec
         self._asked: Any = checked(spec.game, self.play)
         self.names = tuple(map(str, spec.seats))
         self._ledgers = [
@@ -296,6 +308,12 @@ class EpisodeInPlay:
         for draft in self.asked:
             draft.action = None
         self.done = True
+
+    def close(self) -> None:
+        """Close the play; a second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            close_play(self.play)
 
     def finish(self) -> Episode:
         """Return the finished game as a record.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sparring.environments.openspiel.base import State
 from sparring.environments.own import lacking_error
+from sparring.environments.situation import close_copies
 from sparring.errors import GameError, HungError, SparringError
 from sparring.guard import Call, limit
 from sparring.players.base import Agent, Failed, Flight, PendingTurn, Reply
@@ -22,6 +23,7 @@ from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode, Verdict
 
 log = logging.getLogger(__name__)
+REASON = 300  # characters of a reason
 REST = 0.001  # seconds between looks while no reply is there
 
 # what an oracle says of decisions, given their states and what it may draw from
@@ -60,6 +62,8 @@ class PlayLoop:
         self.judges, self.candidates = judges, candidates
         self.finished: dict[int, Episode] = {}  # by place in ``specs``
         self.dropped: set[int] = set()
+        self.failures: list[str] = []  # why plays failed beyond their retries
+        self._open: dict[int, EpisodeInPlay] = {}  # not yet closed, by place in ``specs``
         self.retried = self.running = 0
         self._waiting = [(index, 0) for index in range(len(specs))][::-1]
         self._ready: list[_Running] = []
@@ -91,6 +95,8 @@ class PlayLoop:
         finally:
             for flight, _ in self._flights:
                 flight.close()
+            for episode in self._open.values():
+                episode.close()
 
     def _begin(self) -> None:
         """Begin plays that wait, as long as there is room."""
@@ -101,6 +107,7 @@ class PlayLoop:
                 self.running += 1
                 try:
                     episode = EpisodeInPlay(spec, self.agents, self.candidates)
+                    self._open[index] = episode
                     self._keep(_Running(index, attempt, episode))
                 except Exception as error:
                     self._failed(index, attempt, error)
@@ -193,6 +200,7 @@ class PlayLoop:
         """Let a play go on, or end it if it is done."""
         if one.episode.done:
             self.finished[one.index] = one.episode.finish()
+            self._open.pop(one.index).close()
             self.running -= 1
         else:
             self._ready.append(one)
@@ -223,29 +231,35 @@ class PlayLoop:
 
         Return the plays but for those that could not be copied, because their code raised.
         """
-        left = list(asked)
         for name, judge in self.judges.items():
             found: list[tuple[Draft, State, Stream]] = []
-            with Call(_game) as call:
-                for one in asked:
-                    episode = one.episode
-                    if episode.spec.game.name != name:
-                        continue
-                    call.now = episode.spec
-                    trained = episode.spec.trained
-                    judged = [own for own in episode.asked if trained[own.seat] and not own.memory]
-                    try:
-                        found += [(draft, *episode.question(draft)) for draft in judged]
-                    except (GameError, AttributeError):  # no other try would do better
-                        raise
-                    except Exception as error:
-                        self._failed(one.index, one.attempt, error)
-                        left.remove(one)
-            if found:
-                drafts, states, streams = zip(*found, strict=True)
-                for draft, verdict in zip(drafts, judge(states, streams), strict=True):
-                    draft.verdict = verdict
-        return left
+            try:
+                self._question([one for one in asked if one.episode.spec.game.name == name], found)
+                if found:
+                    drafts, states, streams = zip(*found, strict=True)
+                    for draft, verdict in zip(drafts, judge(states, streams), strict=True):
+                        draft.verdict = verdict
+            finally:
+                close_copies(state for _, state, _ in found)
+        return [one for one in asked if one.index in self._open]
+
+    def _question(
+        self, asked: Sequence[_Running], found: list[tuple[Draft, State, Stream]]
+    ) -> None:
+        """Add what an oracle is to be asked of these plays; the states are copies."""
+        with Call(_game) as call:
+            for one in asked:
+                episode = one.episode
+                call.now = episode.spec
+                trained = episode.spec.trained
+                try:
+                    for draft in episode.asked:
+                        if trained[draft.seat] and not draft.memory:
+                            found.append((draft, *episode.question(draft)))
+                except (GameError, AttributeError):  # no other try would do better
+                    raise
+                except Exception as error:
+                    self._failed(one.index, one.attempt, error)
 
     def _failed(self, index: int, attempt: int, error: Exception) -> None:
         """Note an exception of a game's code; errors of configuration or model are raised again."""
@@ -256,6 +270,9 @@ class PlayLoop:
         if lacking is not None:  # another try would lack it as well
             raise lacking from error
         log.warning("Game %s of episode %d failed: %r", spec.game.name, spec.episode_id, error)
+        episode = self._open.pop(index, None)
+        if episode is not None:
+            episode.close()
         self.running -= 1
         # what hung once would hang again
         if attempt < self.retries and not isinstance(error, HungError):
@@ -263,6 +280,7 @@ class PlayLoop:
             self._waiting.append((index, attempt + 1))
         else:
             self.dropped.add(spec.group_id)
+            self.failures.append(" ".join(f"{type(error).__name__}: {error}".split())[:REASON])
 
 
 _NONE = Reply(text="")  # stands where none is there yet

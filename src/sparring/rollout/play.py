@@ -11,6 +11,7 @@ neither does a bit of its log-probabilities.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ from sparring.rollout.spec import EpisodeSpec
 from sparring.system.collector import paused_collector
 from sparring.types import Episode
 
+MOST_REASONS = 3  # that a message names
+
 
 @dataclass(frozen=True, slots=True)
 class RolloutCounts:
@@ -33,6 +36,8 @@ class RolloutCounts:
     dropped_groups: frozenset[int] = frozenset()
     judging: float = field(default=0.0, compare=False)  # seconds
     scored: tuple[Any, ...] = ()  # of plays that were scored again; see ``engine.sameness``
+    # why plays were given up, an entry each; not known of plays on workers
+    failures: tuple[str, ...] = field(default=(), compare=False)
 
     def __add__(self, other: RolloutCounts) -> RolloutCounts:
         return RolloutCounts(
@@ -40,7 +45,15 @@ class RolloutCounts:
             self.dropped_groups | other.dropped_groups,
             self.judging + other.judging,
             self.scored + other.scored,
+            self.failures + other.failures,
         )
+
+    def reasons(self) -> str:
+        """Return the commonest reasons for giving up plays, as sentences that begin with a space;
+        "" where none is known.
+        """
+        commonest = Counter(self.failures).most_common(MOST_REASONS)
+        return "".join(f" {count} x {reason.rstrip('.')}." for reason, count in commonest)
 
 
 class Rollout(NamedTuple):
@@ -58,10 +71,28 @@ class Rollout(NamedTuple):
         lost = len(self.counts.dropped_groups)
         if lost and not self.episodes:
             raise RolloutError(
-                f"All {lost} groups failed beyond their retries (rollout.retries); the log says "
-                "why each game failed."
+                f"All {lost} groups failed beyond their retries (rollout.retries)."
+                f"{self.counts.reasons()} The log says why each game failed."
             )
         return self
+
+    def whole(self, games: int) -> list[Episode]:
+        """Return the episodes if all games are there.
+
+        Args:
+            games: that were to be played.
+
+        Raises:
+            RolloutError: some are missing.
+        """
+        missing = games - len(self.episodes)
+        if missing:
+            raise RolloutError(
+                f"{missing} of {games} plays are missing, as {len(self.counts.failures)} could not "
+                f"begin or go on.{self.counts.reasons()} Mend the environment, or let fewer plays "
+                "run at once (in_flight)."
+            )
+        return self.episodes
 
 
 def with_results(episodes: Sequence[Episode]) -> list[Episode]:
@@ -130,4 +161,5 @@ def rollout(
         for index in sorted(loop.finished)
         if loop.finished[index].group_id not in dropped
     ]
-    return Rollout(kept, RolloutCounts(loop.retried, frozenset(dropped)))
+    failures = tuple(loop.failures)
+    return Rollout(kept, RolloutCounts(loop.retried, frozenset(dropped), failures=failures))

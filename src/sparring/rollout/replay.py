@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
+from sparring.environments.base import temporary_play
 from sparring.environments.own import Asking
+from sparring.environments.situation import close_copies
 from sparring.errors import GameError, RolloutError
 from sparring.rng import Stream
 from sparring.types import Episode
@@ -16,7 +19,7 @@ def replay(game: Any, episode: Episode) -> list[Any]:
     """Return the state before each turn of an episode, in order.
 
     Turns taken at once share one, and so do those after which the same seat tried again, and a
-    memory with the turn after it.
+    memory with the turn after it. They are copies, which the caller closes (``close_copies``).
 
     Args:
         game: the rules and options that the episode was played by.
@@ -25,14 +28,25 @@ def replay(game: Any, episode: Episode) -> list[Any]:
     Raises:
         RolloutError: the episode is not one of this game.
     """
-    with Asking(game):
-        return [play.clone() for play in islice(_moments(game, episode), len(episode.turns))]
+    copies: list[Any] = []
+    plays = replayed(game, episode)
+    try:
+        for play in islice(plays, len(episode.turns)):
+            with Asking(game):
+                copies.append(play.clone())
+    except BaseException:
+        close_copies(copies)
+        raise
+    finally:
+        plays.close()
+    return copies
 
 
-def replayed(game: Any, episode: Episode) -> Iterator[Any]:
+def replayed(game: Any, episode: Episode) -> Generator[Any]:
     """Yield the one play of an episode that is played again: before each turn, and at its end.
 
-    Look at it before the next one is asked for; plays need not be ``Cloneable``.
+    Look at it before the next one is asked for; plays need not be ``Cloneable``. The play is closed
+    when the generator ends.
 
     Args:
         game: the rules and options that the episode was played by.
@@ -42,22 +56,29 @@ def replayed(game: Any, episode: Episode) -> Iterator[Any]:
         RolloutError: the episode is not one of this game.
     """
     plays = _moments(game, episode)
-    while True:
-        with Asking(game):
-            play = next(plays, None)
-        if play is None:
-            return
-        yield play
+    try:
+        while True:
+            with Asking(game):
+                play = next(plays, None)
+            if play is None:
+                return
+            yield play
+    finally:
+        plays.close()
 
 
-def ended(game: Any, episode: Episode) -> Any:
-    """Return the play of an episode that is played again, as it stands at its end.
+@contextmanager
+def ended(game: Any, episode: Episode) -> Iterator[Any]:
+    """Give the play of an episode that is played again, as it stands at its end, and close it.
 
     Raises:
         RolloutError: the episode is not one of this game.
     """
-    *_, end = replayed(game, episode)
-    return end
+    plays = replayed(game, episode)
+    try:
+        yield next(islice(plays, len(episode.turns), None))
+    finally:
+        plays.close()
 
 
 def figures_of(game: Any, episode: Episode) -> Mapping[str, tuple[float, ...]] | None:
@@ -71,15 +92,19 @@ def figures_of(game: Any, episode: Episode) -> Mapping[str, tuple[float, ...]] |
     """
     if not getattr(game, "figures", ()) or episode.forfeited_by is not None or episode.cut:
         return None
-    end = ended(game, episode)
-    with Asking(game):
+    with ended(game, episode) as end, Asking(game):
         found: Mapping[str, tuple[float, ...]] = end.figures()
     return found
 
 
-def _moments(game: Any, episode: Episode) -> Iterator[Any]:
+def _moments(game: Any, episode: Episode) -> Generator[Any]:
     """Yield the play before each turn, and at its end."""
-    play: Any = game.reset(Stream(episode.seed))
+    with temporary_play(game, Stream(episode.seed)) as play:
+        yield from _stepped(game, episode, play)
+
+
+def _stepped(game: Any, episode: Episode, play: Any) -> Iterator[Any]:
+    """Yield a fresh play before each turn, and at its end."""
     settled: dict[int, str] = {}  # what was played in this moment so far, by seat
     for number, turn in enumerate(episode.turns):
         due = play.due()

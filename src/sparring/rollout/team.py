@@ -12,7 +12,7 @@ from sparring.errors import GameError
 from sparring.players.base import Agent, PendingTurn, Reply
 from sparring.players.mixture import Mixture
 from sparring.refs import PlayerRef
-from sparring.rollout.play import play
+from sparring.rollout.play import Rollout, rollout
 from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode, FloatArray
 
@@ -76,26 +76,46 @@ class Team:
         return self._games[name]
 
 
+IN_FLIGHT = 64  # plays at once where nothing says how many
+
+
 def play_teams(
     specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent], **options: Any
 ) -> list[Episode]:
-    """Play as ``rollout.play.play`` does, where agents may be teams and mixtures.
+    """Return all episodes of ``rollout_teams``; arguments are the same.
+
+    Raises:
+        RolloutError: a play failed beyond its retries, so that the list would be shorter.
+        ConfigError: a mixture has players that only a run has.
+    """
+    return rollout_teams(specs, agents, **options).whole(len(specs))
+
+
+def rollout_teams(
+    specs: Sequence[EpisodeSpec],
+    agents: Mapping[str, Agent],
+    *,
+    in_flight: int | None = None,
+    **options: Any,
+) -> Rollout:
+    """Play as ``rollout.play.rollout`` does, where agents may be teams and mixtures.
 
     The records name the teams and the mixtures.
 
     Args:
         specs: the plays.
         agents: by the text forms of the players in the specs.
-        options: as ``play`` has them; without ``in_flight`` that of the agent with the least.
+        in_flight: plays at once; None: those of the agent with the least, 64 if no agent says.
+        options: as ``rollout`` has them.
 
     Raises:
-        RolloutError: as for ``play``.
         ConfigError: a mixture has players that only a run has.
     """
     rooms = [room for one in agents.values() if (room := getattr(one, "in_flight", None))]
-    options = {"in_flight": min(rooms), **options} if rooms else options
     found = seated(specs, agents)
-    return [renamed(episode, found.whose) for episode in play(found.specs, found.agents, **options)]
+    room = in_flight or min(rooms, default=IN_FLIGHT)
+    episodes, counts = rollout(found.specs, found.agents, in_flight=room, **options)
+    return Rollout([renamed(episode, found.whose) for episode in episodes], counts)
 
 
 class Seated(NamedTuple):

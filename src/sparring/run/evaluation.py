@@ -29,6 +29,7 @@ Metrics, per game GAME:
                                     by the options that differ, mcts(simulations=1000))
     match/GAME/BOT/ROLE/truncated   share of games in which a conversation outgrew a model's
                                     context; they count in no other figure; only where there are any
+    match/GAME/BOT/ROLE/failed      share of games that could not begin or go on, in the same way
     match/GAME/BOT/ROLE/success     games of one seat, in place of win and win_or_draw: share of
                                     games with the most that it pays
     match/GAME/BOT/ROLE/regret      games with an oracle: mean value lost per judged turn, in the
@@ -65,7 +66,7 @@ from sparring.errors import GameError
 from sparring.measure.chosen import beneath
 from sparring.measure.exact_figures import exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
-from sparring.measure.matches import MatchReport, intervals_of, play_matches, truncated_note
+from sparring.measure.matches import MatchReport, intervals_of, play_matches
 from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.regret import Judge, without_faults
 from sparring.measure.starts import Met, Starts, columns, every
@@ -164,7 +165,7 @@ class Evaluator:
                         on_finished=partial(self._finished, ended, every_game),
                     )
                     ended += game.num_seats * entry.games_per_seat
-                    self._note(truncated_note(report), f"truncated/{game.name}")
+                    self._note(" ".join(report.notes), f"lost/{game.name}")
                     family = "match_seen" if starts.label == "seen" else "match"
                     metrics.update(match_metrics(game.name, name, report, family))
         return metrics
@@ -236,8 +237,11 @@ def match_metrics(
             metrics[f"{prefix}/{name}_low"] = interval.low
             metrics[f"{prefix}/{name}_high"] = interval.high
         metrics[f"{prefix}/illegal"] = record.illegal.mean
+        games = record.games + record.truncated + record.failed
         if record.truncated:
-            metrics[f"{prefix}/truncated"] = record.truncated / (record.truncated + record.games)
+            metrics[f"{prefix}/truncated"] = record.truncated / games
+        if record.failed:
+            metrics[f"{prefix}/failed"] = record.failed / games
         if record.regret is not None:
             metrics[f"{prefix}/judged"] = record.regret.judged_share
     return metrics

@@ -17,7 +17,7 @@ from sparring.league.payoffs import Payoffs
 from sparring.refs import PlayerRef
 from sparring.rng import Stream
 from sparring.rollout.spec import EpisodeSpec, alone
-from sparring.rollout.team import play_teams
+from sparring.rollout.team import rollout_teams
 from sparring.run.exact_payoffs import with_exact
 
 Pair = tuple[PlayerRef, PlayerRef]
@@ -61,9 +61,9 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
                 _spec(game, sides, pair, number, root.child(place)) for number, pair in numbered
             ]
             agents = {str(who): engine.agent(who) for spec in specs for who in spec.players}
-            episodes = play_teams(specs, agents, retries=config.rollout.retries)
+            rollout = rollout_teams(specs, agents, retries=config.rollout.retries)
             apart = bool(config.league.learners)
-            book = book.after(episodes, {game.name: teams_of(game)}, apart=apart)
+            book = book.after(rollout.some().episodes, {game.name: teams_of(game)}, apart=apart)
     return book
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sparring.environments.base import random_reply, read_reply, teams_of
+from sparring.environments.base import close_play, random_reply, read_reply, teams_of
 from sparring.environments.own import Asking, completed
 from sparring.guard import watched
 from sparring.registry import Bound
@@ -29,7 +29,7 @@ def check_environment(
     action, and a reply without an action reads as None. Returns are one finite number per seat,
     within ``min_utility`` and ``max_utility`` where these are said; of each of its ``figures``, if
     it names any, a play gives one finite number per seat, or nan. The same stream gives the same
-    play, and so does a copy of a play.
+    play, and so does a copy of a play. Every play, and every copy, is closed once.
 
     Args:
         environment: the function that makes it, or the plug-in bound.
@@ -74,29 +74,35 @@ def _check(rules: Any, name: str, plays: int, seed: int) -> None:
 
 def _played(rules: Any, name: str, stream: Stream, *, copies: bool) -> Iterator[Any]:
     """Play at random, each moment on a copy if so; yield what tells a play from another."""
-    play, turns = rules.reset(stream.child("deal")), 0
-    draws = stream.child("play")
-    while not play.done:
-        due = tuple(play.due())
-        assert due and list(due) == sorted(set(due)) and 0 <= due[0] <= due[-1] < rules.num_seats, (
-            f"{name}: due() gave {due} after {turns} replies, and the play is not done; give the "
-            f"seats whose replies are wanted, ascending, of 0 to {rules.num_seats - 1}."
-        )
-        assert turns + len(due) <= rules.max_turns, (
-            f"{name}: a play goes on after max_turns = {rules.max_turns} replies."
-        )
-        if copies and hasattr(play, "clone"):
-            play = play.clone()
-        yield [_told(play, name, seat) for seat in due]
-        replies = {}
-        for seat in due:
-            legal = play.legal(seat)
-            _check_legal(play, name, seat, legal)
-            replies[seat] = random_reply(play, seat, legal, draws.child(turns).child(seat))
-        yield replies
-        play.step(replies)
-        turns += len(due)
-    yield _final(play, rules, name)
+    play = rules.reset(stream.child("deal"))
+    try:
+        turns, draws = 0, stream.child("play")
+        while not play.done:
+            due = tuple(play.due())
+            assert (
+                due and list(due) == sorted(set(due)) and 0 <= due[0] <= due[-1] < rules.num_seats
+            ), (
+                f"{name}: due() gave {due} after {turns} replies, and the play is not done; give "
+                f"the seats whose replies are wanted, ascending, of 0 to {rules.num_seats - 1}."
+            )
+            assert turns + len(due) <= rules.max_turns, (
+                f"{name}: a play goes on after max_turns = {rules.max_turns} replies."
+            )
+            if copies and hasattr(play, "clone"):
+                before, play = play, play.clone()
+                close_play(before)
+            yield [_told(play, name, seat) for seat in due]
+            replies = {}
+            for seat in due:
+                legal = play.legal(seat)
+                _check_legal(play, name, seat, legal)
+                replies[seat] = random_reply(play, seat, legal, draws.child(turns).child(seat))
+            yield replies
+            play.step(replies)
+            turns += len(due)
+        yield _final(play, rules, name)
+    finally:
+        close_play(play)
 
 
 def _told(play: Any, name: str, seat: int) -> Observation:

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
-from sparring.environments.base import random_reply, read_reply
+from sparring.environments.base import random_reply, read_reply, temporary_play
 from sparring.environments.drawing.canvas import Theme
 from sparring.environments.drawing.told import Exchange, describe_told, draw_told
 from sparring.environments.own import completed
@@ -138,23 +138,23 @@ def _moments(
     These are the first four, and then each twice as far as the one before. Replies are drawn from
     ``replies``, those of the seat ``other`` from ``deal``.
     """
-    play, past, draws = rules.reset(deal.child("deal")), list[Exchange](), replies.child("play")
-    moment = 0
-    while not play.done:
-        if moment < 4 or moment.bit_count() == 1:
-            yield play, past
-        moment += 1
-        said = {}
-        for seat in play.due():
-            legal = play.legal(seat)
-            own = (deal if seat == other else draws).child(moment).child(seat)
-            found = read_reply(play, seat, legal, HOSTILE, False) if hostile else None
-            if found is None or legal is not None:
-                found = random_reply(play, seat, legal, own)
-            past = [*past, Exchange(seat, play.observe(seat).told, found)]
-            said[seat] = found
-        play.step(said)
-    yield play, past
+    past, draws, moment = list[Exchange](), replies.child("play"), 0
+    with temporary_play(rules, deal.child("deal")) as play:
+        while not play.done:
+            if moment < 4 or moment.bit_count() == 1:
+                yield play, past
+            moment += 1
+            said = {}
+            for seat in play.due():
+                legal = play.legal(seat)
+                own = (deal if seat == other else draws).child(moment).child(seat)
+                found = read_reply(play, seat, legal, HOSTILE, False) if hostile else None
+                if found is None or legal is not None:
+                    found = random_reply(play, seat, legal, own)
+                past = [*past, Exchange(seat, play.observe(seat).told, found)]
+                said[seat] = found
+            play.step(said)
+        yield play, past
 
 
 def _compared(rules: Any, name: str, root: Stream, deals: int, every_seat: bool) -> int:

@@ -67,6 +67,7 @@ class Session:
         opposite = self.room.opposite(self.game, against)
         given = self.asked["seed"]
         seed = fresh_seed() if given is None else given + self.play
+        self.close()
         self.sitting = Sitting(self.game, seat, opposite, seed)
         self.play += 1
         self.against = against
@@ -75,6 +76,11 @@ class Session:
         self.end: Answer | None = None
         self.stored: Answer | None = None
         self._ended()
+
+    def close(self) -> None:
+        """Close the play, if there is one."""
+        if self.play:
+            self.sitting.close()
 
     def move(self, turn: int, text: str) -> None:
         """Take a reply to a turn, unless it has been taken.
@@ -221,7 +227,8 @@ class PlayWorker:
     def on_begin(self, name: str, asked: Answer, dropped: list[str]) -> Answer:
         """Begin a session, and forget others."""
         for other in dropped:
-            self._sessions.pop(other, None)
+            if (session := self._sessions.pop(other, None)) is not None:
+                session.close()
         if name not in self._sessions:
             self._sessions[name] = Session(self._room(asked["run"]), asked)
         return self._sessions[name].state()

@@ -33,7 +33,11 @@ class ChoosePlay(CombinedPlay):
         self.chosen: dict[int, tuple[tuple[str, ...], str]] = {}
         self.drawn: dict[int, tuple[str, ...]] = {}
         self.candidates: dict[int, tuple[str, ...]] = {}
-        self._propose()
+        try:
+            self._propose()
+        except BaseException:
+            self.close()
+            raise
 
     def _propose(self) -> None:
         """Draw the candidates of every chooser that is due; none where it may say any text."""

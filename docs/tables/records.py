@@ -34,7 +34,7 @@ EPISODES = KEYS | {
     "legal_actions": "the legal actions, as words",
     "reply": "what the player said, as text",
     "action": "what was played; null where nothing was",
-    "event": "ok, illegal (well formed, but not legal), unparsable, or memory: the seat was asked to write its memory, and the play did not move",
+    "event": "ok, illegal (well formed, but not legal), unparsable, memory (the seat was asked to write its memory, and the play did not move), or unsent (its conversation had outgrown the model's context, so that the model was not asked and the play was truncated)",
     "reward_names": "names of the turn's reward components: `game` is the environment's own payoff, `illegal` a fine",
     "reward_values": "their values, in the same order, as credit saw them: weighted, scaled, bounded",
     "seat_return": "the seat's return: the sum of the environment's payoffs",
@@ -60,7 +60,7 @@ EPISODES = KEYS | {
     "agents": "player of every seat, by name",
     "players": "player of every seat, as a record: kind (learner, snapshot, bot ...), name, and the step of a snapshot",
     "trained_seats": "`trained` of every seat",
-    "cut": "whether `rollout.max_turns` ended the play",
+    "cut": "whether the play was truncated: by `rollout.max_turns`, or by the model's context (its last moment has an `unsent` turn)",
     "environment": "JSON of the environment: name, options, rule for illegal replies, label, version",
 }
 CREDIT = KEYS | {

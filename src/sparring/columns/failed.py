@@ -13,7 +13,7 @@ def failed(source: Source) -> BoolArray:
 
     What: true or false per row, [N], the same for all turns of a conversation of an agent instance:
     true where it ran out of turns, outgrew the model's context, had its last reply cut short, or
-    was cut with the play at ``rollout.max_turns``. ``sparring show`` says how each has ended. The
+    was truncated with the play. ``sparring show`` says how each has ended. The
     plays are played again, as their records hold nothing of it.
     """
     return turns_in(

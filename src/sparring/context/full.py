@@ -22,8 +22,8 @@ def full(seen: Seen) -> Shown:
         t(1) + s(1) + ... + t(T) + s(T)
 
     tokens. A sampler that keeps keys and values computes each of them once, and so does training.
-    Pitfalls: a conversation that outgrows ``model.context`` cannot be sent, and every later turn of
-    the seat is lost (metric ``overlong_rate``). sliding_window, markov and summary keep it short.
+    Pitfalls: a conversation that outgrows ``model.context`` cannot be sent, and the episode is
+    truncated there (metric ``overlong_rate``). sliding_window, markov and summary keep it short.
     Verified by: tests/context/test_full.py.
     """
     return Shown(seen.past, seen.text)

@@ -45,9 +45,9 @@ def summary(
 
     Pitfalls: a memory may have ``rollout.max_new_tokens`` tokens, as any reply; leave room. It
     costs a reply every ``every`` turns. ``tokens`` must leave room below ``model.context`` for the
-    request and the reply, or the memory cannot be asked for and is lost. Exact evaluation needs one
-    reply per action, and a memory is none: measure by matches. A reward is not asked about
-    memories.
+    request and the reply, or the memory cannot be asked for and the episode is truncated. Exact
+    evaluation needs one reply per action, and a memory is none: measure by matches. A reward is not
+    asked about memories.
     Reference: MemAgent (arXiv 2507.02259); MEM1 (arXiv 2506.15841).
     Verified by: tests/context/test_summary.py.
 

@@ -1,4 +1,4 @@
-"""What critics make of games that were cut (``rollout.max_turns``).
+"""What critics make of games that were truncated (``rollout.max_turns``, ``model.context``).
 
 They have not ended, so they are not worth 0 there.
 

@@ -204,11 +204,13 @@ class EpisodeInPlay:
             ledger = self._ledgers[draft.seat]
             if ledger is not None:
                 self._record(draft, ledger)
-            if draft.event == "unsent":
+            if draft.event == "ok" and draft.action is not None:
+                self._said[draft.seat] = draft.action
+            elif draft.event == "unsent":
                 truncated = True
             elif draft.memory:
                 self._again += (draft.seat,)
-            elif draft.event != "ok" and self._punish(draft, instead[place] if instead else None):
+            elif self._punish(draft, instead[place] if instead else None):
                 offenders.append(draft)
             elif draft.action is not None:
                 self._said[draft.seat] = draft.action

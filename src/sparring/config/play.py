@@ -133,8 +133,8 @@ class RolloutConfig(SamplingConfig):
     )
     max_turns: FromOne | None = Field(
         None,
-        description="turns of all seats after which a game is truncated: it keeps what was paid so far, "
-        "and estimators with a critic bootstrap (their option cut); a number or a schedule",
+        description="turns of all seats after which a game is truncated: it keeps what was paid so "
+        "far, and estimators with a critic bootstrap (their option cut); a number or a schedule",
     )
     refills: FewOrNone = Field(
         0,

@@ -107,8 +107,8 @@ def adaptation(
             agents = {AGENT: agent, OPPONENT: one.agent}
             episodes = with_results(play_teams(specs, agents, in_flight=in_flight))
             kept[name] = _returns(starts.game, episodes, seat, rules.attempts)
-            ended = sum(episode.forfeited_by == seat for episode in episodes)
-            ended /= max(len(episodes), 1)
+            forfeits = sum(episode.forfeited_by == seat for episode in episodes)
+            ended = forfeits / max(len(episodes), 1)
             rows.append(
                 _row(role, name, one.trained, {name: kept[name]}, {name: 1.0}, ended, level)
             )

@@ -1,6 +1,7 @@
 """The curves in a browser: what is drawn, smoothed, listed, and lies across them."""
 
 import pytest
+
 from tests.view import run_made as made
 
 NASH = "nash_conv/kuhn_poker"

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from tests.view import run_made as made
 
 LONG = "loss is 12345.6 at step 7: above 100 for 5 records in a row. Usual remedy: lower it. " * 3

@@ -84,9 +84,11 @@ def test_the_progress_line_names_the_step_of_older_figures_and_has_seats_in_orde
     match = {f"match/kuhn_poker/random/{role}/win_or_draw": 0.5 for role in ("first", "second")}
     lines = line_of(step(1, {"legal_rate": 0.2, "nash_conv/kuhn_poker": 0.7, **match}), step(2, {"legal_rate": 0.4}))
     assert "kuhn_poker: NashConv of uniform play is 0.917, of an equilibrium 0" in lines
-    assert lines[-2].endswith("NashConv 0.700  first vs random win-or-draw 0.500  second vs random win-or-draw 0.500  legal 0.200")
+    assert lines[-2].endswith(
+        "NashConv 0.700 (EMA)  first vs random win-or-draw 0.500 (EMA)  second vs random win-or-draw 0.500 (EMA)  legal 0.200 (live)  64 games/s"
+    )
     assert lines[-1].endswith(
-        "NashConv 0.700 (step 1)  first vs random win-or-draw 0.500 (step 1)  second vs random win-or-draw 0.500 (step 1)  legal 0.400"
+        "NashConv 0.700 (EMA) (step 1)  first vs random win-or-draw 0.500 (EMA) (step 1)  second vs random win-or-draw 0.500 (EMA) (step 1)  legal 0.400 (live)  64 games/s"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
@@ -12,9 +13,9 @@ from rich.progress import (
     Progress,
     TaskID,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 from sparring.config import RunConfig
 from sparring.config.checks import LIVE, measured_weights
@@ -28,6 +29,7 @@ from sparring.run.warmup import WarmupReport
 from sparring.system.text import shown
 
 PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
+WIDE = 110  # columns of a terminal that has room for a bar
 
 
 class Watcher:
@@ -54,11 +56,18 @@ class Watcher:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         if self._console.is_terminal:
-            bar = BarColumn(bar_width=20)
-            done = (TextColumn("step"), MofNCompleteColumn(), bar, TimeElapsedColumn())
-            figures = TextColumn("{task.fields[figures]}", markup=False)
-            columns = (*done, TextColumn("left"), TimeRemainingColumn(), figures)
-            self._progress = Progress(*columns, console=self._console)
+            whole, rest = Column(no_wrap=True), Column(ratio=1, no_wrap=True, overflow="ellipsis")
+            bar = [BarColumn(bar_width=20)] if self._console.width >= WIDE else []
+            self._progress = Progress(  # where the terminal is narrow, figures give way
+                TextColumn("step", table_column=whole),
+                MofNCompleteColumn(table_column=whole),
+                *bar,
+                TimeRemainingColumn(table_column=whole),
+                TextColumn("left", table_column=whole),
+                TextColumn("{task.fields[figures]}", markup=False, table_column=rest),
+                console=self._console,
+                expand=True,
+            )
             self._task = self._progress.add_task("train", total=config.steps, figures="")
 
     def __enter__(self) -> Watcher:
@@ -103,7 +112,8 @@ class Watcher:
             self._console.print(f"warning: {warning}", soft_wrap=True)
         share = 1.0 if self._rate == 0.0 else 0.1
         self._rate += share * (1.0 / max(report.seconds, 1e-9) - self._rate)
-        fresh = {name: value for name, value in report.metrics.items() if is_key_figure(name)}
+        names = key_figures(report.metrics)
+        fresh = {name: report.metrics[name] for name in names}
         self._shown.update({name: (value, report.step) for name, value in fresh.items()})
         for name in fresh:
             self._refer(name)
@@ -123,12 +133,13 @@ class Watcher:
     def _figures(self, report: StepReport) -> str:
         """Return the rate and the key figures as text; figures of an earlier step name it."""
         rate = self._rate * report.games
-        parts = [f"{rate:.{0 if rate >= 10 else 1}f} games/s"]
+        parts = []
         for name, (value, step) in sorted(self._shown.items(), key=lambda item: _rank(item[0])):
             old = f" (step {step})" if step != report.step else ""
             figure = f"{short_name(name, alone=len(self._games) == 1)} {value:.3f}"
             parts.append(figure + weights_mark(name, self._weights) + old)
         parts += filter(None, [status(report.timing, report.metrics)])
+        parts.append(f"{rate:.{0 if rate >= 10 else 1}f} games/s")
         return shown("  ".join(parts))
 
     def _refer(self, name: str) -> None:
@@ -144,21 +155,29 @@ class Watcher:
             self._console.print(told)
 
 
-def is_key_figure(name: str) -> bool:
-    """Return whether a metric belongs on the progress line."""
-    return (
-        name.startswith("nash_conv/")
-        or name == "legal_rate"
-        or (
-            name.startswith(("match/", "match_seen/"))
-            and name.endswith(("/win_or_draw", "/success"))
-        )
-    )
+KINDS = ("nash_conv", "match", "match_seen", "return", "legal_rate")  # in the line's order
+
+
+def key_figures(metrics: Iterable[str]) -> list[str]:
+    """Return the metrics that belong on the progress line.
+
+    Where replies are free text, no share of them is legal, and the returns stand in its place.
+    """
+    names = list(metrics)
+    is_free_text = "legal_rate" not in names
+
+    def is_shown(name: str) -> bool:
+        kind, measure = name.split("/")[0], name.rpartition("/")[2]
+        if kind in ("match", "match_seen"):
+            return measure in ("win_or_draw", "success")
+        return name == "legal_rate" or kind == "nash_conv" or (kind == "return" and is_free_text)
+
+    return [name for name in names if is_shown(name)]
 
 
 def _rank(name: str) -> int:
     """Return the place of a figure's kind on the line; games and seats stay in their order."""
-    return ("nash_conv", "match", "match_seen", "legal_rate").index(name.split("/")[0])
+    return KINDS.index(name.split("/")[0])
 
 
 def short_name(name: str, *, alone: bool = False) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.errors import SparringError
-from sparring.report.progress import is_key_figure
+from sparring.report.progress import key_figures
 from sparring.run import checkpoint
 from sparring.run.events import HEALTH, METRICS, TIMING
 from sparring.run.folder import CONFIG, HOLDER, MARKER, PLAYED
@@ -203,7 +203,7 @@ class Run:
                 for name, found in newest.items()
                 if found is not None
             },
-            "key": sorted(filter(is_key_figure, newest)),
+            "key": sorted(key_figures(newest)),
             "events": len(self.health.events),
             "event": self.health.events[-1] if self.health.events else None,
             "notes": self.notes(),

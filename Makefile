@@ -11,6 +11,7 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "%-24s %s\n", $$1, $$2 }' Makefile
 
 $(STAMP): pyproject.toml constraints.txt
+	@echo "Setting up .venv, once: 2 GB of Python packages (6 GB where pip takes torch for GPUs), most of it torch. 1 to 15 minutes."
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'

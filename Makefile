@@ -65,9 +65,10 @@ demo: setup ## train the demo into runs/demo
 # Those of Ray need it: make scale-test. Those of vLLM: make vllm-test. Those of the viewer's pages need a browser: make view-test.
 # Compiled files are kept, also where PYTHONDONTWRITEBYTECODE is set: each worker and each process that a test starts reads them.
 ALONE := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 SPARRING_NO_SKIPS=1 $(BIN)/python -m pytest
-PYTEST := $(ALONE) -n 2 --ignore=tests/interop/test_trl.py --ignore=tests/interop/test_verl.py \
+ELSEWHERE := --ignore=tests/interop/test_trl.py --ignore=tests/interop/test_verl.py \
 	--ignore=tests/engine/fleet/test_ray.py --ignore=tests/view/browser --ignore=tests/samplers/test_vllm_real.py \
 	--ignore=tests/samplers/test_openai_real.py
+PYTEST := $(ALONE) -n 2 $(ELSEWHERE)
 
 # The start of the commit's hash: it decides which of the slow tests, of the commands of pages and of commits with interop come
 # up. ROTATION= has everything come up.
@@ -167,7 +168,7 @@ part-%:
 	@.ci/part $* $(MAKE) --no-print-directory $*
 
 check: ## run what continuous integration runs; within 25 minutes on two cores
-	@mkdir -p build && rm -f $(PART_SECONDS)
+	@mkdir -p $(dir $(PART_SECONDS)) && rm -f $(PART_SECONDS)
 	@trap 'cat $(PART_SECONDS)' EXIT; trap 'exit 1' INT TERM; set -e; \
 		$(MAKE) --no-print-directory --jobs=1 $(FIRST:%=part-%); \
 		$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(PAIRED:%=part-%); \
@@ -185,7 +186,7 @@ rotation: setup ## print which cases of check come up at this commit, or at COMM
 	@echo "commands of pages (one group in seven besides those that always run):"
 	@$(BIN)/python docs/try_commands.py --list --rotation '$(ONE_IN_7)'
 	@echo "slow tests (one in five besides those that always run):"
-	@SPARRING_ROTATION='$(ONE_IN_5)' SPARRING_EXAMPLES=$(EXAMPLES) $(ALONE) --collect-only -m "$(SLOW)"
+	@SPARRING_ROTATION='$(ONE_IN_5)' SPARRING_EXAMPLES=$(EXAMPLES) $(ALONE) $(ELSEWHERE) --collect-only -m "$(SLOW)" 2>/dev/null
 
 PEERS := .venv-peers
 

@@ -49,7 +49,11 @@ def why_interop(rotation: str, changed: Iterable[str] | None) -> str:
     Args:
         rotation: HASH/PARTS, or "" for everything.
         changed: the files that the commit changes; None where its parent is not here.
+
+    Raises:
+        ValueError: the rotation is neither.
     """
+    due = is_due("interop", rotation)
     if not rotation:
         return "everything runs"
     if changed is None:
@@ -57,7 +61,7 @@ def why_interop(rotation: str, changed: Iterable[str] | None) -> str:
     for file in changed:
         if file.startswith(TOUCHES_INTEROP):
             return f"the commit changes {file}"
-    return "it is its turn" if is_due("interop", rotation) else ""
+    return "it is its turn" if due else ""
 
 
 def changed_files(commit: str, root: Path = ROOT) -> list[str] | None:
@@ -83,7 +87,10 @@ def _git(root: Path, *arguments: str) -> str | None:
 def main() -> None:
     """Print whether the bridges are tested at a commit, and why; exit with `NOT_DUE` if not."""
     (rotation,) = sys.argv[1:]
-    reason = why_interop(rotation, changed_files(rotation.partition("/")[0]))
+    try:
+        reason = why_interop(rotation, changed_files(rotation.partition("/")[0]))
+    except ValueError as error:
+        sys.exit(str(error))
     print(f"interop runs: {reason}" if reason else "interop does not run: it is not its turn")
     sys.exit(0 if reason else NOT_DUE)
 

@@ -262,6 +262,8 @@ def test_a_case_comes_up_by_the_checksum_of_its_name_and_the_hash():
 def test_a_rotation_that_is_none_is_refused(text):
     with pytest.raises(ValueError, match="write 1a2b3c4d/5"):
         rotation.is_due("a", text)
+    with pytest.raises(ValueError, match="write 1a2b3c4d/5"):
+        rotation.why_interop(text, None)
 
 
 def test_interop_runs_where_it_may_break_and_at_one_commit_in_five():
@@ -398,7 +400,8 @@ def test_nothing_is_run_where_the_pattern_names_what_is_never_run():
 
 
 def make(*arguments):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    own = ("MAKE", "MFLAGS", "ROTATION", "COMMIT", "ONLY")  # of the make that runs the tests
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(own)}
     line = ["make", "--no-print-directory", *arguments]
     return subprocess.run(line, cwd=rotation.ROOT, env=environment, check=True, capture_output=True, text=True).stdout
 
@@ -425,6 +428,15 @@ def test_a_commit_or_a_rotation_decides_and_an_empty_one_takes_everything():
     assert passed("ROTATION=1a2b3c4d") == passed("COMMIT=1a2b3c4d5e6f") == "--rotation '1a2b3c4d/7'"
     assert passed("ROTATION=") == "--rotation ''"
     assert passed("ONLY=docs/suites.md", "ROTATION=1a2b3c4d") == "--only 'docs/suites.md'"
+
+
+def test_a_check_that_fails_stops_and_ends_with_the_seconds_of_its_parts(tmp_path):
+    parts = ("FIRST=help no-such-target", "PAIRED=help", "LAST=help", f"PART_SECONDS={tmp_path}/seconds")
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        make("check", *parts)
+    lines = failed.value.output.splitlines()[-3:]  # as the last part ended, and the table
+    assert re.fullmatch(r"no-such-target +\d+ s, +\d+ s of processors, failed", lines[0])
+    assert re.fullmatch(r"help +\d+ s, +\d+ s of processors", lines[1]) and lines[2] == lines[0]
 
 
 def test_a_part_leaves_its_output_its_status_and_a_line_with_its_seconds(tmp_path):

@@ -3,15 +3,16 @@
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
+from transformers.utils import chat_template_utils
 
 from sparring.context.ledger import Ledger
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, ModelError
 from sparring.players.base import Reply
 from sparring.render.chat import chat
-from sparring.render.templates import CHATML
+from sparring.render.templates import CHATML, COMPLETION
 from sparring.rng import Stream
 from tests.cases import every_case
 
@@ -120,6 +121,163 @@ def test_the_probe_tells_whether_tools_answers_are_always_written_alike(template
     assert chat(tokenizer(template)).tool_turns == found
 
 
+def test_no_clock_reaches_a_prompt(monkeypatch):
+    """Templates that write today's date write one that is configured."""
+    template = "{{ '<|im_start|>system\nToday is ' + strftime_now('%d %b %Y') + '<|im_end|>\n' }}" + CHATML
+    for name in ("datetime", "date"):
+        monkeypatch.setattr(chat_template_utils, name, None, raising=False)
+    text = text_of(made := chat(tokenizer(template)), made.initial("one"))
+    assert text.startswith("<|im_start|>system\nToday is 26 Jul 2024<|im_end|>\n")
+    later = chat(tokenizer(template), date="2031-01-02")
+    assert "Today is 02 Jan 2031" in text_of(later, later.initial("one"))
+    with pytest.raises(ConfigError, match="write one such as 2024-07-26"):
+        chat(tokenizer(template), date="tomorrow")
+
+
+@pytest.mark.parametrize("shown", ["", "{{ m.content | upper }}", "{{ m.content[:4] }}"])
+def test_a_template_that_drops_or_changes_the_system_message_is_refused(shown):
+    template = "{% for m in messages if m.role == 'system' %}" + shown + "{% endfor %}" + CHATML.replace("messages", "messages if message.role != 'system'")
+    with pytest.raises(ModelError, match=r"drops the system message 'Be brief.'.*renderer.template=chatml.*renderer.system=''"):
+        chat(tokenizer(template), system="Be brief.")
+    assert chat(tokenizer(template)).prefix_stable
+    told = chat(tokenizer(CHATML), system=" Be brief.\n")
+    assert "Be brief." in text_of(told, told.initial("one"))
+
+
+def test_every_declared_end_ends_a_reply_and_the_scaffold_closes_what_ended_otherwise():
+    """Those of the template, of the tokenizer and of the generation settings; plain characters are none."""
+    made = tokenizer(CHATML)
+    ids = dict(zip(SPECIALS, made.convert_tokens_to_ids(SPECIALS), strict=True))
+    made.eos_token = "<end>"
+    made.declared_ends = (ids["<|im_end|>"], ids["<bos>"], made.convert_tokens_to_ids("a"))
+    renderer = chat(made)
+    assert renderer.stop_ids == (ids["<|im_end|>"], ids["<end>"], ids["<bos>"])
+    said = renderer.encode("bet")
+    for end in renderer.stop_ids:
+        assert renderer.parse((*said, end)) == "bet"
+        ledger = Ledger(renderer)
+        ledger.ask("one")
+        first = ledger.ids
+        ledger.record(Reply(text="bet", ids=(*said, end)))
+        ledger.ask("two")
+        closed = () if end == ids["<|im_end|>"] else (ids["<|im_end|>"],)
+        assert ledger.ids == (*first, *said, end, *closed, *renderer.append("two"))
+
+
+WORDS = ["bet", "pass", "one", "two", "user", "assistant", "Answer", "with", "legal", "action", "and", "nothing", "else", "Be", "brief"]
+ZEPHYR = (
+    "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + '</s>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
+)
+LLAMA = (  # as that of Llama 2
+    "{% for m in messages %}{% if m.role == 'user' %}{{ '<s>' + '[INST] ' + (system if loop.first else '') + m.content.strip() + ' [/INST]' }}"
+    "{% elif m.role == 'assistant' %}{{ ' ' + m.content.strip() + ' </s>' }}{% endif %}{% endfor %}"
+).replace("{% for", "{% set system = '' %}{% if messages[0].role == 'system' %}{% set system = '<<SYS>>\n' + messages[0].content + '\n<</SYS>>\n\n' %}"
+    "{% set messages = messages[1:] %}{% endif %}{% for", 1)
+
+
+def pieces_tokenizer(template, scheme="first", specials=(), **marks):
+    """Return a tokenizer of word pieces that marks the beginning of a word, as SentencePiece does."""
+    vocabulary = {"<unk>": 0}
+    for word in [*WORDS, *"abcdefghijklmnopqrstuvwxyzABINST.,:<|>/[]\n"]:
+        for piece in (word, "▁" + word):
+            vocabulary.setdefault(piece, len(vocabulary))
+    vocabulary.setdefault("▁", len(vocabulary))
+    pieces = [(piece, -1.0 if len(piece.strip("▁")) > 1 else -3.0) for piece in vocabulary]
+    core = Tokenizer(models.Unigram(pieces, unk_id=0, byte_fallback=False))
+    core.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
+    core.decoder = decoders.Metaspace(prepend_scheme=scheme)
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=core, unk_token="<unk>", additional_special_tokens=list(specials), clean_up_tokenization_spaces=False, **marks
+    )
+    made.chat_template = template
+    return made
+
+
+@pytest.mark.parametrize("scheme", ["always", "first", "never"])
+@pytest.mark.parametrize("specials", [[], ["<|user|>", "<|assistant|>"]])
+@pytest.mark.parametrize("template", [ZEPHYR, LLAMA, None])
+def test_what_is_encoded_in_parts_is_what_the_tokenizer_gives_for_the_whole(scheme, specials, template):
+    """The tokenizer marks the beginning of a text, so a part by itself would have a mark that the whole has not."""
+    made = pieces_tokenizer(template, scheme, specials, eos_token="</s>", bos_token="<s>")
+    renderer = chat(made, template=None if template else "completion", system="Be brief" if template == LLAMA else "")
+    ids = [*renderer.initial("one"), *renderer.reply("bet"), *renderer.append("two"), *renderer.reply("pass")]
+    messages = [{"role": "system", "content": "Be brief"}] if template == LLAMA else []
+    for told, said in ((f"one\n\n{renderer.format.instruction}", "bet"), ("two", "pass")):
+        messages += [{"role": "user", "content": told}, {"role": "assistant", "content": said}]
+    whole = made.apply_chat_template(messages, tokenize=False, chat_template=template or COMPLETION)
+    assert ids == made(whole, add_special_tokens=False)["input_ids"][: len(ids)]
+    assert renderer.parse(renderer.reply("bet")).strip() == "bet"
+    assert made.convert_ids_to_tokens(list(renderer.stop_ids)) == ["</s>"]
+    assert renderer.read(renderer.parse(renderer.reply("bet"))) == "bet"
+
+
+def test_a_template_that_ends_replies_after_a_space_closes_them_so():
+    """Llama 2 writes ' bet </s>': the space before is the model's to say, and that after belongs to the end."""
+    made = pieces_tokenizer(LLAMA, eos_token="</s>", bos_token="<s>")
+    renderer = chat(made)
+    assert made.convert_ids_to_tokens(list(renderer.reply("bet"))) == ["▁bet", "▁", "</s>"]
+    assert made.convert_ids_to_tokens(list(renderer.close(truncated=True))) == ["▁", "</s>"]
+    assert text_of(renderer, renderer.initial("one")).endswith("[/INST]")
+    tagged = chat(made, answer="tagged")
+    assert text_of(tagged, tagged.initial("one")).endswith("[/INST] <answer>")
+
+
+def test_a_tokenizer_that_joins_the_prompt_and_the_reply_is_refused():
+    vocabulary = {piece: index for index, piece in enumerate([*map(chr, range(33, 127)), "Ġ", "Ċ", ":b", "Ġb"])}
+    core = Tokenizer(models.BPE(vocabulary, [(":", "b"), ("Ġ", "b")]))
+    core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False), decoders.ByteLevel()
+    made = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="</s>", clean_up_tokenization_spaces=False)
+    joined = COMPLETION.replace("' ' + message", "message")
+    with pytest.raises(ModelError, match=r"otherwise than its parts: \[':b', 'e', 't'\] in the whole"):
+        chat(made, template=joined)
+    assert chat(made, template="completion").parse(chat(made, template="completion").reply("bet")) == " bet"
+
+
+@pytest.mark.parametrize("answer", ["exact", "boxed"])
+def test_a_base_model_completes_text_with_its_own_end(answer):
+    """No template, no marks of turns: two turns, as written."""
+    made = tokenizer(None)
+    made.add_special_tokens({"eos_token": "<|endoftext|>"})
+    renderer = chat(made, template="completion", system="A game.", answer=answer)
+    opening, ending = (" \\boxed{", "}") if answer == "boxed" else ("", "")
+    ids = (*renderer.initial("one"), *renderer.reply("bet"), *renderer.append("two"))
+    asked = f"A game.\n\none\n\n{renderer.format.instruction}\n\nAnswer:{opening}"
+    assert text_of(renderer, ids) == f"{asked}{'' if opening else ' '}bet{ending}<|endoftext|>\n\ntwo\n\nAnswer:{opening}"
+    assert renderer.close(truncated=True) == (made.eos_token_id,)
+
+
+@pytest.mark.parametrize(("template", "why"), [(None, "no chat template"), (NO_END, "no special token")])
+def test_what_a_refusal_says_to_write_can_be_written(template, why):
+    for tokens, advice in ((SPECIALS, "chatml"), (["<s>"], "completion")):
+        made = pieces_tokenizer(template, specials=tokens, eos_token="</s>")
+        with pytest.raises(ModelError, match=f"{why}.*renderer.template={advice}"):
+            chat(made)
+        assert chat(made, template=advice).stop_ids
+
+
+@pytest.mark.parametrize(
+    ("thinking", "answer", "end"),
+    [
+        (False, "exact", "<think>\n\n</think>\n\n"),
+        (False, "boxed", "<think>\n\n</think>\n\n\\boxed{"),
+        (False, "tagged", "<think>\n\n</think>\n\n<answer>"),
+        (True, "tagged", "assistant\n<think>\n"),
+        (True, "boxed", "assistant\n<think>\n"),
+    ],
+)
+def test_thoughts_that_a_template_always_opens_are_closed_or_opened_once(thinking, answer, end):
+    """As that of DeepSeek-R1, which knows no ``enable_thinking``."""
+    template = CHATML.replace("assistant\n'", "assistant\n<think>\n'")
+    renderer = chat(tokenizer(template), thinking=thinking, answer=answer)
+    text = text_of(renderer, renderer.initial("one"))
+    assert text.endswith("<|im_start|>assistant\n" + end.removeprefix("assistant\n"))
+    assert text.count("<think>") == 1 + (answer == "tagged" and thinking)  # the instruction names it
+    assert text_of(renderer, renderer.append("two")).endswith(end)
+    said = {"exact": "bet", "boxed": "hm</think>\\boxed{bet}" if thinking else "bet}", "tagged": "hm</think><answer>bet</answer>" if thinking else "bet</answer>"}
+    assert renderer.read(said[answer]) == "bet"
+
+
 def test_the_end_of_a_turn_stops_a_reply_and_closes_a_cut_one():
     renderer = chat(tokenizer(GEMMA))
     assert [renderer.tokenizer.decode([index]) for index in renderer.stop_ids] == ["<end>"]
@@ -157,11 +315,41 @@ def test_templates_that_cannot_be_used_are_refused_with_the_fix(template, messag
     assert chat(tokenizer(template), template="chatml").prefix_stable
 
 
-@pytest.mark.parametrize("marks", [["<|im_end|>"], ["<|im_start|>"], ["<|im_start|>", "<|im_end|>"]])
-def test_marks_that_foreign_text_could_hold_are_refused(marks):
-    with pytest.raises(ModelError, match="foreign text could end a turn"):
-        chat(tokenizer(CHATML, marks))
-    assert chat(tokenizer(CHATML, ["<think>", "</think>"])).prefix_stable  # what is no mark of turns may be said
+@pytest.mark.parametrize("template", [CHATML, THINKER.replace("<start>", "<|im_start|>").replace("<end>", "<|im_end|>")])
+@pytest.mark.parametrize("marks", [[], ["<|im_end|>"], ["<|im_start|>", "<|im_end|>"], ["<think>", "</think>", "<answer>", "k>x"]])
+def test_foreign_text_never_becomes_a_special_or_added_token(template, marks):
+    """Declared special or not, wherever it stands: the scaffold alone has such tokens, and the text survives."""
+    made = tokenizer(template, marks)
+    renderer = chat(made)
+    kept = set(made.all_special_ids) | set(made.added_tokens_decoder)
+    for text in ("<|im_end|>", "a</think>b<|im_end|>", "<|im_start|>user\n<think>x</think><answer>", "<think", "|im_end|>", "<|im_end|><|im_end|>"):
+        ids = renderer.encode(text)
+        assert not kept & set(ids) and text_of(renderer, ids) == text
+        for whole, empty in (
+            (renderer.initial(text), renderer.initial("")),
+            (renderer.append(text), renderer.append("")),
+            (renderer.reply(text), renderer.reply("")),
+        ):
+            assert [index for index in whole if index in kept] == [index for index in empty if index in kept]
+            assert text in text_of(renderer, whole)
+
+
+def test_foreign_text_that_a_normalizer_would_make_an_added_token_is_read_letter_by_letter():
+    made = tokenizer(CHATML)
+    made.backend_tokenizer.normalizer = normalizers.Lowercase()
+    made.add_tokens([AddedToken("</think>", normalized=True)])
+    renderer = chat(made)
+    ids = renderer.encode("x</THINK>y")
+    assert made("</THINK>")["input_ids"] == [made.convert_tokens_to_ids("</think>")]
+    assert text_of(renderer, ids) == "x</think>y" and made.convert_tokens_to_ids("</think>") not in ids
+
+
+def test_added_tokens_for_white_space_and_letters_are_text():
+    made = tokenizer(CHATML, ["  ", "\n\n", "ä"])
+    renderer = chat(made)
+    assert [made.convert_ids_to_tokens(index) for index in renderer.encode("a  b\n\nä")] == ["a", "  ", "b", "\n\n", "ä"]
+    with pytest.raises(ModelError, match="no special token"):
+        chat(tokenizer(NO_END, ["\n"]))
 
 
 def test_stripping_thoughts_needs_thoughts():

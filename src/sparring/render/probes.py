@@ -14,15 +14,21 @@ PROBES = (
     "secondreplyprobe",
     "thirduserprobe",
 )
+TOLD_PROBE = "It is your turn. Legal actions: bet, pass.\n\nPlease choose one of them."
+REPLY_PROBE = "bet"
 # the texts between the contents of a conversation, and who speaks from the third on
 Render = Callable[..., list[str]]
 
 
-def pieces(render: Render) -> tuple[str, str, str, str]:
+def pieces(render: Render, remedy: str) -> tuple[str, str, str, str]:
     """Return the texts around messages and replies.
 
     They are before the first message, before a reply in the history, between a reply and the
     next message, and from a message to the reply that is asked for.
+
+    Args:
+        render: gives the texts between contents.
+        remedy: what to write instead of the template, for the error.
 
     Raises:
         ModelError: the pieces depend on how long the conversation is: the template is not
@@ -41,8 +47,8 @@ def pieces(render: Render) -> tuple[str, str, str, str]:
         raise ModelError(
             f"The chat template is not prefix-stable: piece {place} is {third[place]!r} after "
             f"three messages and {expected[place]!r} after two, so earlier turns would be "
-            "told differently later. Write renderer.template=chatml, or give a template in "
-            "renderer.template that writes every turn the same way."
+            f"told differently later. {remedy} Or give a template in renderer.template that writes "
+            "every turn the same way."
         )
     return first, second[1], second[2], ask
 
@@ -61,8 +67,13 @@ def tool_turns(render: Render) -> Literal["stable", "unstable", "none"]:
     return "stable" if second[0] == first[0] and third == expected else "unstable"
 
 
-def between(rendered: str, contents: tuple[str, ...]) -> list[str]:
+def between(rendered: str, contents: tuple[str, ...], remedy: str) -> list[str]:
     """Return the texts of a rendered conversation before, between and after its contents.
+
+    Args:
+        rendered: the conversation.
+        contents: what was said in it, in order.
+        remedy: what to write instead of the template, for the error.
 
     Raises:
         ModelError: one of the contents is not there once.
@@ -71,8 +82,7 @@ def between(rendered: str, contents: tuple[str, ...]) -> list[str]:
     for text in contents:
         if rest.count(text) != 1:
             raise ModelError(
-                f"The chat template changes or repeats what is said ({text!r}). Write "
-                "renderer.template=chatml."
+                f"The chat template changes or repeats what is said ({text!r}). {remedy}"
             )
         before, _, rest = rest.partition(text)
         found.append(before)

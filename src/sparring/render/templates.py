@@ -1,6 +1,6 @@
 """Chat templates by name, for tokenizers that bring none or one that cannot be used.
 
-Both are prefix-stable.
+All are prefix-stable. The last is for base models: text that they complete, with their own end.
 """
 
 CHATML = (
@@ -15,4 +15,11 @@ GEMMA = (
     "if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
 )
 
-TEMPLATES = {"chatml": CHATML, "gemma": GEMMA}
+COMPLETION = (
+    "{{ bos_token or '' }}{% for message in messages %}{% if message['role'] == 'assistant' %}"
+    "{{ ' ' + message['content'] + eos_token + '\n\n' }}{% elif message['role'] == 'system' %}"
+    "{{ message['content'] + '\n\n' }}{% else %}{{ message['content'] + '\n\nAnswer:' }}"
+    "{% endif %}{% endfor %}"
+)
+
+TEMPLATES = {"chatml": CHATML, "gemma": GEMMA, "completion": COMPLETION}

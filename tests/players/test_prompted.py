@@ -1,5 +1,9 @@
 """A pretrained model with a system message: it is told it, shares its weights, and sits anywhere a player sits."""
 
+import json
+import shutil
+
+import numpy as np
 import pytest
 
 import sparring
@@ -42,6 +46,22 @@ def test_replies_as_long_as_the_context_are_refused(chat_folder):
 def test_players_of_one_model_share_its_weights(chat_folder):
     one, two = (prompted(model=str(chat_folder), system=text) for text in ("a", "b"))
     assert one.sampler is two.sampler and not any(parameter.requires_grad for parameter in one.sampler.model.parameters())
+
+
+def test_every_end_that_the_models_files_declare_ends_a_reply_and_counts_in_its_probability(chat_folder, tmp_path):
+    """An id that is no special token is none: it may be a default of the library."""
+    shutil.copytree(chat_folder, tmp_path / "model")
+    agent = prompted(model=str(chat_folder))
+    (end,), (other,) = agent.renderer.stop_ids, agent.renderer.tokenizer("<|im_start|>", add_special_tokens=False)["input_ids"]
+    (tmp_path / "model" / "generation_config.json").write_text(json.dumps({"eos_token_id": [other, end, 2]}))
+    several = prompted(model=str(tmp_path / "model"))
+    assert several.renderer.stop_ids == (end, other)
+    prompt, actions = several.renderer.initial("one"), ("bet", "pass")
+    (found,) = several.reply_logprobs([prompt], [actions])
+    said = [several.renderer.reply(action) for action in actions]
+    one, two = (several.sampler.score([prompt], [[(*ids[:-1], last) for ids in said]], several.params)[0] for last in (end, other))
+    np.testing.assert_allclose(np.exp(found), np.exp(one) + np.exp(two), rtol=1e-6)
+    np.testing.assert_array_equal(agent.reply_logprobs([prompt], [actions])[0], one)
 
 
 def test_without_a_message_it_is_the_start_of_a_run_of_the_model(chat_folder):

@@ -155,7 +155,9 @@ class Ledger:
         Of a reply that is unsent there is only the empty reply, after the conversation's first
         token if nothing of it was sent before; it stays too long from here on.
         """
-        closing: tuple[int, ...] = self.renderer.close(reply.truncated)
+        # an end that is not the scaffold's own is a word of the model: the scaffold's follows it
+        other_end = bool(reply.ids) and reply.ids[-1] in self.renderer.stop_ids[1:]
+        closing: tuple[int, ...] = self.renderer.close(reply.truncated or other_end)
         segments = self._said(reply, closing)
         memory = self.wanted is not None
         exchange = Exchange(self.told, reply.ids, closing, self._observation, reply.text, memory)

@@ -38,6 +38,8 @@ def load_pretrained(
 ) -> tuple[Any, Any]:
     """Return the network and the tokenizer of a model.
 
+    ``declared_ends`` of the tokenizer are the tokens that the model's files say may end a text.
+
     Args:
         name: a folder in Hugging Face layout, a packaged model, or a Hugging Face id.
         dtype: of the weights: float32, bfloat16 or float16.
@@ -71,6 +73,7 @@ def load_pretrained(
         _check_complete(name, loaded)
         aligned(network)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
+        tokenizer.declared_ends = _ends_of(network)
     except SparringError:
         raise
     except Exception as error:
@@ -80,6 +83,12 @@ def load_pretrained(
     finally:
         transformers_logging.enable_progress_bar()
     return network.eval(), tokenizer
+
+
+def _ends_of(network: Any) -> tuple[int, ...]:
+    """Return the ids that a model's generation settings declare as ends."""
+    ends = getattr(getattr(network, "generation_config", None), "eos_token_id", None)
+    return tuple(ends) if isinstance(ends, list | tuple) else () if ends is None else (ends,)
 
 
 @torch.no_grad()

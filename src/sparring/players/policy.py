@@ -162,7 +162,11 @@ class PolicyAgent:
                 f"{type(self.sampler).__name__} has no score. Use matches instead, or "
                 "sampler.name=in_process."
             )
-        replies = [[self.renderer.reply(action) for action in own] for own in actions]
+        ends = self.renderer.stop_ids  # any of them ends the reply
+        replies = [
+            [(*self.renderer.reply(action)[:-1], end) for action in own for end in ends]
+            for own in actions
+        ]
         fits = [len(prompt) <= self._longest for prompt in prompts]
         asked = [
             (prompt, reply)
@@ -173,8 +177,10 @@ class PolicyAgent:
             score([prompt for prompt, _ in asked], [reply for _, reply in asked], self.params)
         )
         return [
-            next(scored) if fit else np.full(len(reply), -np.inf)
-            for reply, fit in zip(replies, fits, strict=True)
+            np.logaddexp.reduce(np.reshape(next(scored), (len(own), len(ends))), axis=1)
+            if fit
+            else np.full(len(own), -np.inf)
+            for own, fit in zip(actions, fits, strict=True)
         ]
 
     def _conversation(self, query: Any) -> tuple[int, ...]:

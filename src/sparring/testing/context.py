@@ -27,6 +27,8 @@ class Letters:
             letter later, as thoughts are.
     """
 
+    stop_ids = (END,)
+
     def __init__(self, stable: bool = True) -> None:
         self.prefix_stable = stable
 

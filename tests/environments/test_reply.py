@@ -2,7 +2,10 @@
 
 import pytest
 
-from sparring.environments.reply import ReplyParser
+from sparring import make_environment
+from sparring.environments.base import read_reply
+from sparring.environments.reply import ReplyParser, listed_reply
+from sparring.rng import Stream
 
 POKER = ReplyParser(["fold", "call", "raise", "bet"])
 COLUMNS = ReplyParser([str(number) for number in range(1, 8)])
@@ -31,6 +34,31 @@ CELLS = ReplyParser(["a1", "b2", "c3"])
         (CELLS, "B2", "b2"),
         (CELLS, "b22", None),
         (CELLS, "[a1] or [c3]", "c3"),
+        # a marked answer is read by its mark alone
+        (CELLS, "I thought of a1. Final answer: d4", None),
+        (POKER, "I could bet or fold. Final answer: all-in", None),
+        (POKER, "I could bet. <answer>check</answer>", None),
+        (POKER, r"I bet: \boxed{check}", None),
+        (POKER, r"I [bet]; \boxed{\text{call}} it is", "call"),
+        (POKER, "**Final answer:** Call", "call"),
+        (POKER, '{"thought": "fold?", "action": "bet"}', "bet"),
+        (POKER, "Answer: check, not bet", None),
+        (POKER, "Answer: not bet", None),
+        (POKER, "The answer is check, though I like to bet", None),
+        (POKER, "My move is to bet.", "bet"),
+        (POKER, "The best action is fold. I cannot call", "fold"),
+        (POKER, "The legal actions are fold, call: I call", "call"),
+        (POKER, "Answer: bet. Final answer: check", None),
+        (POKER, "Answer: check. Final answer: bet", "bet"),
+        (POKER, "I bet. Answer:", None),
+        (POKER, "<answer> call </answer> or fold", "call"),
+        (COLUMNS, "Final answer: Column 4", "4"),
+        (COLUMNS, "Answer: I'll drop my disc in column 4, as 5 loses", "4"),
+        (COLUMNS, "Answer: $3$", "3"),
+        (CELLS, "final_answer = (b2)", "b2"),
+        (ReplyParser(["(1,2)", "(2,1)"]), "(2,1) is worse. Answer: (1,2)", "(1,2)"),
+        (ReplyParser(["go", "left"]), "Answer: go with left", "go"),
+        (ReplyParser(["a", "b"]), "Not b. Answer: a", "a"),
     ],
 )
 def test_find(parser, reply, action):
@@ -44,3 +72,23 @@ def test_words_that_differ_in_case_only_are_matched_exactly():
 
 def test_no_words_no_action():
     assert ReplyParser([]).find("anything") is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "reply", "event"),
+    [
+        ("kuhn_poker", "I could bet or pass. Final answer: raise", "unparsable"),
+        ("kuhn_poker", "I could bet or pass. Final answer: bet", "ok"),
+        ("tic_tac_toe", "I thought of a1. Final answer: d4", "unparsable"),
+        ("tic_tac_toe", "I thought of a1. Final answer: b2", "illegal"),
+    ],
+)
+def test_a_marked_answer_that_is_no_legal_action_is_none_in_play(environment, reply, event):
+    play = make_environment(environment, style="full").reset(Stream.from_seed(0))
+    if environment == "tic_tac_toe":
+        play.step({0: "b2"})
+    (seat,) = play.due()
+    action = read_reply(play, seat, play.legal(seat), reply, False)
+    found = "unparsable" if action is None else "ok" if action in play.legal(seat) else "illegal"
+    assert found == event
+    assert listed_reply(("left", "right"), "I could go left or right. Final answer: up", False) is None

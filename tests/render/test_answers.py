@@ -24,6 +24,8 @@ from sparring.rng import Stream
         ("boxed", False, "bet", None),
         ("boxed", True, "I have a king, so \\boxed{bet}", "bet"),
         ("boxed", True, "I have a king, so bet", None),
+        ("boxed", True, "\\boxed{bet}? No: \\boxed{\\text{raise}}", None),
+        ("boxed", True, "\\boxed{bet}? No: \\boxed{rai", None),
     ],
 )
 def test_what_is_read(name, thinking, reply, read):

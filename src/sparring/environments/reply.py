@@ -1,6 +1,7 @@
 """Finds the action in a reply.
 
-The exact word, else the last marked one, else the last word that is an action.
+The exact word, else what stands after the last mark of an answer, else the last word that is
+bracketed or emphasised, else the last word that is an action.
 """
 
 from __future__ import annotations
@@ -17,9 +18,23 @@ _AFTER = r"(?!\w|-\w|[.,]\d|%)"
 _QUOTES = re.compile(
     '["\u00ab\u00bb\u201c-\u201f\u2039\u203a\u300c-\u300f\u301d-\u301f\uff02]'
 )  # of all scripts
-_MARK = (
-    r"(?:\b(?:answer|action|move)\b(?:\s+is)?\s*(?:[:=]\s*)?[\"'`*\[(<{]*"
-    r"|\[\s*|<\s*|boxed\{\s*|\*\*\s*)"
+_HINT = (
+    r"(?:\b(?:answer|action|move)\b(?:\s+is)?\s*[\"'`*\[(<{]*"
+    r"|\[\s*|<\s*|\*\*\s*)"
+)
+# what says that the answer follows, so that nothing else in the reply is one
+_MARK = re.compile(
+    r"\bboxed\s*\{|<(?:answer|action|move)>"
+    r"|(?:\b|_)(?:answer|action|move|choice)[\"'`*_]*\s*(?:is\s*)?[:=]"
+    r"|\b(?:answer|(?:final|my|best|right|correct)\s+(?:action|move|choice))\s+is\b(?!\s*[:=])",
+    re.IGNORECASE,
+)
+# what may stand between a mark and the action
+_LEAD = (
+    r"(?:[\s\"'`*_$\[(<{:=]|\\(?:text|mathrm|mathbf|textbf|texttt)\{)*"
+    r"(?:(?:i|i'll|i'd|will|would|shall|to|the|a|my|is|in|on|at|with|for|of|play|choose|pick|take"
+    r"|select|place|put|drop|go|column|row|cell|square|position|number|option|action|move"
+    r"|mark|piece|stone|disc|card)\b[\s\"'`*_$\[(<{:=]+){0,8}?"
 )
 
 
@@ -31,10 +46,12 @@ def in_quotation_marks(text: str) -> str:
 class ReplyParser:
     """Finds action words in free text, ignoring case where that is unambiguous.
 
-    A reply that is an action word is that action. Otherwise the last action word that is marked
-    wins ("action: bet", "[bet]", "<bet>", "**bet**", "boxed{bet}"), and else the last action word.
-    "abet" does not contain "bet". Time is linear in the reply's length: whatever is repeated in a
-    pattern can be cut up in one way only.
+    A reply that is an action word is that action. A reply that marks its answer ("Final answer:
+    bet", "my move is bet", "<answer>bet", "boxed{bet}") is read by its last mark alone: where no
+    action word follows it, but for a few words such as "I play", there is none. Otherwise the last
+    action word wins that is bracketed or emphasised ("[bet]", "**bet**", "action bet"), and else
+    the last action word. "abet" does not contain "bet". Time is linear in the reply's length:
+    whatever is repeated in a pattern can be cut up in one way only.
     """
 
     def __init__(self, words: Iterable[str]) -> None:
@@ -43,8 +60,8 @@ class ReplyParser:
         self._lower = {word.lower(): word for word in self._exact if lowered[word.lower()] == 1}
 
     @cached_property
-    def _patterns(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
-        """What finds a marked word, and any. Most replies are a word, and need neither."""
+    def _patterns(self) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+        """What finds a word after a mark, a bracketed one, and any; most replies need none."""
         choice = "|".join(
             re.escape(word) for word in sorted(self._exact, key=lambda word: (-len(word), word))
         )
@@ -52,7 +69,10 @@ class ReplyParser:
         first = "".join(sorted({re.escape(word[:1]) for word in self._exact}))
         choice = f"(?=[{first}])({choice})" if first and "" not in self._exact else f"({choice})"
         loose = f"{_BEFORE}{choice}{_AFTER}"
-        return re.compile(f"{_MARK}{loose}", re.IGNORECASE), re.compile(loose, re.IGNORECASE)
+        marked, hinted, anywhere = (
+            re.compile(before + loose, re.IGNORECASE) for before in (_LEAD, _HINT, "")
+        )
+        return marked, hinted, anywhere
 
     def knows(self, word: str) -> bool:
         """Return whether ``word`` is one of the action words, as written."""
@@ -68,7 +88,14 @@ class ReplyParser:
         text, word = reply.strip(), self.word(reply)
         if word is not None or not self._exact:
             return word
-        for pattern in self._patterns:
+        marked, *others = self._patterns
+        place = -1
+        for mark in _MARK.finditer(text):
+            place = mark.end()
+        if place >= 0:
+            match = marked.match(text, place)
+            return self._canonical(match[1]) if match else None
+        for pattern in others:
             found = [self._canonical(match) for match in pattern.findall(text)]
             known = [word for word in found if word is not None]
             if known:

@@ -19,6 +19,7 @@ Answer = Literal["free", "exact", "tagged", "boxed"]
 BEGIN_OF_THOUGHT, END_OF_THOUGHT = "<think>", "</think>"
 _PARTING = re.compile(r"</think>\s*<answer>")
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+_BOX = "\\boxed{"
 _BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
 
 
@@ -33,8 +34,8 @@ class AnswerFormat:
         exact: whether what is read must be the action word and nothing else.
         pattern: what a whole reply, opening included, must look like; its last group is the action.
             None reads everything.
-        anywhere: whether the pattern may stand anywhere (the last one counts), or must be the whole
-            reply.
+        anywhere: whether a box may stand anywhere (the last one counts, also where it cannot be
+            read), or the pattern must be the whole reply.
         parting: in place of a pattern: what stands between the thoughts and the action of a reply
             from ``<think>`` to ``ending``. The first one counts, so that a reply is gone through
             once; a pattern for the whole would go back for each.
@@ -61,9 +62,9 @@ class AnswerFormat:
             return text[found.end() : end].strip() if found else None
         if self.pattern is None:
             return text
-        if self.anywhere:
-            boxes = self.pattern.findall(text)
-            return boxes[-1].strip() if boxes else None
+        if self.anywhere:  # no other box where the last cannot be read
+            last = self.pattern.match(text, max(text.rfind(_BOX), 0))
+            return last[1].strip() if last else None
         match = self.pattern.fullmatch(text)
         return match.groups()[-1].strip() if match else None
 

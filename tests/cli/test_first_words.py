@@ -10,7 +10,7 @@ from sparring.config import resolve
 from sparring.errors import ConfigError, SparringError, nearest
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.registry import FIELD_NAMES
-from sparring.report.catalogue import explanation
+from sparring.report.catalogue import entries, explanation
 
 
 def refusal(*words):
@@ -110,3 +110,14 @@ def test_commands_are_printed_as_the_program_was_called(monkeypatch):
     assert text.command() == ".venv/bin/sparring"
     monkeypatch.setattr("sys.argv", ["pytest"])
     assert text.command() == "sparring"
+
+
+def test_the_recipes_to_begin_with_come_first():
+    assert [row["name"] for row in entries("recipes")][:3] == ["demo", "kuhn-tiny", "tictactoe-tiny"]
+
+
+def test_a_run_is_measured_at_its_first_and_last_step_and_never_where_every_is_0():
+    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), ["evaluation.every=20"])).evaluation
+    assert [step for step in range(1, 46) if config.is_due(step, 45)] == [1, 20, 40, 45]
+    never = resolve(apply_overrides(load_recipe("kuhn-tiny"), ["evaluation.every=0"])).evaluation
+    assert not any(never.is_due(step, 45) for step in range(1, 46))

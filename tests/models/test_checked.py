@@ -127,6 +127,12 @@ def test_an_adapter_is_no_model(folder):
         load_pretrained(str(folder))
 
 
+def test_pickled_weights_are_refused_with_how_to_convert_them(folder):
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"pytorch_model.bin, a pickle.*save_pretrained\(NEW_FOLDER\)"):
+        load_pretrained(str(folder))
+
+
 def test_quantised_weights_are_refused(folder):
     change(folder, quantization_config={"quant_method": "mxfp4"})
     with pytest.raises(ModelError, match="quantised"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from sparring.config_parts import PluginConfig, Positive, Some, Strict
+from sparring.config_parts import Count, PluginConfig, Positive, Some, Strict
 
 
 class OpponentConfig(PluginConfig):
@@ -16,7 +16,7 @@ class OpponentConfig(PluginConfig):
 class EvaluationConfig(Strict):
     """What is measured while training, and how often."""
 
-    every: Positive = Field(20, description="steps between measurements")
+    every: Count = Field(20, description="steps between measurements; 0 measures never")
     exact: bool = Field(
         True, description="exploitability by enumeration, where the game is small enough"
     )
@@ -26,3 +26,7 @@ class EvaluationConfig(Strict):
     opponents: list[OpponentConfig] = Field(
         default_factory=list, description="bots played against, seats balanced"
     )
+
+    def is_due(self, step: int, steps: int) -> bool:
+        """Return whether a step of a run of so many steps is measured: the first and last are."""
+        return self.every > 0 and (step % self.every == 0 or step in (1, steps))

@@ -56,7 +56,7 @@ def describe(config: RunConfig) -> dict[str, Any]:
         "rewards": [reward.name for reward in config.rewards],
         "matchmaker": config.matchmaker.name,
         "checkpoints": steps // config.checkpoint.every + (steps % config.checkpoint.every > 0),
-        "evaluations": steps // config.evaluation.every + 1,
+        "evaluations": sum(config.evaluation.is_due(step, steps) for step in range(1, steps + 1)),
         "model": _model(config),
     }
 

@@ -82,6 +82,13 @@ def _check_folder(folder: Path) -> None:
             f"{folder} holds an adapter, and its base may be any model. Merge it into its base "
             "first (merge_and_unload of peft), or remove adapter_config.json."
         )
+    pickled = sorted(folder.glob("*.bin"))
+    if pickled and not any(folder.glob("*.safetensors")):
+        raise ModelError(
+            f"{folder} holds its weights as {pickled[0].name}, a pickle, which may run code and is "
+            "not read. Where you trust it, load it with transformers and write it anew: "
+            "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)."
+        )
     for path in folder.glob("*.json"):
         if (
             path.name != "tokenizer.json"

@@ -20,6 +20,7 @@ from sparring.yaml_text import dump_yaml
 
 METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "environments")
 KINDS = ("environments", "methods", "recipes", "suites", *METHOD_SLOTS)
+FIRST_RECIPES = ("demo", "kuhn-tiny", "tictactoe-tiny")  # to begin with
 WIDTH = 100  # of paragraphs that are explained; lines that fit stay as they are
 METRIC_SOURCES = (
     "run.measures",
@@ -39,9 +40,10 @@ METRIC_SOURCES = (
 def entries(kind: str) -> list[dict[str, str]]:
     """Return name, kind and one line about everything of a kind in ``KINDS``."""
     if kind == "recipes":
+        names = sorted(recipe_names(), key=lambda name: name not in FIRST_RECIPES)
         return [
             {"name": name, "kind": "recipe", "summary": load_recipe(name).get("summary", "")}
-            for name in recipe_names()
+            for name in names
         ] + [
             {"name": name, "kind": "layer", "summary": f"{about} (with={name})"}
             for name, about in layers().items()

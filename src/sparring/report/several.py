@@ -144,8 +144,9 @@ def results_over_seeds(seeds: Sequence[Seed], known: Known, prefixes: tuple[str,
         RANDOM,
         "best play",
     )
-    told = "Last values, with 95 % intervals of the mean"
-    return table(head, rows, told, tight=True) if rows else ""
+    title = "Last values"
+    title += ", with 95 % intervals of the mean" if len(seeds) >= BANDED else " and their mean"
+    return table(head, rows, title, tight=True) if rows else ""
 
 
 def _last(lines: Sequence[Mapping[str, Any]], name: str) -> float | None:

@@ -125,7 +125,7 @@ def train(
             state, step = outcome.state, outcome.state.step
             metrics, timing, plays = outcome.metrics, outcome.timing, outcome.episodes
             state = league_step(config, engine, methods, state, plays, writer.snapshots)
-            if step % config.evaluation.every == 0 or step in (1, config.steps):
+            if config.evaluation.is_due(step, config.steps):
                 stream = engine.root.child("evaluation").child(step)
                 answer = answer_of(engine, state.payoffs, config.league.answer, apart=apart)
                 metrics = {**metrics, **evaluator.measure(answer, stream)}

@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 import sparring
@@ -54,6 +55,8 @@ def test_an_old_run_is_measured_exported_and_reported_on(run, tmp_path):
 def test_an_old_run_goes_on_beside_its_old_files(run):
     text = (run / "config.yaml").read_text()
     call("train", run / "config.yaml", "steps=3", "--run", run, "--resume")
-    assert "steps: 2" in text and "steps: 3" in (run / "config.yaml").read_text()
+    after = (run / "config.yaml").read_text()
+    assert "steps: 2" in text and "steps: 3" in after
+    assert "keep" not in yaml.safe_load(text)["store"] and yaml.safe_load(after)["store"]["keep"] == 0, "nothing stored is removed"
     episodes = sparring.load_run(run).episodes()
     assert {step: episode.environment is not None for step, episode in episodes} == {1: False, 2: False, 3: True}

@@ -12,6 +12,7 @@ from typing import Any, TextIO
 from sparring.api.given import texts, whole
 from sparring.config import RunConfig, resolve
 from sparring.config.checks import measured_weights
+from sparring.config.saving import StoreConfig
 from sparring.engine.local import LocalEngine
 from sparring.engine.workers import learning, playing
 from sparring.errors import ConfigError, quoted
@@ -227,6 +228,17 @@ def default_folder(config: RunConfig) -> Path:
     return Path("runs") / f"{config.name}-seed{config.seed}"
 
 
+def _keeping_all(config: RunConfig, folder: RunFolder) -> RunConfig:
+    """Return the configuration of a run that goes on.
+
+    A run begun before there was ``store.keep`` keeps all its stored steps, unless it is told not to.
+    """
+    usual = StoreConfig.model_fields["keep"].default
+    if "keep" in (folder.config().get("store") or {}) or config.store.keep != usual:
+        return config
+    return config.model_copy(update={"store": config.store.model_copy(update={"keep": 0})})
+
+
 def train_run(
     config: RunConfig,
     path: Path,
@@ -259,6 +271,7 @@ def train_run(
         )
     if resume:
         folder = RunFolder.open(path)
+        config = _keeping_all(config, folder)
         check_same(folder, config.model_dump(mode="json"))
         engine = LocalEngine(config)
         check_league(config, engine.environments, engine)

@@ -24,6 +24,7 @@ def every_case(names, cases, *, ids=str, parts=1):
     """
     names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     assert 0 < parts <= len(cases), f"{parts} parts of {len(cases)} cases: some would check nothing"
+    ids = ids if callable(ids) else list(ids)
     named = [_named(names, case, ids if callable(ids) else ids[number]) for number, case in enumerate(cases)]
 
     def decorate(check):

@@ -34,7 +34,7 @@ def test_every_breach_is_reported_by_the_name_of_its_case_and_no_other_case():
 
 
 def test_what_raises_nothing_where_it_should_is_a_breach():
-    @every_case("value", [0, 1], ids=["none", "one"])
+    @every_case("value", [0, 1], ids={"none": 0, "one": 1})
     def check(value):
         with pytest.raises(ZeroDivisionError):
             1 // value

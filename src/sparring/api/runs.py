@@ -231,7 +231,7 @@ def default_folder(config: RunConfig) -> Path:
 def _keeping_all(config: RunConfig, folder: RunFolder) -> RunConfig:
     """Return the configuration of a run that goes on.
 
-    A run begun before there was ``store.keep`` keeps all its stored steps, unless it is told not to.
+    A run begun before there was ``store.keep`` keeps all its stored steps unless told not to.
     """
     usual = StoreConfig.model_fields["keep"].default
     if "keep" in (folder.config().get("store") or {}) or config.store.keep != usual:

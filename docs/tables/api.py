@@ -17,11 +17,8 @@ def functions():
     for name in sparring.__all__:
         found = getattr(sparring, name)
         about = inspect.getdoc(found).split("\n\n")[0].replace("\n", " ")
-        given = ", ".join(
-            f"{'*' if p.kind is p.VAR_POSITIONAL else '**' if p.kind is p.VAR_KEYWORD else ''}{key}"
-            for key, p in inspect.signature(found).parameters.items()
-        )
-        lines.append((f"`{name}({given})`", about.replace("``", "`")))
+        bare = [parameter.replace(annotation=parameter.empty, default=parameter.empty) for parameter in inspect.signature(found).parameters.values()]
+        lines.append((f"`{name}{inspect.Signature(bare)}`", about.replace("``", "`")))
     return markdown(("name", "what it does"), lines)
 
 

@@ -89,7 +89,7 @@ def test_the_plan_says_how_the_model_speaks_and_what_play_keeps(recipe):
     plan = sparring("train", recipe("false"), "sampler={name: in_process, cache_bytes: 536870912}", "--dry-run")
     plan = yaml.safe_load(plan)["plan"]
     assert plan["renderer"] == {
-        "name": "chat", "system": "", "thinking": False, "history": "keep", "answer": "boxed", "template": None
+        "name": "chat", "system": "", "thinking": False, "history": "keep", "answer": "boxed", "template": None, "date": "2024-07-26"
     }  # fmt: skip
     assert plan["model"]["memory_parts_gib"]["keys_and_values_kept"] == 0.5
     assert plan["model"]["memory_parts_gib"]["activations_and_logits"] > 0

@@ -82,7 +82,7 @@ def test_a_suite_prints_a_table_or_json_and_keeps_both(run, suite):
     first = call("evaluate", run, "--suite", suite, "--workers", 1, "--json")
     assert first.exit_code == 0, first.output
     report = json.loads(first.stdout)
-    assert report["suite"] == "small" and report["player"] == {"run": str(run), "step": 1, "temperature": 1.0}
+    assert report["suite"] == "small" and report["player"] == {"run": str(run), "step": 1, "temperature": 1.0, "weights": "EMA weights"}
     assert {row["name"]: row["measured"] for row in report["rows"]} == {"kuhn-random": True, "exact": True}
     assert json.loads((run / "evaluation-small.json").read_text())["report"] == report
     assert "kuhn-random done; 8 of 8 games" in first.stderr

@@ -281,10 +281,12 @@ def test_seats_that_move_at_once_write_at_once_and_illegal_replies_are_tried_aga
     assert tries > 10 and memories > 20
 
 
-def test_a_memory_that_was_too_long_to_be_sent_is_empty_and_the_play_goes_on(table):
+def test_a_memory_that_is_too_long_to_be_sent_truncates_the_play(table):
     made = table("sokoban", SOKOBAN, {"name": "summary", "every": 2}, longest=40)
-    events = [(turn.event, turn.truncated, turn.reply) for episode in made.play(4) for turn in episode.turns]
-    assert ("memory", True, "") in events and len(events) > 8
+    episodes = made.play(4)
+    ends = [(episode.turns[-1].event, episode.turns[-1].truncated, episode.turns[-1].reply) for episode in episodes]
+    assert ends == [("unsent", True, "")] * 4 and all(episode.cut for episode in episodes)
+    assert all(len(episode.turns) == 3 for episode in episodes), "two moves, and the memory that was not written"
 
 
 def test_exact_columns_take_a_memory_for_the_state_that_it_is_written_in(table):

@@ -161,7 +161,7 @@ def test_habits_of_recorded_plays_and_the_option():
 @pytest.mark.parametrize("speech", ["words", "text"])
 @pytest.mark.parametrize("more", [{}, {"gists": False}, {"growth": 2, "iterations": 2, "every": 1}, {"depth": 2}, {"actions": False}, {"prefer": "probability"}], ids=str)
 def test_an_anchor_goes_with_other_options(speech, more):
-    options = {"players": 4, "rounds": 1, "tie": "none", "say": ["accuse"], "speech": speech, "style": "full"}
+    options = {"players": 4, "rounds": 1, "tie": "none", "speech": speech, **({"say": ["accuse"]} if speech == "words" else {}), "style": "full"}
     game, states = make_game("werewolf", options=options), []
     episodes = play(game, ["werewolf_bot sentences=true"] * 4, plays=6)
     for step in range(2):

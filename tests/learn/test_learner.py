@@ -175,7 +175,7 @@ def test_the_average_lags_behind_and_is_what_is_published():
     update(run, data, np.ones(len(data.turn_of)), step=0, progress=0.0)
     pairs = zip(before, run.model.parameters(), run.learner.policy.parameters(), strict=True)
     for start, current, average in pairs:
-        assert torch.allclose(average, 0.9 * start + 0.1 * current, atol=1e-6)
+        assert torch.allclose(average, 0.2 * start + 0.8 * current, atol=1e-6), "min(0.9, 1 / (1 + 4)) after one update"
     assert run.learner.policy is not run.model
 
 

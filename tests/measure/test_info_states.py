@@ -126,7 +126,7 @@ def test_the_estimate_of_the_number_of_histories_is_unbiased():
 class _Letters:
     """A renderer whose ids are code points, so that segments can be read back."""
 
-    prefix_stable, exact_answers = True, False
+    prefix_stable, exact_answers, stop_ids = True, False, ()
 
     def read(self, text):
         return text

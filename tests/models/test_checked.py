@@ -50,7 +50,7 @@ def change(folder, name="config.json", **values):
     ],
 )
 def test_a_size_beyond_reason_is_refused_before_anything_is_built(folder, monkeypatch, name, value):
-    monkeypatch.setattr("sparring.models.memory.AutoModelForCausalLM", None)
+    monkeypatch.setattr("transformers.AutoModelForCausalLM", None)
     change(folder, **{name: value})
     for read in (load_pretrained, size_of):
         with pytest.raises(ModelError, match=rf"config\.json of .* has {name}="):

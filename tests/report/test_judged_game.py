@@ -7,7 +7,7 @@ import pytest
 from sparring.report.curves import series_of
 from sparring.report.html import write_report
 from sparring.report.judged_game import ACTIONS, judged_games
-from sparring.report.progress import is_key_figure, short_name
+from sparring.report.progress import key_figures, short_name
 from sparring.rollout.store import EpisodeStore
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
@@ -121,6 +121,6 @@ def test_the_page_and_the_progress_line_show_seen_starts_beside_unseen_ones(tmp_
     text = write_report(folder.path).read_text()
     for game, starts, share in (("g", "unseen", "0.125"), ("g", "seen", "0.750"), ("h", "-", "0.500")):
         assert f'<th scope="row">{game}</th><td>{starts}</td><td>random</td><td>X</td><td>{share}' in text
-    assert all(is_key_figure(name) for name in shares)
+    assert key_figures(shares) == list(shares)
     assert short_name("match_seen/g/random/X/success", alone=True) == "success on seen starts"
     assert short_name("match/g/random/X/success", alone=True) == "success"

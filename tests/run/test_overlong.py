@@ -179,7 +179,7 @@ def test_a_history_that_is_edited_stays_too_long():
     def conversation(past, text):
         return tuple(range(10 * (len(past) + 1)))
 
-    renderer = SimpleNamespace(prefix_stable=False, initial=lambda text: tuple(range(10)), conversation=conversation, close=lambda cut: ())
+    renderer = SimpleNamespace(prefix_stable=False, initial=lambda text: tuple(range(10)), conversation=conversation, close=lambda cut: (), stop_ids=())
     ledger = Ledger(renderer)
     ledger.ask("one")
     first = ledger.record(Reply(text="x", ids=(7,), logprobs=(-0.1,)))

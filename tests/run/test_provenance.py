@@ -85,9 +85,9 @@ def test_a_new_run_in_the_folder_begins_its_own(tmp_path):
     ],
 )
 def test_a_resume_where_replies_are_computed_otherwise_says_so(tmp_path, caplog, before, now, warned):
-    note_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding=before)
+    note_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding=before, weights="live weights")
     assert caplog.text == ""
-    note_start(tmp_path, ["sparring"], after_step=4, invariant=True, decoding=now)
+    note_start(tmp_path, ["sparring"], after_step=4, invariant=True, decoding=now, weights="live weights")
     expected = f"{before!r} up to step 4, and are by"
     assert (expected in caplog.text and "goes on to other numbers" in caplog.text) == warned
     assert warned or caplog.text == ""
@@ -96,9 +96,9 @@ def test_a_resume_where_replies_are_computed_otherwise_says_so(tmp_path, caplog,
 def test_a_start_that_left_no_checkpoint_counts_for_nothing(tmp_path, caplog):
     for step, decoding in ((0, "compiled"), (4, "torch: CC=none"), (4, "compiled")):
         caplog.clear()
-        note_start(tmp_path, ["sparring"], after_step=step, invariant=True, decoding=decoding)
+        note_start(tmp_path, ["sparring"], after_step=step, invariant=True, decoding=decoding, weights="live weights")
     assert caplog.text == ""
-    note_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding="torch")
+    note_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding="torch", weights="live weights")
     assert caplog.text == ""
 
 

@@ -12,6 +12,7 @@ from sparring.rng import Stream
 from sparring.samplers.in_process import in_process
 from sparring.samplers.truncation import restrict, truncate
 from sparring.types import SampleRequest, SamplingParams
+from tests.hugging_face import hugging_face
 
 TOKENIZER = tiny_tokenizer([f"w{i}" for i in range(12)])
 MODEL = LanguageModel(tiny_model(vocabulary_size=len(TOKENIZER), stream=Stream.from_seed(3), context=64), TOKENIZER)
@@ -137,7 +138,7 @@ def test_frequencies_are_the_probabilities():
     results = in_process(MODEL).sample(requests([context] * 4000, 7), SamplingParams(max_new_tokens=1), ())
     counts = np.bincount([r.ids[0] for r in results], minlength=len(TOKENIZER))
     with torch.no_grad():
-        expected = MODEL.network(torch.tensor([context])).logits[0, -1].double().softmax(-1).numpy() * 4000
+        expected = hugging_face(MODEL.network)(torch.tensor([context])).logits[0, -1].double().softmax(-1).numpy() * 4000
     assert scipy.stats.chisquare(counts, expected).pvalue > 1e-3
 
 

@@ -40,7 +40,7 @@ PARAMS = SamplingParams(max_new_tokens=4, temperature=0.8)
 def base():
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield frozen(LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(3), context=64, heads=2), None))
+    yield frozen(LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(3), context=64, heads=2).to_transformers(), None))
     torch.set_num_threads(before)
 
 
@@ -264,7 +264,7 @@ def test_it_is_tried_at_each_temperature_and_after_each_update_once(base, server
 
 
 def test_what_cannot_be_asked_is_refused(base, server):
-    whole = LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(3), context=64, heads=2), None)
+    whole = LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(3), context=64, heads=2).to_transformers(), None)
     with pytest.raises(ModelError, match=r"adapters alone.*model.lora.rank=16"):
         at(server, whole)
     with pytest.raises(ModelError, match=r"write sampler\.served"):

@@ -24,7 +24,7 @@ from sparring.testing.context import Letters
 from sparring.types import SampledRun, SampleRequest, SamplingParams, Turn
 
 TOKENIZER = tiny_tokenizer([f"w{i}" for i in range(12)])
-BASE = LanguageModel(tiny_model(vocabulary_size=len(TOKENIZER), stream=Stream.from_seed(3), context=64), TOKENIZER)
+BASE = LanguageModel(tiny_model(vocabulary_size=len(TOKENIZER), stream=Stream.from_seed(3), context=64).to_transformers(), TOKENIZER)
 STOP = (2,)
 PARAMS = SamplingParams(max_new_tokens=8)
 TOLERANCE = 1e-5

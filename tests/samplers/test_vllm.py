@@ -49,7 +49,7 @@ pytestmark = pytest.mark.usefixtures("faults")
 
 
 def model(seed=3):
-    return LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(seed), context=64, heads=2), None)
+    return LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(seed), context=64, heads=2).to_transformers(), None)
 
 
 def asked(count=12):

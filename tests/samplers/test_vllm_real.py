@@ -41,7 +41,7 @@ OPTIONS = {"cache_bytes": 1 << 28}
 
 
 def model(seed=3):
-    return LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(seed), context=64, heads=2), None)
+    return LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(seed), context=64, heads=2).to_transformers(), None)
 
 
 @pytest.fixture(scope="module")

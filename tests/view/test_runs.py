@@ -97,7 +97,7 @@ def test_stored_steps_that_are_removed_are_listed_no_more(opened, tmp_path):
     """A run at work removes old ones (``store.keep``)."""
     run = write_run(tmp_path / "run")
     client = opened(tmp_path)
-    assert only(client)["episodes"] == {"parts": 3, "indexed": 3, "rows": 12, "left_out": 0}
+    assert only(client)["episodes"] == {"parts": 3, "indexed": 3, "rows": 12, "left_out": 0, "indexing": None}
     oldest = EpisodeStore(run / "episodes").steps()[0]
     for folder in ("episodes", "credit"):
         (run / folder / f"part-{oldest:06d}.parquet").unlink()
@@ -105,7 +105,7 @@ def test_stored_steps_that_are_removed_are_listed_no_more(opened, tmp_path):
     assert client.get("/api/changes?since=0").status_code == 200
     assert client.get("/api/episodes?").status_code == 200  # somebody looks at stored plays
     assert client.watch.idle.wait(20)
-    assert only(client)["episodes"] == {"parts": 2, "indexed": 2, "rows": 8, "left_out": 0}
+    assert only(client)["episodes"] == {"parts": 2, "indexed": 2, "rows": 8, "left_out": 0, "indexing": None}
     assert client.get(f"/api/runs/0/episodes/{oldest}/0").status_code == 404
     assert client.get("/").status_code == 200
 

@@ -103,7 +103,7 @@ def _show_plan(
     config: RunConfig, as_json: bool, assume: list[str] | None, times: Path | None
 ) -> None:
     """Print what a run would do; with ``--json`` its configuration too, as one document."""
-    from sparring.experiments.run_plan import plan_of_run
+    from sparring.api.run_plan import plan_of_run
 
     plan = plan_of_run(config, assume or (), times)
     if as_json:

@@ -113,7 +113,9 @@ export function showDown(state, wanted) {
     { class: "ending", "aria-label": "the end" },
     el("h2", {}, word(end.verdict)),
     end.drawn ? el("p", { class: "note" }, word(end.drawn), ".") : null,
-    end.cut ? el("p", { class: "note" }, "It was truncated: a limit of turns or of the context ended it.") : null,
+    end.cut
+      ? el("p", { class: "note" }, "It was truncated: a limit of turns or of the context ended it.")
+      : null,
     judged(end),
     last(state, wanted.board),
     moves(state),

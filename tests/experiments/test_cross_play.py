@@ -20,7 +20,7 @@ from sparring.report.result_figures import Results
 from sparring.rng import Stream
 from tests.run_with_members import run
 
-FOUR = {"players": 4, "rounds": 1, "tie": "none", "say": ["result"]}
+FOUR = {"players": 4, "rounds": 1, "tie": "none", "say": []}
 BASE = Base("werewolf", FOUR, {"rule": "random", "penalty": 0.2})
 THREE = {"count": 3, "diverse": True}
 TINY = {
@@ -81,7 +81,7 @@ def test_the_share_is_that_of_the_first_team():
 
 
 def test_texts_are_counted_without_the_names_in_them():
-    game = game_for(Base("werewolf", {**FOUR, "speech": "text", "style": "full"}, {}), [Needs(), Needs()])
+    game = game_for(Base("werewolf", {"players": 4, "rounds": 1, "tie": "none", "speech": "text", "style": "full"}, {}), [Needs(), Needs()])
     came = match(game, [scripted(preference=["p1", "p2", "p3"]), werewolf_bot(sentences=True)], games=30, stream=Stream.from_seed(0))
     alone, talkative = came.said
     assert alone.texts == 30 and (alone.distinct, alone.commonest) == (1, 30)  # "p1", "p2" and "p3" are one

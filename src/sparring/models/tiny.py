@@ -45,21 +45,6 @@ class TinyConfig:
     embd_pdrop: float = 0.0
     attn_pdrop: float = 0.0
 
-    @property
-    def hidden_size(self) -> int:
-        """The width, under the name that transformers' configurations share."""
-        return self.n_embd
-
-    @property
-    def num_hidden_layers(self) -> int:
-        """The number of blocks, under the name that transformers' configurations share."""
-        return self.n_layer
-
-    @property
-    def num_attention_heads(self) -> int:
-        """The number of heads, under the name that transformers' configurations share."""
-        return self.n_head
-
 
 class Projection(nn.Module):
     """The weight [inner, outer] and the bias [outer] of a linear layer, as GPT-2 stores them."""

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from sparring.errors import ConfigError, ModelError
 from sparring.models.language_model import LanguageModel
+from sparring.models.tiny import TinyNetwork
 from sparring.samplers.base import Ids, Lot
 from sparring.samplers.of_model import EXACT, OfModel, dtype_of
 from sparring.samplers.vllm.pool import Pool, pool_of
@@ -175,7 +176,8 @@ def vllm(
             f"sampler 'vllm': gpus={list(gpus)} and device={device}; write device: cuda, or leave "
             "gpus out."
         )
-    config, kind = model.base.config, type(model.base).__name__
+    base = model.base.to_transformers() if isinstance(model.base, TinyNetwork) else model.base
+    config, kind = base.config, type(base).__name__
     width = getattr(config, "head_dim", None) or model.width // config.num_attention_heads
     if device == "cpu" and width not in HEADS:
         raise ModelError(

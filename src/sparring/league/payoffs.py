@@ -19,6 +19,10 @@ counts less: the book's numbers are then sums of weights,
 
     weight of a play of k steps ago = (1 - payoff_decay)^k
 
+Plays of a group share a deal, and are not independent. A row whose groups have several plays has
+sums over groups besides, from which the intervals are computed. Books of before they were counted
+have none: their plays count as independent.
+
 Where a run has several policies for several roles, all of them are the learner, and their snapshots
 of one step are one: the seat says which of them played. Where several learn in one league
 (``league.learners``), each is a player of its own.
@@ -28,14 +32,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import permutations
 from typing import Any, NamedTuple
 
 from sparring.environments.base import filled_together, sides_of
 from sparring.errors import CheckpointError, ConfigError
-from sparring.league.results import TIE, Results
+from sparring.league.results import TIE, GroupSums, Results
 from sparring.refs import MAIN, PlayerRef
 from sparring.types import Episode
 
@@ -106,20 +110,28 @@ class Payoffs:
         old = self.rows.items()
         rows = {row: results.faded(decay) for row, results in old} if decay else dict(old)
         sums: dict[Row, list[float]] = {}  # of the rows that change, as there are very many plays
+        groups: dict[Row, dict[int, list[float]]] = {}  # of each: plays, returns, decided, wins
         for episode in episodes:
             own = (teams or {}).get(episode.game) or range(len(episode.returns))
             for row, won, returns in _results(episode, tuple(own), apart):
                 if row not in sums:
                     sums[row] = _numbers(rows.get(row, Results()))
+                    groups[row] = {}
                 found = sums[row]
+                group = groups[row].setdefault(episode.group_id, [0, 0.0, 0, 0.0])
                 found[0] += 1
+                group[0] += 1
                 if won is not None:
                     found[2 - won] += 1
+                    group[2] += 1
+                    group[3] += (1 + won) / 2
                 found[4] += returns
+                group[1] += returns
                 found[5] += returns * returns
         for row, numbers in sums.items():
-            known = rows.get(row)
-            rows[row] = known if known is not None and known.exact else _results_of(numbers)
+            known = rows.get(row, Results())
+            if not known.exact:
+                rows[row] = _grouped(_results_of(numbers), known, list(groups[row].values()))
         return Payoffs(rows)
 
     def with_exact(self, found: Mapping[Row, Results]) -> Payoffs:
@@ -187,6 +199,36 @@ def _results_of(numbers: Sequence[float]) -> Results:
         losses=losses,
         returns=returns,
         squares=None if math.isnan(squares) else squares,
+    )
+
+
+def _grouped(results: Results, before: Results, groups: Sequence[Sequence[float]]) -> Results:
+    """Return results with their sums over groups; without, where each play is a group.
+
+    Args:
+        results: with the plays of all groups.
+        before: without these plays.
+        groups: of each new one the plays, the sum of their returns, those decided, and the wins.
+    """
+    if before.win_groups is None and all(group[0] == 1 for group in groups):
+        return results
+    returns = GroupSums(
+        count=len(groups),
+        sizes=sum(plays * plays for plays, _, _, _ in groups),
+        products=math.fsum(plays * paid for plays, paid, _, _ in groups),
+        squares=math.fsum(paid * paid for _, paid, _, _ in groups),
+    )
+    wins = GroupSums(
+        count=sum(decided > 0 for _, _, decided, _ in groups),
+        sizes=sum(decided * decided for _, _, decided, _ in groups),
+        products=sum(decided * won for _, _, decided, won in groups),
+        squares=sum(won * won for _, _, _, won in groups),
+    )
+    known = results.squares is not None
+    return replace(
+        results,
+        return_groups=before.sums_of_returns().plus(returns) if known else None,
+        win_groups=before.sums_of_wins().plus(wins),
     )
 
 

@@ -86,7 +86,17 @@ def student_half(deviation: float, count: float, level: float = 0.95) -> float:
         count: of the values, above 1; a sum of weights counts as one.
         level: coverage.
     """
-    return float(stdtrit(count - 1, (1 + level) / 2)) * deviation / math.sqrt(count)
+    return student_quantile(count - 1, level) * deviation / math.sqrt(count)
+
+
+def student_quantile(degrees: float, level: float = 0.95) -> float:
+    """Return the point below which Student's t lies in absolute value with probability ``level``.
+
+    Args:
+        degrees: of freedom, above 0; they need not be a whole number.
+        level: coverage.
+    """
+    return float(stdtrit(degrees, (1 + level) / 2))
 
 
 def zero_probability(found: Interval) -> float:
@@ -98,7 +108,7 @@ def zero_probability(found: Interval) -> float:
     if found.count < 2 or not math.isfinite(found.high - found.low):
         return 1.0
     degrees = found.count - 1
-    error = (found.high - found.low) / 2 / float(stdtrit(degrees, (1 + found.level) / 2))
+    error = (found.high - found.low) / 2 / student_quantile(degrees, found.level)
     if error == 0:
         return 1.0 if found.mean == 0 else 0.0
     return float(2 * stdtr(degrees, -abs(found.mean) / error))
@@ -139,7 +149,7 @@ def clustered_mean_interval(
     mean = float(sums.sum()) / total
     if count == 1:
         return Interval(mean=mean, low=-math.inf, high=math.inf, count=int(total), level=level)
-    half = float(stdtrit(count - 1, (1 + level) / 2)) * _clustered_error(sums, sizes, mean)
+    half = student_quantile(count - 1, level) * _clustered_error(sums, sizes, mean)
     return Interval(mean=mean, low=mean - half, high=mean + half, count=int(total), level=level)
 
 
@@ -169,9 +179,7 @@ def clustered_share_interval(
     if share in (0.0, 1.0):
         effective = float(count)
     z = NormalDist().inv_cdf((1 + level) / 2)
-    low, high = wilson_ends(
-        share, effective * (z / float(stdtrit(count - 1, (1 + level) / 2))) ** 2, level
-    )
+    low, high = wilson_ends(share, effective * (z / student_quantile(count - 1, level)) ** 2, level)
     return Interval(mean=share, low=low, high=high, count=int(total), level=level)
 
 
@@ -236,7 +244,7 @@ def jackknife_interval(
     if count < 2:
         return Interval(mean=estimate, low=-math.inf, high=math.inf, count=count, level=level)
     error = math.hypot(math.sqrt((count - 1) * float(left_out.var())), more_error)
-    half = float(stdtrit(count - 1, (1 + level) / 2)) * error
+    half = student_quantile(count - 1, level) * error
     return Interval(
         mean=estimate, low=estimate - half, high=estimate + half, count=count, level=level
     )

@@ -26,8 +26,9 @@ class Standing(NamedTuple):
         low: lower end of the win rate's interval of 95 %.
         high: upper end.
         exact: whether these are no results of plays, but computed from the players' policies.
-        return_low: lower end of the mean return's interval of 95 %; None where fewer than two plays
-            leave none, and in checkpoints of before it was counted.
+        return_low: lower end of the mean return's interval of 95 %; None where fewer than two
+            plays, or groups that share a deal, leave none, and in checkpoints of before it was
+            counted.
         return_high: upper end.
     """
 

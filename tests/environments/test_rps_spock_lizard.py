@@ -1,6 +1,7 @@
 """Rock, paper, scissors, Spock, lizard: each beats two, and three or four words are worth 1/3."""
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,3 +69,15 @@ def test_the_equilibrium_of_fewer_words_is_exploited_by_a_third(words, left, exp
     found[kept] = maximin(payoffs[np.ix_(kept, kept)])[0]
     assert found == pytest.approx(np.array(left), abs=1e-9)
     assert max(payoffs @ found) == pytest.approx(exploited, abs=1e-9)
+
+
+@pytest.mark.parametrize(("words", "left", "least"), [(3, (1 / 3, 4 / 9, 2 / 9), 1 / 9), (4, None, 1 / 15)])
+def test_the_least_that_a_mixture_of_fewer_words_loses_is_what_the_pages_say(words, left, least):
+    """Both figures follow from the payoffs: all five replies are open to the best response, and the first words alone to the mixture."""
+    payoffs = np.array([[won_by(one, other) for other in MOVES] for one in MOVES])
+    mixture, value = maximin(payoffs[:words])
+    assert value == pytest.approx(-least) and max(-(mixture @ payoffs[:words])) == pytest.approx(least)
+    assert left is None or mixture == pytest.approx(np.array(left))
+    page = (Path(__file__).parents[2] / "docs" / "sla.md").read_text(encoding="utf-8")
+    assert "less than 1/9 (rock 1/3, paper 4/9, scissors 2/9)" in page
+    assert "1/9 for the three and 1/15 with Spock" in rps_spock_lizard.__doc__

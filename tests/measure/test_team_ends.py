@@ -1,5 +1,8 @@
 """The two ends of a team's gain: by hand in the smallest Werewolf, and around the best joint plan."""
 
+import itertools
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -14,6 +17,7 @@ from sparring.measure.references import References, beside
 from sparring.measure.team_ends import team_ends
 from sparring.measure.team_exploitability import team_exploitability
 
+ROOT = Path(__file__).parents[2]
 SMALLEST = {"players": 3, "seer": False, "speech": "none", "tie": "none", "rounds": 1, "abstain": False}
 
 
@@ -33,7 +37,22 @@ def test_two_villagers_and_a_wolf_by_hand():
     assert len(states) == 9 and ends.values == pytest.approx((1 / 2, -1 / 2))
     assert ends.alone == pytest.approx((0, 0)) and ends.as_one == pytest.approx((0, 3 / 2))
     joint = team_exploitability(states, game.teams, [uniform(states)])
-    assert joint.joint == pytest.approx((0, 1 / 2))  # each votes for one fixed number: 1/2 of the deals
+    assert joint.joint == pytest.approx((0, 1 / 2))  # votes that depend on a villager's own number hit the wolf in 3 of 6 deals
+
+
+def test_what_the_page_says_of_plans_of_two_villagers():
+    """Of six deals of numbers to two villagers and a wolf a plan wins those in which both vote for the wolf's."""
+    deals = list(itertools.permutations(range(3)))
+
+    def gain(first, second):
+        return sum(first(one) == second(other) == wolf for one, other, wolf in deals) / len(deals) * 2 - 1 + 1 / 2
+
+    plans = [dict(enumerate(votes)).__getitem__ for votes in itertools.product(range(3), repeat=3)]
+    assert max(gain(*pair) for pair in itertools.product(plans, plans)) == pytest.approx(1 / 2)
+    assert gain(lambda number: (number + 1) % 3, lambda number: (number - 1) % 3) == pytest.approx(1 / 2)
+    assert [gain(plan, plan) for plan in plans if plan(0) == plan(1) == plan(2)] == pytest.approx([1 / 6] * 3)
+    text = (ROOT / "docs" / "werewolf.md").read_text(encoding="utf-8")
+    assert "best joint plan gains 1/2" in text and "vote for one fixed number gains 1/6" in text
 
 
 def test_a_seer_alone_wins_half_of_the_plays_and_may_not_tell():

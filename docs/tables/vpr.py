@@ -1,8 +1,20 @@
 """The tables of docs/reproduction/vpr.md on SmolLM2."""
 
-from measured import markdown, rows, source, spread
+from measured import less, markdown, results, rows, shown, source, spread
 
+from sparring.report.reproduce.vpr_methods import GAMES, OUTCOMES_OF, cell
 from sparring.report.reproduce.vpr_released import ARMS
+from sparring.report.reproduce.vpr_table import TASKS
+from sparring.report.result_figures import sides, worded
+from sparring.report.vpr_figures import TRAINED
+
+OUTCOMES_OF_TABLE = {"minesweeper3-best": "minesweeper3"}
+TABLE_ARMS = {"vpr": "vpr", "vpr-outcome": "vpr_mixed", "outcome": "outcome", "playouts": "playouts"}
+COMPARED = {
+    ("vpr", "outcome"): "verdicts, less outcomes",
+    ("vpr-outcome", "outcome"): "both signals, less outcomes",
+    ("vpr", "playouts"): "verdicts, less MC-PR",
+}
 
 
 def smol():
@@ -64,7 +76,39 @@ def judging():
     return markdown(head, lines)
 
 
+def claims():
+    """Return the comparisons behind the page's claims, paired by seed, with corrected words."""
+    lines, gains = [], []
+
+    def add(who, task, what, first, second, figure):
+        if first is not None and second is not None:
+            gains.append(less(first, second, figure))
+            lines.append((what, who, task, shown(gains[-1])))
+
+    of_table = [one for one in rows("vpr_table") if one["starts"] in TRAINED]
+    for (one, other), what in COMPARED.items():
+        for game, title in GAMES.items():
+            pair = (cell(results("vpr-methods"), game, one), cell(results("vpr-methods"), OUTCOMES_OF.get(game, game), other))
+            add("tiny model", title, what, *pair, "return over the run")
+        for task, title in TASKS.items():
+            pair = (_of_table(of_table, task, one), _of_table(of_table, OUTCOMES_OF_TABLE.get(task, task), other))
+            add("table", title, what, *pair, "return, end")
+    for first in rows("vpr-general", learns_by="vpr", starts="unseen"):
+        empty = first["empty cells"]
+        (second,) = rows("vpr-general", learns_by="outcome", starts="unseen", empty_cells=empty)
+        add("tiny model", f"new puzzles of Sudoku, {empty} empty", COMPARED["vpr", "outcome"], first, second, "solved")
+    return worded(("compared", "learner", "task", "gain", "verdict"), lines, sides(gains, "ahead", "behind"))
+
+
+def _of_table(found, task, method):
+    """Return the row of a task and a method on the table of logits, in groups of 8, or None."""
+    wanted = (task, TABLE_ARMS[method], 8)
+    own = [one for one in found if (one["task"], one["learns by"], one["group"]) == wanted]
+    return own[0] if own else None
+
+
 MADE = {
+    "vpr claims": claims,
     "judging in play": judging,
     "judging in play source": lambda: source("judging"),
     "sokoban walks": walks,

@@ -128,8 +128,16 @@ MIRROR = [row("mirror", "average", 0.9, 1.0, 1.1), row("mirror", "last", 2.0, 2.
 )
 def test_the_verdict_says_on_which_side_of_the_mirror_an_answer_is(gaps, said):
     results = Results({"rows": [*MIRROR, row("PSRO", "last", *gaps), row("PSRO", answers_along.BEST, 0.1, 0.1, 0.1)]})
-    assert said in page.verdict(results).replace("seed by seed: ", "; ")
+    assert said in page.verdict(results).replace(": less", "; less") and "(Holm)" in page.verdict(results)
     assert "exact payoffs" not in page.verdict(results)
+
+
+def test_the_verdict_is_corrected_for_the_number_of_answers():
+    """Alone the first answer is told apart (p = 0.024); of five that are compared it is not."""
+    near = row("PSRO", "last", 1.2, 1.5, 1.5)
+    others = [row(arm, "last", 0.5, 1.0, 1.6) for arm in ("FSP", "PFSP", "exploiters", "gate")]
+    alone, several = (page.verdict(Results({"rows": [*MIRROR, near, *rest]})) for rest in ([], others))
+    assert "more exploitable: PSRO (last)" in alone and "more exploitable: none" in several
 
 
 def test_the_table_pairs_each_answer_with_the_same_of_the_mirror_and_with_its_average():

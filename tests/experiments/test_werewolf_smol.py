@@ -11,7 +11,7 @@ from sparring.experiments.crossed import MATRIX
 from sparring.experiments.reproduce import werewolf_smol as study
 from sparring.experiments.results_file import row_faults
 from sparring.report.reproduce import werewolf_smol as page
-from sparring.report.result_figures import Results
+from sparring.report.result_figures import CORRECTED, Results
 
 CELLS = study.cells(study.STUDY.setting)
 
@@ -85,7 +85,7 @@ def results(as_wolf, against_wolf, seeds=3):
 )
 def test_wins_are_of_both_sides(as_wolf, against_wolf, first, last):
     lines = page.wins(results(as_wolf, against_wolf)).splitlines()
-    assert (lines[2], lines[-1]) == (first, last) and len(lines) == 2 + 4
+    assert (lines[2], lines[5]) == (first, last) and lines[6:] == ["", CORRECTED]
 
 
 def test_speeches_are_shown_by_policy_and_side():

@@ -99,19 +99,33 @@ def student_quantile(degrees: float, level: float = 0.95) -> float:
     return float(stdtrit(degrees, (1 + level) / 2))
 
 
-def zero_probability(found: Interval) -> float:
+def zero_probability(found: Interval, *, level: float = 0.0) -> float:
     """Return the two-sided p that a mean is 0, from its interval by ``mean_interval``.
 
-    p = 2 P(T > |mean| / standard error), T Student's t with count - 1 degrees of freedom; 1 where
-    fewer than two values leave no estimate.
+    p = 2 P(T > |mean - level| / standard error), T Student's t with count - 1 degrees of freedom; 1
+    where fewer than two values leave no estimate.
+
+    Args:
+        found: the mean with its interval.
+        level: another value than 0 that the mean is compared with.
     """
     if found.count < 2 or not math.isfinite(found.high - found.low):
         return 1.0
     degrees = found.count - 1
     error = (found.high - found.low) / 2 / student_quantile(degrees, found.level)
     if error == 0:
-        return 1.0 if found.mean == 0 else 0.0
-    return float(2 * stdtr(degrees, -abs(found.mean) / error))
+        return 1.0 if found.mean == level else 0.0
+    return float(2 * stdtr(degrees, -abs(found.mean - level) / error))
+
+
+def share_probability(share: float, count: int, level: float) -> float:
+    """Return the two-sided p that a share of independent observations is ``level``.
+
+    It is the score test, whose interval is Wilson's: p = 2 P(Z > |share - level| / deviation) with
+    deviation^2 = level (1 - level) / count.
+    """
+    deviation = math.sqrt(level * (1 - level) / count)
+    return 2 * NormalDist().cdf(-abs(share - level) / deviation)
 
 
 def holm(probabilities: Sequence[float]) -> list[float]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sparring.errors import ConfigError
-from sparring.report.race_claims import LAB_KEYS, LEVEL, correlations, verdicts
+from sparring.report.race_claims import LAB_KEYS, correlations, verdicts
+from sparring.report.result_figures import LEVEL
 from sparring.report.scatter import scatter_chart
 from sparring.report.svg import Series, line_chart
 

@@ -9,10 +9,10 @@ from typing import Any
 from sparring.errors import ConfigError
 from sparring.ops.ranks import rank_correlation
 from sparring.ops.statistics import holm, mean_interval, zero_probability
+from sparring.report.result_figures import decided
 from sparring.types import Interval
 
 LAB_KEYS = ("bias_scaled", "variance_scaled", "cosine")
-LEVEL = 0.05  # of p, below which a comparison decides
 FEWEST = 3  # seeds that decide: means of games are few numbers, so two may differ alike by chance
 CLAIMS = (
     ("mars", "rae", "turn-level returns beat one return per game and role (MARS)"),
@@ -81,14 +81,18 @@ def judged(gains: Sequence[Interval], digits: int = 3) -> list[dict[str, str]]:
         digits: of the differences.
     """
     chances = [zero_probability(gain) if gain.count >= FEWEST else 1.0 for gain in gains]
+    words = [
+        ("held" if gain.mean > 0 else "the reverse") if known else "not decided"
+        for gain, known in zip(gains, decided(chances), strict=True)
+    ]
     return [
         {
             "difference": _span(gain, digits),
             "p": _probability(chance),
             "corrected": _probability(corrected),
-            "verdict": verdict(gain, chance, corrected),
+            "verdict": word,
         }
-        for gain, chance, corrected in zip(gains, chances, holm(chances), strict=True)
+        for gain, chance, corrected, word in zip(gains, chances, holm(chances), words, strict=True)
     ]
 
 
@@ -98,14 +102,6 @@ def _span(gain: Interval, digits: int) -> str:
     return f"{gain.mean:.{digits}f}" + (
         f" [{low}, {high}]" if math.isfinite(gain.high - gain.low) else ""
     )
-
-
-def verdict(gain: Interval, chance: float, corrected: float) -> str:
-    """Return in words what a difference says of its claim."""
-    if not chance < LEVEL:
-        return "not decided by these seeds"
-    said = "held" if gain.mean > 0 else "the reverse"
-    return said if corrected < LEVEL else f"{said} alone, not after correction"
 
 
 def correlations(

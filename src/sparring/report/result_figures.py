@@ -7,14 +7,19 @@ benchmarks/results, and `sparring reproduce` writes one into its folder.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparring.ops.statistics import mean_interval
+from sparring.ops.statistics import holm, mean_interval, zero_probability
 from sparring.types import Interval
 
 Row = dict[str, Any]
+LEVEL = 0.05  # of p, corrected for the number of comparisons, below which one decides
+CORRECTED = (
+    "The words are corrected for the number of comparisons in this table by Holm's method, at "
+    f"p < {LEVEL}; the intervals are not."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +166,39 @@ def less(one: Row, other: Row, figure: str) -> Interval:
     return mean_interval([ours[seed] - theirs[seed] for seed in shared])
 
 
-def side(difference: Interval, above: str, below: str, neither: str = "not decided") -> str:
-    """Return one of three words: on which side of 0 an interval lies, or that it holds 0."""
-    return above if difference.low > 0.0 else below if difference.high < 0.0 else neither
+def decided(chances: Sequence[float]) -> list[bool]:
+    """Return which comparisons of one table are decided, corrected for their number (Holm).
+
+    Args:
+        chances: p of each.
+    """
+    return [corrected < LEVEL for corrected in holm(chances)]
+
+
+def sides(
+    differences: Sequence[Interval], above: str, below: str, neither: str = "not decided"
+) -> list[str]:
+    """Return for each difference of one table on which side of 0 it is, or that it is not decided.
+
+    The words are corrected for the number of the differences; a table says so by ``CORRECTED``.
+    """
+    found = decided([zero_probability(one) for one in differences])
+    return [
+        (above if one.mean > 0.0 else below) if known else neither
+        for one, known in zip(differences, found, strict=True)
+    ]
+
+
+def chance_beyond(found: Interval, level: float = 0.0, *, above: bool = True) -> float:
+    """Return the two-sided p that a mean is at a level; 1 where it is not beyond it.
+
+    Args:
+        found: the mean with its interval, by ``mean_interval``.
+        level: that the mean is to be beyond.
+        above: whether it is to be above the level; else below.
+    """
+    beyond = found.mean > level if above else found.mean < level
+    return zero_probability(found, level=level) if beyond else 1.0
 
 
 def markdown(head: Iterable[str], body: Iterable[Iterable[str]]) -> str:
@@ -174,3 +209,9 @@ def markdown(head: Iterable[str], body: Iterable[Iterable[str]]) -> str:
         for line in (head, *body)
     ]
     return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
+
+
+def worded(head: Iterable[str], body: Iterable[Iterable[str]], words: Iterable[str]) -> str:
+    """Return a table in Markdown whose last column are corrected words, and that says so."""
+    lines = [(*line, word) for line, word in zip(body, words, strict=True)]
+    return f"{markdown(head, lines)}\n\n{CORRECTED}" if lines else markdown(head, lines)

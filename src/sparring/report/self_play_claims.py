@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from sparring.report.result_figures import Results, Row, interval, less, mean, points, shown, values
+from sparring.report.result_figures import (
+    Results,
+    Row,
+    interval,
+    less,
+    mean,
+    points,
+    shown,
+    sides,
+    values,
+)
 from sparring.types import Interval
 
 END, OWN, RISE = "NashConv, end", "NashConv, Nash of members", "largest rise"
@@ -20,6 +30,19 @@ DIGITS = {"matrix_brps": 2}  # its payoffs go to 50
 LARGEST = {"matrix_rps": 1, "matrix_brps": 50, "kuhn_poker": 2, "leduc_poker": 13}
 FALLEN, FAR = 0.5, 0.1  # of what it was at the start
 EQUAL = 1e-6
+ABOVE = "confirmed"  # of a difference above 0
+
+
+LATER = ("PFSP squared", "PFSP linear", "delta-uniform 0.5", "uniform past")
+SMALL = ("PSRO rectified", "DCH")
+Comparison = tuple[str, str, str]  # an algorithm, another one, and the figure that is compared
+PLATEAU = ("pipeline PSRO, timer", "pipeline PSRO", END)
+RESETS = ("AlphaStar's league, no reset", "AlphaStar's league", OWN)
+COMPARED: tuple[Comparison, ...] = (
+    *(("vanilla", name, END) for name in LATER),
+    *((name, "PSRO Nash", END) for name in SMALL),
+    *(PLATEAU, RESETS),
+)
 
 
 class Claim(NamedTuple):
@@ -128,12 +151,11 @@ def fewer_rounds(results: Results) -> Claim:
 
 def less_exploitable(results: Results) -> Claim:
     """The last policy of PFSP or delta-uniform is less exploitable than vanilla's."""
-    names = ("PFSP squared", "PFSP linear", "delta-uniform 0.5", "uniform past")
     found, words = [], []
-    for name in names:
-        apart = differences(results, "vanilla", name, END)
-        words.append(f"{name}: {told(apart)}")
-        found.append(f"{name}: {listed(apart)}")
+    for name in LATER:
+        comparison = ("vanilla", name, END)
+        words.append(f"{name}: {by_word(results, comparison)}")
+        found.append(f"{name}: {listed(differences(results, *comparison))}")
     return Claim(
         "The last policy of PFSP or delta-uniform is less exploitable than vanilla's last, at "
         "equal plays",
@@ -162,16 +184,17 @@ def monotone(results: Results) -> Claim:
 def small_failures(results: Results) -> Claim:
     """Rectified PSRO and deep cognitive hierarchies fail somewhere."""
     found, failed = [], []
-    for name in ("PSRO rectified", "DCH"):
-        apart = differences(results, name, "PSRO Nash", END)
-        worse = [GAMES[game] for game, one in apart.items() if one.low > EQUAL]
-        failed.append(f"{name}: {'in ' + ', '.join(worse) if worse else 'in none of these games'}")
-        found.append(f"{name}: {listed(apart)}")
+    for name in SMALL:
+        comparison = (name, "PSRO Nash", END)
+        words = verdicts(results)[comparison]
+        worse = [GAMES[game] for game, word in words.items() if word == ABOVE]
+        failed.append(f"{name}: {'in ' + ', '.join(worse) if worse else 'decided in no game'}")
+        found.append(f"{name}: {listed(differences(results, *comparison))}")
     return Claim(
         "PSRO-rectified and deep cognitive hierarchies fail in a small game",
         "; ".join(failed),
         f"NashConv at the end less that of PSRO Nash, at equal answers. {'; '.join(found)}. "
-        "Counted as failing: the interval is above 0.",
+        "Counted as failing: above 0, corrected for the number of comparisons.",
     )
 
 
@@ -180,9 +203,7 @@ def plateau(results: Results) -> Claim:
     return compared(
         results,
         "Freezing on a plateau beats a timer",
-        "pipeline PSRO, timer",
-        "pipeline PSRO",
-        END,
+        PLATEAU,
         "NashConv of pipeline PSRO with a timer less that with the plateau",
     )
 
@@ -192,19 +213,33 @@ def resets(results: Results) -> Claim:
     return compared(
         results,
         "The exploiters' reset matters (AlphaStar's league)",
-        "AlphaStar's league, no reset",
-        "AlphaStar's league",
-        OWN,
+        RESETS,
         "NashConv of the Nash mixture of all checkpoints without reset less that with reset",
     )
 
 
-def compared(
-    results: Results, claim: str, worse: str, better: str, figure: str, what: str
-) -> Claim:
+def compared(results: Results, claim: str, comparison: Comparison, what: str) -> Claim:
     """Return whether one algorithm ends below another in every game, seed by seed."""
-    apart = differences(results, worse, better, figure)
-    return Claim(claim, told(apart), f"{what}: {listed(apart)}.")
+    figures = f"{what}: {listed(differences(results, *comparison))}."
+    return Claim(claim, by_word(results, comparison), figures)
+
+
+def verdicts(results: Results) -> dict[Comparison, dict[str, str]]:
+    """Return the word of each comparison by game, corrected for the number of all (Holm)."""
+    there = {row["algorithm"] for row in results.rows()}
+    gaps = {
+        (comparison, game): gap
+        for comparison in COMPARED
+        if {*comparison[:2]} <= there
+        for game, gap in differences(results, *comparison).items()
+    }
+    alike = Interval(mean=0.0, low=0.0, high=0.0, count=2)
+    apart = [gap if abs(gap.mean) > EQUAL else alike for gap in gaps.values()]
+    words = sides(apart, ABOVE, "the reverse", "not told apart")
+    found: dict[Comparison, dict[str, str]] = {}
+    for (comparison, game), word in zip(gaps, words, strict=True):
+        found.setdefault(comparison, {})[game] = word
+    return found
 
 
 def differences(results: Results, one: str, other: str, figure: str) -> dict[str, Interval]:
@@ -216,12 +251,11 @@ def differences(results: Results, one: str, other: str, figure: str) -> dict[str
     return found
 
 
-def told(apart: Mapping[str, Interval]) -> str:
-    """Return in which games a difference is above 0, below it, or neither."""
-    words: dict[str, list[str]] = {"confirmed": [], "the reverse": [], "not told apart": []}
-    for game, one in apart.items():
-        word = "confirmed" if one.low > EQUAL else "the reverse" if one.high < -EQUAL else ""
-        words[word or "not told apart"].append(GAMES[game])
+def by_word(results: Results, comparison: Comparison) -> str:
+    """Return in which games a difference is above 0, below it, or not decided."""
+    words: dict[str, list[str]] = {ABOVE: [], "the reverse": [], "not told apart": []}
+    for game, word in verdicts(results)[comparison].items():
+        words[word].append(GAMES[game])
     return "; ".join(f"{word} in {', '.join(there)}" for word, there in words.items() if there)
 
 

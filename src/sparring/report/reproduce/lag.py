@@ -12,6 +12,7 @@ from sparring.report.result_figures import (
     mean,
     seeds_of,
     shown,
+    sides,
     values,
 )
 from sparring.report.svg import Series, line_chart
@@ -57,13 +58,14 @@ def on_the_way(results: Results) -> str:
 
 def verdict(rows: list[Row], first: Row) -> str:
     """Return which lags end behind lag 0, in words."""
-    said = []
-    for row in rows:
-        if row is not first:
-            low, high = (getattr(less(row, first, FIGURES[0]), end) for end in ("low", "high"))
-            word = "worse" if low > 0 else "better" if high < 0 else "not told apart"
-            said.append(f"lag {row['lag']}: {word}")
-    return f"NashConv at the end beside lag 0, seed by seed: {'; '.join(said)}."
+    others = [row for row in rows if row is not first]
+    gaps = [less(row, first, FIGURES[0]) for row in others]
+    words = sides(gaps, "worse", "better", "not told apart")
+    said = (f"lag {row['lag']}: {word}" for row, word in zip(others, words, strict=True))
+    return (
+        "NashConv at the end beside lag 0, seed by seed, corrected for the number of comparisons "
+        f"(Holm): {'; '.join(said)}."
+    )
 
 
 def charts(results: Results) -> dict[str, str]:

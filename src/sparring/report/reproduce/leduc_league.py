@@ -14,12 +14,11 @@ from sparring.report.result_figures import (
     mean,
     seeds_of,
     shown,
-    side,
+    sides,
     spread,
     values,
 )
 from sparring.report.svg import Reference, Series, line_chart
-from sparring.types import Interval
 
 MIRROR, AVERAGE, LAST = "mirror", "average", "last"
 NAMES = {
@@ -60,27 +59,26 @@ def _beside(results: Results, row: Row, answer: str) -> str:
 def verdict(results: Results) -> str:
     """Return which answers of populations are below the mirror's average, and which above."""
     said: dict[str, list[str]] = {"less": [], "more": [], "not told apart": []}
-    for row in _populations(results):
-        mirror = results.row(policy="model", arm=MIRROR, answer=AVERAGE)
-        said[_side(less(row, mirror, GAP))].append(_named(row))
+    mirror, rows = results.row(policy="model", arm=MIRROR, answer=AVERAGE), _populations(results)
+    words = sides([less(row, mirror, GAP) for row in rows], "more", "less", "not told apart")
+    for row, word in zip(rows, words, strict=True):
+        said[word].append(_named(row))
     parts = [
         ("less exploitable", said["less"]),
         ("more exploitable", said["more"]),
         ("not told apart from it", said["not told apart"]),
     ]
     lists = (f"{what}: {', '.join(names) if names else 'none'}" for what, names in parts)
-    return f"Beside the mirror's average of weights, seed by seed: {'; '.join(lists)}."
+    return (
+        "Beside the mirror's average of weights, seed by seed, corrected for the number of "
+        f"comparisons (Holm): {'; '.join(lists)}."
+    )
 
 
 def _populations(results: Results) -> list[Row]:
     """Return the rows of answers that a population gives with the plays it had."""
     found = results.rows(policy="model")
     return [row for row in found if row["arm"] != MIRROR and row["answer"] != BEST]
-
-
-def _side(found: Interval) -> str:
-    """Return on which side of 0 a difference is, by its interval."""
-    return side(found, "more", "less", "not told apart")
 
 
 def _named(row: Row) -> str:

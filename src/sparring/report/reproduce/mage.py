@@ -7,12 +7,15 @@ from sparring.report.result_figures import (
     Maker,
     Results,
     Row,
+    chance_beyond,
+    decided,
     interval,
     less,
     markdown,
     shown,
-    side,
+    sides,
     spread,
+    worded,
 )
 
 NAMES = {
@@ -43,22 +46,23 @@ def learnt(results: Results) -> str:
 def adapts(results: Results) -> str:
     """Return for the recipes whether the last attempt closes more than the first, and than none."""
     head = ("game", "role", "opponents", "attempt 3 less attempt 1", "attempt 3", "verdict")
-    lines = []
+    lines, chances = [], []
     for one in results.rows(arm=CUMULATIVE):
         first, last = one["values"]["closed 1"], one["values"][f"closed {LAST}"]
         gain = less({"values": {"x": last}}, {"values": {"x": first}}, "x")
         every = all(last[seed] > first[seed] for seed in last)
-        held = every and gain.low > 0.0 and interval(one, f"closed {LAST}").low > 0.0
-        said = "held" if held else "not held"
-        cells = (shown(gain), spread(one, f"closed {LAST}"), said)
+        parts = (chance_beyond(gain), chance_beyond(interval(one, f"closed {LAST}")))
+        chances.append(max(parts) if every else 1.0)
+        cells = (shown(gain), spread(one, f"closed {LAST}"))
         lines.append((one["game"], one["role"], met(one), *cells))
-    return markdown(head, lines)
+    words = ("held" if known else "not held" for known in decided(chances))
+    return worded(head, lines, words)
 
 
 def claims(results: Results) -> str:
     """Return how far the recipes are ahead of each other arm in the last attempt, by seed."""
     head = ("game", "role", "opponents", "cumulative, by attempt, less", "attempt 3", "verdict")
-    lines = []
+    lines, gaps = [], []
     for one in results.rows(arm=CUMULATIVE):
         for arm in ARMS[1:]:
             place = {name: one[name] for name in ("game", "role", "met")}
@@ -66,9 +70,9 @@ def claims(results: Results) -> str:
                 last = 1 if arm == SINGLE else LAST  # of single plays all are first attempts
                 theirs = {"values": {"x": other["values"][f"closed {last}"]}}
                 ahead = less({"values": {"x": one["values"][f"closed {LAST}"]}}, theirs, "x")
-                cells = (NAMES[arm], shown(ahead), side(ahead, "ahead", "behind"))
-                lines.append((one["game"], one["role"], met(one), *cells))
-    return markdown(head, lines)
+                gaps.append(ahead)
+                lines.append((one["game"], one["role"], met(one), NAMES[arm], shown(ahead)))
+    return worded(head, lines, sides(gaps, "ahead", "behind"))
 
 
 def met(one: Row) -> str:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from sparring.experiments.reproduce.mage_smol import TRAINED, WARM_UP
+from sparring.ops.statistics import zero_probability
 from sparring.report.reproduce.mage import LAST, met
 from sparring.report.result_figures import (
     Maker,
     Results,
     Row,
+    chance_beyond,
+    decided,
     interval,
     less,
     markdown,
     shown,
-    side,
     spread,
+    worded,
 )
+from sparring.types import Interval
 
 NAMES = {
     WARM_UP: "after the warm-up",
@@ -42,6 +46,7 @@ def learns(results: Results) -> str:
     """
     parts = ("attempt 3", "less attempt 1", "less the warm-up's attempt 3", "by seed", "verdict")
     lines: list[tuple[str, ...]] = []
+    adapts, gains = list[float](), list[Interval]()
     both = results.rows(arm=WARM_UP) and results.rows(arm=TRAINED)
     for met_before in (True, False) if both else ():
         own, before = (_both_roles(results, arm, met_before) for arm in (TRAINED, WARM_UP))
@@ -52,11 +57,17 @@ def learns(results: Results) -> str:
             f"{value - before['values'][last][seed]:.2f}"
             for seed, value in own["values"][last].items()
         )
-        held = "held" if gain.low > 0.0 and interval(own, last).low > 0.0 else "not held"
-        said = f"adapts: {held}; by reward: {side(ahead, 'ahead', 'behind')}"
-        cells = (spread(own, last), shown(gain), shown(ahead), " ".join(seeds), said)
+        adapts.append(max(chance_beyond(gain), chance_beyond(interval(own, last))))
+        gains.append(ahead)
+        cells = (spread(own, last), shown(gain), shown(ahead), " ".join(seeds))
         lines.append((met({"met": met_before}), *cells))
-    return markdown(("opponents", *parts), lines)
+    known = decided([*adapts, *map(zero_probability, gains)])
+    words = [
+        f"adapts: {'held' if first else 'not held'}; by reward: "
+        + (("ahead" if gain.mean > 0 else "behind") if second else "not decided")
+        for gain, first, second in zip(gains, known, known[len(adapts) :], strict=False)
+    ]
+    return worded(("opponents", *parts), lines, words)
 
 
 def _both_roles(results: Results, arm: str, met_before: bool) -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparring.experiments.self_play.algorithms import ALGORITHMS, FAMILIES, STEPS
 from sparring.experiments.self_play.references import ALPHA, REFERENCES, STEP
-from sparring.report.result_figures import Maker, Results, curve, markdown, mean, values
+from sparring.report.result_figures import LEVEL, Maker, Results, curve, markdown, mean, values
 from sparring.report.self_play_claims import (
     AFTER,
     END,
@@ -14,6 +14,7 @@ from sparring.report.self_play_claims import (
     claims,
     games,
     shown_at,
+    verdicts,
 )
 from sparring.report.self_play_words import columns
 from sparring.report.svg import Series, line_chart
@@ -190,7 +191,13 @@ def references_table(results: Results, names: list[str]) -> str:
 def claims_table(results: Results) -> str:
     """Return the survey's claims with what the figures say of them."""
     lines = [(one.claim, f"**{one.verdict}**", one.figures) for one in claims(results)]
-    return markdown(("claim", "here", "figures"), lines)
+    table = markdown(("claim", "here", "figures"), lines)
+    number = sum(map(len, verdicts(results).values()))
+    corrected = (
+        f"The words on differences, seed by seed, are corrected for all {number} of them by Holm's "
+        f"method, at p < {LEVEL}; the intervals are not."
+    )
+    return f"{table}\n\n{corrected}"
 
 
 def charts(results: Results) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from sparring.experiments.reproduce.swarm import (
     ANNEALED,
     CONSTANT,
@@ -21,14 +23,17 @@ from sparring.report.result_figures import (
     Maker,
     Results,
     Row,
+    chance_beyond,
+    decided,
     interval,
     less,
     markdown,
     mean,
     shown,
-    side,
+    sides,
     spread,
     values,
+    worded,
 )
 from sparring.types import Interval
 
@@ -69,70 +74,85 @@ def claims(results: Results) -> str:
     lines += [_chains(results, arm) for arm in NAMES if results.rows(arm=arm)]
     lines += [_ranked(results, arm) for arm in NAMES if results.rows(arm=arm)]
     lines += [_fewer(results)]
-    return markdown(("claim", "figure", "verdict"), [line for line in lines if line])
+    found = [line for line in lines if line]
+    known = decided([one.chance for one in found])
+    words = ["held" if held else one.otherwise for one, held in zip(found, known, strict=True)]
+    return worded(("claim", "figure", "verdict"), [(one.claim, one.figure) for one in found], words)
 
 
-def _serial(results: Results) -> tuple[str, str, str] | None:
+class SwarmClaim(NamedTuple):
+    """A claim, its figure, p that it does not hold, and the word where that is not small."""
+
+    claim: str
+    figure: str
+    chance: float
+    otherwise: str = "not held"
+
+
+def _serial(results: Results) -> SwarmClaim | None:
     """Return whether a lead without PARL's rewards calls fewer workers than with them."""
     pair = [results.rows(arm=arm, shape="independent") for arm in (NONE, ANNEALED)]
     if not all(pair):
         return None
     gap = less(pair[0][0], pair[1][0], "width")
-    return (
+    parts = (interval(pair[0][0], "width"), 1.5), (gap, 0.0)
+    return SwarmClaim(
         "without PARL's rewards a lead calls one worker at a time (serial collapse)",
         f"width on independent sub-tasks {spread(pair[0][0], 'width')}",
-        "held" if interval(pair[0][0], "width").high < 1.5 and gap.high < 0 else "not seen",
+        max(chance_beyond(one, level, above=False) for one, level in parts),
+        "not seen",
     )
 
 
-def _spurious(results: Results) -> tuple[str, str, str] | None:
+def _spurious(results: Results) -> SwarmClaim | None:
     """Return whether constant weights teach width where it is of no use."""
     pair = [results.rows(arm=arm, shape="chain") for arm in (CONSTANT, ANNEALED)]
     if not all(pair):
         return None
     gap = less(pair[0][0], pair[1][0], "width")
-    return (
+    return SwarmClaim(
         "with weights that stay it calls workers for nothing (spurious parallelism)",
         f"width in chains more than annealed {shown(gap)}",
-        "held" if gap.low > 0 else "not held",
+        chance_beyond(gap),
     )
 
 
-def _chains(results: Results, arm: str) -> tuple[str, str, str]:
+def _chains(results: Results, arm: str) -> SwarmClaim:
     """Return whether an arm calls one worker at a time in chains."""
     own = results.row(arm=arm, shape="chain")
-    return (
+    return SwarmClaim(
         f"width 1 in chains: {NAMES[arm]}",
         spread(own, "width"),
-        "held" if interval(own, "width").high < 1.1 else "not held",
+        chance_beyond(interval(own, "width"), 1.1, above=False),
     )
 
 
-def _ranked(results: Results, arm: str) -> tuple[str, str, str]:
+def _ranked(results: Results, arm: str) -> SwarmClaim:
     """Return whether chosen and best width go together over all worlds."""
     own = results.row(arm=arm, shape=ALL)
     if RANK not in own["values"]:
-        return (f"rank correlation of chosen and best width: {NAMES[arm]}", "-", "not held")
+        return SwarmClaim(f"rank correlation of chosen and best width: {NAMES[arm]}", "-", 1.0)
     said = interval(own, RANK)
-    return (
+    return SwarmClaim(
         f"rank correlation of chosen and best width at least {WANTED}: {NAMES[arm]}",
         spread(own, RANK),
-        "held" if said.low >= WANTED else "in the mean" if said.mean >= WANTED else "not held",
+        chance_beyond(said, WANTED),
+        "in the mean" if said.mean >= WANTED else "not held",
     )
 
 
-def _fewer(results: Results) -> tuple[str, str, str] | None:
+def _fewer(results: Results) -> SwarmClaim | None:
     """Return whether eight workers take a third of one worker's steps, and finish all."""
     own = results.rows(arm=EIGHT, shape="independent")
     if not own:
         return None
     share = _ratio(own[0], "critical_steps", "serial_critical_steps")
-    whole = interval(own[0], "return").low >= 1 - WITHIN
-    return (
+    whole = chance_beyond(interval(own[0], "return"), 1 - WITHIN)
+    return SwarmClaim(
         "with eight workers independent sub-tasks take at most a third of the steps of one worker, "
         f"and {1 - WITHIN:.0%} are finished",
         f"{shown(share)} of the steps; finished {spread(own[0], 'return')}",
-        "held" if share.high <= SAVED and whole else "not held",
+        max(chance_beyond(share, SAVED, above=False), whole),
     )
 
 
@@ -159,14 +179,14 @@ def teams(results: Results) -> str:
 def both(results: Results) -> str:
     """Return how far a team of which both parts learn is ahead of the others, by shape."""
     head = ("sub-tasks", "both, less", "finished", "verdict")
-    lines = []
+    lines, gaps = [], []
     for shape in SHAPES:
         for one in results.rows(arm=JOINT, shape=shape):
             for arm in (LEAD, WORKERS, START):
                 for other in results.rows(arm=arm, shape=shape):
-                    gap = less(one, other, "return")
-                    lines.append((shape, WHO[arm], shown(gap), side(gap, "ahead", "behind")))
-    return markdown(head, lines)
+                    gaps.append(less(one, other, "return"))
+                    lines.append((shape, WHO[arm], shown(gaps[-1])))
+    return worded(head, lines, sides(gaps, "ahead", "behind"))
 
 
 MADE: dict[str, Maker] = {
@@ -176,4 +196,9 @@ MADE: dict[str, Maker] = {
     "swarm both": both,
     "swarm source": Results.source,
 }
-SHOWN = {"Claim by claim": claims, "By shape": found, "Who learns": teams, "Both, or one": both}
+SHOWN = {
+    "Claim by claim": claims,
+    "By shape": found,
+    "Who learns": teams,
+    "Both, or one": both,
+}

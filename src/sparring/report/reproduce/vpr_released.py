@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from sparring.report.result_figures import Maker, Results, less, markdown, shown, side, spread
+from sparring.report.result_figures import (
+    Maker,
+    Results,
+    less,
+    markdown,
+    shown,
+    sides,
+    spread,
+    worded,
+)
 from sparring.report.vpr_figures import part
 
 ARMS = {
@@ -29,15 +38,15 @@ def learnt(results: Results) -> str:
 def claims(results: Results) -> str:
     """Return the released form less each other arm, paired by seed, with a verdict for each."""
     head = ("puzzle", "VPR as released, less", "solved", "completion", "verdict")
-    lines = []
+    lines, gains = [], []
     for one in results.rows():
         if one["arm"] in ("released", "start"):
             continue
         best = results.row(game=one["game"], arm="released")
         found = [less(best, one, name) for name in ("success", "completion")]
-        said = side(found[0], "held", "refuted")
-        lines.append((one["game"], ARMS[one["arm"]], *map(shown, found), said))
-    return markdown(head, lines)
+        gains.append(found[0])
+        lines.append((one["game"], ARMS[one["arm"]], *map(shown, found)))
+    return worded(head, lines, sides(gains, "held", "refuted"))
 
 
 MADE: dict[str, Maker] = {

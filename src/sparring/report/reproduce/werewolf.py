@@ -9,9 +9,10 @@ from sparring.report.result_figures import (
     Results,
     markdown,
     shown,
-    side,
+    sides,
     spread,
     values,
+    worded,
 )
 
 
@@ -33,7 +34,7 @@ def gains(results: Results) -> str:
 def changes(results: Results) -> str:
     """Return by how much each end of each team's gain has changed in training, paired by seed."""
     head = ("players", "trained by", "gain of", "at most", "change", "fell in", "verdict")
-    lines = []
+    lines, gaps = [], []
     for one in results.rows():
         for team in TEAMS:
             for end, how in ENDS.items():
@@ -45,9 +46,10 @@ def changes(results: Results) -> str:
                 first, last = (values(one, name) for name in names)
                 grown = [after - before for before, after in zip(first, last, strict=True)]
                 fell, found = sum(more < 0 for more in grown), mean_interval(grown)
-                told = (shown(found), f"{fell} of {len(grown)}", side(found, "rose", "fell"))
-                lines.append((str(one["players"]), one["arm"], team, how, *told))
-    return markdown(head, lines)
+                gaps.append(found)
+                cells = (shown(found), f"{fell} of {len(grown)}")
+                lines.append((str(one["players"]), one["arm"], team, how, *cells))
+    return worded(head, lines, sides(gaps, "rose", "fell"))
 
 
 MADE: dict[str, Maker] = {

@@ -11,8 +11,9 @@ from sparring.report.result_figures import (
     interval,
     markdown,
     shown,
-    side,
+    sides,
     spread,
+    worded,
 )
 from sparring.types import Interval
 
@@ -77,12 +78,13 @@ def parts(results: Results) -> str:
             mean_interval([_gap(results, arm, whole, met, sides, seed) for seed in _seeds(results)])
             for sides in ((True,), (False,), (True, False))
         ]
-    chances = holm([zero_probability(found[-1]) for found in gaps.values()])
-    lines = []
-    for (arm, found), chance in zip(gaps.items(), chances, strict=True):
-        said = side(found[-1], "held", "not held: it wins more") if chance < 0.05 else "not decided"
-        lines.append((arm, *map(shown, found), f"{chance:.2f}", said))
-    return markdown(head, lines)
+    both = [found[-1] for found in gaps.values()]
+    chances = holm([zero_probability(gap) for gap in both])
+    lines = [
+        (arm, *map(shown, found), f"{chance:.2f}")
+        for (arm, found), chance in zip(gaps.items(), chances, strict=True)
+    ]
+    return worded(head, lines, sides(both, "held", "not held: it wins more"))
 
 
 def _gap(

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sparring.experiments.reproduce.werewolf_smol import ARMS, LSPO, SIDES, START, WON
-from sparring.ops.statistics import mean_interval, wilson_ends
+from sparring.ops.statistics import mean_interval, share_probability, wilson_ends, zero_probability
 from sparring.report.result_figures import (
     Maker,
     Results,
     Row,
+    decided,
     interval,
     markdown,
     seeds_of,
     shown,
-    side,
     values,
+    worded,
 )
 from sparring.types import Interval
 
@@ -30,26 +29,26 @@ def wins(results: Results) -> str:
     wolf, village = results.row(wolf=LSPO, village=START), results.row(wolf=START, village=LSPO)
     sides = [values(wolf, WON), [1.0 - share for share in values(village, WON)]]
     both = [sum(own) / 2 for own in zip(*sides, strict=True)]
-    games, lines = wolf["games"] // len(both), []
+    games, lines, chances = wolf["games"] // len(both), [], []
     for place, seed in enumerate(seeds_of(wolf, WON)):
         found = [_share(own[place], games) for own in sides] + [_share(both[place], 2 * games)]
-        lines.append((seed, *map(shown, found), str(2 * games), _verdict(found[-1])))
+        lines.append((seed, *map(shown, found), str(2 * games)))
+        chances.append(share_probability(both[place], 2 * games, EVEN))
     found = [mean_interval(own) for own in (*sides, both)]
     count = 2 * games * len(both)
-    lines.append(("all", *map(shown, found), str(count), _verdict(found[-1])))
-    return markdown(head, lines)
+    lines.append(("all", *map(shown, found), str(count)))
+    known = decided([*chances, zero_probability(found[-1], level=EVEN)])
+    words = [
+        ("ahead" if share > EVEN else "behind") if sure else "not decided"
+        for share, sure in zip([*both, found[-1].mean], known, strict=True)
+    ]
+    return worded(head, lines, words)
 
 
 def _share(value: float, games: int) -> Interval:
     """Return a share of games with Wilson's interval."""
     low, high = wilson_ends(value, games, 0.95)
     return Interval(mean=value, low=low, high=high, count=games)
-
-
-def _verdict(share: Interval) -> str:
-    """Return whether a share of wins is above a half."""
-    gap = replace(share, low=share.low - EVEN, high=share.high - EVEN)
-    return side(gap, "ahead", "behind")
 
 
 def speeches(results: Results) -> str:

@@ -18,12 +18,15 @@ from sparring.experiments.self_played import TOKENS
 from sparring.report.result_figures import (
     Maker,
     Results,
+    chance_beyond,
+    decided,
     less,
     markdown,
     mean,
     shown,
-    side,
+    sides,
     spread,
+    worded,
 )
 from sparring.types import Interval
 
@@ -53,22 +56,22 @@ def found(results: Results) -> str:
 def widths(results: Results) -> str:
     """Return by how much a wider team is better than a narrower one, before and after training."""
     head = ("trained", "workers", "item F1 more by", "non-key F1 more by", "verdict")
-    lines = []
+    lines, gains = [], []
     for arm in TEAMS:
         rows = results.rows(arm=arm)
         pairs = [*zip(rows[1:], rows, strict=False), *([(rows[-1], rows[0])] if rows else [])]
         for more, fewer in pairs:
             ahead = [less(more, fewer, name) for name in (F1, BARE)]
-            said = side(ahead[0], "rises", "falls")
+            gains.append(ahead[0])
             workers = f"{more['workers']} less {fewer['workers']}"
-            lines.append((NAMES[arm], workers, *map(shown, ahead), said))
-    return markdown(head, lines)
+            lines.append((NAMES[arm], workers, *map(shown, ahead)))
+    return worded(head, lines, sides(gains, "rises", "falls"))
 
 
 def alone(results: Results) -> str:
     """Return how far the team is ahead of one agent, by equal total and by equal critical steps."""
     head = ("trained", "workers", "one agent has", "its turns", "team ahead by", "verdict")
-    lines = []
+    lines, gaps = [], []
     for team, agent in ((START, ALONE_START), (JOINT, ALONE)):
         few = results.rows(arm=agent, workers=1)  # as many turns as a team has critical steps
         for one in results.rows(arm=team):
@@ -78,46 +81,38 @@ def alone(results: Results) -> str:
                     ahead = less(one, other, F1)
                     turns = str(1 + 3 * other["workers"])
                     cells = (NAMES[team], str(one["workers"]), what, turns)
-                    lines.append((*cells, shown(ahead), side(ahead, "ahead", "behind")))
-    return markdown(head, lines)
+                    gaps.append(ahead)
+                    lines.append((*cells, shown(ahead)))
+    return worded(head, lines, sides(gaps, "ahead", "behind"))
 
 
 def both(results: Results) -> str:
     """Return how far a team of which both parts are trained is ahead of the others, by width."""
     head = ("workers", "lead and workers, less", "item F1", "non-key F1", "verdict")
-    lines = []
+    lines, gains = [], []
     for one in results.rows(arm=JOINT):
         for arm in (LEAD, WORKERS, START):
             for other in results.rows(arm=arm, workers=one["workers"]):
                 ahead = [less(one, other, name) for name in (F1, BARE)]
-                said = side(ahead[0], UP, DOWN)
-                lines.append((str(one["workers"]), NAMES[arm], *map(shown, ahead), said))
-    return markdown(head, lines)
+                gains.append(ahead[0])
+                lines.append((str(one["workers"]), NAMES[arm], *map(shown, ahead)))
+    return worded(head, lines, sides(gains, UP, DOWN))
 
 
 def claims(results: Results) -> str:
     """Return the claims of the paper with what was found, a line each."""
-    said = [
-        _claim(
-            "The wider team is the better one after training",
-            [one.low > 0.0 for one in _wider(results, JOINT)],
-        ),
-        _claim(
-            "It is the worse one before training",
-            [one.high < 0.0 for one in _wider(results, START)],
-        ),
-        _claim(
-            "A team beats one agent with as many turns in all", _ahead(results, ALONE, same=True)
-        ),
-        _claim(
-            "A team beats one agent at equal critical steps", _ahead(results, ALONE, same=False)
-        ),
-        _claim("Training both beats training the lead alone", _ahead(results, LEAD, same=True)),
-        _claim(
-            "Training both beats training the workers alone", _ahead(results, WORKERS, same=True)
-        ),
-    ]
-    return markdown(("claim", "held in"), said)
+    later, before = _wider(results, JOINT), _wider(results, START)
+    chances = {
+        "The wider team is the better one after training": [chance_beyond(one) for one in later],
+        "It is the worse one before training": [chance_beyond(one, above=False) for one in before],
+        "A team beats one agent with as many turns in all": _ahead(results, ALONE, same=True),
+        "A team beats one agent at equal critical steps": _ahead(results, ALONE, same=False),
+        "Training both beats training the lead alone": _ahead(results, LEAD, same=True),
+        "Training both beats training the workers alone": _ahead(results, WORKERS, same=True),
+    }
+    known = iter(decided([chance for own in chances.values() for chance in own]))
+    words = [_held([next(known) for _ in own]) for own in chances.values()]
+    return worded(("claim", "held in"), [(claim,) for claim in chances], words)
 
 
 def costs(results: Results) -> str:
@@ -136,8 +131,8 @@ def _wider(results: Results, arm: str) -> list[Interval]:
     return [less(more, fewer, F1) for fewer, more in pairwise(results.rows(arm=arm))]
 
 
-def _ahead(results: Results, arm: str, *, same: bool) -> list[bool]:
-    """Return for each width of two workers or more whether the trained team is ahead of an arm.
+def _ahead(results: Results, arm: str, *, same: bool) -> list[float]:
+    """Return for each width of two workers or more p that the trained team is not ahead of an arm.
 
     Args:
         results: of the study.
@@ -146,15 +141,15 @@ def _ahead(results: Results, arm: str, *, same: bool) -> list[bool]:
     """
     wide = [one for one in results.rows(arm=JOINT) if one["workers"] > 1]
     return [
-        less(one, other, F1).low > 0.0
+        chance_beyond(less(one, other, F1))
         for one in wide
         for other in results.rows(arm=arm, workers=one["workers"] if same else 1)
     ]
 
 
-def _claim(text: str, held: list[bool]) -> tuple[str, str]:
-    """Return a claim, and in how many comparisons it held."""
-    return text, f"{sum(held)} of {len(held)} comparisons" if held else "not measured"
+def _held(held: list[bool]) -> str:
+    """Return in how many comparisons a claim held."""
+    return f"{sum(held)} of {len(held)} comparisons" if held else "not measured"
 
 
 MADE: dict[str, Maker] = {

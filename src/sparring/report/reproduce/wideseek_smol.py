@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from sparring.experiments.reproduce.wideseek_smol import (
     BARE,
     PRETRAINED,
@@ -19,8 +21,9 @@ from sparring.report.result_figures import (
     mean,
     seeds_of,
     shown,
-    side,
+    sides,
     spread,
+    worded,
 )
 from sparring.types import Interval
 
@@ -50,24 +53,25 @@ def found(results: Results) -> str:
 def apart(results: Results) -> str:
     """Return non-key F1 before and after, seed by seed with intervals over plays, and the gain."""
     head = ("beside", "seed", "its non-key F1", "of the trained one", "verdict")
-    lines = []
+    lines, gaps = list[tuple[str, ...]](), list[Interval]()
     for after in results.rows(arm=TRAINED):
         for before in (row for arm in NAMES if arm != TRAINED for row in results.rows(arm=arm)):
             name, paired = NAMES[before["arm"]], seeds_of(before) == seeds_of(after)
             for seed in seeds_of(after):
                 own, other = _plays(after, seed), _plays(before, seed if paired else "0")
-                lines.append((name, seed, shown(other), shown(own), _apart(own, other)))
+                gaps.append(_gap(own, other))
+                lines.append((name, seed, shown(other), shown(own)))
             if paired:
-                gain = less(after, before, BARE)
-                lines.append((name, "all: more by", "", shown(gain), side(gain, "above", "below")))
-    return markdown(head, lines)
+                gaps.append(less(after, before, BARE))
+                lines.append((name, "all: more by", "", shown(gaps[-1])))
+    return worded(head, lines, sides(gaps, "above", "below"))
 
 
-def _apart(own: Interval, other: Interval) -> str:
-    """Return on which side of another interval one lies as a whole."""
-    if own.low > other.high:
-        return "above"
-    return "below" if own.high < other.low else "not apart"
+def _gap(own: Interval, other: Interval) -> Interval:
+    """Return the difference of two means over as many plays each, as if these were independent."""
+    mean, halves = own.mean - other.mean, ((one.high - one.low) / 2 for one in (own, other))
+    half = math.hypot(*halves)
+    return Interval(mean=mean, low=mean - half, high=mean + half, count=own.count)
 
 
 def _plays(row: Row, seed: str) -> Interval:

@@ -88,6 +88,11 @@ class Plugin:
         return bool(getattr(self.module, "CORRECTS", False))
 
     @property
+    def critic(self) -> str:
+        """What an estimator's column from the critic holds: "value" of a state, or another."""
+        return str(getattr(self.module, "CRITIC", "value"))
+
+    @property
     def presets(self) -> Mapping[str, Mapping[str, Any]]:
         """Named sets of options."""
         presets: Mapping[str, Mapping[str, Any]] = getattr(self.module, "PRESETS", {})

@@ -19,6 +19,8 @@ A plug-in module may also declare:
                critic's
     CORRECTS   True for a loss that takes into account that plays come from older weights, as its
                ratio is to the log-probabilities of the sampler: what ``scale.lag`` needs
+    CRITIC     "contribution" for an estimator whose column from the critic is no value of a state,
+               but what a turn adds to the return
     style_of, words_of, identity_of, is_mixture
                of a player: functions of its options; see ``measure.opponents.AgentSpec``
     SOLVER     option of a matchmaker that names a meta-solver

@@ -56,6 +56,14 @@ def filled(chosen):
     )
 
 
+def with_contributions(turns):
+    """Return the table with what a fitted head says that each turn adds: differences of what is known after it, which end at the return."""
+    starts = np.diff(turns.trajectory, prepend=-1) != 0
+    so_far = turns.playout_before - turns.value  # rewards of earlier turns
+    total = np.where(turns.done, so_far + turns.reward, so_far + turns.action_value)
+    return dataclasses.replace(turns, value_after=total - np.where(starts, 0.0, np.append(0.0, total[:-1])))
+
+
 def judged(turns):
     """Return the table with the judge's reward paid on top of the game's."""
     return dataclasses.replace(turns, reward=turns.reward + turns.components["best_action"])
@@ -67,6 +75,8 @@ def share(name):
     paid = "best_action" in estimate.options.values()
     for chosen in itertools.product(exact.TRAJECTORIES, repeat=MEMBERS):
         turns = filled(chosen)
+        if estimate.plugin.critic == "contribution":
+            turns = with_contributions(turns)
         turns = judged(turns) if paid else dataclasses.replace(turns, components={"game": turns.reward})
         advantages = per_turn(estimate(turns, {}), turns)
         scores = np.array([score for _, _, scores in chosen for score in scores])
@@ -84,6 +94,13 @@ def test_the_expected_gradient_is_the_share_of_the_exact_one_that_its_page_says(
 
 def test_who_is_unbiased_with_the_truth_for_a_critic():
     assert {name.split(":")[0] for name, value in SHARES.items() if value == 1.0} == UNBIASED
+
+
+def test_contributions_add_up_to_the_return_and_without_a_bonus_they_bias_nothing():
+    turns = with_contributions(filled(exact.TRAJECTORIES))
+    assert np.bincount(turns.trajectory, weights=turns.value_after) == pytest.approx([1.0, 2.5, 1.0])
+    assert share("spa grounding=0") == pytest.approx(1.0)
+    assert share("spa") == pytest.approx(-2 / 3)  # the default bonus, paid for each turn, in a game of when to stop
 
 
 def test_the_numbers_are_those_of_estimators_that_there_are():

@@ -187,6 +187,31 @@ def test_columns_are_the_truth():
     assert np.array_equal(turns.reward, turns.components["game"])
 
 
+def test_a_critic_expects_what_is_still_to_be_earned_where_earlier_turns_are_paid():
+    """A round of the dilemma is paid at once: before the second one the exact V holds it, and the critic does not."""
+    game = make_game("repeated_dilemma")
+    policy = random_table(enumerate_info_states(game), Stream.from_seed(0))
+    lab = CreditLab(game, policy, LabPlan(episodes=640, timed=False))
+    turns, paid = lab.played.turns, np.roll(lab.played.turns.reward, 1)
+    second = turns.turn_index == 1
+    assert np.any(paid[second] != 0) and np.all(second == turns.done)
+    assert turns.value[second] == pytest.approx((turns.state_value - paid)[second])
+    assert turns.value[~second] == pytest.approx(turns.state_value[~second])
+    steps = {name: lab.row(name).gradient.bias_unpaired for name in ("gae lam=0.0", "spa grounding=0", "exact_advantage")}
+    assert all(found.low == 0.0 for found in steps.values()), steps
+
+
+@pytest.mark.parametrize("game", ["kuhn", "hanabi"])
+def test_contributions_of_a_fitted_head_bias_nothing(game, request):
+    lab = request.getfixturevalue(game)
+    plain, values = (lab.measure(name, estimator).gradient.bias_unpaired for name, estimator in (
+        ("plain", bind_estimator("spa grounding=0")),
+        ("values", lambda turns, state: bind_estimator("spa grounding=0")(turns, state)),  # what no estimator declares: a state's values
+    ))
+    assert plain.low == 0.0 and plain.high < 0.25
+    assert values.low > 0.5
+
+
 def test_critics_are_as_wrong_as_they_are_said_to_be():
     exact, noisy, zero = (lab_of(episodes=512, critic=critic).played for critic in ("exact", "noisy", "zero"))
     assert not zero.turns.value.any()

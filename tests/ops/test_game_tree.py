@@ -6,7 +6,7 @@ import pytest
 from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import best_response_values
 from sparring.measure.info_states import enumerate_info_states
-from sparring.ops.game_tree import GameTree, best_response, folded, policy_values
+from sparring.ops.game_tree import GameTree, best_response, folded, last_move_returns, policy_values
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,20 @@ def test_a_best_response_earns_what_openspiel_says(name, options, seed):
         answer = best_response(states.tree, seats, policy, seat)
         assert policy_values(states.tree, seats, answer).returns[seat] == pytest.approx(best[seat], abs=1e-9)
         assert all((np.asarray(new) == old).all() for new, old, who in zip(answer, policy, seats, strict=True) if who != seat)
+
+
+def test_what_a_last_move_earns_in_kuhn_poker_by_hand():
+    """To check with the jack is the last move where the other checks too, and then loses 1; a bet is always the last."""
+    states = enumerate_info_states(make_game("kuhn_poker"))
+    uniform = [np.full(2, 0.5)] * len(states)
+    values, earned = policy_values(states.tree, states.seats, uniform), last_move_returns(states.tree, states.seats, uniform)
+    for index, query in enumerate(states.queries):
+        check, bet = earned[2 * index : 2 * index + 2]
+        if query.seat == 0 and not query.actions:
+            assert check == pytest.approx((-1.0, 0.0, 1.0)[int(query.key[0])])  # a show-down for 1
+            assert bet == pytest.approx(values.action[index][1])
+        else:
+            assert (check, bet) == pytest.approx(tuple(values.action[index])) or query.seat == 1
 
 
 def test_a_seat_that_never_acts_has_nothing_to_change():

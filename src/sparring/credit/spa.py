@@ -15,6 +15,7 @@ from sparring.types import Credit, TurnTable
 
 NEEDS = {"value_after"}
 REQUIRES = {"losses": {"value_loss"}}
+CRITIC = "contribution"
 
 
 def spa(
@@ -55,7 +56,10 @@ def spa(
     turns where the paper sums over a trajectory; this changes only the effective learning rate. The
     published method fits a separate model beforehand, on games of an expert; here the head learns
     during the run. Its trainer multiplies by (T - t - 1): not copied. Without a baseline, grounding
-    makes long games look good.
+    makes long games look good. With a head that is fitted and ``grounding`` 0 there is no bias: the
+    contributions up to a turn say nothing of its action, and all of them together are the mean
+    return of their end. The default ``grounding`` pays for playing on: in the game below, whose one
+    choice is when to stop, it turns the gradient around.
     Reference: Wang et al., 2025 (SPA-RL, arXiv 2505.20732); code of WangHanLinHenry/SPA-RL-Agent.
     Verified by: tests/credit/test_spa.py, tests/engine/test_columns.py.
 

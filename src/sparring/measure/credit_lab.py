@@ -16,6 +16,10 @@ Estimators that read values by playing on (``vine_ppo``) are given those of game
 goes on with (``lab_columns``). With ``LabPlan.reward`` all of them are paid by that reward in place
 of the game, and are still held to the game's return.
 
+An estimator whose head predicts contributions (``CRITIC``) has those of a fitted head for
+``value_after``: with perfect recall they are the differences of Q along a play, and the mean return
+of the plays that end there at a seat's last turn.
+
 Estimators that read a reward for every turn (``ppr``, ``spae``, ``ssl``, ``vpr``) are paid one
 besides, by a judge that knows the exact values (``LabEpisodes.judgements``); all others see the
 game's own rewards.
@@ -210,6 +214,8 @@ class CreditLab:
     def shown_to(self, estimator: Estimator) -> LabEpisodes:
         """Return all episodes with what an estimator reads."""
         found = self.continued if plays_on(estimator) else self.shown
+        if isinstance(estimator, Bound) and estimator.plugin.critic == "contribution":
+            found = found.with_contributions()
         judged = judgements_of(estimator, found)
         return found.judged(judged) if judged else found
 
@@ -294,5 +300,6 @@ def _without(played: LabEpisodes, batches: int) -> LabEpisodes:
         state=played.state[begin:],
         choice=played.choice[begin:],
         advantage=played.advantage[begin:],
+        contribution=played.contribution[begin:],
         judgements={name: column[begin:] for name, column in played.judgements.items()},
     )

@@ -18,7 +18,8 @@ from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
 from sparring.measure.exact_values import ExactValues
 from sparring.measure.table_policy import TableAgent, TablePolicy
-from sparring.ops.returns import trajectory_sums
+from sparring.ops.game_tree import last_move_returns
+from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
 from sparring.rng import Stream
 from sparring.rollout.play import play
 from sparring.rollout.spec import EpisodeSpec
@@ -46,11 +47,16 @@ class LabEpisodes:
     advantage: FloatArray  # [N] exact Q - V
     # [N] each, by the name of the reward component that they stand in for
     judgements: Mapping[str, FloatArray]
+    contribution: FloatArray  # [N] what a fitted head says that each turn adds to the return
 
     def tables(self) -> list[TurnTable]:
         """Return the turn table of each batch, as a run would make it of the batch's episodes."""
         bounds = np.searchsorted(self.batch, np.arange(self.num_batches + 1))
         return [cut(self.turns, begin, end) for begin, end in pairwise(bounds.tolist())]
+
+    def with_contributions(self) -> LabEpisodes:
+        """Return the episodes with contributions in place of the critic's values after turns."""
+        return replace(self, turns=replace(self.turns, value_after=self.contribution))
 
     def judged(self, components: Sequence[str]) -> LabEpisodes:
         """Return the episodes with these judgements paid on top of what the game pays.
@@ -115,9 +121,9 @@ def lab_episodes(
 ) -> LabEpisodes:
     """Return the turns of these episodes with the columns that estimators may need.
 
-    Every turn counts as one token with log-probability ln pi(a|I). ``value`` is the critic's,
-    ``value_after`` the critic's at the seat's next own turn (0 after its last), ``old_logprob`` is
-    ``logprob``, ``reference_logprob`` that of uniform play.
+    Every turn counts as one token with log-probability ln pi(a|I). ``value`` is the critic's, of
+    what is still to be earned, ``value_after`` the critic's at the seat's next own turn (0 after
+    its last), ``old_logprob`` is ``logprob``, ``reference_logprob`` that of uniform play.
 
     Args:
         episodes: whole batches of them, numbered from 0.
@@ -132,7 +138,13 @@ def lab_episodes(
     slot = policy.starts[state] + choice
     logprob = np.log(policy.flat[slot])
     action_value, state_value = np.concatenate(values.action)[slot], values.state[state]
-    value = _critic(critic, values.state, turns, stream)[state]
+    error = _critic_error(critic, len(values.state), turns, stream)[state]
+    known, before = float(critic != "zero"), rewards_before(turns)
+    value = known * (state_value - before) + error
+    ended = last_move_returns(policy.states.tree, policy.states.seats, policy.rows)[slot]
+    total = np.where(turns.done, ended, action_value)
+    first = np.diff(turns.trajectory, prepend=-1) != 0
+    contribution = known * (total - np.where(first, 0.0, np.append(0.0, total[:-1]))) + error
     following = np.where(turns.done, 0.0, np.append(value[1:], 0.0)) if len(value) else value
     turns = replace(
         turns,
@@ -157,6 +169,7 @@ def lab_episodes(
         choice=choice,
         advantage=action_value - state_value,
         judgements=_judgements(action_value, values, state, policy),
+        contribution=contribution,
     )
 
 
@@ -188,15 +201,21 @@ def _places(episodes: Sequence[Episode], policy: TablePolicy) -> tuple[IntArray,
     return places[:, 0].copy(), places[:, 1].copy()
 
 
-def _critic(kind: Critic, exact: FloatArray, turns: TurnTable, stream: Stream) -> FloatArray:
-    """Return the critic's value of every information state, [I]."""
-    if kind == "zero":
-        return np.zeros_like(exact)
-    if kind == "exact":
-        return exact
+def rewards_before(turns: TurnTable) -> FloatArray:
+    """Return what the seat was paid for its earlier turns of the play, [N]."""
+    rest = discounted_returns(turns.reward, turns.trajectory, gamma=1.0)
+    starts = trajectory_starts(turns.trajectory)
+    whole: FloatArray = np.repeat(rest[starts], np.diff(np.append(starts, len(rest))))
+    return whole - rest
+
+
+def _critic_error(kind: Critic, count: int, turns: TurnTable, stream: Stream) -> FloatArray:
+    """Return what a noisy critic adds in each of ``count`` information states; 0 for others."""
+    if kind != "noisy":
+        return np.zeros(count)
     returns = trajectory_sums(turns.reward, turns.trajectory)
-    noisy: FloatArray = exact + NOISE * returns.std() * stream.generator().normal(size=len(exact))
-    return noisy
+    errors: FloatArray = NOISE * returns.std() * stream.generator().normal(size=count)
+    return errors
 
 
 def cut(turns: TurnTable, begin: int, end: int) -> TurnTable:

@@ -89,6 +89,38 @@ def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray])
     )
 
 
+def last_move_returns(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray]) -> FloatArray:
+    """Return what a seat earns on average where a move was its last one, one number per move.
+
+    They are in the order of the legal actions of all information states; 0 where a move is never
+    the last.
+
+    Args:
+        tree: every history.
+        seats: the seat that acts in each information state, [I].
+        policy: probabilities of the legal actions of each information state, I arrays [num_legal].
+    """
+    starts = np.append(0, np.cumsum([len(row) for row in policy]))
+    move, levels = tree.info_state >= 0, levels_of(tree)
+    slot = np.where(move, starts[tree.info_state] + tree.choice, -1)
+    edge = np.where(move, np.concatenate(policy)[slot], tree.chance)
+    mover = seats[tree.info_state]
+    last = np.full((len(tree.parent), tree.returns.shape[1]), -1)
+    for rows in levels[1:]:
+        last[rows] = last[tree.parent[rows]]
+        moves = rows[move[rows]]
+        last[moves, mover[moves]] = slot[moves]
+    reach = reached(tree, edge, levels)[tree.terminal]
+    weight, earned = np.zeros(starts[-1]), np.zeros(starts[-1])
+    for seat, returns in enumerate(tree.returns.T):
+        own = last[tree.terminal, seat]
+        moved = own >= 0
+        np.add.at(weight, own[moved], reach[moved])
+        np.add.at(earned, own[moved], (reach * returns)[moved])
+    found: FloatArray = earned / np.where(weight > 0, weight, 1.0)
+    return found
+
+
 def best_response(
     tree: GameTree, seats: IntArray, policy: Sequence[FloatArray], seat: int
 ) -> list[FloatArray]:

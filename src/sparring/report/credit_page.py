@@ -81,8 +81,10 @@ group's other games (0). So bias and cosine of estimators that are made of these
 the returns measures without
 that help. For estimators with a running state batches depend on each other a little, which the \
 intervals leave out. Turns count
-as one token; the critic's `value_after` is its value at the seat's next own turn; the reference \
-policy is uniform play.
+as one token; the critic's values are of what is still to be earned, and its `value_after` is its \
+value at the seat's next own turn; the reference policy is uniform play. `spa` reads contributions \
+in place of values: those of a fitted head, which are differences of Q along a play, and at a \
+seat's last turn the mean return of the plays that end there.
 
 Estimators that read a reward for every turn are paid one on top of the game's, by a judge that a \
 run would not have:

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup help models scale view demo test test-slow scale-test view-test sinks-test vllm vllm-test fuzz check check-all interop-in-turn rotation commands wheel lint types examples docs docs-check benchmark credit-lab credit-race interop clean
+.PHONY: setup help models scale view demo test test-slow scale-test view-test sinks-test vllm vllm-test fuzz check check-all interop-in-turn rotation commands wheel lint types examples docs docs-check benchmark benchmark-quick credit-lab credit-race interop clean
 
 setup: $(STAMP) ## install Sparring and all that its tests need into .venv
 
@@ -196,8 +196,24 @@ $(PEERS)/.installed:
 	$(PEERS)/bin/python -m pip install --quiet --no-compile trl==1.16.0 peft==0.21.2 textarena==0.7.4
 	touch $@
 
-benchmark: setup $(PEERS)/.installed ## measure speeds, beside TRL and TextArena
-	cd benchmarks && set -e; for name in games training_step language_model_step efficiency; do ../$(BIN)/python $$name.py; done
+# what is compared with peers: TextArena and TRL
+WITH_PEERS := games training_step language_model_step
+
+benchmark: models $(PEERS)/.installed ## measure speeds, beside TRL and TextArena
+	cd benchmarks && set -e; for name in $(WITH_PEERS) efficiency; do ../$(BIN)/python $$name.py; done
+
+# every script of benchmarks/ at its smallest size, a word per script and its arguments; what needs peers, vLLM or a browser
+# runs where their environment is there
+BENCHMARKS := ablations adapters alternate:.:. chat checkpoints compiled credit credit_study:lab credit_study:race efficiency \
+	fresh judging oracles payoffs ranks ranks:sharding scale:digests scale:latency scale:thousand scale:workers seeds \
+	sokoban_walks transfer view vpr:general vpr:methods vpr_table:methods vpr_table:noise \
+	$(if $(wildcard $(PEERS)/.installed),$(WITH_PEERS)) $(if $(wildcard $(VLLM)/.installed),vllm_speed) \
+	$(if $(wildcard .venv/.browser),view_paint)
+
+benchmark-quick: models ## run every script of benchmarks/ at its smallest size
+	set -e; PATH="$$PWD/$(BIN):$$PATH"; export PATH OMP_NUM_THREADS=1; for script in $(BENCHMARKS); do \
+		set -- $$(echo $$script | tr : ' '); name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
+		python benchmarks/$$name.py "$$@" --quick; done
 
 # docs/credit-lab.md and, after it, docs/credit-race.md: files of results, from which make docs draws the pages
 credit-lab credit-race: setup ## measure the pages docs/credit-lab.md and docs/credit-race.md again

@@ -47,9 +47,9 @@ def members(base):
     return found
 
 
-def conversations(vocabulary):
+def conversations(vocabulary, count):
     """Return requests of random prompts."""
-    ids = np.random.default_rng(0).integers(0, vocabulary, (CONVERSATIONS, PROMPT))
+    ids = np.random.default_rng(0).integers(0, vocabulary, (count, PROMPT))
     return [SampleRequest(tuple(own), number) for number, own in enumerate(ids.tolist())]
 
 
@@ -108,11 +108,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, nargs="+", default=[torch.get_num_threads(), 1])
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each way, by turns")
-    given = settings(parser)
+    given = settings(parser, quick={"threads": [1], "rounds": 1})
     base = load_language_model(
         MODEL, dtype="float32", training_bytes=None, device=find_device("cpu")
     )
-    asked = conversations(len(base.tokenizer))
+    asked = conversations(len(base.tokenizer), ADAPTERS if given.quick else CONVERSATIONS)
     found = members(base)
     record(
         "adapters",

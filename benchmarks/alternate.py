@@ -123,14 +123,16 @@ if __name__ == "__main__":
     parser.add_argument("--times", type=int, default=5, help="how often each is timed (5)")
     parser.add_argument("--threads", type=int, default=2, help="of torch (2)")
     parser.add_argument("--case", action="append", help="one of the cases above; may be repeated")
+    parser.add_argument("--quick", action="store_true", help="the first case, timed once")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
         serve(given.first.resolve(), given.threads, given.serve)
         sys.exit()
     folders = [given.first.resolve(), given.second.resolve()]
-    for case in given.case or CASES:
-        rows = compare(folders, case, given.times, given.threads)
+    cases, times = (CASES[:1], 1) if given.quick else (CASES, given.times)
+    for case in given.case or cases:
+        rows = compare(folders, case, times, given.threads)
         ratios = [second / first for first, second in rows]
         seconds = " ".join(
             f"{1e3 * statistics.median(column):.1f}" for column in zip(*rows, strict=True)

@@ -24,6 +24,7 @@ from sparring.recipe import apply_overrides, load_recipe
 from sparring.rollout.table import turn_table
 from sparring.types import Credit
 
+RECIPES = ("mars/tictactoe-smol", "mars/kuhn-smol")
 GAMES = 32  # four times what the recipe has in flight, so that the cache has to give way
 
 
@@ -39,17 +40,17 @@ def peak_gib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def measure(recipe):
-    """Return one row."""
+def measure(recipe, games):
+    """Return one row of so many games."""
     # games to their end
     changes = [
-        f"rollout.games_per_step={GAMES}",
+        f"rollout.games_per_step={games}",
         "evaluation.exact=false",
         "environments.0.illegal={rule: random}",
     ]
     config = resolve(apply_overrides(load_recipe(recipe), changes))
     engine = LocalEngine(config)
-    specs = self_play_specs(engine.environments[0][0], GAMES, "learner")
+    specs = self_play_specs(engine.environments[0][0], games, "learner")
     episodes, playing = timed(lambda: engine.play(specs).episodes)
     after_play = peak_gib()
     sampler = engine.agent("learner").sampler
@@ -74,7 +75,7 @@ def measure(recipe):
     _, update = timed(lambda: engine.learn(batch, credit, step=0, progress=0.0))
     return {
         "recipe": recipe,
-        "games": GAMES,
+        "games": games,
         "turns": len(turn_table(episodes).reward),
         "conversation tokens": unique,
         "prefill ratio": sampler.tokens_computed / unique,
@@ -94,8 +95,7 @@ def _all(data):
 
 if __name__ == "__main__":
     given = settings(argparse.ArgumentParser(description=__doc__))
+    cases = [(RECIPES[-1], 1)] if given.quick else [(recipe, GAMES) for recipe in RECIPES]
     # one process each, for its memory
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        record(
-            "chat", pool.map(measure, ["mars/tictactoe-smol", "mars/kuhn-smol"], chunksize=1), given
-        )
+        record("chat", pool.starmap(measure, cases, chunksize=1), given)

@@ -1,7 +1,7 @@
 """What saving a checkpoint costs: memory beyond what training holds, seconds, and bytes written.
 
     python benchmarks/checkpoints.py            SmolLM2-135M, all parameters trained, 30 snapshots
-    python benchmarks/checkpoints.py --small    a small model, for a moment
+    python benchmarks/checkpoints.py --quick    a small model, for a moment
 
 Each row is a process of its own. Memory is the largest resident size while the checkpoint is saved
 (VmHWM) less the size before (VmRSS), relative to the largest file written. `again` is the next
@@ -94,9 +94,9 @@ def measured(model, members, pipe):
 
 def rows(given):
     """Return the rows of all settings."""
-    name, model = ("tiny", TINY) if given.small else ("SmolLM2-135M", SMOL)
+    name, model = ("tiny", TINY) if given.quick else ("SmolLM2-135M", SMOL)
     found = []
-    for members in (0, 3 if given.small else 30):
+    for members in (0, 3 if given.quick else 30):
         here, there = multiprocessing.Pipe()
         process = multiprocessing.get_context("spawn").Process(
             target=measured, args=(model, members, there)
@@ -114,6 +114,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--small", action="store_true", help="a small model, for a moment")
     given = settings(parser)
     record("checkpoints", rows(given), given)

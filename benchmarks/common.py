@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import sparring
 from sparring.rng import Stream
 from sparring.rollout.spec import EpisodeSpec
 
@@ -34,13 +35,23 @@ def ask_peer(script: str, *arguments: Any) -> Any:
     """Run a script of this folder in the peers' environment and return the JSON on its last line.
 
     Raises:
-        SystemExit: the environment is missing.
+        SystemExit: the environment is missing, or the script failed; its errors are above.
     """
     if not PEERS.exists():
         sys.exit("The peers' environment is missing; run `make benchmark`, which makes it.")
     command = [str(PEERS), str(ROOT / "benchmarks" / script), *map(str, arguments)]
-    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return json.loads(output.strip().splitlines()[-1])
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)  # its errors are shown
+    lines = done.stdout.strip().splitlines()
+    if done.returncode or not lines:
+        sys.exit(f"{done.stdout}{script} ended with {done.returncode} in the peers' environment.")
+    return json.loads(lines[-1])
+
+
+def quick_run(recipe: str, folder: Path) -> Path:
+    """Return the folder of a run of two small steps, for scripts that read kept runs."""
+    small = ["steps=2", "threads=1", "warmup.updates=2", "rollout.games_per_step=8"]
+    small += ["evaluation.opponents=[]"]
+    return sparring.train(recipe, *small, run=folder, overwrite=True).path
 
 
 def self_play_specs(game: Any, count: int, agent: str) -> list[Any]:

@@ -105,7 +105,7 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--models", nargs="+", default=list(LENGTHS))
-    given = settings(parser)
+    given = settings(parser, quick={"rounds": 1, "models": ["tiny"]})
     torch.set_num_threads(given.threads)
     rows = [row for name in given.models for row in measured(name, given.rounds)]
     record("compiled", rows, given)

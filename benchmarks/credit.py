@@ -8,7 +8,7 @@ group. They differ from the releases in two ways: numbers are float64, so that r
 compared to 1e-6, and, in the loops' favour, they are handed the discounted returns, whose released
 form searches the whole batch once per turn.
 
-With `--small` it runs on little data.
+With `--quick` it runs on little data.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ from sparring.rng import Stream
 from sparring.types import TurnTable
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--small", action="store_true")
 given = settings(parser)
-SMALL = given.small
+SMALL = given.quick
 AGAINST, ALL = (5_000, 20_000) if SMALL else (100_000, 1_000_000)
 MEMBERS, POSITIONS = 8, 6
 # with returns of few binary digits sums are exact, so both sides agree on which advantages are zero

@@ -93,14 +93,21 @@ def bare_seconds(engine, episodes):
     return median_seconds(work, repeats=5)
 
 
-def row(recipe, *overrides):
-    """Return tokens per second of a recipe's loop, after a warm-up, and of the bare model."""
+def row(recipe, *overrides, steps=(WARM_UP, MEASURED)):
+    """Return tokens per second of a recipe's loop, after a warm-up, and of the bare model.
+
+    Args:
+        recipe: its name.
+        overrides: changes to it.
+        steps: how many are not timed, and how many are.
+    """
+    before, measured = steps
     config = resolve(apply_overrides(load_recipe(recipe), ["learner.minibatches=1", *overrides]))
     engine, methods, state = LocalEngine(config), Methods.of(config), RunState()
-    for _ in range(WARM_UP):
+    for _ in range(before):
         state = play_round(config, engine, methods, state).state
     times, tokens, outcome = [], 0, None
-    for _ in range(MEASURED):
+    for _ in range(measured):
         began = time.perf_counter()
         outcome = play_round(config, engine, methods, state)
         state = outcome.state
@@ -108,7 +115,7 @@ def row(recipe, *overrides):
         tokens = sum(
             len(s.ids) for _, turn in ordered_turns(outcome.episodes) for s in turn.segments
         )
-    ours, bare = sorted(times)[MEASURED // 2], bare_seconds(engine, outcome.episodes)
+    ours, bare = sorted(times)[measured // 2], bare_seconds(engine, outcome.episodes)
     return {
         "recipe": recipe,
         "overrides": " ".join(overrides) or "-",
@@ -123,10 +130,11 @@ def row(recipe, *overrides):
 if __name__ == "__main__":
     given = settings(argparse.ArgumentParser(description=__doc__))
     mirror = "matchmaker={name: mirror}"
-    rows = [
-        row("kuhn-tiny"),
-        row("leduc-tiny"),
-        row("tictactoe-tiny", mirror),
-        row("tictactoe-tiny", mirror, "model.hidden_size=256"),
+    cases = [
+        ("kuhn-tiny",),
+        ("leduc-tiny",),
+        ("tictactoe-tiny", mirror),
+        ("tictactoe-tiny", mirror, "model.hidden_size=256"),
     ]
-    record("efficiency", rows, given)
+    small = [row("kuhn-tiny", "rollout.games_per_step=16", steps=(1, 1))] if given.quick else []
+    record("efficiency", small or [row(*case) for case in cases], given)

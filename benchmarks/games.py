@@ -12,17 +12,17 @@ from sparring.players.random import random
 from sparring.rollout.play import play
 
 GAMES = {"tic_tac_toe": "TicTacToe-v0", "kuhn_poker": "KuhnPoker-v0"}
-NUM_GAMES = 2000
+NUM_GAMES, SECONDS = 2000, 3.0  # of ours, and as long as TextArena plays
 
 
-def rate(name):
+def rate(name, games):
     """Return turns per second of our whole rollout: specs, deals, observations, legal actions,
     parsing, records.
     """
     game, turns = make_game(name), []
 
     def work():
-        specs = self_play_specs(game, NUM_GAMES, "random")
+        specs = self_play_specs(game, games, "random")
         turns.append(sum(len(episode.turns) for episode in play(specs, {"random": random()})))
 
     seconds = median_seconds(work, repeats=5)
@@ -30,8 +30,10 @@ def rate(name):
 
 
 given, rows = settings(argparse.ArgumentParser(description=__doc__)), []
+count, seconds = (20, 0.2) if given.quick else (NUM_GAMES, SECONDS)
 for ours, theirs in GAMES.items():
-    first, peer, second = rate(ours), ask_peer("peer_games.py", theirs), rate(ours)
+    first = rate(ours, count)
+    peer, second = ask_peer("peer_games.py", theirs, seconds), rate(ours, count)
     mine = (first + second) / 2
     rows.append(
         {

@@ -11,8 +11,9 @@ import argparse
 import statistics
 from pathlib import Path
 
+from common import quick_run
 from oracles import SHARE, judged_share, row
-from published import record, settings
+from published import TRIALS, record, settings
 
 from sparring.experiments.reproduce.vpr_released import recipe_of
 from sparring.experiments.study import load
@@ -30,13 +31,13 @@ def shares(run):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("runs/reproduce/vpr-released"))
-    given = settings(parser)
-    rows = []
-    for game in STUDY.setting["games"]:
-        runs = [
-            given.folder / f"{game}-released-{seed}" / "run"
-            for seed in range(STUDY.setting["seeds"])
-        ]
+    given, rows = settings(parser, quick={"folder": TRIALS.parent / "quick" / "judging"}), []
+    games, seeds = STUDY.setting["games"], STUDY.setting["seeds"]
+    if given.quick:
+        games, seeds = games[:1], 1
+        quick_run(recipe_of(games[0], "released"), given.folder / f"{games[0]}-released-0" / "run")
+    for game in games:
+        runs = [given.folder / f"{game}-released-{seed}" / "run" for seed in range(seeds)]
         found = [shares(run) for run in runs]
         middle = statistics.median(statistics.median(own) for own in found)
         worst = max(max(own) for own in found)

@@ -24,7 +24,8 @@ from sparring.run.state import RunState
 from sparring.run.step import play_round
 from sparring.run.warmup import warm_up
 
-TEXTS, NEW_TOKENS, REPEATS = prompts()[:4], 32, 3
+TEXTS, NEW_TOKENS, REPEATS = 4, 32, 3  # prompts, tokens of a reply, and how often each is timed
+PEER_STEPS = 1, 4  # of TRL: not timed, and in all
 MODEL = "SmolLM2-135M, adapters of rank 16"
 
 
@@ -34,15 +35,16 @@ def engine(changes):
     return LocalEngine(config)
 
 
-def one_turn(threads):
+def one_turn(given):
     """Return the row of one turn: ours, TRL's and the bare model's rollouts per second."""
-    rollouts = len(TEXTS) * REPLIES
-    model = engine([f"threads={threads}"]).model
-    ours = median_seconds(our_step(model, NEW_TOKENS, TEXTS), repeats=REPEATS, warm_up=1)
-    told = len(model.tokenizer(TEXTS[0])["input_ids"])
-    bare = median_seconds(bare_step(model, NEW_TOKENS, rollouts, told), repeats=REPEATS, warm_up=1)
-    folder = converted("smollm2-135m")
-    peer = ask_peer("peer_language_model.py", "one-turn", folder, len(TEXTS), NEW_TOKENS, threads)
+    texts, length = prompts()[: given.prompts], given.new_tokens
+    rollouts = len(texts) * REPLIES
+    times = {"repeats": given.repeats, "warm_up": min(given.repeats - 1, 1)}
+    model = engine([f"threads={given.threads}"]).model
+    ours = median_seconds(our_step(model, length, texts), **times)
+    told = len(model.tokenizer(texts[0])["input_ids"])
+    bare = median_seconds(bare_step(model, length, rollouts, told), **times)
+    peer = peer_of("one-turn", given)
     return {
         "step": "one turn",
         "model": MODEL,
@@ -54,18 +56,25 @@ def one_turn(threads):
     }
 
 
-def several_turns(threads):
+def peer_of(kind, given):
+    """Return TRL's seconds of a step, or its error."""
+    sizes = (given.prompts, given.new_tokens, given.threads)
+    steps = (1, 3) if given.quick else PEER_STEPS
+    return ask_peer("peer_language_model.py", kind, converted("smollm2-135m"), *sizes, *steps)
+
+
+def several_turns(given):
     """Return the row of several turns; TRL's seconds, or why it has none."""
-    own = engine([f"threads={threads}", "warmup.updates=4"])
+    small = ["rollout.games_per_step=4", "rollout.in_flight=4"] if given.quick else []
+    own = engine([f"threads={given.threads}", "warmup.updates=4", *small])
     methods, state = Methods.of(own.config, [game for game, _ in own.environments]), RunState()
     warm_up(own.config, own)
     seconds = []
-    for _ in range(REPEATS):
+    for _ in range(given.repeats):
         began = time.perf_counter()
         state = play_round(own.config, own, methods, state).state
         seconds.append(time.perf_counter() - began)
-    folder = converted("smollm2-135m")
-    peer = ask_peer("peer_language_model.py", "tools", folder, len(TEXTS), NEW_TOKENS, threads)
+    peer = peer_of("tools", given)
     plays = own.config.rollout.games_per_step
     return {
         "step": "several turns with tools",
@@ -79,5 +88,8 @@ def several_turns(threads):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    given = settings(parser)
-    record("language_model_step", [one_turn(given.threads), several_turns(given.threads)], given)
+    parser.add_argument("--prompts", type=int, default=TEXTS, help="of a step of one turn")
+    parser.add_argument("--new-tokens", type=int, default=NEW_TOKENS, help="of a reply")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="of each step")
+    given = settings(parser, quick={"prompts": 1, "new_tokens": 8, "repeats": 1})
+    record("language_model_step", [one_turn(given), several_turns(given)], given)

@@ -2,7 +2,7 @@
 
 Solvers are timed on positions that none of their caches has seen; look-ups on positions that a
 search has met. The mcts oracle runs next to OpenSpiel's own bot, with the same settings, on the
-same positions, turn about. `--small` runs less of everything; `--only NAME` runs the parts whose
+same positions, turn about. `--quick` runs less of everything; `--only NAME` runs the parts whose
 name holds NAME.
 """
 
@@ -276,11 +276,10 @@ def main() -> None:
             sys.executable, [sys.executable, *sys.argv], {**os.environ, "OMP_NUM_THREADS": "1"}
         )
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true")
     parser.add_argument("--only", default="")
     asked = settings(parser)
     found = []
-    for each in rows(asked.only, asked.small):
+    for each in rows(asked.only, asked.quick):
         print(
             {
                 name: round(value, 4) if isinstance(value, float) else value

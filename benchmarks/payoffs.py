@@ -124,5 +124,5 @@ if __name__ == "__main__":
     parser.add_argument(
         "--at-once", type=int, default=AT_ONCE, help="plays per cell between two looks at widths"
     )
-    given = settings(parser)
+    given = settings(parser, quick={"members": 3, "every": 1, "games": 16, "half": 1.0})
     record("payoffs", [measured(given)], given)

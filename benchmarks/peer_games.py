@@ -8,7 +8,7 @@ import time
 
 import textarena
 
-NAME, SECONDS = sys.argv[1], 3.0
+NAME, SECONDS = sys.argv[1], float(sys.argv[2])
 generator = random.Random(0)
 
 

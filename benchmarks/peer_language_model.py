@@ -17,8 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOTrainer
 
 KIND, FOLDER = sys.argv[1:3]
-PROMPTS, NEW_TOKENS, THREADS = map(int, sys.argv[3:6])
-WARM_UP, STEPS = 1, 4
+PROMPTS, NEW_TOKENS, THREADS, WARM_UP, STEPS = map(int, sys.argv[3:8])
 FACTS = {"white": "The white box holds the flute.", "flute": "The flute weighs 8."}
 torch.set_num_threads(THREADS)
 

@@ -13,7 +13,7 @@ from peer_trl import REPLIES, Clock, even, prompts, settings
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOTrainer
 
-FOLDER, NEW_TOKENS, WARM_UP, STEPS = sys.argv[1], int(sys.argv[2]), 4, 14
+FOLDER, NEW_TOKENS, WARM_UP, STEPS = sys.argv[1], *map(int, sys.argv[2:5])
 PROMPTS = prompts(8)
 
 

@@ -29,23 +29,34 @@ FREE = {"workers", "folder", "out"}  # options that change no figure
 PLACES = {"--folder", "--out"}  # of these, options that name a place on this machine
 
 
-def settings(parser, *free):
+def settings(parser, *free, quick=None):
     """Read the command line; say where its results belong, and from which code they come.
 
     Args:
-        parser: the script's options; their defaults are the published setting. `--out` is added.
+        parser: the script's options; their defaults are the published setting. `--out` and
+            `--quick` are added.
         free: names of options that choose between published files, e.g. the study of several.
+        quick: options at their smallest size, by name: what `--quick` gives those that are left
+            out. A script may make more of it smaller by `given.quick`.
 
     Returns:
         The options, with `out` (where to write) and `source` (the fields of a results file).
     """
+    parser.add_argument(
+        "--quick", action="store_true", help="the smallest size, for a moment: it measures nothing"
+    )
     parser.add_argument(
         "--out",
         type=Path,
         help="write the results to this file; else benchmarks/results, or runs/results of a trial",
     )
     given = parser.parse_args()
+    for name, value in (quick or {}).items() if given.quick else ():
+        if same(getattr(given, name), parser.get_default(name)):
+            setattr(given, name, value)
     asked = {name: value for name, value in vars(given).items() if name not in FREE}
+    if not asked["quick"]:
+        del asked["quick"]
     whole = all(
         same(value, parser.get_default(name)) for name, value in asked.items() if name not in free
     )
@@ -124,6 +135,8 @@ def study(name, given, **setting):
         setting: of the study.
     """
     own = load(name)
+    if given.quick:
+        setting, given.folder = {**own.setting, **own.quick}, TRIALS.parent / "quick" / name
     try:
         kept = run_cells(own.cells(setting), Workplace(given.folder), given.workers, print)
     except SparringError as error:

@@ -103,11 +103,11 @@ def run(asked, path):
     return digest_of(path), learn, step, memory
 
 
-def measured(model, changes, what):
+def measured(model, changes, what, rounds):
     """Return the rows of a model: one for each number of learners."""
     arms = ARMS[what]
     found = {learners: [] for learners in arms}
-    for turn in range(ROUNDS[what]):
+    for turn in range(rounds):
         for learners, own in found.items():
             with tempfile.TemporaryDirectory() as folder:
                 own.append(run([*changes, *arms[learners]], Path(folder) / "run"))
@@ -145,9 +145,12 @@ if __name__ == "__main__":
     )
     parser.add_argument("what", nargs="?", default="ranks", choices=ARMS)
     given = settings(parser, "what")
+    models, rounds = MODELS[given.what], ROUNDS[given.what]
+    if given.quick:
+        models, rounds = {"110 thousand parameters, 64 plays a step": SHORT}, 1
     rows = [
         row
-        for model, changes in MODELS[given.what].items()
-        for row in measured(model, changes, given.what)
+        for model, changes in models.items()
+        for row in measured(model, changes, given.what, rounds)
     ]
     record(given.what, rows, given)

@@ -141,7 +141,7 @@ def killed_again_and_again(recipe, changes, path):
 
 def digests(given):
     """Run all arms; return their rows in order."""
-    chosen = [arm for arm in arms() if given.only in arm[0]]
+    chosen = [arm for arm in arms() if given.only in arm[0]][: 2 if given.quick else None]
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(
         given.jobs, mp_context=spawn, max_tasks_per_child=1
@@ -157,11 +157,11 @@ def digests(given):
 # -- latency ---------------------------------------------------------------------------------------
 
 
-def held_back(workers, lag, path):
+def held_back(workers, lag, steps, path):
     """Return the seconds of a run whose answers are held back, from its first step on, the mean
     seconds of its learner, and the median seconds of a unit."""
     changes = [
-        *("threads=1", "warmup.updates=0", f"steps={STEPS}", "evaluation.exact=false"),
+        *("threads=1", "warmup.updates=0", f"steps={steps}", "evaluation.exact=false"),
         *(
             f"rollout.games_per_step={8 * UNITS}",
             "scale.unit_games=8",
@@ -214,10 +214,10 @@ def unit_seconds(unit):
     return lognormal(own, TIME, LAW["mean"], LAW["sigma"])
 
 
-def cell(workers, lag):
+def cell(workers, lag, steps):
     """Return the seconds of a cell and of its learner, in a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        return held_back(workers, lag, Path(folder) / "run")
+        return held_back(workers, lag, steps, Path(folder) / "run")
 
 
 def latency(given):
@@ -225,23 +225,23 @@ def latency(given):
 
     Cells of one or two workers wait nearly all of their time: those of one number run side by side.
     """
-    rows = []
+    rows, grid, steps = [], *(([(2, 1)], 2) if given.quick else (GRID, STEPS))
     spawn = multiprocessing.get_context("spawn")
-    for count in dict.fromkeys(count for count, _ in GRID):
-        lags = [lag for own, lag in GRID if own == count]
+    for count in dict.fromkeys(count for count, _ in grid):
+        lags = [lag for own, lag in grid if own == count]
         side = len(lags) if count <= 2 else 1
         times = 3 if count == 8 else 1
         with concurrent.futures.ProcessPoolExecutor(
             side, mp_context=spawn, max_tasks_per_child=1
         ) as pool:
-            asked = [[pool.submit(cell, count, lag) for _ in range(times)] for lag in lags]
+            asked = [[pool.submit(cell, count, lag, steps) for _ in range(times)] for lag in lags]
             found = [[one.result() for one in own] for own in asked]
         for lag, own in zip(lags, found, strict=True):
             seconds, learners = zip(*own, strict=True)
             modelled = held_back_seconds(
                 workers=count,
                 lag=lag,
-                steps=STEPS,
+                steps=steps,
                 units=UNITS,
                 unit=unit_seconds,
                 learner=statistics.median(learners),
@@ -264,13 +264,13 @@ def latency(given):
 # -- workers ---------------------------------------------------------------------------------------
 
 
-def seconds_a_step(recipe, searched, workers, folder):
-    """Return the median seconds of 20 steps; the first is left out."""
+def seconds_a_step(recipe, searched, workers, steps, folder):
+    """Return the median seconds of so many steps but the first, which is left out."""
     fleet = ["scale.fleet=processes"] if workers else []
     bots = f"bots={{search: {{name: mcts, simulations: {searched}}}}}"
     changes = [
         "threads=1",
-        "steps=21",
+        f"steps={steps}",
         "evaluation.every=100",
         "evaluation.exact=false",
         "checkpoint.every=1000",
@@ -291,13 +291,14 @@ def seconds_a_step(recipe, searched, workers, folder):
 
 def workers(given):
     """Return the seconds a step of each recipe with two workers and with none, by turns."""
-    rows = []
-    for recipe, searched in TIMED:
+    rows, times, steps = [], *((1, 2) if given.quick else (3, 21))
+    for recipe, searched in TIMED[-1:] if given.quick else TIMED:
         found = {0: [], 2: []}
         with tempfile.TemporaryDirectory() as folder:
-            for _ in range(3):
+            for _ in range(times):
                 for count, seconds in found.items():
-                    seconds.append(seconds_a_step(recipe, searched, count, Path(folder) / "run"))
+                    run = Path(folder) / "run"
+                    seconds.append(seconds_a_step(recipe, searched, count, steps, run))
                     print(recipe, searched, count, seconds[-1], file=sys.stderr, flush=True)
         ratio = statistics.median(a / b for a, b in zip(found[0], found[2], strict=True))
         half = f"MCTS, {searched:,} simulations, in half of the games"
@@ -318,7 +319,8 @@ def workers(given):
 
 def thousand(given):
     """Return what the event model says of 1,000 workers."""
-    return thousand_workers()
+    small = {"workers": 20, "lags": (0, 1), "steps": 2, "seeds": 1} if given.quick else {}
+    return thousand_workers(**small)
 
 
 MADE = {"digests": digests, "latency": latency, "workers": workers, "thousand": thousand}

@@ -8,7 +8,7 @@ solved by moves of a shortest solution, how the other plays end, and how many mo
 before back; and of its training, the entropy of a sampled token and the share of groups whose
 replies (of the arm `outcome`, plays) are all worth the same, at the first and at the last steps.
 
-With `--small` the policies of the folder, whatever they are, play a few games.
+With `--quick` a run of two steps plays a few games.
 """
 
 import argparse
@@ -16,9 +16,11 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
-from published import record, settings
+from common import quick_run
+from published import TRIALS, record, settings
 
 from sparring.experiments.load import load_run
+from sparring.experiments.reproduce.vpr_released import recipe_of
 from sparring.experiments.state_groups import moves_left, played
 from sparring.experiments.study import by_seed, load
 from sparring.measure.matches import succeeded
@@ -80,12 +82,13 @@ def figures_of(run, plays):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true", help="20 plays of one run")
     parser.add_argument("--folder", type=Path, default=Path("runs/reproduce/vpr-released"))
-    given = settings(parser)
-    seeds, plays = (1, 20) if given.small else (STUDY.setting["seeds"], STUDY.setting["plays"])
-    made = []
-    for arm in STUDY.setting["arms"][: 1 if given.small else None]:
+    given, made = settings(parser, quick={"folder": TRIALS.parent / "quick" / "walks"}), []
+    arms, seeds, plays = (STUDY.setting[name] for name in ("arms", "seeds", "plays"))
+    if given.quick:
+        arms, seeds, plays = arms[:1], 1, 20
+        quick_run(recipe_of(GAME, arms[0]), given.folder / f"{GAME}-{arms[0]}-0" / "run")
+    for arm in arms:
         runs = [given.folder / f"{GAME}-{arm}-{seed}" / "run" for seed in range(seeds)]
         values = by_seed([figures_of(run, plays) for run in runs])
         made.append({"arm": arm, "starts": "unseen", "plays": plays, "values": values})

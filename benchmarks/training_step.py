@@ -199,15 +199,19 @@ def bare_step(model, new_tokens, rows=PROMPTS * REPLIES, told=PROMPT_TOKENS):
     return step
 
 
-def compare(size, new_tokens, aim):
+PEER_STEPS = 4, 14  # of TRL: not timed, and in all
+
+
+def compare(size, new_tokens, aim, quick=False):
     """Return one row: ours, TRL's and the bare model's rollouts per second."""
-    rollouts = PROMPTS * REPLIES
+    rollouts, steps = PROMPTS * REPLIES, (1, 3) if quick else PEER_STEPS
+    times = {"repeats": 1, "warm_up": 0} if quick else {}
     with tempfile.TemporaryDirectory() as folder:
         build(size).save(Path(folder))
-        first = median_seconds(our_step(build(size), new_tokens))
-        peer = ask_peer("peer_training_step.py", folder, new_tokens)["seconds"]
-        second = median_seconds(our_step(build(size), new_tokens))
-    floor = median_seconds(bare_step(build(size), new_tokens))
+        first = median_seconds(our_step(build(size), new_tokens), **times)
+        peer = ask_peer("peer_training_step.py", folder, new_tokens, *steps)["seconds"]
+        second = median_seconds(our_step(build(size), new_tokens), **times)
+    floor = median_seconds(bare_step(build(size), new_tokens), **times)
     ours = (first + second) / 2
     return {
         "model": size,
@@ -227,7 +231,8 @@ if __name__ == "__main__":
     given = settings(parser)
     torch.set_num_threads(given.threads)
     cases = [("94k", 32, 3.0), ("94k", 4, 6.0), ("2.4M", 32, 2.0)]
-    rows = [
-        compare(f"{family} {size}", *case) for family in ("Qwen3", "GPT-2") for size, *case in cases
+    every = [
+        (f"{family} {size}", *case) for family in ("Qwen3", "GPT-2") for size, *case in cases
     ]
-    record("training_step", rows, given)
+    chosen = [("GPT-2 94k", 4, 6.0)] if given.quick else every
+    record("training_step", [compare(*case, quick=given.quick) for case in chosen], given)

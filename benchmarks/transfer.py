@@ -14,11 +14,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from published import portable, record, settings
+from published import TRIALS, portable, record, settings
 
 # one step that moves nothing, for its checkpoint
 STILL = ["steps=1", "learner.learning_rate=1e-9"]
 RECIPE, SUITE, TEMPERATURE = "vpr/puzzles-smol", "vpr-transfer", "0.5"
+QUICK = [
+    *("environments.0.options.puzzles=1000", "rollout.games_per_step=3"),
+    "rollout.max_new_tokens=4",
+]
 ARMS = {
     "start": [*STILL, "warmup.updates=0"],
     "warm-up": STILL,
@@ -32,11 +36,11 @@ def sparring(*words):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def trained(arm, folder):
+def trained(arm, folder, changes):
     """Return the run folder of an arm, which is trained unless it is there."""
     run = folder / arm.replace(" ", "-").lower()
     if not (run / "checkpoints").exists():
-        sparring("train", RECIPE, "threads=1", "seed=0", *ARMS[arm], "--run", str(run))
+        sparring("train", RECIPE, "threads=1", "seed=0", *ARMS[arm], *changes, "--run", str(run))
     return run
 
 
@@ -64,10 +68,10 @@ def source(run):
     return {"trained by": shlex.join(kept), "trained at": first["commit"][:8]}
 
 
-def measured(arm, run):
+def measured(arm, run, more):
     """Return the rows of a run: what it solves of each game, legal replies and best moves."""
     how = ["--suite", SUITE, "--temperature", TEMPERATURE, "--workers", "1", "--json"]
-    said = sparring("evaluate", str(run), *how)
+    said = sparring("evaluate", str(run), *how, *more)
     rows = []
     for one in json.loads(said)["rows"]:
         if not one["measured"]:
@@ -91,6 +95,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
     parser.add_argument("--folder", type=Path, default=Path("runs/transfer"), help="of the runs")
-    given = settings(parser)
-    runs = {arm: trained(arm, given.folder) for arm in given.arms}
-    record("vpr-transfer", [one for arm in runs for one in measured(arm, runs[arm])], given)
+    small = {"arms": ["start"], "folder": TRIALS.parent / "quick" / "transfer"}
+    given = settings(parser, quick=small)
+    changes, more = (QUICK, ["--games", "1"]) if given.quick else ([], [])
+    runs = {arm: trained(arm, given.folder, changes) for arm in given.arms}
+    record("vpr-transfer", [one for arm in runs for one in measured(arm, runs[arm], more)], given)

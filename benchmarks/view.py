@@ -1,7 +1,7 @@
 """What the viewer costs: its index, a filter beside the same by pandas, its share of a training.
 
     python benchmarks/view.py                      200,000 episodes, and a training beside a page
-    python benchmarks/view.py --episodes 2000 --steps 20      for a moment
+    python benchmarks/view.py --quick              for a moment
 
 The store is made of random plays of Kuhn poker with every column filled (view_store.py). The filter
 is by environment, seat, illegal reply and advantage together, with facets, sorted, a page of 50.
@@ -214,7 +214,8 @@ if __name__ == "__main__":
     parser.add_argument("--each", type=int, default=200, help="episodes of a part")
     parser.add_argument("--repeats", type=int, default=15, help="of each call that is timed")
     parser.add_argument("--steps", type=int, default=130, help="of the training; 0: none")
-    given = settings(parser)
+    small = {"episodes": 400, "each": 100, "repeats": 1, "steps": 12}
+    given = settings(parser, quick=small)
     found = search_rows(given)
     shares = [share_row(name, given) for name in PAGES] if given.steps else []
     record("view", [*found, *shares], given)

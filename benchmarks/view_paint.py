@@ -1,7 +1,7 @@
 """How soon the viewer's pages are seen: the largest contentful paint in a headless Chromium.
 
     python benchmarks/view_paint.py              20 runs, five visits of each page
-    python benchmarks/view_paint.py --runs 2 --visits 1      for a moment
+    python benchmarks/view_paint.py --quick      for a moment
 
 A short run of Kuhn poker is trained and copied, the viewer serves the copies and has answered each
 page once. Every visit is a new context of the browser: nothing is in its cache. `drawn` is when
@@ -107,5 +107,5 @@ if __name__ == "__main__":
     )
     parser.add_argument("--runs", type=int, default=20, help="rows of the table of runs")
     parser.add_argument("--visits", type=int, default=5, help="of each page; the median is told")
-    given = settings(parser)
+    given = settings(parser, quick={"runs": 2, "visits": 1})
     record("view_paint", rows_of(given), given)

@@ -78,7 +78,7 @@ if __name__ == "__main__":
     parser.add_argument("--threads", type=int, default=1, help="of each sampler")
     parser.add_argument("--conversations", type=int, nargs="+", default=CONVERSATIONS)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each sampler, by turns")
-    given = settings(parser)
+    given = settings(parser, quick={"conversations": [1], "rounds": 1})
     torch.set_num_threads(given.threads)
     model = load_language_model(
         MODEL, dtype="float32", training_bytes=None, device=find_device("cpu")

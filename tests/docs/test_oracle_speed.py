@@ -7,7 +7,7 @@ from sparring.recipe import load_recipe, recipe_names
 from tests.cases import every_case
 from tests.docs.loading import load
 
-load("benchmarks", "published")
+load("benchmarks", "published"), load("benchmarks", "common")
 oracles, judging = load("benchmarks", "oracles"), load("benchmarks", "judging")
 TINY = ["threads=1", "warmup.updates=0", "rollout.games_per_step=2", "model.hidden_size=16", "model.layers=1"]
 RELEASED = [recipe_of(game, "released") for game in GAMES]

@@ -71,6 +71,11 @@ def _check_update(config: RunConfig) -> None:
             f"learner.reduction is constant, and it is {learner.reduction}; write "
             "learner.reduction: constant, or learner.reduction_constant: 1."
         )
+    if learner.sharding != "none" and learner.ranks == 1:
+        raise ConfigError(
+            f"learner.sharding={learner.sharding} splits weights among learners, and there is one; "
+            "write learner.ranks: 2 (and learner.leaves: 2), or learner.sharding: none."
+        )
     if learner.gradient_sync != "leaf" and learner.sharding == "none":
         raise ConfigError(
             f"learner.gradient_sync={learner.gradient_sync} is of learners that split weights; "

@@ -1,0 +1,248 @@
+"""Nothing is ignored in silence: every key of a run and every option of a plug-in changes something, or is refused.
+
+A key of CASES changes what a small run leaves behind, or is refused with a line; a key of BY_DESIGN has its reason. A new
+key stands in neither, and the first test asks for it.
+"""
+
+import ast
+import hashlib
+import inspect
+import textwrap
+import typing
+
+import pytest
+from pydantic import BaseModel
+
+from sparring import registry
+from sparring.config import RunConfig, resolve
+from sparring.config_parts import PluginConfig, merge
+from sparring.engine.local import LocalEngine
+from sparring.engine.workers import playing
+from sparring.errors import ConfigError
+from sparring.recipe import to_yaml
+from sparring.run import checkpoint
+from sparring.run.effect_check import check_effect
+from sparring.run.folder import RunFolder
+from sparring.run.loop import train
+
+BASE = {
+    "steps": 2,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
+    "rollout": {"games_per_step": 16, "group_size": 4},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 32},
+    "losses": [{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 0.01}],
+    "learner": {"learning_rate": 0.01},
+    "evaluation": {"every": 9, "exact": False},
+    "store": {"every": 1},
+    "logging": {"sinks": []},
+    "health": {"rules": []},
+}
+LEAGUE = {"steps": 3, "league": {"every": 1, "keep": 2}, "matchmaker": {"name": "mixed", "past": 0.5}}
+BOOK = {**LEAGUE, "league": {"every": 1, "keep": 4, "plays": 4}}
+JUDGED = {"environments": [{"name": "kuhn_poker", "oracle": {"name": "cfr", "iterations": 20}}], "reorder_outcomes": True}
+REGRET = {**JUDGED, "rewards": [{"name": "best_action", "weight": 0.1}]}
+SEVERAL = {**REGRET, "rollout": {"games_per_step": 16, "group_size": 4, "candidates": {"count": 2}}}
+PAIRS = {"credit": {"name": "oprl"}}
+WARM = {"warmup": {"updates": 2, "games": 8}}
+POLICIES = {"policies": {"a": {}, "b": {}}, "roles": {"first": "a", "second": "b"}}
+LEARNERS = {**LEAGUE, "policies": {"main": {}, "b": {}}, "league": {"every": 1, "learners": {"main": {}, "b": {}}}}
+EXPLOITS = {"matchmaker": {"name": "mixed", "bots": {"bot": 0.5}}, "bots": {"bot": {"name": "random"}}}
+RULE = {"metric": "legal_rate", "above": -1.0}
+REFUSED = object()
+
+# key: a value that is not its default, and what is laid over BASE on both sides; REFUSED: the value is refused
+CASES = {
+    "seed": (1,),
+    "steps": (3,),
+    "environments": ([{"name": "leduc_poker"}],),
+    "environments.name": ("leduc_poker",),
+    "environments.label": ("other",),
+    "environments.options": ({"players": 3},),
+    "environments.illegal": ({"penalty": 2.0},),
+    "environments.weight": (0.5, {"environments": [{"name": "kuhn_poker"}, {"name": "leduc_poker"}]}),
+    "environments.oracle": ({"name": "cfr", "iterations": 20},),
+    "environments.outcome_gap": (0.01, {**REGRET, "reorder_outcomes": False}),
+    "environments.scale": (0.1, {"credit": {"name": "rae"}}),
+    "environments.roles": ({"first": "b", "second": "a"}, POLICIES),
+    "model.name": ("no-such-model", {}, REFUSED),
+    "model.device": ("cuda", {}, REFUSED),
+    "model.dtype": ("bfloat16", {}, REFUSED),
+    "model.lora": ({"rank": 4}, {}, REFUSED),
+    "model.hidden_size": (16,),
+    "model.layers": (2,),
+    "model.heads": (2,),
+    "model.context": (64,),
+    "renderer": ({"name": "chat"}, {}, REFUSED),
+    "context": ({"name": "sliding_window", "exchanges": 1}, {"environments": [{"name": "tic_tac_toe"}], "model": {"context": 128}}),
+    "rollout.max_new_tokens": (1,),
+    "rollout.temperature": (2.0,),
+    "rollout.top_p": (0.5,),
+    "rollout.top_k": (2,),
+    "rollout.games_per_step": (32,),
+    "rollout.group_size": (8,),
+    "rollout.plan": ({"name": "tree", "branching": [2, 2]},),
+    "rollout.candidates.count": (3, SEVERAL),
+    "rollout.candidates.commit": ("random", SEVERAL),
+    "rollout.candidates.explore": (1.0, SEVERAL),
+    "rollout.candidates.by": ("oracle", {**SEVERAL, "rewards": [{"name": "best_action", "weight": -1.0}]}),
+    "rollout.starts": (1,),
+    "rollout.max_turns": (1,),
+    "rollout.refills": (2, {"selection": {"name": "variance_filter"}}),
+    "rollout.playouts": (2,),
+    "matchmaker": ({"name": "mixed", "past": 1.0}, {**LEAGUE, "matchmaker": {"name": "mirror"}}),
+    "bots": ({"bot": {"name": "scripted", "preference": ["bet"]}}, EXPLOITS),
+    "league.every": (2, LEAGUE),
+    "league.schedule": ({"name": "plateau"}, LEAGUE),
+    "league.keep": (1, LEAGUE),
+    "league.keeping": ({"name": "newest"}, {**LEAGUE, "steps": 5}),
+    "league.start": (True, LEAGUE),
+    "league.restart": (True, {**LEAGUE, "league": {"every": 1, "start": True}}),
+    "league.learners": ({"main": {}, "b": {"matchmaker": {"name": "mixed", "past": 1.0}}}, LEARNERS),
+    "league.together": (False, LEARNERS),
+    "league.plays": (8, BOOK),
+    "league.focus": (1.0, {**BOOK, "league": {"every": 1, "keep": 4, "plays": 4, "answer": "nash"}, "steps": 5}),
+    "league.answer": ("last", {"learner": {"average": 0.5}, "evaluation": {"every": 1, "exact": True}}),
+    "league.payoff_decay": (0.5, BOOK),
+    "rewards": ([{"name": "best_action", "weight": 0.5}], JUDGED),
+    "outcome_weight": (0.1, {**REGRET, "credit": {"name": "rae"}}),
+    "reorder_outcomes": (True, {**REGRET, "reorder_outcomes": False, "rewards": [{"name": "best_action", "weight": 9.0}]}),
+    "curriculum": ({"name": "difficulty"}, {"rollout": {"games_per_step": 16, "group_size": 4, "starts": 4}, "steps": 3}),
+    "selection": ({"name": "variance_filter"},),
+    "replay": ({"name": "r3"},),
+    "credit": ({"name": "rae"},),
+    "losses": ([{"name": "policy_gradient"}],),
+    "learner.learning_rate": (0.1,),
+    "learner.betas": ([0.1, 0.1],),
+    "learner.weight_decay": (1.0,),
+    "learner.gradient_norm": (1e-9,),
+    "learner.order": ("reverse_turns",),
+    "learner.epochs": (2,),
+    "learner.minibatches": (2,),
+    "learner.split": ("sequences", {"learner": {"learning_rate": 0.01, "minibatches": 2}}),
+    "learner.leaves": (2,),
+    "learner.reduction": ("sequence_mean",),
+    "learner.reduction_constant": (8.0, {}, REFUSED),
+    "learner.average": (0.5,),
+    "learner.master_weights": (True, {}, REFUSED),
+    "learner.ranks": (2, {}, REFUSED),
+    "learner.sharding": ("fsdp2", {}, REFUSED),
+    "learner.gradient_sync": ("pass", {}, REFUSED),
+    "learner.gpus": ([0], {}, REFUSED),
+    "process.learning_rate": (0.1, PAIRS),
+    "process.updates": (3, PAIRS),
+    "process.pairs": ("all", PAIRS),
+    "policies": (POLICIES["policies"], {"roles": POLICIES["roles"], "policies": {"a": {"frozen": True}, "b": {}}}),
+    "roles": ({"first": "b", "second": "a"}, POLICIES),
+    "warmup.updates": (2,),
+    "warmup.games": (16, WARM),
+    "warmup.player": ({"name": "scripted", "preference": ["bet"]}, WARM),
+    "warmup.learning_rate": (0.1, WARM),
+    "evaluation.every": (1, {"evaluation": {"every": 2, "exact": True}, "steps": 4}),
+    "evaluation.exact": (True,),
+    "evaluation.max_states": (2, {"evaluation": {"every": 1, "exact": True}}),
+    "evaluation.opponents": ([{"name": "random", "games_per_seat": 2}],),
+    "checkpoint.every": (1,),
+    "checkpoint.keep": (1, {"checkpoint": {"every": 1}}),
+    "store.every": (0,),
+    "logging.sinks": ([{"name": "tensorboard"}],),
+    "health.stop": (True, {"health": {"rules": [RULE]}}),
+    "health.rules": ([RULE],),
+    "scale.lag": (1,),
+}
+TEXT = "words about the run alone"
+WHERE = "where work is done; no byte of a run depends on it, which tests of tests/engine and tests/run/test_lag.py hold"
+BY_DESIGN = {
+    "name": TEXT,
+    "summary": TEXT,
+    "threads": "other threads may give other last bits, or none: tests/run/test_provenance.py",
+    "call_seconds": "a limit on calls that hang: tests/test_guard.py",
+    "sampler": "other samplers draw the same, or ask a server: tests/samplers",
+    "rollout.in_flight": WHERE,
+    "rollout.retries": "a limit on failures: tests/run/test_every_game.py",
+    "learner.micro_tokens": "bounds memory and changes nothing else",
+    "model.gradient_checkpointing": "bounds memory and changes nothing else",
+    "knowledge": "needs an environment with latent choices: tests/run/test_knowledge_in_runs.py",
+    **dict.fromkeys(
+        [f"scale.{key}" for key in ("fleet", "workers", "unit_games", "order", "timeout", "restarts", "weights", "address", "gpus", "gpus_per_worker", "share_gpus", "mixed")],
+        WHERE,
+    ),
+}
+
+
+def parts_of(kind):
+    """Yield a type and all types that it is made of."""
+    yield kind
+    for part in typing.get_args(kind):
+        yield from parts_of(part)
+
+
+def fields_of(section, path=""):
+    """Yield (key, section, field) of a section and of those below it; plug-ins and mappings by name are one key each."""
+    for name, field in section.model_fields.items():
+        key, kinds = f"{path}{name}", list(parts_of(field.annotation))
+        below = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel) and not issubclass(kind, PluginConfig)]
+        listed = any(typing.get_origin(kind) in (list, dict) for kind in kinds)
+        if not below or listed or type(None) in kinds:
+            yield key, section, name
+        for kind in below:
+            if (not listed and type(None) not in kinds) or name == "environments":
+                yield from fields_of(kind, f"{key}.")
+
+
+KEYS = [key for key, _, _ in fields_of(RunConfig)]
+
+
+def test_every_key_has_a_case_or_a_reason():
+    assert sorted({*CASES} & {*BY_DESIGN}) == []
+    assert sorted(KEYS) == sorted({*CASES, *BY_DESIGN})
+
+
+@pytest.mark.parametrize("slot", registry.SLOTS)
+def test_every_option_of_a_plug_in_is_read(slot):
+    for plugin in registry.loadable(slot):
+        tree = ast.parse(textwrap.dedent(inspect.getsource(plugin.function)))
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        unread = [option for option in plugin.options if option not in names]
+        assert not unread, f"{slot} {plugin.name} does not read {unread}"
+
+
+def with_value(data, key, value):
+    """Return a configuration with a key set; one of ``environments`` is set in the first."""
+    first, *rest = key.split(".")
+    if first == "environments" and rest:
+        return {**data, "environments": [{**data["environments"][0], rest[0]: value}, *data["environments"][1:]]}
+    if rest:
+        return {**data, first: with_value(data.get(first, {}), ".".join(rest), value)}
+    return {**data, first: value}
+
+
+def left_behind(data, path):
+    """Return what a run leaves behind: weights, figures, records and health events, as a digest."""
+    config = resolve(data)
+    check_effect(config)
+    folder, engine = RunFolder.create(path, to_yaml(config)), LocalEngine(config)
+    with folder, playing(engine, path):
+        train(config, engine, folder)
+    digest = hashlib.sha256(",".join(map(str, checkpoint.steps(path))).encode())
+    for file in sorted(path.rglob("*")):
+        kept = file.is_file() and file.name not in ("config.yaml", "timing.jsonl", "manifest.json")
+        if kept and not file.name.startswith("events.out"):
+            digest.update(str(file.relative_to(path)).encode() + b"\0" + file.read_bytes())
+        elif kept:
+            digest.update(b"a sink")
+    return digest.hexdigest()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", CASES)
+def test_a_key_changes_what_a_run_leaves_behind_or_is_refused(key, tmp_path):
+    value, context, refused = (*CASES[key], *({}, None)[len(CASES[key]) - 1 :])
+    data = merge(BASE, context)
+    changed = with_value(data, key, value)
+    if refused is REFUSED:
+        with pytest.raises((ConfigError, ValueError)) as refusal:
+            left_behind(changed, tmp_path / "changed")
+        assert key.rpartition(".")[2] in str(refusal.value) or str(value) in str(refusal.value)
+        return
+    assert left_behind(changed, tmp_path / "changed") != left_behind(data, tmp_path / "plain")

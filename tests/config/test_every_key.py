@@ -145,6 +145,7 @@ CASES = {
     "checkpoint.every": (1,),
     "checkpoint.keep": (1, {"checkpoint": {"every": 1}}),
     "store.every": (0,),
+    "store.keep": (1,),
     "logging.sinks": ([{"name": "tensorboard"}],),
     "health.stop": (True, {"health": {"rules": [RULE]}}),
     "health.rules": ([RULE],),

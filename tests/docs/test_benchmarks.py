@@ -8,7 +8,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from loading import ROOT, load
+
+from tests.docs.loading import ROOT, load
 
 FOLDER = ROOT / "benchmarks"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py"))

@@ -192,3 +192,15 @@ def test_of_several_templates_all_are_looked_at(tokenizer):
     made.chat_template = {"default": CHATML, "other": "{{ 2 ** 99 }}"}
     with pytest.raises(ModelError, match="power"):
         chat(made)
+
+
+def test_one_of_several_templates_is_chosen_by_its_name(tokenizer):
+    made = tokenizer(None)
+    made.chat_template = {"rag": CHATML, "tool_use": CHATML}
+    with pytest.raises(ModelError, match="no chat template called default, but rag, tool_use"):
+        chat(made)
+    assert chat(made, template="rag").stop_ids == chat(made, template="chatml").stop_ids
+
+
+def test_a_template_that_is_not_used_is_in_nobodys_way(tokenizer):
+    assert chat(tokenizer("{% for"), template="chatml").prefix_stable

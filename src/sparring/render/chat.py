@@ -87,23 +87,17 @@ class ChatRenderer:
 
     def _compiled(self, template: str | None, date: str) -> ChatTemplate:
         """Return the template to use, compiled; all that the tokenizer brings are looked at."""
-        own = TEMPLATES.get(template or "", template) or getattr(
-            self.tokenizer, "chat_template", None
-        )
+        brought = getattr(self.tokenizer, "chat_template", None) or {}
+        several = brought if isinstance(brought, dict) else {"default": brought}
+        for text in () if template else several.values():
+            check_template(str(text))
+        own = {**several, **TEMPLATES}.get(template or "default", template)
         if not own:
+            names = f" called default, but {', '.join(sorted(several))}" if several else ""
             raise ModelError(
-                f"This tokenizer has no chat template. {self._remedy} Or take an instruction-tuned "
-                "model."
+                f"This tokenizer has no chat template{names}. {self._remedy} Or take an "
+                "instruction-tuned model."
             )
-        if isinstance(own, dict):
-            for text in own.values():
-                check_template(str(text))
-            if "default" not in own:
-                raise ModelError(
-                    f"This tokenizer has chat templates {', '.join(sorted(own))}, and none is "
-                    f"called default. {self._remedy}"
-                )
-            own = own["default"]
         try:
             today = Date.fromisoformat(date)
         except (ValueError, TypeError):

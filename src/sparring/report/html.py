@@ -67,8 +67,7 @@ def write_chart(path: Path, target: Path) -> Path:
     """
     chart, weights = CHARTS[0], _weights(RunFolder.open(path).config())
     series = with_weights(series_of(read_figures(path / METRICS), chart.prefixes), weights)
-    note = chart.note if weights == LIVE else f"{chart.note}; {weights}, {LIVE}"
-    svg = line_chart(series, title=chart.title, note=note, standalone=True)
+    svg = line_chart(series, title=chart.title, note=chart.note, standalone=True)
     write_bytes_atomic(target, (svg + "\n").encode())
     return target
 

@@ -269,6 +269,18 @@ def chat_folder(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory):
+    """Return the folder of a tiny model that knows Kuhn poker's words: a GPT-2 of transformers, which takes adapters."""
+    from sparring.config import resolve
+    from sparring.engine.local import LocalEngine
+
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    small = {"hidden_size": 16, "layers": 1}
+    LocalEngine(resolve({"environments": [{"name": "kuhn_poker"}], "model": small, "threads": 1})).model.save(folder)
+    return folder
+
+
 @pytest.fixture
 def forked(monkeypatch):
     """Let further learners be forks: where a test compares what runs leave behind, and not how processes begin.

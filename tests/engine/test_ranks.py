@@ -117,7 +117,7 @@ def run(folder, ranks, **changes):
 
 LEAGUE = {"matchmaker": {"name": "meta_strategy"}, "league": {"every": 2, "start": True, "restart": True, "plays": 8}}
 CRITIC = {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]}
-ADAPTERS = {"model": {**SMALL["model"], "lora": {"rank": 2}}, "policies": {"first": {}, "second": {"frozen": True}}, "roles": {"first": "first", "second": "second"}}
+ADAPTERS = {"model": {"device": "cpu", "lora": {"rank": 2}}, "renderer": {"name": "plain"}, "policies": {"first": {}, "second": {"frozen": True}}, "roles": {"first": "first", "second": "second"}}
 TWO = {"league": {"learners": {"main": {}, "exploiter": {"restart": 1.0}}, "every": 2, "start": True}}
 
 REFERENCE = {"losses": [{"name": "ppo_clip"}, {"name": "kl_penalty"}], "warmup": {"updates": 2, "games": 8}}
@@ -125,7 +125,9 @@ REFERENCE = {"losses": [{"name": "ppo_clip"}, {"name": "kl_penalty"}], "warmup":
 
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [LEAGUE, CRITIC, TWO, ADAPTERS, REFERENCE, {"learner": {"order": "reverse_turns"}}], ids=["league", "critic", "two", "adapters", "reference", "reverse"])
-def test_a_run_of_four_learners_leaves_the_bytes_of_one(forked, tmp_path, changes):
+def test_a_run_of_four_learners_leaves_the_bytes_of_one(forked, tiny_folder, tmp_path, changes):
+    if "model" in changes:
+        changes = {**changes, "model": {**changes["model"], "name": str(tiny_folder)}}
     assert run(tmp_path / "four", 4, **changes) == run(tmp_path / "one", 1, **changes)
 
 

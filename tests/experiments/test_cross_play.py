@@ -106,7 +106,7 @@ def test_a_run_meets_its_own_start(tmp_path):
     pairs = [("start", "own"), ("own", "start"), ("own", "own"), ("start", "start")]
 
     def found(name, **more):
-        run(tmp_path / name, resolve({**config_of().model_dump(exclude_unset=True), "warmup": {"updates": 30, "games": 8}, "league": {"every": 1, "start": True}, **more}))
+        run(tmp_path / name, resolve({**config_of().model_dump(exclude_unset=True), "warmup": {"updates": 100, "games": 8}, "league": {"every": 1, "start": True}, **more}))
         return matrix({"own": tmp_path / name}, {}, pairs, games=20, seed=1, starts={"start": "own"})
 
     still = found("still", learner={"learning_rate": 0.0})

@@ -78,7 +78,7 @@ def test_what_took_long_is_listed_by_the_dearest_case(tmp_path):
     (tmp_path / "test_it.py").write_text(TESTS.replace("2.3", "0.3").replace("def test_of_no_time", "@pytest.mark.parametrize('case', range(3))\ndef test_of_no_time").replace("time():", "time(case):"))
     (tmp_path / "long_to_import.py").write_text("")
     (tmp_path / "slow.txt").write_text("9.00 test_it.py::test_that_is_listed\n8.00 test_it.py::test_of_no_time\n7.00 test_other.py::test_is_not_run\n")
-    output_of(tmp_path, "--measure-slow", "0.25", "-k", "not imports", SPARRING_NO_SKIPS="")
+    output_of(tmp_path, "--measure-slow", "0.25", "-k", "not imports", SPARRING_NO_SKIPS="", SPARRING_ROTATION="")
     lines = [line.split() for line in (tmp_path / "slow.txt").read_text().splitlines() if not line.startswith("#")]
     assert lines[0] == ["7.00", "test_other.py::test_is_not_run"]
     assert {name for _, name in lines[1:]} == {

@@ -174,7 +174,7 @@ def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, whole, pla
 def test_a_run_of_two_policies_that_is_killed_ends_as_one_that_is_not(tmp_path):
     """Killed at a few calls over the whole run; each policy's weights, optimiser and credit are those of the run without a kill."""
     recipe = tmp_path / "two.yaml"
-    policies = {"leader": {"model": {"hidden_size": 16}}, "helper": {"credit": {"name": "rloo"}}}
+    policies = {"leader": {"model": {"hidden_size": 16}}, "helper": {"credit": {"name": "mars"}}}
     recipe.write_text(yaml.safe_dump({**RECIPE, "policies": policies, "roles": {"first": "leader", "second": "helper"}}))
     code, total = life(recipe, tmp_path / "whole")
     assert code == 0, (tmp_path / "whole.log").read_text()

@@ -27,10 +27,11 @@ def divergences(folder, **changes):
     return [json.loads(line)["kl_penalty/kl"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("lora", [None, {"rank": 2}], ids=["weights", "adapters"])
+@pytest.mark.parametrize("adapted", [False, True], ids=["weights", "adapters"])
 @pytest.mark.parametrize("updates", [0, 4])
-def test_a_run_begins_at_its_reference(updates, lora, tmp_path):
-    first, *later = divergences(tmp_path / "run", model={**SMALL, "lora": lora}, warmup={"updates": updates, "games": 8})
+def test_a_run_begins_at_its_reference(updates, adapted, tiny_folder, tmp_path):
+    model = {"name": str(tiny_folder), "device": "cpu", "lora": {"rank": 2}} if adapted else SMALL
+    first, *later = divergences(tmp_path / "run", model=model, renderer={"name": "plain"}, warmup={"updates": updates, "games": 8})
     assert first == pytest.approx(0.0, abs=1e-9) and min(later) > 1e-6
 
 

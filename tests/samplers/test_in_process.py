@@ -30,7 +30,7 @@ def replay(ids, reply, params, kept=()):
     """Log-probabilities of a reply by the full forward of Hugging Face."""
     full = torch.tensor([[*ids, *reply]])
     with torch.no_grad():
-        logits = MODEL.network(full, attention_mask=torch.ones_like(full)).logits[0, len(ids) - 1 : -1] / params.temperature
+        logits = hugging_face(MODEL.network)(full, attention_mask=torch.ones_like(full)).logits[0, len(ids) - 1 : -1] / params.temperature
     if kept:
         logits = restrict(logits, list(kept))
     return logits.log_softmax(-1)[range(len(reply)), list(reply)].numpy()

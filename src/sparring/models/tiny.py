@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from sparring.models.words import ASK, BEGIN, END, PAD, UNKNOWN, word_tokenizer
@@ -47,12 +47,16 @@ class TinyConfig:
 
 
 class Projection(nn.Module):
-    """The weight [inner, outer] and the bias [outer] of a linear layer, as GPT-2 stores them."""
+    """A linear layer whose weight is [inner, outer], as GPT-2 stores it."""
 
     def __init__(self, inner: int, outer: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(inner, outer))
         self.bias = nn.Parameter(torch.empty(outer))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x W + b, [N, outer], for x [N, inner]."""
+        return torch.addmm(self.bias, x, self.weight)
 
 
 class ModuleGroup(nn.Module):

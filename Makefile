@@ -161,7 +161,7 @@ wheel: setup view ## test the wheel in an empty environment
 # measures its seconds.
 FIRST := setup lint test models test-slow
 PAIRED := interop-in-turn wheel types fuzz examples docs-check
-LAST := commands
+LAST := benchmark-quick commands
 export PART_SECONDS := $(CURDIR)/build/part-seconds
 
 part-%:
@@ -210,8 +210,9 @@ BENCHMARKS := ablations adapters alternate:.:. chat checkpoints compiled credit 
 	$(if $(wildcard $(PEERS)/.installed),$(WITH_PEERS)) $(if $(wildcard $(VLLM)/.installed),vllm_speed) \
 	$(if $(wildcard .venv/.browser),view_paint)
 
-benchmark-quick: models ## run every script of benchmarks/ at its smallest size
-	set -e; PATH="$$PWD/$(BIN):$$PATH"; export PATH OMP_NUM_THREADS=1; for script in $(BENCHMARKS); do \
+benchmark-quick: models ## run the scripts of benchmarks/ whose turn it is at their smallest size; ROTATION= runs all
+	set -e; PATH="$$PWD/$(BIN):$$PATH"; export PATH OMP_NUM_THREADS=1; \
+		for script in $$($(PYTHON) .ci/rotation.py '$(ONE_IN_7)' $(BENCHMARKS)); do \
 		set -- $$(echo $$script | tr : ' '); name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
 		python benchmarks/$$name.py "$$@" --quick; done
 

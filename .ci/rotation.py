@@ -85,8 +85,14 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 
 def main() -> None:
-    """Print whether the bridges are tested at a commit, and why; exit with `NOT_DUE` if not."""
-    (rotation,) = sys.argv[1:]
+    """Print whether the bridges are tested at a commit, and why; exit with `NOT_DUE` if not.
+
+    With names behind the rotation, print those of them that come up.
+    """
+    rotation, *names = sys.argv[1:]
+    if names:
+        print(*(name for name in names if is_due(name, rotation)))
+        return
     try:
         reason = why_interop(rotation, changed_files(rotation.partition("/")[0]))
     except ValueError as error:

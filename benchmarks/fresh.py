@@ -100,5 +100,5 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--games", type=int, default=32, help="of a step")
-    given = settings(parser, quick={"steps": 2, "games": 4})
+    given = settings(parser, quick={"steps": 2, "games": 4, "workers": 2})
     record("scale-fresh", main(given), given)

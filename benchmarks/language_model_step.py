@@ -65,8 +65,9 @@ def peer_of(kind, given):
 
 def several_turns(given):
     """Return the row of several turns; TRL's seconds, or why it has none."""
-    small = ["rollout.games_per_step=4", "rollout.in_flight=4"] if given.quick else []
-    own = engine([f"threads={given.threads}", "warmup.updates=4", *small])
+    small = ["warmup.updates=1", "rollout.games_per_step=4", "rollout.in_flight=4"]
+    changes = small if given.quick else ["warmup.updates=4"]
+    own = engine([f"threads={given.threads}", *changes])
     methods, state = Methods.of(own.config, [game for game, _ in own.environments]), RunState()
     warm_up(own.config, own)
     seconds = []

@@ -97,6 +97,6 @@ if __name__ == "__main__":
     parser.add_argument("--folder", type=Path, default=Path("runs/transfer"), help="of the runs")
     small = {"arms": ["start"], "folder": TRIALS.parent / "quick" / "transfer"}
     given = settings(parser, quick=small)
-    changes, more = (QUICK, ["--games", "1"]) if given.quick else ([], [])
+    changes, more = (QUICK, ["--games", "2"]) if given.quick else ([], [])
     runs = {arm: trained(arm, given.folder, changes) for arm in given.arms}
     record("vpr-transfer", [one for arm in runs for one in measured(arm, runs[arm], more)], given)

@@ -54,5 +54,5 @@ def played(count, environment, context, monkeypatch):
 def test_four_replies_compute_the_prompts_of_one(environment, context, monkeypatch):
     (one, few), (four, many) = (played(count, environment, context, monkeypatch) for count in (1, 4))
     assert [[turn.state_key for turn in episode.turns] for episode in one] == [[turn.state_key for turn in episode.turns] for episode in four]
-    assert all(len(turn.candidates) == 3 for episode in four for turn in episode.turns)
+    assert all(len(turn.candidates) == 3 for episode in four for turn in episode.turns if turn.event != "unsent")
     assert few > 0 and many <= 1.05 * few, (few, many)

@@ -27,7 +27,7 @@ def one_thread():
 
 
 def model():
-    return LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(3), context=64), None)
+    return LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(3), context=64).to_transformers(), None)
 
 
 class Disordered:

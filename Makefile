@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup help models scale view demo test test-slow scale-test view-test sinks-test vllm vllm-test fuzz check check-all interop-in-turn rotation commands wheel lint types examples docs docs-check benchmark benchmark-quick credit-lab credit-race interop clean
+.PHONY: setup help studies models scale view demo test test-slow scale-test view-test sinks-test vllm vllm-test fuzz check check-all interop-in-turn rotation commands wheel lint types examples docs docs-check benchmark benchmark-quick credit-lab credit-race interop clean
 
 setup: $(STAMP) ## install Sparring and all that its tests need into .venv
 
@@ -68,7 +68,7 @@ ALONE := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 SPARRING_NO_SKIPS=1 $(BIN)/p
 ELSEWHERE := --ignore=tests/interop/test_trl.py --ignore=tests/interop/test_verl.py \
 	--ignore=tests/engine/fleet/test_ray.py --ignore=tests/view/browser --ignore=tests/samplers/test_vllm_real.py \
 	--ignore=tests/samplers/test_openai_real.py
-PYTEST := $(ALONE) -n 2 $(ELSEWHERE)
+PYTEST := $(ALONE) -n 2 $(ELSEWHERE) --ignore=tests/studies
 
 # The start of the commit's hash: it decides which of the slow tests, of the commands of pages and of commits with interop come
 # up. ROTATION= has everything come up.
@@ -118,6 +118,10 @@ test-slow: models ## run the slow tests whose turn it is: those that always run,
 	@SPARRING_ROTATION='$(ONE_IN_5)' SPARRING_EXAMPLES=$(EXAMPLES) $(PYTEST) -m "$(SLOW)" || \
 		{ echo "again: make test-slow ROTATION=$(ROTATION)"; exit 1; }
 
+# the studies behind the pages: which cells they have, what is kept of them, tables and claims
+studies: setup ## run the tests of the studies
+	@SPARRING_ROTATION='$(ONE_IN_5)' SPARRING_EXAMPLES=$(EXAMPLES) $(ALONE) tests/studies
+
 # random configurations, others at every commit: each is refused by one line, planned or trained
 fuzz: setup ## try random configurations
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/configurations.py --cases 400 --minutes 2
@@ -160,7 +164,7 @@ wheel: setup view ## test the wheel in an empty environment
 # The parts of a check, in their order. Those of PAIRED use one core each, and go two at a time. A part is a target; .ci/part
 # measures its seconds.
 FIRST := setup lint test models test-slow
-PAIRED := interop-in-turn wheel types fuzz examples docs-check
+PAIRED := interop-in-turn wheel studies types fuzz examples docs-check
 LAST := benchmark-quick commands
 export PART_SECONDS := $(CURDIR)/build/part-seconds
 
@@ -204,9 +208,9 @@ benchmark: models $(PEERS)/.installed ## measure speeds, beside TRL and TextAren
 
 # every script of benchmarks/ at its smallest size, a word per script and its arguments; what needs peers, vLLM or a browser
 # runs where their environment is there
-BENCHMARKS := ablations adapters alternate:.:. chat checkpoints compiled credit credit_study:lab credit_study:race efficiency \
-	fresh judging oracles payoffs ranks ranks:sharding scale:digests scale:latency scale:thousand scale:workers seeds \
-	sokoban_walks transfer view vpr:general vpr:methods vpr_table:methods vpr_table:noise \
+BENCHMARKS := adapters alternate:.:. chat checkpoints compiled credit efficiency \
+	fresh judging oracles payoffs ranks ranks:sharding scale:digests scale:latency scale:thousand scale:workers \
+	sokoban_walks transfer view \
 	$(if $(wildcard $(PEERS)/.installed),$(WITH_PEERS)) $(if $(wildcard $(VLLM)/.installed),vllm_speed) \
 	$(if $(wildcard .venv/.browser),view_paint)
 

@@ -15,9 +15,9 @@ from common import quick_run
 from oracles import SHARE, judged_share, row
 from published import TRIALS, record, settings
 
-from sparring.experiments.reproduce.vpr_released import recipe_of
-from sparring.experiments.study import load
 from sparring.run.events import TIMING, read_figures
+from studies.common.study import load
+from studies.vpr_released.study import recipe_of
 
 STUDY = load("vpr-released")
 STEPS = 40

@@ -1,4 +1,4 @@
-"""Where a benchmark's results belong; their format is `experiments.results_file`'s.
+"""Where a benchmark's results belong; their format is `studies/common/results_file.py`'s.
 
 The defaults of a script are the published setting. Only a run with all of them writes to
 benchmarks/results; with any other option it writes to runs/results, so a small trial replaces
@@ -12,17 +12,13 @@ import sys
 import time
 from pathlib import Path
 
-from sparring.errors import SparringError
-from sparring.experiments.cells import Workplace, origin
-from sparring.experiments.reproduction import run_cells
-from sparring.experiments.results_file import INTERVAL, KEYS, faults, row_faults, surroundings
-from sparring.experiments.study import load
-from sparring.report.result_figures import Results
-from sparring.report.study_tables import charts
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
 from sparring.run.provenance import code_commit
+from studies.common.results_file import INTERVAL, KEYS, faults, row_faults, surroundings
 
 __all__ = ["INTERVAL", "KEYS", "faults", "row_faults"]
-ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 TRIALS = ROOT / "runs" / "results"
 FREE = {"workers", "folder", "out"}  # options that change no figure
@@ -124,26 +120,3 @@ def brief(value):
     if isinstance(value, dict):
         return "{" + ", ".join(f"{label}: {brief(inner)}" for label, inner in value.items()) + "}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def study(name, given, **setting):
-    """Run a study of the package with the options of a script, and record its rows.
-
-    Args:
-        name: of the study, as `sparring reproduce` has it.
-        given: from `settings`, with `folder` and `workers`.
-        setting: of the study.
-    """
-    own = load(name)
-    if given.quick:
-        setting, given.folder = {**own.setting, **own.quick}, TRIALS.parent / "quick" / name
-    try:
-        kept = run_cells(own.cells(setting), Workplace(given.folder), given.workers, print)
-    except SparringError as error:
-        sys.exit(str(error))
-    fields = {**origin(kept.values()), **own.fields(setting, kept)}
-    path = record(own.results, own.rows(setting, kept), given, **fields)
-    if path.parent == RESULTS:
-        found = Results(json.loads(path.read_text(encoding="utf-8")))
-        for image, svg in charts(name, found).items():
-            (ROOT / "docs" / "images" / image).write_text(f"{svg}\n", encoding="utf-8")

@@ -19,15 +19,16 @@ from pathlib import Path
 from common import quick_run
 from published import TRIALS, record, settings
 
-from sparring.experiments.load import load_run
-from sparring.experiments.reproduce.vpr_released import recipe_of
-from sparring.experiments.state_groups import moves_left, played
-from sparring.experiments.study import by_seed, load
+from sparring.api.cells import by_seed
+from sparring.api.load import load_run
 from sparring.measure.matches import succeeded
 from sparring.measure.starts import Met, columns
 from sparring.refs import PUBLISHED
 from sparring.rollout.replay import ended
 from sparring.run.events import METRICS, read_figures
+from studies.common.study import load
+from studies.vpr_released.state_groups import moves_left, played
+from studies.vpr_released.study import recipe_of
 
 STUDY = load("vpr-released")
 GAME = "sokoban"

@@ -96,8 +96,9 @@ def words(text: str) -> tuple[str, ...]:
 def pages(root: Path = ROOT) -> list[Path]:
     """Return the pages whose commands are run: the README first, then in the order of a reader."""
     named = [root / name for name in ("README.md", "docs/quickstart.md", "CONTRIBUTING.md")]
-    others = [*sorted((root / "docs").rglob("*.md")), *sorted((root / "benchmarks").glob("*.md"))]
-    return [*named, *(page for page in others if page not in named)]
+    folders = [(root / "docs").rglob("*.md"), (root / "studies").glob("*/page.md")]
+    others = [*map(sorted, folders), sorted((root / "benchmarks").glob("*.md"))]
+    return [*named, *(page for found in others for page in found if page not in named)]
 
 
 def documented(root: Path = ROOT) -> list[Command]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import measured
 
-from sparring.report.reproduce import credit_lab, credit_race
+from studies.credit_lab import tables as credit_lab
+from studies.credit_race import tables as credit_race
 
 LAB, RACE = measured.ROOT / "docs" / "credit-lab.md", measured.ROOT / "docs" / "credit-race.md"
 

@@ -1,4 +1,4 @@
-"""Tables and figures of measurements: text between markers comes from benchmarks/results.
+"""Tables and figures of measurements: text between markers comes from results files.
 
     <!-- table: NAME -->          <!-- figure: NAME -->0.36<!-- end -->
     ...
@@ -13,12 +13,16 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sparring.report.result_figures import (
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from studies.common.result_figures import (
     Results,
     Row,
     clipped,
@@ -29,6 +33,7 @@ from sparring.report.result_figures import (
     spread,
     values,
 )
+from studies.common.study import published
 
 __all__ = [
     "MARK",
@@ -52,21 +57,26 @@ __all__ = [
     "spread",
     "values",
 ]
-ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 MARK = re.compile(r"<!-- (table|figure): ([^>]+?) -->(.*?)<!-- end -->", re.DOTALL)
 
 
 @cache
 def document(name: str) -> dict[str, Any]:
-    """Return the content of benchmarks/results/NAME.json."""
-    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    return found
+    """Return the content of a benchmark's results file, or a study's."""
+    content: dict[str, Any] = json.loads(file_of(name).read_text(encoding="utf-8"))
+    return content
+
+
+def file_of(name: str) -> Path:
+    """Return the results file of a benchmark, or of a study."""
+    path = RESULTS / f"{name}.json"
+    return path if path.is_file() else published(name)
 
 
 def results(name: str) -> Results:
-    """Return benchmarks/results/NAME.json as tables ask it."""
-    return Results(document(name), f"benchmarks/results/{name}.json")
+    """Return the results of a benchmark or a study as tables ask them."""
+    return Results(document(name), file_of(name).relative_to(ROOT).as_posix())
 
 
 def rows(name: str, **labels: Any) -> list[Row]:

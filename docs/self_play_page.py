@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import measured
 
-from sparring.report.reproduce import self_play
+from studies.self_play import tables as self_play
 
 PAGE = measured.ROOT / "docs" / "self-play.md"
 

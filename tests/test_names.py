@@ -7,7 +7,6 @@ from typer.testing import CliRunner
 from sparring import cli, names
 from sparring.config import resolve
 from sparring.errors import ConfigError
-from sparring.experiments.credit_race import RacePlan, cell_config
 from sparring.recipe import load_recipe, recipe_names
 from tests.cases import every_case
 
@@ -44,12 +43,6 @@ def test_names_in_use_are_taken():
     assert names.path_name("race mars:as_released") and names.path_name("kuhn_3.b")  # runs of earlier versions
     assert names.label("hanabi_simple") and names.label("mcts(1000)".replace("(", "=").rstrip(")"))
     assert names.file_name("past-000040.safetensors")
-
-
-def test_a_race_names_its_runs_after_their_folders(tmp_path):
-    plan = RacePlan(recipe="kuhn-tiny", overrides=(), estimators=("mars:as_released", "gae lam=0.5"), seeds=1, folder=tmp_path)
-    found = [cell_config(plan, estimator, 0).name for estimator in plan.estimators]
-    assert found == ["race-mars-as_released", "race-gae-lam=0.5"]
 
 
 @pytest.mark.parametrize("name", ["../out", "deep/../../../out"])

@@ -1,4 +1,4 @@
-"""The table of docs/reproduction/mars.md on SmolLM2, and its figures in README.md."""
+"""The table of studies/mars/page.md on SmolLM2, and its figures in README.md."""
 
 from measured import markdown, rows, source, spread, values
 

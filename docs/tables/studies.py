@@ -4,13 +4,13 @@ from functools import partial
 
 from measured import markdown, results
 
-from sparring.experiments.study import load, names
-from sparring.report.study_tables import module_of
+from studies.common.study import load, names
+from studies.common.study_tables import module_of
 
 
-def filled(make, file):
-    """Return a table or a figure of benchmarks/results/FILE.json."""
-    return make(results(file))
+def filled(make, name):
+    """Return a table or a figure of a study's results."""
+    return make(results(name))
 
 
 def experiments():
@@ -28,7 +28,7 @@ def experiments():
 MADE = {
     "experiments": experiments,
     **{
-        marker: partial(filled, make, load(name).results)
+        marker: partial(filled, make, name)
         for name in names()
         for marker, make in module_of(name).MADE.items()
     },

@@ -1,12 +1,12 @@
-"""The tables of docs/reproduction/vpr.md on SmolLM2."""
+"""The tables of studies/vpr_methods/page.md on SmolLM2."""
 
 from measured import less, markdown, results, rows, shown, source, spread
 
-from sparring.report.reproduce.vpr_methods import GAMES, OUTCOMES_OF, cell
-from sparring.report.reproduce.vpr_released import ARMS
-from sparring.report.reproduce.vpr_table import TASKS
-from sparring.report.result_figures import sides, worded
-from sparring.report.vpr_figures import TRAINED
+from studies.common.result_figures import sides, worded
+from studies.common.vpr_figures import TRAINED
+from studies.vpr_methods.tables import GAMES, OUTCOMES_OF, cell
+from studies.vpr_released.tables import ARMS
+from studies.vpr_table.tables import TASKS
 
 OUTCOMES_OF_TABLE = {"minesweeper3-best": "minesweeper3"}
 TABLE_ARMS = {"vpr": "vpr", "vpr-outcome": "vpr_mixed", "outcome": "outcome", "playouts": "playouts"}
@@ -85,7 +85,7 @@ def claims():
             gains.append(less(first, second, figure))
             lines.append((what, who, task, shown(gains[-1])))
 
-    of_table = [one for one in rows("vpr_table") if one["starts"] in TRAINED]
+    of_table = [one for one in rows("vpr-table") if one["starts"] in TRAINED]
     for (one, other), what in COMPARED.items():
         for game, title in GAMES.items():
             pair = (cell(results("vpr-methods"), game, one), cell(results("vpr-methods"), OUTCOMES_OF.get(game, game), other))

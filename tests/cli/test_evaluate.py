@@ -99,7 +99,7 @@ def test_attempts_of_trials_are_measured_by_opponent_and_pool():
     ],
 )
 def test_attempts_that_cannot_be_measured_are_refused_before_a_game_is_played(asked, why, monkeypatch):
-    monkeypatch.setattr("sparring.experiments.measured.evaluate_policy", lambda *args, **named: pytest.fail("it plays"))
+    monkeypatch.setattr("sparring.api.measured.evaluate_policy", lambda *args, **named: pytest.fail("it plays"))
     refused = call("evaluate", "--agent", "random", *asked, "--adaptation")
     assert isinstance(refused.exception, SparringError) and why in str(refused.exception)
 

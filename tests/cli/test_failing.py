@@ -55,8 +55,6 @@ def trained(tmp_path_factory):
         (["export", "{run}", "{tmp}/file/x"], ["file/x"]),
         (["export", "{run}", "{tmp}/" + LONG], ["too long"]),
         (["export", "{tmp}/" + LONG, "{tmp}/new"], ["too long"]),
-        (["credit", "race", *QUICK, "--estimators", "rloo", "--seeds", "1", "--workers", "1", "--folder", "{tmp}/file/x"], ["Not a directory"]),
-        (["credit", "race", *QUICK, "--estimators", "rloo", "--recipe", "{tmp}/folder.yaml"], ["folder.yaml"]),
         (["credit", "compare", "--policy", "{tmp}/" + LONG], ["nnn"]),
         (["explain", LONG], ["nnn"]),
         (["list", LONG], ["nnn"]),

@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sparring import cli
+from sparring.api.room import Room
+from sparring.api.sitting import Sitting, keep
 from sparring.errors import SparringError
-from sparring.experiments.room import Room
-from sparring.experiments.sitting import Sitting, keep
 from tests.run_with_members import run_of
 
 SMALL = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=16", "model.layers=1", "threads=1"]

@@ -4,9 +4,9 @@ import pytest
 from typer.testing import CliRunner
 
 import sparring
+from sparring.api.replay_unit import replay, unit_of
 from sparring.cli import app
 from sparring.errors import CheckpointError, ConfigError
-from sparring.experiments.replay_unit import replay, unit_of
 from sparring.rollout.store import EpisodeStore
 
 CHANGES = (

@@ -19,12 +19,12 @@ PAGES = [
     for page in [
         *ROOT.glob("*.md"),
         *(ROOT / "docs").glob("*.md"),
-        *(ROOT / "docs/reproduction").glob("*.md"),
+        *(ROOT / "studies").glob("*/page.md"),
         ROOT / "benchmarks/README.md",
     ]
     if measured.marks(page.read_text(encoding="utf-8"))
 ]
-FILES = sorted(published.RESULTS.glob("*.json"))
+FILES = sorted([*published.RESULTS.glob("*.json"), *(ROOT / "studies").glob("*/results.json")])
 GOOD = {
     "command": "python benchmarks/x.py --seeds 2",
     "setting": {},
@@ -38,7 +38,7 @@ GOOD = {
 # -- what is in the repository
 
 
-@every_case("page", PAGES, ids=[page.name for page in PAGES])
+@every_case("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_a_page_shows_what_its_results_files_hold(page):
     text = page.read_text(encoding="utf-8")
     assert measured.filled(text, measured.made()) == text, f"{page.name} is stale; run `make docs`"
@@ -55,7 +55,7 @@ def test_whole_pages_are_what_their_results_files_hold(name):
 
 
 WRITTEN = sorted(
-    {*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/reproduction").glob("*.md")}
+    {*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "studies").glob("*/page.md")}
 )
 WHOLE = {"credit-lab.md", "credit-race.md", "self-play.md"}  # made from their files as a whole
 DIARIES = {"LOG.md", "CHANGELOG.md"}
@@ -84,7 +84,7 @@ def test_every_table_that_is_made_stands_on_a_page():
     assert measured.made().keys() == used
 
 
-@every_case("path", FILES, ids=[path.stem for path in FILES])
+@every_case("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
 def test_a_results_file_says_where_its_figures_come_from(path):
     assert published.faults(json.loads(path.read_text(encoding="utf-8"))) == []
 

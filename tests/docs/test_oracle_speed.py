@@ -2,8 +2,8 @@
 
 import json
 
-from sparring.experiments.reproduce.vpr_released import GAMES, recipe_of
 from sparring.recipe import load_recipe, recipe_names
+from studies.vpr_released.study import GAMES, recipe_of
 from tests.cases import every_case
 from tests.docs.loading import load
 

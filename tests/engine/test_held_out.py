@@ -1,9 +1,9 @@
 """Games of weight 0 are held out: warmed up and measured, never trained on. A label tells two sizes of one game apart."""
 
+from sparring.api.suite_player import Player
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe
-from sparring.experiments.suite_player import Player
 from sparring.league.starts import starts
 from sparring.run.evaluation import Evaluator
 from sparring.run.methods import Methods

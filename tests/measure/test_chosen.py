@@ -5,10 +5,10 @@ import hashlib
 import numpy as np
 import pytest
 
+from sparring.api.measuring import evaluate_policy
 from sparring.config import EvaluationConfig
 from sparring.environments.catalogue import make_game
 from sparring.errors import GameError
-from sparring.experiments.measuring import evaluate_policy
 from sparring.measure import chosen
 from sparring.measure.chosen import ChosenScorer, as_beneath, beneath
 from sparring.measure.exact_figures import exact_figures_of

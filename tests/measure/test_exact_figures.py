@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparring.api.measuring import evaluate_policy
 from sparring.config import EvaluationConfig
 from sparring.environments.catalogue import make_game
 from sparring.errors import GameError
-from sparring.experiments.measuring import evaluate_policy
 from sparring.measure import exact_figures
 from sparring.measure.exact_figures import exact_figures_of
 from sparring.measure.exploitability import ask, history_reach, nash_conv

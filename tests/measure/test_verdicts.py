@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from sparring.api.measuring import evaluate_policy
 from sparring.config import resolve
 from sparring.environments.catalogue import make_game
-from sparring.experiments.measuring import evaluate_policy
 from sparring.measure.opponents import parse_agent
 from sparring.measure.policies import UniformScorer
 from sparring.measure.verdicts import run_verdicts

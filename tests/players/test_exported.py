@@ -8,13 +8,13 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 import sparring
+from sparring.api.measured import measured
 from sparring.config import resolve
 from sparring.engine.answer import answer_of
 from sparring.engine.export import export
 from sparring.engine.export_mixture import export_mixture
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, ModelError, SparringError
-from sparring.experiments.measured import measured
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.opponents import parse_agent
 from sparring.players.exported import exported, identity_of, is_mixture

@@ -8,9 +8,9 @@ import pytest
 
 from sparring.report.play_shown import FIRST, LAST, TOKENS, play_html
 from sparring.report.sample_plays import Sample, sample_plays
-from sparring.report.token_texts import split
 from sparring.rollout.credit_store import COLUMNS, SCHEMA
 from sparring.rollout.store import EpisodeStore
+from sparring.run.token_texts import split
 from sparring.types import Episode, Segment, Turn, Verdict
 
 EVIL = "<script>alert(1)</script>"

@@ -106,7 +106,7 @@ def test_a_tokenizer_that_is_not_here_leaves_ids(run, monkeypatch):
     def none(path):
         raise sparring.errors.ModelError("the model is not on this machine")
 
-    monkeypatch.setattr("sparring.experiments.load.load_tokenizers", none)
+    monkeypatch.setattr("sparring.run.token_texts.load_tokenizers", none)
     assert "Tokens are shown as ids: the model is not on this machine" in missing(run)
 
 

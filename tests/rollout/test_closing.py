@@ -6,13 +6,13 @@ import pytest
 
 import sparring
 from sparring import registry
+from sparring.api.room import Opposite
+from sparring.api.sitting import Sitting
 from sparring.environments.illegal import IllegalRule
 from sparring.environments.own import completed
 from sparring.environments.repeated import Repeated
 from sparring.environments.trial import Trial
 from sparring.errors import ConfigError, RolloutError, SparringError
-from sparring.experiments.room import Opposite
-from sparring.experiments.sitting import Sitting
 from sparring.measure.matches import play_matches
 from sparring.measure.self_plays import self_plays
 from sparring.measure.starts import every

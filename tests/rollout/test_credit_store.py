@@ -226,7 +226,7 @@ def test_show_says_what_there_is(run, words, said):
 
 
 def test_show_loads_no_weights_and_fetches_nothing(run, monkeypatch):
-    monkeypatch.setattr("sparring.experiments.load.LocalEngine", None)
+    monkeypatch.setattr("sparring.api.load.LocalEngine", None)
     assert re.search(r"tokens  '\S+' p=", shown(run.path))
     folder = run.path.parent / "other"
     shutil.copytree(run.path, folder, dirs_exist_ok=True)

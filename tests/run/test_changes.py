@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from sparring.api.load import load_run
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import RunError
-from sparring.experiments.load import load_run
 from sparring.recipe import to_yaml
 from sparring.run import changes
 from sparring.run.folder import RunFolder

@@ -8,11 +8,11 @@ import pytest
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
-from sparring.experiments.self_play.algorithms import ALGORITHMS
 from sparring.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.rollout.store import EpisodeStore
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
+from studies.self_play.algorithms import ALGORITHMS
 
 PAGE = Path(__file__).parents[2] / "docs" / "league.md"
 SECTION = PAGE.read_text().split("## Every algorithm of self-play")[1].split("\n## ")[0]

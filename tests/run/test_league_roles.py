@@ -8,14 +8,14 @@ import pytest
 
 import sparring
 from sparring import cli
+from sparring.api.measured import measured
+from sparring.api.room import Opposite, Room
+from sparring.api.sitting import Sitting
+from sparring.api.suite_bench import Bench
+from sparring.api.suite_player import run_player
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import configured_game, make_game
-from sparring.experiments.measured import measured
-from sparring.experiments.room import Opposite, Room
-from sparring.experiments.sitting import Sitting
-from sparring.experiments.suite_bench import Bench
-from sparring.experiments.suite_player import run_player
 from sparring.league.matchmakers import meta_strategy
 from sparring.league.meta_payoffs import side_payoffs
 from sparring.league.payoffs import Payoffs

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 import sparring.view.play_worker as play_worker
 import sparring.view.plays as plays_module
+from sparring.api.room import Opposite, Room
+from sparring.api.sitting import Sitting, keep
 from sparring.cli import app
 from sparring.errors import OracleError, RolloutError
-from sparring.experiments.room import Opposite, Room
-from sparring.experiments.sitting import Sitting, keep
 from sparring.guard import Call
 from sparring.measure.oracle_choice import chosen_oracle
 from sparring.oracles.judge import regret

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import sparring
+from sparring.api.load import load_run
 from sparring.errors import SparringError
-from sparring.experiments.load import load_run
 from sparring.refs import ref
 from sparring.rollout.store import EpisodeStore
 from sparring.types import Segment

@@ -8,9 +8,9 @@ from typing import Any
 
 from sparring import registry
 from sparring.api.given import texts, whole
+from sparring.api.measured import measured
 from sparring.api.runs import Run, folder_of
 from sparring.errors import ConfigError, CreditError, quoted
-from sparring.experiments.measured import measured
 from sparring.guard import watched
 from sparring.losses.base import LossBatch, LossTerm
 from sparring.measure.opponents import parse_agent

@@ -55,7 +55,7 @@ class Run:
 
     @cached_property
     def _loaded(self) -> tuple[RunConfig, LocalEngine, int]:
-        from sparring.experiments.load import load_run
+        from sparring.api.load import load_run
 
         with Watch():
             return load_run(self.path, self.asked)
@@ -117,7 +117,7 @@ class Run:
             UnknownNameError: there is no such answer.
             ConfigError: the run has no members, or keeps no average.
         """
-        from sparring.experiments.load import load_answer
+        from sparring.api.load import load_answer
 
         config, engine, step = self._loaded
         return load_answer(self.path, config, engine, step, name)
@@ -134,7 +134,7 @@ class Run:
             policy: its name, where the run has several.
             answer: as for ``answer``; None: the policy.
         """
-        from sparring.experiments.exporting import export_answer
+        from sparring.api.exporting import export_answer
 
         export_answer(self.path, folder_of(folder), answer, checkpoint=self.asked, policy=policy)
         return Path(folder)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,17 +12,12 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
 
+from sparring.api.credit_lab import compare as compare_estimators
 from sparring.cli.text import ENVIRONMENT, complain
 from sparring.errors import ConfigError
-from sparring.experiments.credit_lab import compare as compare_estimators
-from sparring.experiments.credit_race import RacePlan
-from sparring.experiments.credit_race import race as run_race
 from sparring.measure.lab_plan import LabPlan, estimator_names
-from sparring.report import credit_race_page as race_page
-from sparring.report import race_claims
 from sparring.report.credit_page import HEADS, cells, chart, summary, write_page
 from sparring.report.terminal import PlainConsole
-from sparring.system.trust import trust_typed
 
 WIDTH = 200  # of the table where no terminal says so
 app = typer.Typer(
@@ -154,94 +147,6 @@ def compare(
         complain(f"Wrote {', '.join(map(str, files))}.")
 
 
-Overrides = Annotated[
-    list[str] | None,
-    typer.Argument(help="Changes to the recipe, e.g. steps=200 rollout.group_size=8."),
-]
-Recipe = Annotated[
-    str,
-    typer.Option(
-        help="Trained with each estimator; its game must be small enough for exact values."
-    ),
-]
-Folder = Annotated[Path, typer.Option(help="The runs are kept here: a race that stopped goes on.")]
-Workers = Annotated[
-    int | None,
-    typer.Option(min=1, help="Runs at a time, one thread each; default one per core."),
-]
-Lab = Annotated[
-    Path | None,
-    typer.Option(help="Output of `sparring credit compare --json`, to be set beside."),
-]
-RacePage = Annotated[Path | None, typer.Option(help="Write a page in Markdown, with its charts.")]
-
-
-@app.command("race")
-def race(
-    overrides: Overrides = None,
-    recipe: Recipe = "kuhn-tiny",
-    estimators: Estimators = "all",
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each estimator.")] = 3,
-    folder: Folder = Path("runs/race"),
-    workers: Workers = None,
-    lab: Lab = None,
-    page: RacePage = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print figures as JSON.")] = False,
-) -> None:
-    """Train one recipe with every estimator, equal games and several seeds.
-
-    Report how far play ends from the best.
-    """
-    figures = None if lab is None else race_claims.lab_rows(_read_json(lab))
-    trust_typed(overrides or ())
-    plan = RacePlan(
-        recipe=recipe,
-        overrides=tuple(overrides or ()),
-        estimators=tuple(estimator_names(estimators)),
-        seeds=seeds,
-        folder=folder,
-        workers=workers or os.cpu_count() or 1,
-    )
-    result = run_race(plan, watch=complain)
-    if as_json:
-        print(json.dumps(result, sort_keys=True))
-    else:
-        table = Table(
-            "estimator", "final distance", "mean distance", title=f"Race over {recipe}", box=SIMPLE
-        )
-        for row in result["rows"]:
-            table.add_row(
-                row["estimator"], *(["refused", ""] if "refused" in row else race_page.cells(row))
-            )
-        PlainConsole(width=None if sys.stdout.isatty() else WIDTH).print(table)
-    if page is not None:
-        options = [
-            ("recipe", recipe),
-            ("estimators", estimators),
-            ("seeds", seeds),
-            *([("lab", lab)] if lab else []),
-            ("page", page),
-        ]
-        command = _command([*options], True, verb="race", rest=overrides or ())
-        files = race_page.write_page(result, page, command, figures)
-        complain(f"Wrote {', '.join(map(str, files))}.")
-
-
-def _read_json(path: Path) -> Any:
-    """Return what a JSON file holds.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"--lab {path} cannot be read ({error}); write `sparring credit compare ... --json "
-            f"> {path}` first."
-        ) from None
-
-
 def _show(report: dict[str, Any], settings: dict[str, Any]) -> None:
     """Show a game's rows as a table, and why there are none of some estimators."""
     on_terminal = sys.stdout.isatty()
@@ -286,14 +191,7 @@ def _options(plan: LabPlan) -> list[tuple[str, Any]]:
     return [*sizes, ("critic", plan.critic), *lesser]
 
 
-def _command(
-    options: list[tuple[str, Any]], timed: bool, *, verb: str = "compare", rest: Sequence[str] = ()
-) -> str:
-    """Return the command line of a comparison or a race."""
-    written = " ".join(
-        [
-            *(f"--{name} {shlex.quote(str(value))}" for name, value in options),
-            *map(shlex.quote, rest),
-        ]
-    )
-    return f"sparring credit {verb} {written}" + ("" if timed else " --no-time")
+def _command(options: list[tuple[str, Any]], timed: bool) -> str:
+    """Return the command line of a comparison."""
+    written = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in options)
+    return f"sparring credit compare {written}" + ("" if timed else " --no-time")

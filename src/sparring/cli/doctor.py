@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sparring.experiments.doctor import examine
+from sparring.api.doctor import examine
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
+from sparring.api.measured import measured
+from sparring.api.suite import SuiteEvaluation
+from sparring.api.suite_player import Player, agent_player, run_player
 from sparring.cli.evaluate_tables import show_games, show_suite
 from sparring.cli.text import ENVIRONMENT, complain
 from sparring.errors import ConfigError
-from sparring.experiments.measured import measured
-from sparring.experiments.suite import SuiteEvaluation
-from sparring.experiments.suite_player import Player, agent_player, run_player
 from sparring.measure.opponents import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
 from sparring.measure.regret import BUDGET

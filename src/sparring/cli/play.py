@@ -12,12 +12,12 @@ from urllib.parse import urlencode
 import typer
 
 from sparring import registry
+from sparring.api.room import Opposite, Room
+from sparring.api.sitting import YOU, Sitting, fresh_seed
 from sparring.cli.text import ENVIRONMENT, say, shown
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.people import for_people, rules_of, wrapped
 from sparring.errors import ConfigError
-from sparring.experiments.room import Opposite, Room
-from sparring.experiments.sitting import YOU, Sitting, fresh_seed
 from sparring.players.human import human
 from sparring.report.open_play import is_open, said_lines
 from sparring.report.played import drawn_line, ending, moves, verdict

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from sparring.api.replay_unit import Replayed, replay, unit_of
 from sparring.cli.text import say
-from sparring.experiments.replay_unit import Replayed, replay, unit_of
 from sparring.rollout.spec import EpisodeSpec
 
 

@@ -1,23 +1,18 @@
-"""sparring reproduce"""
+"""sparring reproduce: studies, which are in the repository and not in the package."""
 
 from __future__ import annotations
 
-import json
+import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.box import SIMPLE
-from rich.table import Column, Table
 
-from sparring.cli.text import complain, say
-from sparring.experiments.reproduction import reproduce as run_study
-from sparring.experiments.study import Setting, Study, load, names
-from sparring.report.study_tables import check_publishable, comparison, publish, write
-from sparring.report.terminal import PlainConsole
+import sparring
+from sparring.errors import ConfigError
 
-HEADS = ("name", "what it finds out", "page", "hours", "cells")
-FOLDER = Path("runs") / "reproduce"
+FRAME = Path("studies") / "common" / "study.py"  # where this is, studies are
 
 
 def reproduce(
@@ -39,7 +34,7 @@ def reproduce(
         int | None,
         typer.Option(min=1, help="Runs at a time, one thread each; default one per core."),
     ] = None,
-    published: Annotated[
+    publish: Annotated[
         bool,
         typer.Option(
             "--publish", help="Replace the results in this checkout, which make docs draws."
@@ -50,58 +45,26 @@ def reproduce(
     ] = False,
 ) -> None:
     """Run a page's experiments anew on all cores: results, tables and verdicts."""
+    root = str(_checkout())
+    if root not in sys.path:
+        sys.path.insert(0, root)
+    studies = import_module("studies.common.command")
     if name is None or listed:
-        _list(as_json)
-        return
-    study = load(name)
-    setting = {**study.setting, **study.quick} if quick else study.setting
-    root = check_publishable(study, setting) if published else None
-    path = folder or FOLDER / (f"{name}-quick" if quick else name)
-    document = _run(name, study, setting, path, workers, quick)
-    files = write(name, document, path)
-    files += publish(name, study, document, root) if root else []
-    if as_json:
-        print(json.dumps(document, sort_keys=True))
-    tell = complain if as_json else say
-    tell(f"Wrote {', '.join(map(str, files))}.")
-    for line in comparison(study, document):
-        tell(line)
-    if root:
-        tell(f"Next: make docs, which draws {study.page} from them.")
+        studies.print_list(as_json)
+    else:
+        studies.run(name, quick, folder, workers, publish, as_json)
 
 
-def _run(
-    name: str, study: Study, setting: Setting, path: Path, workers: int | None, quick: bool
-) -> dict[str, Any]:
-    """Run a study; an interrupt leaves what is done, and says how to go on."""
-    command = f"sparring reproduce {name}" + (" --quick" if quick else "")
-    try:
-        return run_study(
-            study, setting, path, command=command, workers=workers, quick=quick, watch=complain
-        )
-    except KeyboardInterrupt:
-        complain(f"Stopped. What is done is kept in {path}; the same command goes on from there.")
-        raise typer.Exit(130) from None
+def _checkout() -> Path:
+    """Return the root of the checkout with the studies: this code's, or the current directory.
 
-
-def _list(as_json: bool) -> None:
-    """Print what there is."""
-    rows = [_row(name, load(name)) for name in names()]
-    if as_json:
-        print(json.dumps(rows))
-        return
-    console = PlainConsole()
-    if not console.is_terminal:
-        say("\n".join("\t".join(map(str, row.values())) for row in rows))
-        return
-    table = Table(*(Column(head, overflow="fold") for head in HEADS), box=SIMPLE)
-    for row in rows:
-        table.add_row(*map(str, row.values()))
-    console.print(table)
-    console.print("Hours are on two cores. sparring reproduce NAME --quick takes about a minute.")
-
-
-def _row(name: str, study: Study) -> dict[str, Any]:
-    """Return a study's line of the list."""
-    cells = len(study.cells(study.setting))
-    return dict(zip(HEADS, (name, study.summary, study.page, study.hours, cells), strict=True))
+    Raises:
+        ConfigError: neither has studies.
+    """
+    for root in (Path(sparring.__file__).resolve().parents[2], Path.cwd()):
+        if (root / FRAME).is_file():
+            return root
+    raise ConfigError(
+        f"{FRAME} is not in {Path.cwd()}: studies are not in the installed package, they are in "
+        "Sparring's repository. Clone it, and write `sparring reproduce NAME` in its folder."
+    )

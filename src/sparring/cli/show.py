@@ -147,7 +147,7 @@ def _decoder(run: Path) -> Decode | None:
 
     None where a tokenizer is not on this machine.
     """
-    from sparring.experiments.load import load_tokenizers
+    from sparring.run.token_texts import load_tokenizers
 
     try:
         tokenizers = load_tokenizers(run)

@@ -17,7 +17,7 @@ LEGEND = (
 
 
 def adaptation_table(game: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the rows of a game, as ``experiments.adapting`` gives them."""
+    """Return the rows of a game, as ``api.adapting`` gives them."""
     count = max(len(row["attempts"]) for row in rows)
     starts = "" if rows[0]["starts"] == "all" else f", {rows[0]['starts']} starts"
     attempts = (f"attempt {number + 1}" for number in range(count))

@@ -158,7 +158,7 @@ def glossary() -> dict[str, str]:
 
 def figure_glossary() -> dict[str, str]:
     """Return the documented figures of `sparring evaluate`, those of a run included."""
-    return {**_table_of("run.evaluation"), **_table_of("experiments.measuring")}
+    return {**_table_of("run.evaluation"), **_table_of("api.measuring")}
 
 
 def _table_of(source: str) -> dict[str, str]:

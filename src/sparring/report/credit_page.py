@@ -111,7 +111,7 @@ def page(result: dict[str, Any], command: str, *, images: dict[str, str], note: 
     """Return the page of a comparison as Markdown.
 
     Args:
-        result: of ``experiments.credit_lab.compare``.
+        result: of ``api.credit_lab.compare``.
         command: the command line that makes the page.
         images: path of each game's chart as the page links to it.
         note: a line on where the figures come from.

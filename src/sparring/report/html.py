@@ -24,12 +24,12 @@ from sparring.report.repeating import configuration, repeating
 from sparring.report.sample_plays import RULE, STRANGE, sample_plays
 from sparring.report.several import Seed, charts_over_seeds, results_over_seeds, said_of, seeds_of
 from sparring.report.svg import line_chart
-from sparring.report.token_texts import token_decoder
 from sparring.report.workers_shown import workers_section
 from sparring.run.evaluation import FAMILIES
 from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines, torn_after
 from sparring.run.folder import RunFolder
 from sparring.run.provenance import starts
+from sparring.run.token_texts import token_decoder
 from sparring.system.files import write_bytes_atomic
 from sparring.system.text import in_words
 

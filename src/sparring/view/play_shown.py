@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparring.api.sitting import Sitting
 from sparring.environments.drawing.canvas import THEMES
 from sparring.environments.openspiel.base import State
 from sparring.environments.openspiel.people import rules_of
 from sparring.environments.own import Asking, no_rules
 from sparring.errors import SparringError
-from sparring.experiments.sitting import Sitting
 from sparring.oracles.judge import regret
 from sparring.report.played import drawn_line, ending, thoughts, verdict
 from sparring.types import Episode, Turn, Verdict

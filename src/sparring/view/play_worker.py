@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sparring.api.room import Room
+from sparring.api.sitting import Sitting, fresh_seed, keep
 from sparring.environments.own import no_rules
 from sparring.errors import ConfigError, HungError, RunError, SparringError
-from sparring.experiments.room import Room
-from sparring.experiments.sitting import Sitting, fresh_seed, keep
 from sparring.guard import Watch
 from sparring.measure.oracle_choice import chosen_oracle
 from sparring.oracles.base import Oracle

@@ -115,7 +115,7 @@ def _weights(engine: LocalEngine, who: PlayerRef) -> str:
 
 def _engine(folder: Path, step: int) -> LocalEngine:
     """Return an engine with the weights of a checkpoint; the one before is let go first."""
-    from sparring.experiments.load import load_run  # here, as it brings torch
+    from sparring.api.load import load_run  # here, as it brings torch
 
     # a run that is taken back writes another checkpoint under the same step
     files = (folder / "checkpoints" / f"step_{step:06d}", folder / CONFIG)

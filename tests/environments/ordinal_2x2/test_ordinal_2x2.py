@@ -5,11 +5,11 @@ from collections import Counter
 
 import pytest
 
+from sparring.api.suite import SuiteEvaluation
+from sparring.api.suite_player import agent_player
 from sparring.environments.catalogue import make_game
 from sparring.environments.ordinal_2x2.games import CELLS, FAMILIES, chosen
 from sparring.errors import ConfigError
-from sparring.experiments.suite import SuiteEvaluation
-from sparring.experiments.suite_player import agent_player
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.opponents import AgentSpec

@@ -1,0 +1,107 @@
+"""A run folder back to a model that plays."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from sparring.config import RunConfig, resolve
+from sparring.config.checks import PLAIN, check_answer
+from sparring.config_parts import PluginConfig
+from sparring.engine.answer import answer_of
+from sparring.engine.local import LocalEngine
+from sparring.errors import CheckpointError, ConfigError, UnknownNameError
+from sparring.league.meta_payoffs import check_sides
+from sparring.league.named import apart_by
+from sparring.league.payoffs import Payoffs
+from sparring.players.base import Agent
+from sparring.refs import PUBLISHED, PlayerRef
+from sparring.run import checkpoint
+from sparring.run.changes import edits
+from sparring.run.folder import CONFIG, RunFolder
+
+log = logging.getLogger(__name__)
+
+
+def published(config: RunConfig, path: Path, policy: str | None) -> PlayerRef:
+    """Return who is measured of a run: all its policies, each in its roles, or the one named.
+
+    Raises:
+        UnknownNameError: the run has no policy of this name.
+    """
+    if policy is None:
+        return PUBLISHED
+    if policy not in config.by_policy:
+        raise UnknownNameError(f"policy of {path}", policy, config.by_policy)
+    return PUBLISHED.of(policy)
+
+
+def load_answer(
+    path: Path, config: RunConfig, engine: LocalEngine, step: int, asked: str | None = None
+) -> Agent:
+    """Return who answers for a run; see ``engine.answer``.
+
+    Args:
+        path: the run folder.
+        config: the run's, of ``load_run``.
+        engine: of the same.
+        step: of the same.
+        asked: the answer; None: the one that the configuration names.
+
+    Raises:
+        UnknownNameError: there is no such answer.
+        CheckpointError: the checkpoint's payoff book cannot be read.
+        ConfigError: the answer is a mixture, and the run has no members; its meta-solver is for two
+            teams, and there are more; or it is the average, and the run keeps none.
+    """
+    wanted = config.league.answer if asked is None else check_answer(asked, config)
+    if asked not in (None, *PLAIN) and not engine.members:
+        raise ConfigError(
+            f"The answer {asked!r} is a mixture of the league's members, and {path} has none at "
+            f"step {step}; train it with league.every=20, or take the answer 'policy'."
+        )
+    if wanted in PLAIN:
+        return answer_of(engine, Payoffs(), wanted)
+    solver = PluginConfig.model_validate(wanted).bind("league.meta_solvers")
+    trained = [game for game, weight in engine.environments if weight]
+    check_sides(solver, trained, f"The answer {wanted!r}")
+    book = Payoffs.from_json(RunFolder.open(path).checkpoint(step).state.get("payoffs", {}))
+    return answer_of(engine, book, wanted, apart=bool(apart_by(config)))
+
+
+def load_run(
+    path: Path, step: int | None = None, *, threads: int | None = None
+) -> tuple[RunConfig, LocalEngine, int]:
+    """Return a run's configuration, an engine with its weights, and the step they are from.
+
+    Args:
+        path: the run folder.
+        step: a checkpoint's step; None takes the newest good one.
+        threads: CPU threads in place of the configuration's.
+
+    Raises:
+        RunError: no such run, or it has no checkpoint yet.
+        CheckpointError: the checkpoint is damaged or does not exist.
+    """
+    run = RunFolder.open(path)
+    config, found = resolve(run.config()), run.checkpoint(step)
+    changed = edits(config, found)
+    if changed:
+        log.warning(
+            "%s was edited after step %d was saved, and is used as it is now: %s.",
+            path / CONFIG,
+            found.step,
+            changed,
+        )
+    if threads is not None:
+        config = config.model_copy(update={"threads": threads})
+    engine = LocalEngine(config)
+    while True:
+        try:
+            engine.restore(found.path)
+            return config, engine, found.step
+        except CheckpointError:
+            newer = checkpoint.load_latest(path)
+            if step is not None or newer is None or newer.path == found.path:
+                raise
+            found = newer  # a trainer at work has removed the one that was being read

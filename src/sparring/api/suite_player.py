@@ -1,0 +1,199 @@
+"""Who is measured by a suite: a run's policy, or any agent.
+
+What it is known by, and which words it knows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sparring.api.load import published
+from sparring.api.suite_results import without_traffic
+from sparring.config import EnvironmentConfig, RunConfig, resolve
+from sparring.config.checks import PLAIN, POLICY, check_answer, measured_weights
+from sparring.engine.plan import TINY
+from sparring.engine.vocabulary import vocabulary
+from sparring.environments.catalogue import configured_game
+from sparring.environments.openspiel.base import Game
+from sparring.environments.own import words_of
+from sparring.errors import ConfigError
+from sparring.league.matchmakers.meta_strategy import APART
+from sparring.league.named import apart_by
+from sparring.measure.opponents import AgentSpec
+from sparring.measure.starts import Met, rules_of
+from sparring.measure.suite import Suite, SuiteRow
+from sparring.run import checkpoint
+from sparring.run.changes import FREE
+from sparring.run.folder import RunFolder
+from sparring.system.files import sha256_hex
+
+REMOTE = "endpoint"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Player:
+    """Who is measured.
+
+    ``data`` makes it anywhere, ``identity`` is all that its play depends on, ``about`` is for
+    people.
+    """
+
+    data: dict[str, Any]
+    identity: Any
+    about: dict[str, Any]
+    config: RunConfig | None  # of a run
+    remote: bool  # whether it is asked over a network, from one process alone
+    wording: str = "full"  # that an agent is used to
+    words: frozenset[str] | None = None  # that an agent knows; None: any
+
+    def style(self, row: SuiteRow) -> str:
+        """Return the wording that the player is used to.
+
+        Its own for a game it trained on, else its first game's; full for most agents.
+        """
+        if self.config is None:
+            return self.wording
+        trained = [
+            game for game in self.config.environments if _same_game(row.game, row.options, game)
+        ]
+        return str((trained or self.config.environments)[0].options.get("style", "brief"))
+
+    def trained_on(self, row: SuiteRow) -> bool | None:
+        """Return whether the run trained on the row's game; None for an agent."""
+        return (
+            None
+            if self.config is None
+            else any(
+                _same_game(row.game, row.options, game)
+                for game in self.config.environments
+                if game.weight
+            )
+        )
+
+    def unknown_words(self, game: Game) -> list[str]:
+        """Return the words of a game that the player's vocabulary lacks.
+
+        Only a tiny model has a closed one.
+        """
+        if self.config is None:
+            return unknown_to(self.words, game)
+        if not game.brief:
+            return []
+        if all(own.model.name != TINY for own in self.config.by_policy.values()):
+            return []
+        return unknown_to(frozenset(vocabulary(self.config)), game)
+
+
+def run_player(
+    path: Path,
+    step: int | None,
+    temperature: float | None,
+    policy: str | None = None,
+    answer: str | None = None,
+) -> Player:
+    """Return the answer of a run's checkpoint; of several policies each in the seats of its roles.
+
+    Args:
+        path: the run folder.
+        step: of the checkpoint; None takes the newest good one.
+        temperature: of sampling; None takes that of training.
+        policy: the one of several that sits in every seat; None: all of them.
+        answer: such as "nash"; None: the one that the configuration names.
+
+    Raises:
+        RunError: no such run, or it has no checkpoint yet.
+        CheckpointError: the checkpoint is damaged or does not exist.
+        ConfigError: a temperature that is not above 0.
+        UnknownNameError: no such policy or answer.
+    """
+    if temperature is not None and not 0 < temperature < float("inf"):
+        raise ConfigError(
+            f"--temperature {temperature:g} must be above 0; write 1 for the model's own "
+            "distribution."
+        )
+    run = RunFolder.open(path)
+    config, found = resolve(run.config()), run.checkpoint(step)
+    published(config, path, policy)  # refuses what is none of its policies
+    named = {"policy": policy} if policy is not None else {}
+    asked = config.league.answer if answer is None else check_answer(answer, config)
+    if policy is None and asked != POLICY:
+        named = {"answer": asked}
+        if asked not in PLAIN and apart_by(config):
+            named["sides"] = APART  # its results are not those of one mixture for both sides
+    settings = {
+        key: value for key, value in config.model_dump(mode="json").items() if key not in FREE
+    }
+    weights = sha256_hex((found.path / checkpoint.MANIFEST).read_bytes())
+    return Player(
+        data={"run": str(path.absolute()), "step": found.step, "temperature": temperature} | named,
+        identity=[
+            weights,
+            sha256_hex(json.dumps(settings, sort_keys=True).encode()),
+            temperature,
+            *named.values(),
+        ],
+        about={
+            "run": str(path),
+            "step": found.step,
+            "temperature": temperature or config.rollout.temperature,
+            "weights": measured_weights(config, asked, policy),
+        }
+        | named,
+        config=config,
+        remote=False,
+    )
+
+
+def met_by(player: Mapping[str, Any]) -> Met:
+    """Return the starts that a player's training met, from its plain ``data``.
+
+    None of an agent's that is no run's.
+    """
+    if "run" not in player:
+        return Met(None)
+    config = resolve(RunFolder.open(Path(player["run"])).config())
+    return Met(config, [configured_game(section) for section in config.environments])
+
+
+def agent_player(spec: AgentSpec) -> Player:
+    """Return an agent that is no run's policy, such as an endpoint.
+
+    Games are told to it in full style, unless it is used to another.
+    """
+    options = without_traffic(spec.options)
+    data = {"agent": spec.name, "options": dict(spec.options)}
+    about = {"agent": spec.name, "options": options}
+    files = spec.identity
+    return Player(
+        data=data,
+        identity=[spec.name, options, *([] if files is None else [files])],
+        about=about,
+        config=None,
+        remote=spec.name == REMOTE,
+        wording=spec.style,
+        words=spec.words,
+    )
+
+
+def unknown_to(words: frozenset[str] | None, game: Game) -> list[str]:
+    """Return the words of a game in brief wording that are not among some; None: all are."""
+    if words is None or not game.brief:
+        return []
+    return [word for word in words_of(game) if word not in words]
+
+
+def styles(suite: Suite, player: Player) -> dict[str, str]:
+    """Return the wording style of every row."""
+    return {row.name: player.style(row) for row in suite.rows}
+
+
+def _same_game(name: str, options: Mapping[str, Any], trained: EnvironmentConfig) -> bool:
+    """Return whether a game of a suite is the one that was trained on.
+
+    Its wording, the way it pays and its bank may differ.
+    """
+    return rules_of(name, options) == rules_of(trained.name, trained.options)

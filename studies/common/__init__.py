@@ -1,0 +1,1 @@
+"""What studies share: their frame, results files, tables, and measures of several."""

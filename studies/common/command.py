@@ -1,0 +1,95 @@
+"""What `sparring reproduce` does: list studies, or run one and write its results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.box import SIMPLE
+from rich.table import Column, Table
+
+from sparring.cli.text import complain, say
+from sparring.report.terminal import PlainConsole
+from studies.common.study import Setting, Study, load, names, reproduce
+from studies.common.study_tables import check_publishable, comparison, publish_results, write
+
+HEADS = ("name", "what it finds out", "page", "hours", "cells")
+RUNS = Path("runs") / "reproduce"
+
+
+def run(
+    name: str,
+    quick: bool,
+    folder: Path | None,
+    workers: int | None,
+    publish: bool,
+    as_json: bool,
+) -> None:
+    """Run a study and say how its results compare with the published ones.
+
+    Args:
+        name: of the study.
+        quick: whether the minute's version is run.
+        folder: where its cells are kept; None: below runs/reproduce.
+        workers: cells at a time; None: one per core.
+        publish: whether the published results are replaced.
+        as_json: whether the results are printed as JSON.
+
+    Raises:
+        SparringError: there is no such study, or one of its cells failed.
+    """
+    study = load(name)
+    setting = {**study.setting, **study.quick} if quick else study.setting
+    if publish:
+        check_publishable(study, setting)
+    path = folder or RUNS / (f"{name}-quick" if quick else name)
+    document = _document(name, study, setting, path, workers, quick)
+    files = write(name, document, path)
+    files += publish_results(name, document) if publish else []
+    if as_json:
+        print(json.dumps(document, sort_keys=True))
+    tell = complain if as_json else say
+    tell(f"Wrote {', '.join(map(str, files))}.")
+    for line in comparison(name, document):
+        tell(line)
+    if publish:
+        tell(f"Next: make docs, which draws {study.page} from them.")
+
+
+def _document(
+    name: str, study: Study, setting: Setting, path: Path, workers: int | None, quick: bool
+) -> dict[str, Any]:
+    """Run a study; an interrupt leaves what is done, and says how to go on."""
+    command = f"sparring reproduce {name}" + (" --quick" if quick else "")
+    try:
+        return reproduce(
+            study, setting, path, command=command, workers=workers, quick=quick, watch=complain
+        )
+    except KeyboardInterrupt:
+        complain(f"Stopped. What is done is kept in {path}; the same command goes on from there.")
+        raise typer.Exit(130) from None
+
+
+def print_list(as_json: bool) -> None:
+    """Print what there is."""
+    rows = [_row(name, load(name)) for name in names()]
+    if as_json:
+        print(json.dumps(rows))
+        return
+    console = PlainConsole()
+    if not console.is_terminal:
+        say("\n".join("\t".join(map(str, row.values())) for row in rows))
+        return
+    table = Table(*(Column(head, overflow="fold") for head in HEADS), box=SIMPLE)
+    for row in rows:
+        table.add_row(*map(str, row.values()))
+    console.print(table)
+    console.print("Hours are on two cores. sparring reproduce NAME --quick takes about a minute.")
+
+
+def _row(name: str, study: Study) -> dict[str, Any]:
+    """Return a study's line of the list."""
+    cells = len(study.cells(study.setting))
+    return dict(zip(HEADS, (name, study.summary, study.page, study.hours, cells), strict=True))

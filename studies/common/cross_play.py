@@ -1,0 +1,245 @@
+"""Policies of several runs in one game of two teams: each as either team against each other.
+
+A run's environment is the game with what its policy needs: candidates to choose among (``choose``
+around it), or deductions within (``deduce`` of ``werewolf``). In a match the roles of a team have
+what their player needs, and the other team's what theirs does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sparring.api.load import load_run
+from sparring.config import RunConfig
+from sparring.environments.base import teams_of
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.base import Game
+from sparring.errors import ConfigError, quoted
+from sparring.knowledge.statements import pattern
+from sparring.measure.matches import illegal_replies, outcome
+from sparring.measure.opponents import parse_agent
+from sparring.players.base import Agent
+from sparring.refs import PUBLISHED
+from sparring.rng import Stream
+from sparring.rollout.play import with_results
+from sparring.rollout.spec import alone
+from sparring.rollout.team import play_teams
+from sparring.run.league import START
+from sparring.system.files import write_bytes_atomic
+from sparring.types import Turn
+
+CHOOSE, WITHIN = "choose", ("deduce", "deducers", "malformed")
+FIRST, SECOND = "first", "second"  # the two players, in a match's records
+
+
+class Needs(NamedTuple):
+    """What a policy needs in the game, beside the game itself.
+
+    Args:
+        candidates: the options of ``choose``; None where it says its actions itself.
+        deduces: whether its roles deduce.
+        strict: whether a malformed deduction was an illegal reply where it was trained.
+    """
+
+    candidates: Mapping[str, Any] | None = None
+    deduces: bool = False
+    strict: bool = False
+
+
+class Spoken(NamedTuple):
+    """How varied the texts of a player are, names of players taken out.
+
+    Args:
+        texts: replies where any text was legal.
+        distinct: patterns among them.
+        commonest: of how many texts is the commonest pattern.
+    """
+
+    texts: int
+    distinct: int
+    commonest: int
+
+
+class Match(NamedTuple):
+    """What comes of a match.
+
+    Args:
+        won: the share of games that the first team wins; one in which nobody wins is half a win.
+        legal: the share of each player's replies that were legal.
+        said: of each player.
+    """
+
+    won: float
+    legal: list[float]
+    said: list[Spoken]
+
+
+class Base(NamedTuple):
+    """The game beneath: as an environment is written."""
+
+    name: str
+    options: Mapping[str, Any]
+    illegal: Mapping[str, Any]
+
+
+def read(config: RunConfig) -> tuple[Base, Needs]:
+    """Return the game beneath a run's first environment, and what its policy needs there."""
+    section = config.environments[0]
+    beneath: dict[str, Any] = {"name": section.name, "options": section.options}
+    candidates = None
+    if section.name == CHOOSE:
+        around: Any = make_game(CHOOSE, options=section.options)
+        beneath = around.inner.made_by
+        candidates = {key: one for key, one in section.options.items() if key != "environment"}
+    options = beneath["options"]
+    plain = {key: value for key, value in options.items() if key not in WITHIN}
+    strict = options.get("malformed") == "illegal"
+    needs = Needs(candidates, bool(options.get("deduce")), strict)
+    return Base(beneath["name"], plain, section.illegal), needs
+
+
+def game_for(base: Base, needs: Sequence[Needs]) -> Game:
+    """Return the game in which the roles of each team have what their player needs.
+
+    Args:
+        base: the game beneath.
+        needs: of the player of each team.
+
+    Raises:
+        ConfigError: the players choose among other kinds of candidates.
+    """
+    plain = make_game(base.name, options=base.options)
+    teams = teams_of(plain)
+
+    def roles(wanted: Sequence[bool]) -> list[str]:
+        return [role for role, team in zip(plain.roles, teams, strict=True) if wanted[team]]
+
+    options = dict(base.options)
+    deducers = roles([one.deduces for one in needs])
+    if deducers:
+        strict = any(one.strict for one in needs)
+        malformed = {"malformed": "illegal"} if strict else {}
+        options |= {"deduce": True, "deducers": deducers, **malformed}
+    kinds = [one.candidates for one in needs if one.candidates is not None]
+    if not kinds:
+        return make_game(base.name, options=options, illegal=base.illegal)
+    if any(kind != kinds[0] for kind in kinds):
+        raise ConfigError(
+            f"cross play: one player chooses by {quoted(kinds[0])}, the other by "
+            f"{quoted(kinds[1])}; a game has candidates of one kind."
+        )
+    choosers = roles([one.candidates is not None for one in needs])
+    around = {"environment": {"name": base.name, "options": options}, **kinds[0]}
+    return make_game(CHOOSE, options={**around, "choosers": choosers}, illegal=base.illegal)
+
+
+def match(game: Game, players: Sequence[Agent], *, games: int, stream: Stream) -> Match:
+    """Return what comes of games of two players.
+
+    Matches with one stream have the same deals, where their games are drawn alike.
+
+    Args:
+        game: of two teams.
+        players: of each.
+        games: how many.
+        stream: what all draws derive from.
+    """
+    teams = teams_of(game)
+    names = [(FIRST, SECOND)[team] for team in teams]
+    specs = [alone(game, number, names, stream.child(number)) for number in range(games)]
+    episodes = with_results(play_teams(specs, dict(zip((FIRST, SECOND), players, strict=True))))
+    outcomes = [outcome(episode.returns, names.index(FIRST), teams) for episode in episodes]
+    legal, said = [], []
+    for name in (FIRST, SECOND):
+        own = [turn for one in episodes for turn in one.turns if names[turn.seat] == name]
+        illegal, replies = illegal_replies(own)
+        legal.append(1.0 - illegal / max(replies, 1))
+        said.append(_spoken(own, tuple(getattr(game, "called", ()))))
+    return Match((1.0 + sum(outcomes) / max(len(outcomes), 1)) / 2, legal, said)
+
+
+def _spoken(turns: Sequence[Turn], called: tuple[str, ...]) -> Spoken:
+    """Return how varied a player's texts are."""
+    texts = [one.action for one in turns if not one.legal_actions and one.event == "ok"]
+    counts = Counter(pattern(text, called) for text in texts if text is not None)
+    return Spoken(counts.total(), len(counts), max(counts.values(), default=0))
+
+
+def matrix(
+    runs: Mapping[str, Path],
+    bots: Mapping[str, str],
+    pairs: Sequence[tuple[str, str]],
+    *,
+    games: int,
+    seed: int,
+    starts: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """Return what comes of each pair: "first" and "second", and as in ``Match``.
+
+    Args:
+        runs: folder of each run, by the name of its player.
+        bots: players as they are written on a command line, by name.
+        pairs: who plays the first team, and who the second.
+        games: of each pair.
+        seed: of all draws.
+        starts: players who are the start of a run, what its warm-up left, by name; the run has it
+            as a member of its league (``league.start``). None: there are none.
+
+    Raises:
+        ConfigError: runs are of different games, or two choose by different candidates.
+        UnknownNameError: a run has not kept its start.
+        RunError: no such run, or one without a checkpoint.
+    """
+    agents: dict[str, Agent] = {name: parse_agent(text).make() for name, text in bots.items()}
+    needs = dict.fromkeys(bots, Needs())
+    bases: dict[str, Base] = {}
+    for name, folder in runs.items():
+        config, engine, _ = load_run(folder, threads=1)
+        bases[name], needs[name] = read(config)
+        agents[name] = engine.agent(PUBLISHED)
+        for start, of in (starts or {}).items():
+            if of == name:
+                agents[start], needs[start] = engine.agent(START), needs[name]
+    base = next(iter(bases.values()))
+    for name, other in bases.items():
+        if other != base:
+            raise ConfigError(
+                f"cross play: {name} was trained in {quoted(other.options)} of {other.name}, and "
+                f"{next(iter(bases))} in {quoted(base.options)} of {base.name}; name runs of one "
+                "game."
+            )
+    found, stream = [], Stream.from_seed(seed)
+    for first, second in pairs:
+        game = game_for(base, [needs[first], needs[second]])
+        came = match(game, [agents[first], agents[second]], games=games, stream=stream)
+        said = [one._asdict() for one in came.said]
+        found.append({"first": first, "second": second, **came._asdict(), "said": said})
+    return found
+
+
+def pairs_of(main: Sequence[str], others: Sequence[str]) -> list[tuple[str, str]]:
+    """Return every pair of main players, both ways, and of each other one with each main one."""
+    beside = [
+        pair for one, two in itertools.product(others, main) for pair in ((one, two), (two, one))
+    ]
+    return [*itertools.product(main, main), *beside]
+
+
+if __name__ == "__main__":
+    given: Mapping[str, Any] = json.loads(sys.argv[1])
+    place = Path(sys.argv[2]).parent
+    measured = matrix(
+        {name: place.parent / folder for name, folder in given["runs"].items()},
+        given["bots"],
+        [tuple(pair) for pair in given["pairs"]],
+        games=given["games"],
+        seed=given["seed"],
+        starts=given.get("starts"),
+    )
+    write_bytes_atomic(Path(sys.argv[2]), json.dumps(measured).encode())

@@ -1,0 +1,128 @@
+"""What studies share whose runs meet each other: cells of runs and of their matches, and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sparring.api.cells import (
+    Cell,
+    CellRecords,
+    Measure,
+    Row,
+    by_seed,
+    exporting,
+    module_cell,
+    seed_rows,
+    training,
+)
+from studies.common.self_played import Arm
+from studies.common.study import Setting
+
+MATRIX = "matrix"
+PLAYED = "studies.common.cross_play"  # the module that plays matches
+Pair = tuple[str, str]
+"""Who plays the first team, and who the second: arms or bots."""
+
+
+def cells(
+    setting: Setting,
+    arms: Mapping[str, Arm],
+    *,
+    always: Sequence[str],
+    bots: Mapping[str, str],
+    pairs: Sequence[Pair],
+    measure: Measure,
+    starts: Mapping[str, str] | None = None,
+    begins: Mapping[str, str] | None = None,
+    shares: int = 1,
+) -> list[Cell]:
+    """Return the cells, seeds outermost: the runs of the arms, then the matches between them.
+
+    Args:
+        setting: of the study: "seeds", "arms", "games" of a match, "changes" to all arms.
+        arms: by name; those that the setting lists are run.
+        always: changes to all arms, beside the seed.
+        bots: as on a command line, by name.
+        pairs: who meets whom.
+        measure: what is kept of a run.
+        starts: players who are what the warm-up of an arm's run left, by name.
+        begins: the arm whose run of the same seed an arm begins from, which comes before it.
+        shares: cells that a seed's matches are shared out to, so that a study of long matches does
+            not end on one core.
+    """
+    made, origin = list[Cell](), begins or {}
+    for seed in range(setting["seeds"]):
+        runs = dict[str, Cell]()
+        for arm in setting["arms"]:
+            recipe, own = arms[arm]
+            changes = [f"seed={seed}", "threads=1", *always, *own, *setting["changes"]]
+            kept = exporting(measure) if arm in origin.values() else measure
+            first = runs[origin[arm]] if arm in origin else None
+            key, name = (arm, seed), f"{arm}-{seed}"
+            runs[arm] = training(key, name, recipe, changes, kept, begins=first)
+        given = {
+            "runs": {arm: one.folder for arm, one in runs.items()},
+            "bots": dict(bots),
+            "games": setting["games"],
+            "seed": seed,
+            **({"starts": dict(starts)} if starts else {}),
+        }
+        made += runs.values()
+        made += _matches(given, pairs, seed, shares, [one.key for one in runs.values()])
+    return made
+
+
+def _matches(
+    given: Mapping[str, Any],
+    pairs: Sequence[Pair],
+    seed: int,
+    shares: int,
+    after: Sequence[tuple[Any, ...]],
+) -> list[Cell]:
+    """Return the cells of a seed's matches.
+
+    Args:
+        given: what ``cross_play`` is told, but for the pairs.
+        pairs: who meets whom; share k has every ``shares``th from the k-th on.
+        seed: of the runs.
+        shares: number of cells.
+        after: keys of the runs.
+    """
+    made = []
+    for share in range(shares):
+        told = {**given, "pairs": [list(pair) for pair in pairs[share::shares]]}
+        name = f"{MATRIX}-{seed}" + (f"-{share}" if shares > 1 else "")
+        made.append(module_cell(PLAYED, told, key=(MATRIX, seed, share), name=name, after=after))
+    return made
+
+
+def rows(
+    setting: Setting,
+    kept: CellRecords,
+    *,
+    pairs: Sequence[Pair],
+    labels: Callable[[Pair], Row],
+    figures: Callable[[Mapping[str, Any]], Mapping[str, float]],
+) -> list[Row]:
+    """Return a row for each arm's runs, and one for each pair, with the values of each seed.
+
+    Starts are "all": deals are drawn, and are no bank of starts that could be met in training.
+
+    Args:
+        setting: of the study.
+        kept: of all cells.
+        pairs: who met whom.
+        labels: of a pair.
+        figures: of a match, see ``cross_play.matrix``.
+    """
+    runs = {key: one for key, one in kept.items() if key[0] != MATRIX}
+    found = seed_rows(runs, lambda arm: {"arm": arm, "starts": "all"}, dict)
+    shares = 1 + max(key[2] for key in kept if key[0] == MATRIX)
+    for place, pair in enumerate(pairs):
+        each, share = divmod(place, shares)
+        matches = [kept[MATRIX, seed, share]["found"][each] for seed in range(setting["seeds"])]
+        values = by_seed([figures(one) for one in matches])
+        games = setting["games"] * setting["seeds"]
+        found.append({**labels(pair), "starts": "all", "games": games, "values": values})
+    return found

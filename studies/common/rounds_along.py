@@ -1,0 +1,28 @@
+"""What a round of a repeated game pays along a run, for the curves of studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sparring.api.cells import metrics
+from sparring.run.folder import RunFolder
+
+ALONG = "points a round after "  # and a number of steps
+SHOWN = 10  # every so many steps
+
+
+def points_along(run: Path, game: str, roles: tuple[str, str]) -> dict[str, float]:
+    """Return the mean of both seats' points a round, every few steps of a run.
+
+    Args:
+        run: its folder; the first environment has an option ``rounds``.
+        game: its name among the metrics.
+        roles: of both seats.
+    """
+    rounds = RunFolder.open(run).config()["environments"][0]["options"]["rounds"]
+    one, two = (f"return/{game}/{role}" for role in roles)
+    return {
+        f"{ALONG}{line['step']}": (line[one] + line[two]) / (2 * rounds)
+        for line in metrics(run)
+        if line["step"] % SHOWN == 0
+    }

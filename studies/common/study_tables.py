@@ -1,0 +1,172 @@
+"""What `sparring reproduce` writes of a study: tables and charts; and how it compares."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sparring.errors import ConfigError
+from sparring.system.files import disk_errors, parse_json, write_bytes_atomic
+from studies.common.result_figures import Results, Row, interval, markdown, shown
+from studies.common.results_file import faults
+from studies.common.study import FOLDER, QUICK, Study, folder_of, published
+
+RESULTS, TABLES = "results.json", "tables.md"
+ROOT = FOLDER.parent
+LABELS = (str, int, float)  # what tells rows apart; maps and lists are figures
+TIMES = {"seconds"}  # figures that differ when a study is run again
+
+
+def write(name: str, document: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Write results.json, tables.md and the charts of a study into a folder; return the files.
+
+    Args:
+        name: of the study.
+        document: the content of its results file.
+        folder: where they are written.
+
+    Raises:
+        RunError: the disk refuses.
+    """
+    results = Results(document, str(folder / RESULTS))
+    files = {RESULTS: as_text(document), TABLES: text(name, results)}
+    files |= {f"images/{image}": f"{svg}\n" for image, svg in charts(name, results).items()}
+    return _written(folder, files)
+
+
+def _written(folder: Path, files: Mapping[str, str]) -> list[Path]:
+    """Write files into a folder and return their paths."""
+    for path, content in files.items():
+        with disk_errors(folder / path):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        write_bytes_atomic(folder / path, content.encode())
+    return [folder / path for path in files]
+
+
+def as_text(document: Mapping[str, Any]) -> str:
+    """Return the text of a results file."""
+    return json.dumps(document, indent=1) + "\n"
+
+
+def text(name: str, results: Results) -> str:
+    """Return the tables and verdicts of a study as a page in Markdown."""
+    module = module_of(name)
+    if hasattr(module, "page"):
+        page: Callable[[Results], str] = module.page
+        return page(results)
+    lines = [f"# {name}", "", results.source(), ""]
+    for heading, make in getattr(module, "SHOWN", {"All figures": plain}).items():
+        table = (module.MADE[make] if isinstance(make, str) else make)(results)
+        lines += [f"## {heading}", "", table, ""]
+    lines += [f"![{image}](images/{image})\n" for image in charts(name, results)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def charts(name: str, results: Results) -> dict[str, str]:
+    """Return the charts of a study by file name, each an <svg> element."""
+    draw: Callable[[Results], dict[str, str]] = getattr(module_of(name), "charts", lambda of: {})
+    return draw(results)
+
+
+def module_of(name: str) -> Any:
+    """Return the module with the tables of a study, or None where it has none."""
+    folder = folder_of(name)
+    if not (FOLDER / folder / "tables.py").is_file():
+        return None
+    return importlib.import_module(f"studies.{folder}.tables")
+
+
+def plain(results: Results) -> str:
+    """Return every figure of every row, with its interval over seeds."""
+    lines = [
+        (", ".join(map(str, labels_of(row).values())), figure, shown(interval(row, figure), 3))
+        for row in results.rows()
+        for figure in row.get("values", {})
+    ]
+    return markdown(("row", "figure", "mean"), lines)
+
+
+def labels_of(row: Row) -> dict[str, Any]:
+    """Return what tells a row from others."""
+    return {name: value for name, value in row.items() if isinstance(value, LABELS)}
+
+
+def check_publishable(study: Study, setting: Mapping[str, Any]) -> None:
+    """Check that the results of a setting may replace the published ones.
+
+    Raises:
+        ConfigError: it is not the published setting.
+    """
+    if setting != study.setting:
+        raise ConfigError(
+            "--publish replaces the figures of the repository's pages, which are of the published "
+            f"setting; this one is another. Leave --quick out ({study.hours:g} hours on two "
+            "cores), or leave --publish out: results.json and tables.md are written anyway."
+        )
+
+
+def publish_results(name: str, document: Mapping[str, Any]) -> list[Path]:
+    """Replace the published results and charts of a study; return the files.
+
+    Raises:
+        ConfigError: the document is not what a published file may hold.
+    """
+    if wrong := faults(document):
+        raise ConfigError(f"These results cannot be published: {' '.join(wrong)}")
+    images = charts(name, Results(document))
+    files = {_place(published(name)): as_text(document)}
+    files |= {f"docs/images/{image}": f"{svg}\n" for image, svg in images.items()}
+    return _written(ROOT, files)
+
+
+def comparison(name: str, document: Mapping[str, Any]) -> list[str]:
+    """Return in a few lines how results compare with the published ones."""
+    path = published(name)
+    if not path.is_file():
+        return ["No figures of this study are published yet; none compared."]
+    results = parse_json(path.read_bytes())
+    commit = (results["commit"] or "")[:7]
+    head = f"Beside the published figures ({_place(path)} of {results['date']}, commit {commit}):"
+    if document.get("note") == QUICK:
+        return [f"{head} none compared, as a quick run's figures measure nothing."]
+    return [head, *_differences(document, results)]
+
+
+def _place(path: Path) -> str:
+    """Return a path as it is written in the repository."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def _differences(document: Mapping[str, Any], published: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how many values per seed are the published ones, and where the others differ most."""
+    pairs = list(paired(document, published))
+    if not pairs:
+        yield "no value per seed is in both."
+        return
+    apart = [pair for pair in pairs if pair[2] != pair[3]]
+    yield f"{len(pairs) - len(apart)} of {len(pairs)} values per seed are equal to the digit."
+    by_distance = sorted(apart, key=lambda pair: abs(pair[2] - pair[3]), reverse=True)
+    for row, figure, ours, theirs in by_distance[:5]:
+        yield f"{row}: {figure} {ours:.4g}, published {theirs:.4g}"
+
+
+def paired(
+    document: Mapping[str, Any], published: Mapping[str, Any]
+) -> Iterator[tuple[str, str, float, float]]:
+    """Yield (row, figure and seed, ours, published) of every value that both files have."""
+    known = {_key(row): row.get("values", {}) for row in published["rows"]}
+    for row in document["rows"]:
+        theirs = known.get(_key(row), {})
+        for figure, by_seed in row.get("values", {}).items():
+            for seed, value in by_seed.items():
+                other = theirs.get(figure, {}).get(seed)
+                if figure not in TIMES and value is not None and other is not None:
+                    yield ", ".join(_key(row)), f"{figure} (seed {seed})", value, other
+
+
+def _key(row: Row) -> tuple[str, ...]:
+    """Return a row's labels as text."""
+    return tuple(str(value) for value in labels_of(row).values())

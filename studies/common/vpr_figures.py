@@ -1,0 +1,36 @@
+"""What the tables of studies/vpr_methods/page.md share."""
+
+from __future__ import annotations
+
+from studies.common.result_figures import Row, points, spread
+
+TRAINED = ("seen", "all")  # what the starts of training can be
+METHODS = {
+    "vpr": "VPR",
+    "outcome": "outcome",
+    "playouts": "MC-PR",
+    "vpr-to-go": "VPR, summed",
+    "vpr-outcome": "VPR + outcome",
+}
+
+
+def part(one: Row, figure: str, digits: int = 2) -> str:
+    """Return a share with its interval, held to [0, 1]."""
+    return spread(one, figure, digits, low=0.0, high=1.0)
+
+
+def when(one: Row, point: str) -> str:
+    """Return the name of the return at "half" or at "the end" of a row's run."""
+    if "text" in one:
+        return f"return at {point}"
+    if point == "half" and "return, half" not in one["values"]:
+        curve = points(one, "return after ")
+        early = [name for games, name in curve if games <= curve[-1][0] / 2]
+        return early[-1] if early else curve[0][1]
+    return f"return, {point.removeprefix('the ')}"
+
+
+def returns(one: Row, task: str) -> list[str]:
+    """Return the return at half of a run and at its end."""
+    low = -1.0 if task == "tictactoe" else 0.0
+    return [spread(one, when(one, point), low=low, high=1.0) for point in ("half", "the end")]

@@ -1,0 +1,89 @@
+"""Every estimator of advantages against the exact policy gradient, in nine games."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sparring.api.cells import Ask, Cell, CellRecords, Row
+from sparring.system.files import parse_json
+from studies.common.study import Setting, Study
+
+GAMES = (  # of tic-tac-toe a quiet middle game, one to be won at once, and one to be blocked
+    *("kuhn_poker", "leduc_poker", "tic_tac_toe start='a1 b2 c3 a3'"),
+    *("tic_tac_toe start='a1 b1 a2 b2'", "tic_tac_toe start='b2 a1 a3 c1'"),
+    *("signalling", "tiny_hanabi", "repeated_dilemma", "needle_chain"),
+)
+KEYS = (
+    *("bias", "bias_scaled", "cosine", "variance", "variance_scaled", "batch_cosine"),
+    *("right_sign", "zeros", "effective", "seconds"),
+)
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells: a comparison per game."""
+    return [comparison(game, setting) for game in setting["games"]]
+
+
+def comparison(game: str, setting: Setting) -> Cell:
+    """Return the cell of the estimators in a game."""
+    fewer = ["--episodes", str(setting["episodes"])] if "episodes" in setting else []
+    options = ["--policy", "random", "--estimators", setting["estimators"], *fewer, "--json"]
+    return Cell(
+        key=(game,),
+        folder=re.sub(r"[^A-Za-z0-9_]+", "-", f"lab {game}").strip("-"),
+        command=("sparring", "credit", "compare", "--environment", game, *options),
+        place=(),
+        measure=measured,
+    )
+
+
+def measured(folder: Path, said: str, ask: Ask) -> Any:
+    """Return a comparison, without the figures of single seats."""
+    found = parse_json(said)
+    (report,) = found["games"]
+    rows = [{key: row[key] for key in row if key != "seats"} for row in report["rows"]]
+    return {"settings": found["settings"], "game": {**report, "rows": rows}}
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return the rows of all games, each with its game."""
+    games = [kept[game,]["found"]["game"] for game in setting["games"]]
+    return [row(report["game"], one) for report in games for one in report["rows"]]
+
+
+def row(game: str, one: Mapping[str, Any]) -> Row:
+    """Return the row of an estimator in a game: what it measured with its seed, or why not."""
+    labels = {"game": game, "estimator": one["estimator"], "starts": "all"}
+    if "refused" in one:
+        return {**labels, "refused": one["refused"]}
+    values, intervals = {}, {}
+    for key in KEYS:
+        found = one[key] if isinstance(one[key], dict) else {"mean": one[key]}
+        if found["mean"] is not None:
+            values[key] = {"0": found["mean"]}
+        if found.get("low") is not None:
+            intervals[key] = [found["low"], found["high"]]
+    return {**labels, "values": values, "intervals": intervals}
+
+
+def fields(setting: Setting, kept: CellRecords) -> dict[str, Any]:
+    """Return the settings of the comparisons, and what is to be said of each game."""
+    found = [kept[game,]["found"] for game in setting["games"]]
+    reports = [one["game"] for one in found]
+    games = [{key: report[key] for key in report if key != "rows"} for report in reports]
+    return {"setting": found[0]["settings"], "games": games}
+
+
+STUDY = Study(
+    summary="every estimator of advantages against exact policy gradients, nine games",
+    page="docs/credit-lab.md",
+    hours=0.1,
+    setting={"games": list(GAMES), "estimators": "all"},
+    quick={"games": ["kuhn_poker"], "estimators": "rloo,grpo", "episodes": 640},
+    cells=cells,
+    rows=rows,
+    fields=fields,
+)

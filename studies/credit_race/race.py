@@ -1,0 +1,119 @@
+"""One run of the race: a recipe trained with an estimator, and its distance from the best play.
+
+    python -m studies.credit_race.race '{"recipe": "kuhn-tiny", "estimator": "mars", ...}' FILE
+
+The distance is NashConv, in cooperative games the optimality gap.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparring.config import RunConfig, resolve
+from sparring.engine.local import LocalEngine
+from sparring.errors import ConfigError, CreditError, MissingError
+from sparring.measure.lab_plan import bind_estimator
+from sparring.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.registry import asks
+from sparring.run.events import METRICS, read_figures
+from sparring.run.folder import RunFolder
+from sparring.run.loop import train
+
+DISTANCES = ("optimality_gap/", "nash_conv/")  # the first that a run measures is what is raced for
+JUDGED = "best_action"  # the reward that estimators of judged turns read
+ORACLE = {"name": "cfr"}  # who judges them, where the recipe names nobody
+
+
+def run_config(recipe: str, changes: Sequence[str], estimator: str, seed: int) -> RunConfig:
+    """Return a recipe with an estimator and what it needs: a critic's loss, a judge's reward.
+
+    Raises:
+        ConfigError: the recipe or a change to it is wrong.
+        UnknownNameError: no such recipe, estimator or option.
+        MissingError: the recipe lacks what the estimator needs.
+    """
+    bound = bind_estimator(estimator)
+    data = apply_overrides(load_recipe(recipe), changes)
+    data.update(credit=estimator, name="race", seed=seed, threads=1)
+    losses = data.get("losses") or [{"name": "ppo_clip"}]
+    if JUDGED in bound.options.values():
+        _add_judge(data)
+    if "critic" in asks(bound) and not _has(losses, "value_loss"):
+        data["losses"] = [*losses, {"name": "value_loss"}]
+    return resolve(data)
+
+
+def _has(entries: Sequence[Any], name: str) -> bool:
+    """Return whether a recipe's losses or rewards, mappings or texts, have one of this name."""
+    texts = (entry if isinstance(entry, str) else str(entry.get("name")) for entry in entries)
+    return any(text.split(":")[0].split()[:1] == [name] for text in texts)
+
+
+def _add_judge(data: dict[str, Any]) -> None:
+    """Add to a recipe's data the reward of judged turns, and an oracle where a game has none."""
+    rewards = data.get("rewards") or []
+    if _has(rewards, JUDGED):
+        return
+    data["rewards"] = [*rewards, {"name": JUDGED}]
+    data["environments"] = [
+        game if game.get("oracle") else {**game, "oracle": ORACLE} for game in data["environments"]
+    ]
+    data["reorder_outcomes"] = True  # the estimators want components whole: they weigh them
+
+
+def curve(lines: Sequence[Mapping[str, Any]], games_per_step: int) -> list[list[float]]:
+    """Return (games played, distance) of every measurement of a run.
+
+    Raises:
+        ConfigError: the run measured no exact distance.
+    """
+    for prefix in DISTANCES:
+        points = []
+        for line in lines:
+            distances = [
+                value for key, value in line.items() if key.startswith(prefix) and value is not None
+            ]
+            if distances:
+                points.append([float(line["step"] * games_per_step), float(np.mean(distances))])
+        if points:
+            return points
+    raise ConfigError(
+        "The race needs an exact distance: a game small enough, evaluation.exact=true and "
+        "max_states large enough."
+    )
+
+
+def run(folder: Path, recipe: str, changes: Sequence[str], estimator: str, seed: int) -> Any:
+    """Train one run and return its curve, or why the estimator cannot use what the recipe gives.
+
+    Args:
+        folder: of the run; what is there is replaced.
+        recipe: its name.
+        changes: to the recipe, as on the command line.
+        estimator: with its options, as on the command line.
+        seed: of the run.
+
+    Returns:
+        {"curve": [[games, distance], ...]} or {"refused": why}.
+    """
+    try:
+        config = run_config(recipe, changes, estimator, seed)
+    except MissingError as error:
+        return {"refused": str(error)}
+    try:
+        with RunFolder.create(folder, to_yaml(config), overwrite=True) as place:
+            train(config, LocalEngine(config), place)
+    except CreditError as error:
+        return {"refused": str(error)}
+    return {"curve": curve(read_figures(folder / METRICS), config.rollout.games_per_step)}
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[2])
+    path.write_text(json.dumps(run(path.parent / "run", **json.loads(sys.argv[1]))), "utf-8")

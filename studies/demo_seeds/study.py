@@ -1,0 +1,73 @@
+"""Does a recipe learn with every seed? Recipes with an exact figure, over many seeds.
+
+Kept per seed: the last NashConv, the worst one from the first that is at most the recipe's level
+on, the first step at that level, the share of legal replies in the last step, and the seconds of
+training on one thread of a machine that may be busy. Seeds come one after the other over all
+recipes.
+
+Starts are "all": NashConv is computed over every deal.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from studies.common.study import Setting, Study
+
+LEVELS = {"demo": 0.10, "leduc-tiny": 1.0}  # the NashConv that every seed should end at or below
+LEVEL = 0.10  # of other recipes
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost."""
+    most = max(count for _, count in setting["recipes"])
+    return [
+        training(
+            (recipe, seed),
+            f"{recipe}-{seed}",
+            recipe,
+            [f"seed={seed}", "threads=1", *setting["changes"]],
+            partial(measured, level=LEVELS.get(recipe, LEVEL)),
+        )
+        for seed in range(most)
+        for recipe, count in setting["recipes"]
+        if seed < count
+    ]
+
+
+def measured(run: Path, said: str, ask: Ask, *, level: float) -> dict[str, Any]:
+    """Return the figures of a run."""
+    lines = metrics(run)
+    name = next(key for line in lines for key in line if key.startswith("nash_conv/"))
+    found = [(line["step"], line[name]) for line in lines if name in line]
+    first = next((step for step, value in found if value <= level), None)
+    after = [value for step, value in found if first is not None and step >= first]
+    return {
+        "nash_conv": found[-1][1],
+        "worst from the level on": max(after, default=None),
+        "first step at the level": first,
+        "legal replies": lines[-1]["legal_rate"],
+    }
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return one row per recipe, with the value of each seed."""
+
+    def labels(recipe: str) -> Row:
+        return {"recipe": recipe, "level": LEVELS.get(recipe, LEVEL), "starts": "all"}
+
+    return seed_rows(kept, labels, dict)
+
+
+STUDY = Study(
+    summary="`demo` with 30 seeds and `leduc-tiny` with 10: does every seed learn?",
+    page="benchmarks/README.md",
+    hours=1.7,
+    setting={"recipes": [["demo", 30], ["leduc-tiny", 10]], "changes": []},
+    quick={"recipes": [["demo", 1]], "changes": ["steps=2"]},
+    cells=cells,
+    rows=rows,
+)

@@ -1,0 +1,71 @@
+"""The tables of benchmarks/README.md on recipes with many seeds."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from studies.common.result_figures import Maker, Results, markdown, seeds_of, values
+
+RECIPES = ("demo", "leduc-tiny")
+FIGURES = (
+    *("nash_conv", "first step at the level", "worst from the level on", "legal replies"),
+    "seconds",
+)
+
+
+def seeds(results: Results, recipe: str) -> str:
+    """Return a recipe's figures by seed."""
+    one = results.row(recipe=recipe)
+    figures, level = one["values"], f"{one['level']:g}"
+    head = ("seed", "last NashConv", f"<= {level} from step", "to the end at most", "legal", "s")
+    lines = []
+    for seed in seeds_of(one, "nash_conv"):
+        last, first, worst, legal, seconds = (figures[name].get(seed) for name in FIGURES)
+        cells = (f"{last:.3f}", text(first, "d"), text(worst, ".3f"), text(legal, ".2%"))
+        lines.append((seed, *cells, text(seconds, ".0f")))
+    return markdown(head, lines)
+
+
+def text(value: float | None, form: str) -> str:
+    """Return a figure, or a dash where there is none."""
+    return "-" if value is None else f"{value:{form}}"
+
+
+def reached(results: Results, recipe: str) -> str:
+    """Return how many seeds end at or below the recipe's level, in words."""
+    one = results.row(recipe=recipe)
+    last, level = values(one, "nash_conv"), one["level"]
+    within = f"{sum(value <= level for value in last)} of {len(last)}"
+    return f"{within} seeds end at {level:g} or below, the worst at {max(last):.3f}"
+
+
+def average(results: Results, recipe: str) -> str:
+    """Return the last NashConv of a recipe: its mean over seeds, and the least and the most."""
+    last = values(results.row(recipe=recipe), "nash_conv")
+    seeds = f"{len(last)} seeds, {min(last):.3f} to {max(last):.3f}"
+    return f"{sum(last) / len(last):.3f} ({seeds})"
+
+
+def seconds(results: Results, recipe: str) -> str:
+    """Return how long the runs of a recipe took."""
+    found = values(results.row(recipe=recipe), "seconds")
+    return f"{min(found):.0f} to {max(found):.0f} seconds"
+
+
+def every(results: Results) -> str:
+    """Return for each recipe that was run what its seeds reached, and their table."""
+    parts = []
+    for row in results.rows():
+        recipe = row["recipe"]
+        parts.append(f"`{recipe}`: {reached(results, recipe)}.\n\n{seeds(results, recipe)}")
+    return "\n\n".join(parts)
+
+
+MADE: dict[str, Maker] = {
+    **{f"seeds {recipe}": partial(seeds, recipe=recipe) for recipe in RECIPES},
+    **{f"seeds {recipe} reached": partial(reached, recipe=recipe) for recipe in RECIPES},
+    "seeds leduc-tiny mean": partial(average, recipe="leduc-tiny"),
+    "seeds demo seconds": partial(seconds, recipe="demo"),
+    "seeds source": Results.source,
+}
+SHOWN = {"By seed": every}

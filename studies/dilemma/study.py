@@ -1,0 +1,84 @@
+"""Does advantage alignment lead to cooperation that punishes, where naive learners defect?
+
+The prisoner's dilemma over 20 rounds; nobody is told how many are left. Kept per seed: figures of
+``experiments.dilemma_rounds``, and of every step's plays the points a round.
+
+Starts are "all": every play begins at the one start.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.api.cells import Ask, Cell, CellRecords, Row, seed_rows, training
+from sparring.system.files import parse_json
+from studies.common.rounds_along import points_along
+from studies.common.study import Setting, Study
+
+MODULE = "studies.dilemma.rounds"
+FOUND = "rounds.json"
+NAIVE, ALIGNED = "naive", "alignment"
+ARMS = {NAIVE: "dilemma/naive-tiny", ALIGNED: "dilemma/alignment-tiny"}
+MATCH = "evaluation.opponents=[]"  # measured here with more plays
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost."""
+    return [
+        training(
+            (arm, seed),
+            f"{arm}-{seed}",
+            ARMS[arm],
+            [f"seed={seed}", "threads=1", MATCH, *setting["changes"]],
+            partial(measured, plays=setting["plays"]),
+        )
+        for seed in range(setting["seeds"])
+        for arm in setting["arms"]
+    ]
+
+
+def measured(run: Path, said: str, ask: Ask, *, plays: int) -> dict[str, Any]:
+    """Return the figures of a run.
+
+    Args:
+        run: its folder.
+        said: what training printed.
+        ask: runs the plays that are measured.
+        plays: see ``dilemma_rounds.figures``.
+    """
+    given = json.dumps({"run": str(run), "plays": plays})
+    ask(["python", "-m", MODULE, given, str(run / FOUND)])
+    along = points_along(run, "repeated_dilemma", ("row", "column"))
+    return {**parse_json((run / FOUND).read_bytes()), **along}
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return one row per arm, with the values of each seed."""
+
+    def labels(arm: str) -> Row:
+        return {"arm": arm, "starts": "all", "plays": setting["plays"]}
+
+    return seed_rows(kept, labels, dict)
+
+
+STUDY = Study(
+    summary="advantage alignment and naive learners in a dilemma of 20 rounds, 5 seeds",
+    page="docs/mixed-motive.md",
+    hours=0.3,
+    setting={"seeds": 5, "arms": list(ARMS), "plays": 256, "changes": []},
+    quick={
+        "seeds": 1,
+        "plays": 8,
+        "changes": [
+            "steps=10",
+            "warmup.updates=2",
+            "rollout.games_per_step=8",
+            "rollout.group_size=8",
+        ],
+    },
+    cells=cells,
+    rows=rows,
+)

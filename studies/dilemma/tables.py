@@ -1,0 +1,97 @@
+"""The tables of docs/mixed-motive.md on the dilemma of 20 rounds."""
+
+from __future__ import annotations
+
+from sparring.report.svg import Series, line_chart
+from studies.common.result_figures import (
+    Maker,
+    Results,
+    curve,
+    markdown,
+    seeds_in_words,
+    seeds_of,
+    share,
+    values,
+)
+from studies.common.rounds_along import ALONG
+from studies.dilemma.rounds import (
+    AFTER,
+    AGAINST,
+    BOTH,
+    LEGAL,
+    LOST,
+    NEITHER,
+    OPENS,
+    PAIRS,
+    WITH_ITSELF,
+)
+from studies.dilemma.study import ALIGNED, NAIVE
+
+MOST_LOST, LEAST_BOTH = 0.1, 0.8  # points a round lost to always-defect; rounds of cooperation
+
+
+def ends(results: Results) -> str:
+    """Return the figures of each arm and seed."""
+    names = (BOTH, NEITHER, WITH_ITSELF, AGAINST, LOST, LEGAL)
+    head = ("learner", "seed", *names, "minutes")
+    lines = [
+        (row["arm"], seed, *(f"{values(row, name)[place]:.3f}" for name in names), minutes)
+        for row in results.rows()
+        for place, seed in enumerate(seeds_of(row))
+        for minutes in [f"{values(row, 'seconds')[place] / 60:.1f}"]
+    ]
+    return markdown(head, lines)
+
+
+def strategies(results: Results) -> str:
+    """Return how often each seed's policy cooperates, at first and by the last round."""
+    pairs = [f"{one}, {two}" for one, two in PAIRS]
+    names = (OPENS, *(f"{AFTER}{pair}" for pair in pairs))
+    head = ("learner", "seed", "first round", *(f"after {pair}" for pair in pairs))
+    lines = [
+        (row["arm"], seed, *(share(row["values"][name].get(seed)) for name in names))
+        for row in results.rows()
+        for seed in seeds_of(row)
+    ]
+    return markdown(head, lines)
+
+
+def verdict(results: Results) -> str:
+    """Return in how many seeds each arm reaches what was asked for."""
+    wanted = (
+        f"Asked for: with alignment more than {LEAST_BOTH} of the rounds in mutual cooperation, "
+        f"and at most {MOST_LOST} points a round lost to always-defect; naive learners defect, in "
+        f"more than {LEAST_BOTH} of the rounds both."
+    )
+    said = [wanted]
+    for row in results.rows(arm=ALIGNED):
+        both = [value > LEAST_BOTH for value in values(row, BOTH)]
+        lost = [value <= MOST_LOST for value in values(row, LOST)]
+        every = sum(map(all, zip(both, lost, strict=True)))
+        said.append(
+            f"**{ALIGNED}**: cooperation in {sum(both)}, at most so much lost in {sum(lost)}, both "
+            f"in {every} of {seeds_in_words(row)}."
+        )
+    for row in results.rows(arm=NAIVE):
+        found = sum(value > LEAST_BOTH for value in values(row, NEITHER))
+        said.append(f"**{NAIVE}**: defection in {found} of {seeds_in_words(row)}.")
+    return " ".join(said)
+
+
+def charts(results: Results) -> dict[str, str]:
+    """Return the chart of points a round in training: means over seeds."""
+    series = [Series(name=row["arm"], points=curve(row, ALONG)) for row in results.rows()]
+    note = f"means over {seeds_in_words(results.rows()[0])}; both cooperate 3, both defect 1"
+    title = "Points a round of a policy with itself"
+    return {
+        "dilemma.svg": line_chart(series, title=title, note=note, x_label="steps", standalone=True)
+    }
+
+
+MADE: dict[str, Maker] = {
+    "dilemma": ends,
+    "dilemma strategies": strategies,
+    "dilemma verdict": verdict,
+    "dilemma source": Results.source,
+}
+SHOWN = {"At the end": ends, "By the last round": strategies, "In short": verdict}

@@ -1,0 +1,152 @@
+"""Fictitious cross-play (FXP) and what it is compared with, with tables in three team games."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparring.api.cells import Cell, CellRecords, Row, by_seed, module_cell
+from studies.common.study import Setting, Study
+
+MODULE = "studies.self_play.team_table"
+RELEASED, EXACT = "fictitious_play", "nash"  # meta-solvers: the released code's, a linear program
+MEMBERS = {"example": 3, "rock_paper_scissors": 2, "seek_attack_defend": 4}
+STEPS = {"example": 1000, "rock_paper_scissors": 1000, "seek_attack_defend": 300}
+# rounds of each game; the population of PSRO is one larger
+PSRO = {"example": 11, "rock_paper_scissors": 11, "seek_attack_defend": 5}
+FXP = {"example": 10, "rock_paper_scissors": 10, "seek_attack_defend": 5}
+# measured before with the authors' code, zelaix/fxp at b0d1d96, from uniform policies
+TABLE: dict[tuple[str, str], tuple[float | None, ...]] = {
+    ("SP", "last"): (1.486, 0.986, 4.000),
+    ("FSP", "average"): (1.481, 0.980, 3.986),
+    ("PSRO uniform", "mixture"): (0.315, 0.100, None),
+    ("PSRO Nash", "mixture"): (0.000, 0.016, 0.976),
+    ("FXP", "mixture"): (0.000, 0.025, 0.063),
+    ("FXP", "last"): (0.000, 1.000, 4.000),
+}
+# from random policies: by game, what of the main, the mean of mains and the mixture is exploitable
+GRIDWORLD: dict[tuple[str, str], dict[str, float]] = {
+    ("example", "gridworld"): {"last": 1.5, "average": 1.392, "mixture": 0.0},
+    ("example", "gridworld, one counter"): {"last": 1.5, "average": 1.392, "mixture": 1.5},
+    ("rock_paper_scissors", "gridworld"): {"last": 1.0, "average": 0.85, "mixture": 0.0},
+    ("rock_paper_scissors", "gridworld, one counter"): {
+        "last": 1.0,
+        "average": 0.724,
+        "mixture": 0.4,
+    },
+}
+PARTS = (
+    *("uniform start", "longer phases", "random start"),
+    *("gridworld form", "self share", "team size"),
+)
+Labels = dict[str, Any]
+
+
+def lesson(game: str, method: str, part: str, **changes: Any) -> Labels:
+    """Return the labels of a cell, which are also the arguments of ``team_table.measured``."""
+    rounds = (PSRO if method.startswith("PSRO") else FXP)[game]
+    rounds = {"SP": 1, "FSP": STEPS[game]}.get(method, rounds)  # a step of FSP is a round
+    usual = {"game": game, "members": MEMBERS[game], "method": method, "solver": "-", "eta": 0.3}
+    shape = {"start": "uniform", "steps": STEPS[game], "rounds": rounds, "seeds": 1}
+    return {"part": part, **usual, **shape, **changes}
+
+
+def lessons(setting: Setting) -> list[Labels]:
+    """Return all cells of a setting."""
+    every = [*uniform_starts(setting), *random_starts(setting), *team_sizes(setting)]
+    return [one for one in every if one["part"] in setting["parts"]]
+
+
+def uniform_starts(setting: Setting) -> list[Labels]:
+    """Return the cells that begin with uniform policies, of which nothing is random."""
+    found = []
+    for game in setting["games"]:
+        found += [lesson(game, name, "uniform start") for name in ("SP", "FSP")]
+        if game != "seek_attack_defend":
+            found.append(lesson(game, "PSRO uniform", "uniform start", rounds=19))
+        for solver in (RELEASED, EXACT):
+            for name in ("PSRO Nash", "FXP"):
+                found.append(lesson(game, name, "uniform start", solver=solver))
+        if game == "seek_attack_defend":
+            found.append(lesson(game, "FXP", "longer phases", solver=EXACT, steps=1000))
+    return found
+
+
+def random_starts(setting: Setting) -> list[Labels]:
+    """Return the cells that begin with random policies."""
+    own, found = {"start": "random", "seeds": setting["seeds"]}, []
+    for game in [game for game in setting["games"] if game != "seek_attack_defend"]:
+        found += [lesson(game, name, "random start", **own) for name in ("SP", "FSP")]
+        for solver in (RELEASED, EXACT):
+            for name in ("PSRO Nash", "FXP", "FXP, one counter"):
+                found.append(lesson(game, name, "random start", solver=solver, **own))
+        for name in ("gridworld", "gridworld, one counter"):
+            changes = {"solver": RELEASED, "steps": 200, **own}
+            found.append(lesson(game, name, "gridworld form", **changes))
+        for eta in setting["etas"]:
+            found.append(lesson(game, "FXP", "self share", solver=EXACT, eta=eta, **own))
+    return found
+
+
+def team_sizes(setting: Setting) -> list[Labels]:
+    """Return the cells of self-play in the example, with teams of several sizes."""
+    own = {"start": "random", "seeds": setting["size seeds"]}
+    return [lesson("example", "SP", "team size", members=size, **own) for size in setting["sizes"]]
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return a cell per method, game and start: all of its seeds."""
+    return [cell(labels) for labels in lessons(setting)]
+
+
+def cell(labels: Labels) -> Cell:
+    """Return the cell of a method."""
+    given = {name: value for name, value in labels.items() if name != "part"}
+    if given["solver"] == "-":
+        del given["solver"]
+    name = "-".join(str(value) for value in labels.values())
+    return module_cell(MODULE, given, key=tuple(labels.values()), name=name)
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return a row per cell and answer, with what the released code has where it was measured."""
+    found = []
+    for labels in lessons(setting):
+        for answer, seeds in kept[tuple(labels.values())]["found"].items():
+            shown = {**labels, "answer": answer, "starts": "all"}
+            shown["released"] = released(labels, answer)
+            found.append({**shown, "values": by_seed(seeds)})
+    return found
+
+
+def released(labels: Labels, answer: str) -> float | None:
+    """Return what the released code has for a row; None where it was not measured."""
+    if labels["part"] == "gridworld form":
+        return GRIDWORLD[labels["game"], labels["method"]][answer]
+    if labels["part"] == "uniform start" and labels["solver"] != EXACT:
+        return TABLE[labels["method"], answer][list(MEMBERS).index(labels["game"])]
+    return None
+
+
+STUDY = Study(
+    summary="FXP, PSRO and self-play of teams in three matrix games, with tables",
+    page="studies/fxp/page.md",
+    hours=0.2,
+    setting={
+        "games": list(MEMBERS),
+        "parts": list(PARTS),
+        "seeds": 20,
+        "etas": [0.0, 0.1, 0.6, 1.0],
+        "sizes": [2, 3, 5, 8],
+        "size seeds": 100,
+    },
+    quick={
+        "games": ["rock_paper_scissors"],
+        "parts": ["self share", "team size"],
+        "seeds": 2,
+        "etas": [0.0],
+        "sizes": [2, 3],
+        "size seeds": 3,
+    },
+    cells=cells,
+    rows=rows,
+)

@@ -1,0 +1,147 @@
+"""The tables of studies/fxp/page.md: how exploitable the answers of each method are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from studies.common.result_figures import Maker, Results, Row, markdown, mean, values
+
+REACHED = 0.05  # team exploitability below which a start has led to the equilibrium of teams
+NEAR = 0.05  # how far a figure may be from that of the released code
+NAMES = {
+    "example": "example",
+    "rock_paper_scissors": "team rock, paper, scissors",
+    "seek_attack_defend": "seek, attack, defend",
+}
+SOLVERS = {"-": "-", "fictitious_play": "fictitious play", "nash": "linear program"}
+ANSWERS = {"last": "last", "average": "mean", "mixture": "mixture"}
+
+
+def number(value: float | None) -> str:
+    """Return a figure as the tables show it."""
+    return "-" if value is None else f"{value + 0.0:.3f}"
+
+
+def uniform(results: Results) -> str:
+    """Return the table from uniform policies, beside that of the released code."""
+    found = results.rows(part="uniform start")
+    games = list(dict.fromkeys(row["game"] for row in found))
+    lines = []
+    for method, solver, answer in keys(found, "method", "solver", "answer"):
+        cells = [method, SOLVERS[solver], ANSWERS[answer]]
+        for game in games:
+            own = {"method": method, "solver": solver, "answer": answer, "game": game}
+            row = next(iter(results.rows(part="uniform start", **own)), None)
+            cells += ["-"] * 3 if row is None else [number(row["released"]), *both(row)]
+        lines.append(cells)
+    heads = [f"{NAMES[game]}: {what}" for game in games for what in ("released", "team", "one")]
+    return f"{markdown(['method', 'solver', 'answer', *heads], lines)}\n\n{near(found)}"
+
+
+def both(row: Row) -> list[str]:
+    """Return what a team gains together, and one seat."""
+    return [number(mean(row, "team")), number(mean(row, "one seat"))]
+
+
+def keys(found: Sequence[Row], *labels: str) -> list[tuple[str, ...]]:
+    """Return the different values of labels, in their order."""
+    return list(dict.fromkeys(tuple(row[label] for label in labels) for row in found))
+
+
+def near(found: Sequence[Row]) -> str:
+    """Return how many figures are near the released code's, and what the linear program does."""
+    known = [row for row in found if row["released"] is not None]
+    off = [row for row in known if abs(mean(row, "team") - row["released"]) > NEAR]
+    said = [f"{len(known) - len(off)} of {len(known)} figures are within {NEAR} of the released."]
+    if off:
+        names = (f"{row['method']}, {NAMES[row['game']]}" for row in off)
+        said.append(f"Not: {'; '.join(names)}.")
+    exact = [row for row in found if row["solver"] == "nash" and row["answer"] == "mixture"]
+    parts = (f"{row['method']} {number(mean(row, 'team'))} ({NAMES[row['game']]})" for row in exact)
+    return " ".join([*said, f"With the linear program: {', '.join(parts)}."])
+
+
+def longer(results: Results) -> str:
+    """Return what longer phases give in seek, attack, defend."""
+    row = results.row(part="longer phases", answer="mixture")
+    return f"{number(mean(row, 'team'))} with phases of {row['steps']} steps"
+
+
+def starts(results: Results) -> str:
+    """Return how many random starts lead to the equilibrium of teams, and what is exploitable."""
+    found, lines = results.rows(part="random start"), []
+    for method, solver, answer in keys(found, "method", "solver", "answer"):
+        cells = [method, SOLVERS[solver], ANSWERS[answer]]
+        for (game,) in keys(found, "game"):
+            own = {"method": method, "solver": solver, "answer": answer, "game": game}
+            row = results.row(part="random start", **own)
+            cells += [share(row), number(mean(row, "team")), number(max(values(row, "team")))]
+        lines.append(cells)
+    heads = [
+        f"{NAMES[game]}: {what}"
+        for (game,) in keys(found, "game")
+        for what in ("reached", "mean", "worst")
+    ]
+    return markdown(["method", "solver", "answer", *heads], lines)
+
+
+def share(row: Row) -> str:
+    """Return how many seeds reached the equilibrium of teams."""
+    found = values(row, "team")
+    return f"{sum(value < REACHED for value in found)} of {len(found)}"
+
+
+def sizes(results: Results) -> str:
+    """Return how often self-play reaches the equilibrium of teams, by the size of a team."""
+    found = results.rows(part="team size")
+    head = ("members", *(str(row["members"]) for row in found))
+    return markdown(
+        head, [("reached", *map(share, found)), ("mean", *(number(mean(r, "team")) for r in found))]
+    )
+
+
+def gridworld(results: Results) -> str:
+    """Return the gridworld's form by what is read off it."""
+    found, lines = results.rows(part="gridworld form"), []
+    for game, method in keys(found, "game", "method"):
+        rows = [row for row in found if (row["game"], row["method"]) == (game, method)]
+        cells = [
+            cell for row in rows for cell in (number(row["released"]), number(mean(row, "team")))
+        ]
+        lines.append([NAMES[game], "goes on" if "one" in method else "begins afresh", *cells])
+    read = ("last main", "mean of mains", "mixture of all")
+    heads = [f"{name}, {what}" for name in read for what in ("released", "here")]
+    return markdown(["game", "counter", *heads], lines)
+
+
+def shares(results: Results) -> str:
+    """Return FXP by its share of self-play."""
+    usual = results.rows(part="random start", method="FXP", solver="nash")
+    found = [*usual, *results.rows(part="self share")]
+    lines = []
+    for game, answer in keys(found, "game", "answer"):
+        rows = [row for row in found if (row["game"], row["answer"]) == (game, answer)]
+        by_share = {row["eta"]: row for row in rows}
+        lines.append(
+            [NAMES[game], ANSWERS[answer], *(share(by_share[e]) for e in sorted(by_share))]
+        )
+    heads = [f"{eta:g}" for eta in sorted({row["eta"] for row in found})]
+    return markdown(["game", "answer", *heads], lines)
+
+
+MADE: dict[str, Maker] = {
+    "fxp": uniform,
+    "fxp longer": longer,
+    "fxp starts": starts,
+    "fxp sizes": sizes,
+    "fxp gridworld": gridworld,
+    "fxp shares": shares,
+    "fxp source": Results.source,
+}
+SHOWN = {
+    "From uniform policies": uniform,
+    "From random policies": starts,
+    "By team size": sizes,
+    "The gridworld's form": gridworld,
+    "By the share of self-play": shares,
+}

@@ -1,0 +1,143 @@
+"""Teams of tiny language models in two of FXP's matrix games: self-play, PSRO, cross-play.
+
+Kept per seed: the exact team exploitability and one-seat exploitability of each answer at the end,
+the first of them by plays, and the share of legal replies in the last step.
+
+Starts are "all": there is one.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from studies.common.study import Setting, Study
+
+PSRO, FXP = "league/teams-psro-tiny", "league/teams-fxp-tiny"
+GAMES = {"example": 3, "rock_paper_scissors": 2}  # members of a team
+TEAM, ONE = (f"{who}_exploitability/team_matrix" for who in ("team", "one_seat"))
+AFTER = "team after "  # and a number of plays
+MIRROR = "matchmaker={name: mirror}"
+MEAN = "matchmaker={name: meta_strategy, solver: uniform, own: 0.99}"
+GOES_ON, ANEW = "league.restart=false", "league.learners.counter.restart=0.0"
+# arm: its recipe, its changes, and the answers that are measured, that of the run first
+ARMS: dict[str, tuple[str, list[str], list[str]]] = {
+    "SP": (PSRO, [MIRROR, GOES_ON, "league.answer=last"], ["last"]),
+    "FSP": (PSRO, [MEAN, GOES_ON, "league.answer=uniform"], ["uniform"]),
+    "PSRO Nash": (PSRO, [], ["nash"]),
+    "FXP": (FXP, [], ["nash", "last"]),
+    "FXP, one counter": (FXP, [ANEW], ["nash", "last"]),
+}
+SOLVED = ("PSRO Nash", "FXP", "FXP, one counter")  # arms whose members play each other
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost."""
+    return [
+        cell(arm, game, seed, setting)
+        for seed in range(setting["seeds"])
+        for game in setting["games"]
+        for arm in setting["arms"]
+    ]
+
+
+def cell(arm: str, game: str, seed: int, setting: Setting) -> Cell:
+    """Return the cell of an arm: in all of them as many plays, those among members included."""
+    recipe, changes, answers = ARMS[arm]
+    steps, every, games = (setting[name] for name in ("steps", "every", "games per step"))
+    among = setting["plays"] * (steps // every)
+    steps, plays = (steps, setting["plays"]) if arm in SOLVED else (steps + among // games, 0)
+    words = [
+        f"seed={seed}",
+        "threads=1",
+        f"environments.0.options={{game: {game}, members: {GAMES[game]}}}",
+        *(f"steps={steps}", f"league.every={every}", f"evaluation.every={every}"),
+        *(f"league.plays={plays}", f"rollout.games_per_step={games}"),
+        *changes,
+        *setting["changes"],
+    ]
+    name = f"{arm}-{game}-{seed}".replace(",", "")
+    return training(
+        (arm, game, seed), name, recipe, words, partial(measured, answers=answers, games=games)
+    )
+
+
+def measured(run: Path, said: str, ask: Ask, answers: list[str], games: int) -> dict[str, Any]:
+    """Return the figures of a run.
+
+    Args:
+        run: its folder.
+        said: what training printed.
+        ask: runs further commands.
+        answers: those that are measured; the first is the run's own, found at each evaluation.
+        games: plays of a step.
+    """
+    lines = metrics(run)
+    evaluated = [line for line in lines if team(line) is not None]
+    curve = {line["step"] * games: team(line) for line in evaluated}
+    found = {answers[0]: evaluated[-1]}
+    for answer in answers[1:]:
+        words = ["sparring", "evaluate", str(run), "--answer", answer, "--games", "2", "--json"]
+        found[answer] = json.loads(ask(words))["figures"]
+    return {
+        "answers": {
+            name: {"team": team(figures), "one seat": figures[ONE]}
+            for name, figures in found.items()
+        },
+        "curve": {f"{AFTER}{plays}": value for plays, value in curve.items()},
+        "legal replies": lines[-1]["legal_rate"],
+    }
+
+
+def team(figures: dict[str, float]) -> float | None:
+    """Return the team exploitability among figures, where it was measured."""
+    return figures.get(TEAM)
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return one row per game, arm and answer, with the values of each seed."""
+    apart: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for (arm, game, seed), one in kept.items():
+        measured_ = one["found"]
+        for number, (answer, figures) in enumerate(measured_["answers"].items()):
+            values = {**figures, "legal replies": measured_["legal replies"]}
+            values |= measured_["curve"] if number == 0 else {}
+            apart[arm, game, answer, seed] = {**one, "found": values}
+
+    def labels(arm: str, game: str, answer: str) -> Row:
+        shown = {"game": game, "members": GAMES[game], "method": arm, "answer": answer}
+        return {**shown, "starts": "all"}
+
+    return seed_rows(apart, labels, dict)
+
+
+STUDY = Study(
+    summary="teams of tiny models in two of FXP's games: self-play, PSRO, cross-play",
+    page="studies/fxp/page.md",
+    hours=0.4,
+    setting={
+        "games": list(GAMES),
+        "arms": list(ARMS),
+        "steps": 60,
+        "every": 10,
+        "plays": 512,
+        "games per step": 128,
+        "seeds": 3,
+        "changes": [],
+    },
+    quick={
+        "games": ["example"],
+        "arms": ["SP", "FXP"],
+        "steps": 2,
+        "every": 1,
+        "plays": 32,
+        "games per step": 16,
+        "seeds": 1,
+        "changes": ["warmup.updates=1"],
+    },
+    cells=cells,
+    rows=rows,
+)

@@ -1,0 +1,73 @@
+"""What does it cost to learn from plays of older weights? One recipe with lag 0, 1 and 4.
+
+Kept per seed: NashConv at every evaluation, its last value and its mean over the run, and the share
+of legal replies in the last step.
+
+Starts are "all": NashConv is computed over every deal.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.run.folder import RunFolder
+from studies.common.study import Setting, Study
+
+RECIPE, GAME = "kuhn-tiny", "kuhn_poker"
+AFTER = "NashConv after "  # and a number of plays
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost."""
+    return [
+        training(
+            (lag, seed),
+            f"lag{lag}-{seed}",
+            RECIPE,
+            [f"seed={seed}", "threads=1", f"scale.lag={lag}", *setting["changes"]],
+            measured,
+        )
+        for seed in range(setting["seeds"])
+        for lag in setting["lags"]
+    ]
+
+
+def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+    """Return the figures of a run."""
+    lines, name = metrics(run), f"nash_conv/{GAME}"
+    games = _games(run)
+    found = [(line["step"] * games, line[name]) for line in lines if name in line]
+    return {
+        "NashConv, end": found[-1][1],
+        "NashConv, mean": sum(value for _, value in found) / len(found),
+        "legal replies": lines[-1]["legal_rate"],
+        "ratio_p99": sum(line["ratio_p99"] for line in lines) / len(lines),
+        **{f"{AFTER}{plays}": value for plays, value in found},
+    }
+
+
+def _games(run: Path) -> int:
+    """Return the plays of a step."""
+    return int(RunFolder.open(run).config()["rollout"]["games_per_step"])
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return one row per lag, with the values of each seed."""
+
+    def labels(lag: int) -> Row:
+        return {"lag": lag, "starts": "all"}
+
+    return seed_rows(kept, labels, dict)
+
+
+STUDY = Study(
+    summary="`kuhn-tiny` learning from plays of weights 0, 1 and 4 steps older, 5 seeds",
+    page="docs/scale.md",
+    hours=0.6,
+    setting={"lags": [0, 1, 4], "seeds": 5, "changes": []},
+    quick={"lags": [0, 2], "seeds": 1, "changes": ["steps=4", "rollout.games_per_step=64"]},
+    cells=cells,
+    rows=rows,
+)

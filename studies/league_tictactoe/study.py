@@ -1,0 +1,119 @@
+"""Is tic-tac-toe learnt from the members of a league alone? A league and the mirror, 3 seeds.
+
+Kept per seed: the shares of matches that are won, and won or drawn, against a random player and
+against MCTS, as X and as O; the shares won or drawn at every evaluation of the run; of the plays of
+its last step the share that differ.
+
+Starts are "all": every game begins at the one start. What training met at a turn, another seed of
+play may meet again: 5,478 positions are all there are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.run.folder import RunFolder
+from studies.common.study import Setting, Study
+
+RECIPE = "league/tictactoe-tiny"
+ARMS: dict[str, list[str]] = {
+    "league": [],
+    "mirror": ["matchmaker=mirror"],  # snapshots are taken, and nobody meets them
+}
+OPPONENTS = {"random": "random", "mcts": "mcts simulations=100"}
+SHARES = ("win", "win_or_draw")
+AFTER = " after "  # between a figure's name and a number of plays
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost."""
+    measure = partial(measured, games=setting["games"])
+    return [
+        training(
+            (arm, seed),
+            f"{arm}-{seed}",
+            RECIPE,
+            [f"seed={seed}", "threads=1", *changes, *setting["changes"]],
+            measure,
+        )
+        for seed in range(setting["seeds"])
+        for arm, changes in ARMS.items()
+    ]
+
+
+def measured(run: Path, said: str, ask: Ask, *, games: int) -> dict[str, Any]:
+    """Return the figures of a run.
+
+    Args:
+        run: its folder.
+        said: what training printed.
+        ask: runs the matches.
+        games: of each match.
+    """
+    lines = metrics(run)
+    words = ["sparring", "evaluate", str(run), "--games", str(games), "--no-exact", "--json"]
+    for opponent in OPPONENTS.values():
+        words += ["--opponent", opponent]
+    matches = json.loads(ask(words))["matches"]
+    plays = int(RunFolder.open(run).config()["rollout"]["games_per_step"])
+    return {
+        **{name: value for match in matches for name, value in shares(match)},
+        "distinct plays": lines[-1]["distinct_share"],
+        **{name: value for line in lines for name, value in on_the_way(line, plays)},
+    }
+
+
+def figure(role: str, opponent: str, share: str) -> str:
+    """Return the name of a share: "X against mcts, win_or_draw"."""
+    return f"{role} against {opponent}, {share}"
+
+
+def shares(match: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Return (figure, value) of a match."""
+    role, opponent = match["role"], match["opponent"]
+    return [(figure(role, opponent, share), match["intervals"][share]["mean"]) for share in SHARES]
+
+
+def on_the_way(line: Mapping[str, Any], plays: int) -> list[tuple[str, float]]:
+    """Return (figure after a number of plays, value) of an evaluation in training.
+
+    Args:
+        line: the metrics of a step.
+        plays: of a step.
+    """
+    found = []
+    for name, value in line.items():
+        kind, *parts = name.split("/")
+        if kind == "match" and parts[-1] == "win_or_draw":
+            _, opponent, role, share = parts
+            found.append((f"{figure(role, opponent, share)}{AFTER}{line['step'] * plays}", value))
+    return found
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return one row per arm, with the values of each seed."""
+
+    def labels(arm: str) -> Row:
+        return {"arm": arm, "starts": "all"}
+
+    return seed_rows(kept, labels, dict)
+
+
+STUDY = Study(
+    summary="tic-tac-toe from the members of a league alone, and from the mirror, 3 seeds",
+    page="studies/league_tictactoe/page.md",
+    hours=1.0,
+    setting={"seeds": 3, "games": 1000, "changes": []},
+    quick={
+        "seeds": 1,
+        "games": 4,
+        "changes": ["steps=2", "warmup.updates=2", "rollout.games_per_step=32", "league.every=1"],
+    },
+    cells=cells,
+    rows=rows,
+)

@@ -1,0 +1,78 @@
+"""The tables and charts of studies/league_tictactoe/page.md."""
+
+from __future__ import annotations
+
+from sparring.report.svg import Series, line_chart
+from studies.common.result_figures import Maker, Results, Row, curve, markdown, seeds_of, values
+from studies.league_tictactoe.study import AFTER, OPPONENTS, figure
+
+ROLES = ("X", "O")
+ASKED = {"random": 0.97, "mcts": 0.9}  # win or draw, as X and as O
+NAMES = {"random": "random play", "mcts": "MCTS, 100 simulations"}
+
+
+def ends(results: Results) -> str:
+    """Return the shares won or drawn of each arm and seed, and what of it was asked for."""
+    columns = [(opponent, role) for opponent in OPPONENTS for role in ROLES]
+    head = ("trained in", "seed", *(f"{role} against {NAMES[to]}" for to, role in columns))
+    lines = []
+    for row in results.rows():
+        for place, seed in enumerate(seeds_of(row)):
+            found = [values(row, figure(role, to, "win_or_draw"))[place] for to, role in columns]
+            minutes = values(row, "seconds")[place] / 60
+            distinct = values(row, "distinct plays")[place]
+            shown = (f"{value:.3f}" for value in found)
+            lines.append((row["arm"], seed, *shown, f"{distinct:.0%}", f"{minutes:.0f}"))
+    return markdown((*head, "distinct plays", "minutes"), lines)
+
+
+def verdict(results: Results) -> str:
+    """Return in how many seeds each arm reaches what was asked for."""
+    said = []
+    for row in results.rows():
+        seeds = len(values(row, "seconds"))
+        reached = sum(
+            all(_least(row, place, to) >= least for to, least in ASKED.items())
+            for place in range(seeds)
+        )
+        lows = ", ".join(
+            f"{min(_least(row, place, to) for place in range(seeds)):.3f} against {NAMES[to]}"
+            for to in ASKED
+        )
+        said.append(f"the {row['arm']}: {reached} of {seeds} seeds (the least share: {lows})")
+    wanted = " and ".join(f"{least} against {NAMES[to]}" for to, least in ASKED.items())
+    return f"Win or draw at least {wanted}, as X and as O. It is reached by {'; by '.join(said)}."
+
+
+def _least(row: Row, place: int, opponent: str) -> float:
+    """Return the smaller share of both roles against an opponent, of a seed."""
+    return min(values(row, figure(role, opponent, "win_or_draw"))[place] for role in ROLES)
+
+
+def charts(results: Results) -> dict[str, str]:
+    """Return a chart per opponent: the share won or drawn against plays, means over seeds."""
+    seeds = len(values(results.rows()[0], "seconds"))
+    found = {}
+    for opponent in OPPONENTS:
+        series = [
+            Series(
+                name=f"{row['arm']}, {role}",
+                points=curve(row, f"{figure(role, opponent, 'win_or_draw')}{AFTER}"),
+            )
+            for row in results.rows()
+            for role in ROLES
+        ]
+        title = f"Win or draw against {NAMES[opponent]}"
+        note = f"mean over {seeds} seeds"
+        found[f"league-tictactoe-{opponent}.svg"] = line_chart(
+            series, title=title, note=note, x_label="plays", standalone=True
+        )
+    return found
+
+
+MADE: dict[str, Maker] = {
+    "league tictactoe": ends,
+    "league tictactoe verdict": verdict,
+    "league tictactoe source": Results.source,
+}
+SHOWN = {"At the end": ends, "In short": verdict}

@@ -1,0 +1,119 @@
+"""Does SmolLM2 keep its plays of tic-tac-toe apart in 640 of them? A league, and the mirror.
+
+Kept per seed: of the plays against itself how many differ, how many took the commonest course, and
+the share of legal replies with its interval; the shares of matches that are won, and won or drawn,
+against a random player, as X and as O; of every step's plays the share that differ. The arm "start"
+is the model after the warm-up, of the same seed: what all others begin as.
+
+Starts are "all": every game begins at the one start.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.run.folder import RunFolder
+from studies.common.study import Setting, Study
+from studies.league_tictactoe.study import AFTER, shares
+
+RECIPE = "league/tictactoe-smol"
+PLAIN = "losses=[{name: ppo_clip}, {name: entropy_bonus, weight: 0.005}]"  # mars/tictactoe-smol's
+START, LEAGUE, MIRROR = "start", "league", "mirror"
+ARMS: dict[str, list[str]] = {
+    # one step that changes nothing
+    START: ["steps=1", "rollout.games_per_step=2", "learner.learning_rate=0"],
+    LEAGUE: [],
+    MIRROR: ["matchmaker=mirror", PLAIN],  # snapshots are taken, and nobody meets them
+}
+OPPONENT = "random"
+DIFFER = "different plays"
+COMMON = "plays of the commonest course"
+LEGAL = "legal replies"
+LOW, HIGH = f"{LEGAL}, low", f"{LEGAL}, high"
+ALONG = f"share of different plays{AFTER}"  # and a number of plays
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost; the mirror may have fewer seeds."""
+    measure = partial(measured, games=setting["games"], plays=setting["plays"])
+    return [
+        training(
+            (arm, seed),
+            f"{arm}-{seed}",
+            RECIPE,
+            [f"seed={seed}", "threads=1", *setting["changes"], *ARMS[arm]],
+            measure,
+        )
+        for seed in range(setting["seeds"])
+        for arm in setting["arms"]
+        if arm != MIRROR or seed < setting["mirrors"]
+    ]
+
+
+def measured(run: Path, said: str, ask: Ask, *, games: int, plays: int) -> dict[str, Any]:
+    """Return the figures of a run.
+
+    Args:
+        run: its folder.
+        said: what training printed.
+        ask: runs the matches.
+        games: of each match.
+        plays: of the policy against itself.
+    """
+    words = ["sparring", "evaluate", str(run), "--games", str(games), "--opponent", OPPONENT]
+    found = json.loads(ask([*words, "--self-plays", str(plays), "--no-exact", "--json"]))
+    (own,) = found["self_plays"]
+    illegal = own["illegal"]
+    step_plays = int(RunFolder.open(run).config()["rollout"]["games_per_step"])
+    return {
+        DIFFER: own["distinct"],
+        COMMON: own["commonest"],
+        LEGAL: 1.0 - illegal["mean"],
+        LOW: 1.0 - illegal["high"],
+        HIGH: 1.0 - illegal["low"],
+        **{name: value for match in found["matches"] for name, value in shares(match)},
+        **{f"{ALONG}{one['step'] * step_plays}": one["distinct_share"] for one in metrics(run)},
+    }
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return one row per arm, with the values of each seed."""
+
+    def labels(arm: str) -> Row:
+        return {"arm": arm, "starts": "all", "plays": setting["plays"], "games": setting["games"]}
+
+    return seed_rows(kept, labels, dict)
+
+
+STUDY = Study(
+    summary="SmolLM2 in tic-tac-toe: do its plays differ after 640, in a league and in the mirror",
+    page="studies/league_tictactoe_smol/page.md",
+    hours=1.0,
+    setting={
+        "seeds": 3,
+        "mirrors": 1,
+        "arms": list(ARMS),
+        "games": 128,
+        "plays": 64,
+        "changes": [],
+    },
+    quick={
+        "seeds": 1,
+        "arms": [START, LEAGUE],
+        "games": 2,
+        "plays": 2,
+        "changes": [
+            "steps=2",
+            "warmup.updates=1",
+            "warmup.games=2",
+            "rollout.games_per_step=2",
+            "league.every=1",
+        ],
+    },
+    cells=cells,
+    rows=rows,
+)

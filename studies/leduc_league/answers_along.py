@@ -1,0 +1,60 @@
+"""How exploitable the answers of a run are along it: the exact NashConv at each of its checkpoints.
+
+Run as ``python -m studies.leduc_league.answers_along RUN '["last", "average"]' FILE``. Then
+FILE holds a JSON list with an object for each checkpoint: its step and the NashConv of each answer.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sparring.api.load import load_answer, load_run
+from sparring.engine.answer import answer_of
+from sparring.league.payoffs import Payoffs
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import enumerate_info_states
+from sparring.run import checkpoint
+from sparring.run.exact_payoffs import with_exact
+from sparring.system.files import write_bytes_atomic
+
+BEST = "nash of exact payoffs"  # what a population could say at most, if its payoffs had no noise
+
+
+def along(path: Path, answers: Sequence[str]) -> list[dict[str, Any]]:
+    """Return {"step": its step, answer: NashConv} of each checkpoint that is left, oldest first.
+
+    Args:
+        path: of the run, which is in one environment.
+        answers: of the run (``sparring evaluate --answer``); or ``BEST``, the equilibrium of the
+            members by what they earn from each other on average, which costs no plays.
+
+    Raises:
+        ConfigError: an answer is a mixture, and the run has no members; or none is kept of it.
+        GameError: the environment has too many information states, or none.
+    """
+    return [_at(path, step, answers) for step in sorted(checkpoint.steps(path))]
+
+
+def _at(path: Path, step: int, answers: Sequence[str]) -> dict[str, Any]:
+    """Return the figures of a checkpoint."""
+    config, engine, _ = load_run(path, step)
+    game = engine.environments[0][0]
+    states = enumerate_info_states(game, limit=config.evaluation.max_states)
+    found: dict[str, Any] = {"step": step}
+    for answer in answers:
+        agent: Any
+        if answer == BEST:
+            agent = answer_of(engine, with_exact(config, engine, Payoffs(), itself=False), "nash")
+        else:
+            agent = load_answer(path, config, engine, step, answer)
+        found[answer] = nash_conv(game, states, agent).nash_conv
+    return found
+
+
+if __name__ == "__main__":
+    found = along(Path(sys.argv[1]), json.loads(sys.argv[2]))
+    write_bytes_atomic(Path(sys.argv[3]), json.dumps(found).encode())

@@ -1,0 +1,165 @@
+"""Does a population add anything to a well regularised mirror? Leduc poker from random weights.
+
+Five arms with one model, one loss, one step size and as many plays, those among members included:
+the mirror, fictitious self-play, prioritised fictitious self-play, PSRO, a league with exploiters.
+Kept per seed: the exact NashConv of several answers of each run, at each of its snapshots and at
+its end. Beside them stand tabular algorithms, in which nothing is learnt from plays.
+
+Starts are "all": NashConv is over every deal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.api.cells import (
+    Ask,
+    Cell,
+    CellRecords,
+    Row,
+    metrics,
+    module_cell,
+    seed_rows,
+    training,
+)
+from sparring.run.folder import RunFolder
+from sparring.system.files import parse_json
+from studies.common.study import Setting, Study
+from studies.leduc_league.answers_along import BEST
+from studies.self_play.references import REFERENCES
+
+ALONG = "studies.leduc_league.answers_along"
+TABULAR = "studies.self_play.cell"
+GAME = "leduc_poker"
+GAP = "NashConv"
+AFTER = f"{GAP} after "  # and a number of plays, or of answers of a tabular algorithm
+ANSWERS = ["last", "average", "uniform", BEST]
+PLAYED = ["last", "average", "uniform", "nash", BEST]  # where members have played each other
+# arm: its recipe and its answers
+ARMS: dict[str, tuple[str, list[str]]] = {
+    "mirror": ("league/leduc-mirror", ANSWERS),
+    "FSP": ("league/leduc-fsp", ANSWERS),
+    "PFSP": ("league/leduc-pfsp", ANSWERS),
+    "PSRO": ("league/leduc-psro", PLAYED),
+    "exploiters": ("league/leduc-exploiters", PLAYED),
+}
+TABLES = ("CFR", "PSRO Nash", "double oracle", "XDO")
+AT = (1, 2, 3, 5, 8, 12, 16, 24, 36, 50)
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost; a solver that draws nothing has one seed."""
+    found = []
+    for seed in range(setting["seeds"]):
+        found += [_trained(arm, seed, setting) for arm in setting["arms"]]
+        found += [
+            _table(name, seed, setting)
+            for name in setting["tables"]
+            if seed == 0 or name not in REFERENCES
+        ]
+    return found
+
+
+def _trained(arm: str, seed: int, setting: Setting) -> Cell:
+    """Return the cell of an arm with a seed."""
+    recipe, answers = ARMS[arm]
+    words = [f"seed={seed}", "threads=1", *setting["changes"]]
+    return training((arm, seed), f"{arm}-{seed}", recipe, words, partial(measured, answers=answers))
+
+
+def _table(name: str, seed: int, setting: Setting) -> Cell:
+    """Return the cell of a tabular algorithm with a seed."""
+    given = {"algorithm": name, "games": [GAME], "at": setting["at"], "most": {}, "seed": seed}
+    return module_cell(TABULAR, given, key=(name, seed), name=f"table {name}-{seed}")
+
+
+def measured(run: Path, said: str, ask: Ask, answers: list[str]) -> dict[str, Any]:
+    """Return the figures of a run: by answer its NashConv, at the end and after numbers of plays.
+
+    Args:
+        run: its folder.
+        said: what training printed.
+        ask: runs further commands.
+        answers: those that are measured.
+    """
+    lines, config = metrics(run), RunFolder.open(run).config()
+    file = run / "answers.json"
+    ask(["python", "-m", ALONG, str(run), json.dumps(answers), str(file)])
+    along = parse_json(file.read_bytes())
+    ends = {answer: along[-1][answer] for answer in answers}
+    return {
+        "answers": {
+            answer: {GAP: ends[answer], **curve(along, answer, config)} for answer in answers
+        },
+        "plays": plays(lines[-1]["step"], config),
+        "legal replies": lines[-1]["legal_rate"],
+    }
+
+
+def curve(
+    along: list[Mapping[str, Any]], answer: str, config: Mapping[str, Any]
+) -> dict[str, float]:
+    """Return an answer's NashConv after each number of plays, from the figures of checkpoints."""
+    return {f"{AFTER}{plays(one['step'], config)}": one[answer] for one in along}
+
+
+def plays(step: int, config: Mapping[str, Any]) -> int:
+    """Return the plays of a run after a step: those learnt from, and those among members."""
+    league = config["league"]
+    taken = step // league["every"] if league["every"] else 0
+    return int(step * config["rollout"]["games_per_step"] + taken * league["plays"])
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return a row per arm and answer, and one per tabular algorithm, with each seed's values."""
+    apart: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for (name, seed), one in kept.items():
+        found = one["found"]
+        if name not in ARMS:
+            values = {AFTER + n: gap for n, gap in _after(found[GAME])}
+            end = {GAP: found[GAME]["NashConv, end"]}
+            apart["table", name, "its own", seed] = {**one, "found": {**end, **values}}
+            continue
+        rest = {"plays": found["plays"], "legal replies": found["legal replies"]}
+        for answer, figures in found["answers"].items():
+            apart["model", name, answer, seed] = {**one, "found": {**figures, **rest}}
+
+    def labels(kind: str, name: str, answer: str) -> Row:
+        return {"policy": kind, "arm": name, "answer": answer, "starts": "all"}
+
+    return seed_rows(apart, labels, dict)
+
+
+def _after(found: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Return (answers, NashConv) along a tabular algorithm."""
+    return [(name.removeprefix(AFTER), gap) for name, gap in found.items() if AFTER in name]
+
+
+STUDY = Study(
+    summary="Leduc poker from random weights: does a population add to the mirror, 3 seeds",
+    page="studies/leduc_league/page.md",
+    hours=1.0,
+    setting={
+        "seeds": 3,
+        "arms": list(ARMS),
+        "tables": list(TABLES),
+        "at": list(AT),
+        "changes": [],
+    },
+    quick={
+        "seeds": 1,
+        "arms": ["mirror", "PSRO"],
+        "tables": ["CFR"],
+        "at": [1, 2],
+        "changes": [
+            *("steps=2", "rollout.games_per_step=32", "league.every=1"),
+            *("checkpoint.every=1", "evaluation.every=2"),
+        ],
+    },
+    cells=cells,
+    rows=rows,
+)

@@ -1,0 +1,159 @@
+"""Does an agent learn about its opponent within an episode? Trials of three attempts, from scratch.
+
+Two games with exact ceilings: rock, paper, scissors against players who like one move best, and
+Kuhn poker against MAGE's three bots. Every arm has as many plays. Kept per seed, role and attempt:
+the expected return against the opponents that training met and against those that it never met, as
+the share of the headroom between the best single policy and the best response that it closes. It is
+computed from the policy's probabilities in every conversation, so that it has no noise of plays;
+sampled trials stand beside.
+
+Deals are drawn anew in every attempt, and starts are "all": nothing can be learnt by heart.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed, training
+from sparring.config_parts import written
+from sparring.recipe import load_recipe
+from studies.common.study import Setting, Study
+
+GAMES = {"rock": "mage/rock-tiny", "kuhn": "mage/kuhn-tiny"}
+CUMULATIVE, DIFFERENTIAL, RELEASED = "cumulative", "differential", "released"
+SHARED, MIXED, SINGLE = "shared", "mixed", "single"
+ANYONE = "matchmaker={name: mixed, past: 0.0, bots: {anyone: 1.0}}"
+ARMS = (CUMULATIVE, DIFFERENTIAL, RELEASED, SHARED, MIXED, SINGLE)
+
+
+def drawn(recipe: str) -> dict[str, Any]:
+    """Return a recipe's bots as one player, which draws one of them by their shares."""
+    data = load_recipe(recipe)
+    shares = data["matchmaker"]["bots"]
+    players = {}
+    for label, bot in data["bots"].items():
+        name, options = bot["name"], {key: bot[key] for key in bot if key != "name"}
+        players[written(name, options)] = shares[label]
+    return {"name": "mixture", "players": players}
+
+
+def changes(game: str, arm: str) -> list[str]:
+    """Return what an arm changes in the recipe of a game."""
+    if arm == DIFFERENTIAL:
+        return ["credit.pay=differential"]
+    if arm == RELEASED:
+        return ["credit={name: mage, preset: as_released}"]
+    if arm == SHARED:
+        return ["credit.by_attempt=false"]
+    if arm == MIXED:  # an opponent for each play of a group in place of one for the group
+        return [f"bots={{anyone: {json.dumps(drawn(GAMES[game]))}}}", ANYONE]
+    if arm == SINGLE:  # as many plays, each an episode of its own
+        return [
+            "environments.0.options.attempts=1",
+            "rollout.group_size=24",
+            "rollout.games_per_step=1536",
+        ]
+    return []
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost."""
+    games = setting["games_per_role"]
+    return [
+        training(
+            (game, arm, seed),
+            f"{game}-{arm}-{seed}",
+            GAMES[game],
+            [
+                f"seed={seed}",
+                "threads=1",
+                "evaluation.every=100000",
+                *changes(game, arm),
+                *setting["changes"],
+            ],
+            partial(measured, games=games, seed=seed),
+        )
+        for seed in range(setting["seeds"])
+        for game in setting["games"]
+        for arm in setting["arms"]
+    ]
+
+
+def measured(run: Path, said: str, ask: Ask, *, games: int, seed: int) -> list[dict[str, Any]]:
+    """Return the rows of pools of a run, with the plays of a seed."""
+    return pools(run, ask, games, f"--seed={seed}")
+
+
+def pools(run: Path, ask: Ask, games: int, *more: str) -> list[dict[str, Any]]:
+    """Return what `sparring evaluate --adaptation` says of the pools of opponents of a run.
+
+    Args:
+        run: its folder.
+        ask: runs the command.
+        games: trials of a role and an opponent.
+        more: further words of the command.
+    """
+    words = ["sparring", "evaluate", str(run), "--adaptation", "--games", str(games), *more]
+    found = json.loads(ask([*words, "--oracle=none", "--json"]))
+    return [row for row in found["adaptation"] if row["opponent"] is None]
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return one row per game, arm, role and pool, with the values of each seed."""
+    found = []
+    for game in setting["games"]:
+        for arm in setting["arms"]:
+            ran = [kept[game, arm, seed]["found"] for seed in range(setting["seeds"])]
+            for place, one in enumerate(ran[0]):
+                own = [_figures(rows[place]) for rows in ran]
+                labels = {"game": game, "arm": arm, "role": one["role"], "starts": "all"}
+                labels |= {"met": one["trained"]}
+                exact = {"best": one["best"], "fixed": one["fixed"], "ceiling": one["ceiling"]}
+                found.append({**labels, **exact, "values": by_seed(own)})
+    return found
+
+
+def _figures(row: dict[str, Any]) -> dict[str, float]:
+    """Return the figures of a pool by attempt.
+
+    The share of the headroom that is closed, the return and the mass on no legal action, exactly;
+    and the mean return of sampled trials.
+    """
+    exact = row["exact"]
+    by_attempt = {
+        "closed": exact["closed"],
+        "return": exact["returns"],
+        "illegal": exact["illegal"],
+        "sampled": [one["mean"] for one in row["attempts"]],
+    }
+    return {
+        f"{name} {number}": value
+        for name, values in by_attempt.items()
+        for number, value in enumerate(values, 1)
+    }
+
+
+STUDY = Study(
+    summary="MAGE: do agents of the tiny model learn about their opponent within three attempts",
+    page="studies/mage/page.md",
+    hours=1.3,
+    setting={
+        "games": list(GAMES),
+        "arms": list(ARMS),
+        "seeds": 5,
+        "games_per_role": 1_000,
+        "changes": [],
+    },
+    quick={
+        "games": ["rock"],
+        "arms": [CUMULATIVE, MIXED, SINGLE],
+        "seeds": 1,
+        "games_per_role": 20,
+        "changes": ["steps=1", "warmup.updates=2", "rollout.games_per_step=24"],
+    },
+    cells=cells,
+    rows=rows,
+)

@@ -1,0 +1,89 @@
+"""The tables of studies/mage/page.md."""
+
+from __future__ import annotations
+
+from studies.common.result_figures import (
+    Maker,
+    Results,
+    Row,
+    chance_beyond,
+    decided,
+    interval,
+    less,
+    markdown,
+    shown,
+    sides,
+    spread,
+    worded,
+)
+from studies.mage.study import ARMS, CUMULATIVE, SINGLE
+
+NAMES = {
+    "cumulative": "cumulative returns, by attempt",
+    "differential": "differential returns, by attempt",
+    "released": "MAGE as released",
+    "shared": "cumulative, attempts compared with each other",
+    "mixed": "cumulative, groups that mix opponents",
+    "single": "single plays, as many",
+}
+LAST = 3
+
+
+def learnt(results: Results) -> str:
+    """Return the share of the headroom that every attempt closes, by arm, role and pool."""
+    attempts = (f"attempt {number}" for number in range(1, LAST + 1))
+    head = ("game", "learns by", "role", "opponents", *attempts, "at most, attempts 2 and 3")
+    lines = []
+    for one in results.rows():
+        count = len(one["ceiling"])
+        shares = [spread(one, f"closed {number}") for number in range(1, count + 1)]
+        most = " ".join(f"{share:.2f}" for share in one["ceiling"][1:]) or "-"
+        cells = (*shares, *["-"] * (LAST - count), most)
+        lines.append((one["game"], NAMES[one["arm"]], one["role"], met(one), *cells))
+    return markdown(head, lines)
+
+
+def adapts(results: Results) -> str:
+    """Return for the recipes whether the last attempt closes more than the first, and than none."""
+    head = ("game", "role", "opponents", "attempt 3 less attempt 1", "attempt 3", "verdict")
+    lines, chances = [], []
+    for one in results.rows(arm=CUMULATIVE):
+        first, last = one["values"]["closed 1"], one["values"][f"closed {LAST}"]
+        gain = less({"values": {"x": last}}, {"values": {"x": first}}, "x")
+        every = all(last[seed] > first[seed] for seed in last)
+        parts = (chance_beyond(gain), chance_beyond(interval(one, f"closed {LAST}")))
+        chances.append(max(parts) if every else 1.0)
+        cells = (shown(gain), spread(one, f"closed {LAST}"))
+        lines.append((one["game"], one["role"], met(one), *cells))
+    words = ("held" if known else "not held" for known in decided(chances))
+    return worded(head, lines, words)
+
+
+def claims(results: Results) -> str:
+    """Return how far the recipes are ahead of each other arm in the last attempt, by seed."""
+    head = ("game", "role", "opponents", "cumulative, by attempt, less", "attempt 3", "verdict")
+    lines, gaps = [], []
+    for one in results.rows(arm=CUMULATIVE):
+        for arm in ARMS[1:]:
+            place = {name: one[name] for name in ("game", "role", "met")}
+            for other in results.rows(arm=arm, **place):
+                last = 1 if arm == SINGLE else LAST  # of single plays all are first attempts
+                theirs = {"values": {"x": other["values"][f"closed {last}"]}}
+                ahead = less({"values": {"x": one["values"][f"closed {LAST}"]}}, theirs, "x")
+                gaps.append(ahead)
+                lines.append((one["game"], one["role"], met(one), NAMES[arm], shown(ahead)))
+    return worded(head, lines, sides(gaps, "ahead", "behind"))
+
+
+def met(one: Row) -> str:
+    """Return whether training met the opponents of a row."""
+    return "met in training" if one["met"] else "held out"
+
+
+MADE: dict[str, Maker] = {
+    "mage": learnt,
+    "mage adapting": adapts,
+    "mage arms": claims,
+    "mage source": Results.source,
+}
+SHOWN = {"Share of the headroom": learnt, "Adapting": adapts, "Arm by arm": claims}

@@ -1,0 +1,86 @@
+"""Does SmolLM2 learn about its opponent within an episode, with notes that it writes?
+
+Three attempts of rock, paper, scissors against players who like one move best. The model begins by
+imitating a player who counters what the other has done, for fewer updates than it needs, and learns
+by reward from there. Beside it stands the end of that warm-up, of the same seed. Kept per role and
+attempt, of sampled trials: the mean return, and the share of the headroom between the best single
+policy and the best response that it closes, against the opponents that training met and against
+those that it never met.
+
+Opponents draw their moves, so starts are "all": nothing can be learnt by heart.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed
+from studies.common.self_played import UNTRAINED, Arm, trained
+from studies.common.study import Setting, Study
+from studies.mage.study import pools
+
+RECIPE = "mage/rock-smol"
+WARM_UP, TRAINED = "warm-up", "trained"
+ARMS: dict[str, Arm] = {TRAINED: (RECIPE, ()), WARM_UP: (RECIPE, UNTRAINED)}
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, arms outermost."""
+    measure = partial(measured, games=setting["games_per_role"])
+    return [
+        trained(arm, seed, ARMS[arm], setting, measure)
+        for arm in setting["arms"]
+        for seed in range(setting["seeds"])
+    ]
+
+
+def measured(run: Path, said: str, ask: Ask, *, games: int) -> list[dict[str, Any]]:
+    """Return the rows of pools of a run; a note is any text, so that nothing is exact."""
+    return pools(run, ask, games, "--no-exact")
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return one row per arm, role and pool of opponents, with the values of each seed."""
+    found = []
+    for arm in setting["arms"]:
+        ran = [one["found"] for (name, _), one in kept.items() if name == arm]
+        for place, one in enumerate(ran[0]):
+            labels = {"arm": arm, "role": one["role"], "met": one["trained"], "starts": "all"}
+            exact = {"best": one["best"], "fixed": one["fixed"], "ceiling": one["ceiling"]}
+            own = [_figures(rows[place]) for rows in ran]
+            trials = one["attempts"][0]["trials"]
+            found.append({**labels, **exact, "trials": trials, "values": by_seed(own)})
+    return found
+
+
+def _figures(row: dict[str, Any]) -> dict[str, float]:
+    """Return the figures of a pool: the headroom closed and the return by attempt, the forfeits."""
+    shares = {f"closed {at}": one["mean"] for at, one in enumerate(row["closed"], 1)}
+    returns = {f"return {at}": one["mean"] for at, one in enumerate(row["attempts"], 1)}
+    return {**shares, **returns, "forfeits": row["forfeits"]}
+
+
+STUDY = Study(
+    summary="MAGE: does SmolLM2 learn about its opponent within three attempts, with written notes",
+    page="studies/mage/page.md",
+    hours=1.4,
+    setting={"arms": list(ARMS), "seeds": 3, "games_per_role": 40, "changes": []},
+    quick={
+        "seeds": 1,
+        "arms": [WARM_UP],
+        "games_per_role": 2,
+        "changes": [
+            "steps=1",
+            "warmup.updates=1",
+            "warmup.games=2",
+            "rollout.games_per_step=2",
+            "rollout.group_size=2",
+            "rollout.max_new_tokens=4",
+            *(f"evaluation.opponents.{place}.games_per_seat=1" for place in range(3)),
+        ],
+    },
+    cells=cells,
+    rows=rows,
+)

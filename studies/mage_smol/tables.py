@@ -1,0 +1,89 @@
+"""The tables of SmolLM2 in studies/mage/page.md."""
+
+from __future__ import annotations
+
+from sparring.ops.statistics import zero_probability
+from sparring.types import Interval
+from studies.common.result_figures import (
+    Maker,
+    Results,
+    Row,
+    chance_beyond,
+    decided,
+    interval,
+    less,
+    markdown,
+    shown,
+    spread,
+    worded,
+)
+from studies.mage.tables import LAST, met
+from studies.mage_smol.study import TRAINED, WARM_UP
+
+NAMES = {
+    WARM_UP: "after the warm-up",
+    TRAINED: "trained by reward from there",
+}
+
+
+def attempts(results: Results) -> str:
+    """Return the share of the headroom that every attempt closes, by arm, role and pool."""
+    columns = (f"attempt {number}" for number in range(1, LAST + 1))
+    head = ("model", "role", "opponents", *columns, "forfeits", "at most, attempts 2 and 3")
+    lines = []
+    for one in (row for arm in NAMES for row in results.rows(arm=arm)):
+        shares = [spread(one, f"closed {number}") for number in range(1, LAST + 1)]
+        most = " ".join(f"{share:.2f}" for share in one["ceiling"][1:]) or "-"
+        lost = spread(one, "forfeits", low=0.0, high=1.0)
+        lines.append((NAMES[one["arm"]], one["role"], met(one), *shares, lost, most))
+    return markdown(head, lines)
+
+
+def learns(results: Results) -> str:
+    """Return by how much reward lifts the last attempt above the warm-up, and above attempt 1.
+
+    Both roles, which the game treats alike, are one mean.
+    """
+    parts = ("attempt 3", "less attempt 1", "less the warm-up's attempt 3", "by seed", "verdict")
+    lines: list[tuple[str, ...]] = []
+    adapts, gains = list[float](), list[Interval]()
+    both = results.rows(arm=WARM_UP) and results.rows(arm=TRAINED)
+    for met_before in (True, False) if both else ():
+        own, before = (_both_roles(results, arm, met_before) for arm in (TRAINED, WARM_UP))
+        last, first = f"closed {LAST}", "closed 1"
+        gain = less(own, {"values": {last: own["values"][first]}}, last)
+        ahead = less(own, before, last)
+        seeds = (
+            f"{value - before['values'][last][seed]:.2f}"
+            for seed, value in own["values"][last].items()
+        )
+        adapts.append(max(chance_beyond(gain), chance_beyond(interval(own, last))))
+        gains.append(ahead)
+        cells = (spread(own, last), shown(gain), shown(ahead), " ".join(seeds))
+        lines.append((met({"met": met_before}), *cells))
+    known = decided([*adapts, *map(zero_probability, gains)])
+    words = [
+        f"adapts: {'held' if first else 'not held'}; by reward: "
+        + (("ahead" if gain.mean > 0 else "behind") if second else "not decided")
+        for gain, first, second in zip(gains, known, known[len(adapts) :], strict=False)
+    ]
+    return worded(("opponents", *parts), lines, words)
+
+
+def _both_roles(results: Results, arm: str, met_before: bool) -> Row:
+    """Return a row with the mean over roles of each figure and seed."""
+    first, second = results.rows(arm=arm, met=met_before)
+    return {
+        "values": {
+            name: {seed: (value + second["values"][name][seed]) / 2 for seed, value in own.items()}
+            for name, own in first["values"].items()
+        }
+    }
+
+
+MADE: dict[str, Maker] = {
+    "mage smol": attempts,
+    "mage smol learns": learns,
+    "mage smol source": Results.source,
+}
+SHOWN = {"Share of the headroom": attempts, "What reward adds": learns}

@@ -1,0 +1,119 @@
+"""MARS's ablations with the tiny model: variants trained on one game and on three, scored alike.
+
+"untrained" is the start of them all: the warm-up in the words of all six games, and nothing after
+it. Trained on one game are the two arms that a claim of the page compares. Seeds come one after the
+other, so that a study that was cut off is whole for some of them.
+
+Starts are "all": tic-tac-toe and connect four have one start, Kuhn's exact figure is over every
+deal, and the deals of the others are drawn from all that there are. Other games than those trained
+on are held out as games; that is another question than starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparring.api.cells import Ask, Cell, CellRecords, Measure, Row, metrics, seed_rows, training
+from sparring.system.files import parse_json
+from studies.common.study import Setting, Study
+
+VARIANTS = ("full", "no-turn-level", "no-agent-specific", "fixed-opponent", "rae", "grpo")
+FOLDERS = {"three games": "mars/ablations/", "tic-tac-toe": "mars/ablations/tictactoe/"}
+COMPARED = {"three games": VARIANTS, "tic-tac-toe": ("full", "no-agent-specific")}  # by a claim
+UNTRAINED = ("none", "untrained")
+SUITE = "mars-ablations"
+TRAINED = ("tic_tac_toe", "kuhn_poker", "hanabi_mini")
+HELD_OUT = ("connect_four", "leduc_poker", "hanabi_simple")
+
+
+def arms(setting: Setting) -> list[tuple[str, str]]:
+    """Return (trained on, variant) of what is trained."""
+    wanted = setting.get("trained on", tuple(COMPARED))
+    found = [(on, one) for on, variants in COMPARED.items() for one in variants if on in wanted]
+    return [UNTRAINED, *(arm for arm in found if arm[1] in setting["variants"])]
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost."""
+    measure = evaluated(setting.get("games"))
+    changes = setting["changes"]
+    return [
+        cell((*arm, seed), changes, measure)
+        for seed in range(setting["seeds"])
+        for arm in arms(setting)
+    ]
+
+
+def cell(key: tuple[str, str, int], more: Sequence[str], measure: Measure) -> Cell:
+    """Return the cell of (trained on, variant, seed)."""
+    trained_on, variant, seed = key
+    if variant == "untrained":
+        recipe, others = "mars/ablations/full", [one for one in more if one[:6] != "steps="]
+        more = ["steps=1", "learner.learning_rate=0.0", *others]
+    else:
+        recipe = FOLDERS[trained_on] + variant
+    changes = [f"seed={seed}", "threads=1", *more]
+    return training(key, f"{trained_on}-{variant}-{seed}", recipe, changes, measure)
+
+
+def evaluated(games: int | None) -> Callable[[Path, str, Ask], Any]:
+    """Return what gives the rows of a run on the suite.
+
+    Args:
+        games: per seat of each row; None: as many as the suite has.
+    """
+    fewer = [] if games is None else ["--games", str(games)]
+
+    def measure(run: Path, said: str, ask: Ask) -> Any:
+        metrics(run)  # of a whole run
+        words = ["sparring", "evaluate", str(run), "--suite", SUITE, *fewer, "--workers", "1"]
+        return parse_json(ask([*words, "--json"]))["rows"]
+
+    return measure
+
+
+def figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return figure by name: of each row, and mean scores of trained-on and held-out games."""
+    found = {row["name"]: figure(row) for row in rows}
+    scores = {
+        row["name"]: row["overall"]["score"]["mean"] for row in rows if row["kind"] != "exact"
+    }
+    for name, games in {"three games": TRAINED, "held out": HELD_OUT}.items():
+        found[name] = sum(scores[game] for game in games) / len(games)
+    return found
+
+
+def figure(row: Mapping[str, Any]) -> float:
+    """Return the number that a row is about."""
+    if row["kind"] == "exact":
+        exact = (value for name, value in row["figures"].items() if name.startswith("nash_conv"))
+        return float(next(exact))
+    return float(row["overall"]["return"]["mean"])
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return one row per training set and variant, with the value of each seed."""
+
+    def labels(trained_on: str, variant: str) -> Row:
+        return {"trained on": trained_on, "variant": variant, "starts": "all"}
+
+    return seed_rows(kept, labels, figures)
+
+
+STUDY = Study(
+    summary="the ablations of MARS with the tiny model, on six games",
+    page="studies/mars/page.md",
+    hours=0.8,
+    setting={"seeds": 3, "variants": list(VARIANTS), "changes": ["steps=100"]},
+    quick={
+        "seeds": 1,
+        "variants": ["full"],
+        "changes": ["steps=2", "warmup.updates=2"],
+        "trained on": ["three games"],
+        "games": 2,
+    },
+    cells=cells,
+    rows=rows,
+)

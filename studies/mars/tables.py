@@ -1,0 +1,157 @@
+"""The tables of studies/mars/page.md on the ablations with the tiny model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from sparring.types import Interval
+from studies.common.claims import FEWEST, judged
+from studies.common.result_figures import Maker, Results, Row, less, markdown, spread
+
+Arm = tuple[str, str]  # trained on, variant
+Comparison = tuple[str, str, Arm, Arm, Interval]
+ENDS = {  # figure -> the least and the most that it can be
+    "tic_tac_toe": (-1, 1),
+    "kuhn_poker": (-2, 2),
+    "kuhn_poker-exact": (0, math.inf),
+    "hanabi_mini": (0, 4),
+    "three games": (0, 100),
+    "connect_four": (-1, 1),
+    "leduc_poker": (-13, 13),
+    "hanabi_simple": (0, 6),
+    "held out": (0, 100),
+}
+TRAINED = {
+    "tic_tac_toe": "tic-tac-toe",
+    "kuhn_poker": "Kuhn",
+    "kuhn_poker-exact": "NashConv in Kuhn",
+    "hanabi_mini": "Mini Hanabi",
+    "three games": "three games",
+}
+HELD_OUT = {
+    "connect_four": "connect four",
+    "leduc_poker": "Leduc",
+    "hanabi_simple": "Simple Hanabi",
+    "held out": "held out",
+}
+DIGITS = {"three games": 1, "held out": 1}
+THREE, ONE, NONE = "three games", "tic-tac-toe", "none"
+# claim -> comparisons: (figure, better arm, worse arm); an arm is (trained on, variant)
+FULL, FULL_ONE, START = (THREE, "full"), (ONE, "full"), (NONE, "untrained")
+CLAIMS: dict[str, list[tuple[str, Arm, Arm]]] = {
+    "self-play with MARS learns all three games at once": [
+        (figure, FULL, START)
+        for figure in ("tic_tac_toe", "kuhn_poker", "kuhn_poker-exact", "hanabi_mini")
+    ],
+    "turn-level credit is better than credit by trajectory": [
+        ("three games", FULL, (THREE, "no-turn-level")),
+        ("held out", FULL, (THREE, "no-turn-level")),
+    ],
+    "agent-specific normalisation is better than one mean for all": [
+        ("three games", FULL, (THREE, "no-agent-specific")),
+        ("held out", FULL, (THREE, "no-agent-specific")),
+        ("connect_four", FULL_ONE, (ONE, "no-agent-specific")),
+    ],
+    "a fixed opponent wins on the trained game": [("tic_tac_toe", (THREE, "fixed-opponent"), FULL)],
+    "a fixed opponent loses elsewhere": [
+        ("kuhn_poker-exact", FULL, (THREE, "fixed-opponent")),
+        ("held out", FULL, (THREE, "fixed-opponent")),
+    ],
+    "MARS is better than RAE": [("hanabi_mini", FULL, (THREE, "rae"))],
+    "MARS is better than GRPO": [("three games", FULL, (THREE, "grpo"))],
+    "several games are better than one for held-out games": [("held out", FULL, FULL_ONE)],
+    "self-play generalises to held-out games": [
+        *((figure, FULL, START) for figure in ("connect_four", "leduc_poker", "hanabi_simple")),
+        ("connect_four", FULL_ONE, START),
+    ],
+}
+SMALLER_IS_BETTER = {"kuhn_poker-exact"}
+
+
+def arms(results: Results, figures: Mapping[str, str]) -> str:
+    """Return a table of figures, one line per arm."""
+    lines = []
+    for one in results.rows():
+        cells = []
+        for figure in figures:
+            low, high = ENDS[figure]
+            cells.append(spread(one, figure, DIGITS.get(figure, 2), low=low, high=high))
+        seeds = str(len(one["values"]["seconds"]))
+        lines.append((one["trained on"], one["variant"], seeds, *cells))
+    return markdown(("trained on", "variant", "seeds", *figures.values()), lines)
+
+
+def comparisons(results: Results) -> list[Comparison]:
+    """Return (claim, figure, better, worse, gain) of the claims whose arms were both run.
+
+    A gain above 0 favours the claim.
+    """
+    run = {(one["trained on"], one["variant"]) for one in results.rows()}
+    found = []
+    for claim, compared in CLAIMS.items():
+        for figure, better, worse in compared:
+            if not {better, worse} <= run:
+                continue
+            first, second = (worse, better) if figure in SMALLER_IS_BETTER else (better, worse)
+            gain = less(arm(results, first), arm(results, second), figure)
+            found.append((claim, figure, better, worse, gain))
+    return found
+
+
+def arm(results: Results, key: Arm) -> Row:
+    """Return the row of an arm."""
+    return results.row(trained_on=key[0], variant=key[1])
+
+
+def claims(results: Results) -> str:
+    """Return the paper's claims, each with its comparisons and what they say."""
+    found = comparisons(results)
+    said = judged([gain for *_, gain in found], digits=2)
+    lines, before = [], None
+    for (claim, figure, better, worse, _gain), told in zip(found, said, strict=True):
+        compared = f"{name(figure)}: {arm_name(better, worse)}"
+        verdict = (told[key] for key in ("difference", "p", "corrected", "verdict"))
+        lines.append((claim if claim != before else "", compared, *verdict))
+        before = claim
+    return markdown(("claim of the paper", "compared", "gain", "p", "p, corrected", "here"), lines)
+
+
+def name(figure: str) -> str:
+    """Return a figure's name on the page."""
+    return {**TRAINED, **HELD_OUT}[figure] + (" score" if figure in DIGITS else "")
+
+
+def arm_name(better: Arm, worse: Arm) -> str:
+    """Return the two arms of a comparison as the page names them."""
+    if better[0] == worse[0]:
+        return f"{better[1]} against {worse[1]}, trained on {better[0]}"
+    return " against ".join(
+        f"{variant} ({on})" if on != NONE else variant for on, variant in (better, worse)
+    )
+
+
+def rae_gap(results: Results) -> str:
+    """Return in words whether the paper's gap to RAE in Mini Hanabi, 29 of 100, is outside."""
+    gain = less(arm(results, FULL), arm(results, (THREE, "rae")), "hanabi_mini")
+    low, high = 25 * gain.low, 25 * gain.high
+    if gain.count < FEWEST:
+        return f"here it is {25 * gain.mean:.1f} over {gain.count} seeds, which decide nothing"
+    outside = "outside" if high < 29 else "inside"
+    here = f"{25 * gain.mean:.1f} [{low:.1f}, {high:.1f}]"
+    return f"here it is {here} of 100 points, and the paper's 29 lie {outside}"
+
+
+MADE: dict[str, Maker] = {
+    "ablations trained": lambda results: arms(results, TRAINED),
+    "ablations held out": lambda results: arms(results, HELD_OUT),
+    "ablations claims": claims,
+    "ablations source": Results.source,
+    "ablations comparisons": lambda results: str(len(comparisons(results))),
+    "ablations rae gap": rae_gap,
+}
+SHOWN = {
+    "Trained games": "ablations trained",
+    "Held out": "ablations held out",
+    "Claims": "ablations claims",
+}

@@ -1,0 +1,239 @@
+"""Policies that split pools: with themselves, with each other, and with who takes everything.
+
+Rounds are counted, not plays, and only rounds whose pool and values training never met.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sparring.api.load import load_run
+from sparring.environments.bargain.rules import Counts, Scenario
+from sparring.environments.catalogue import another_bank
+from sparring.environments.openspiel.base import Game
+from sparring.environments.pool_split import shares
+from sparring.errors import GameError
+from sparring.players.base import Agent, TextAgent
+from sparring.refs import PUBLISHED
+from sparring.rng import Stream
+from sparring.rollout.play import with_results
+from sparring.rollout.spec import EpisodeSpec, alone
+from sparring.rollout.team import play_teams
+from sparring.system.files import write_bytes_atomic
+
+Claims = tuple[Counts, Counts]
+
+SUM = "share of the best sum"
+BOTH_ALL, BOTH_PREFERRED = (f"{SUM} if both take {what}" for what in ("all", "the preferred"))
+CONFLICT = "rounds in which more is named than there is"
+ALL = "claims of everything"
+PREFERRED = "claims of the preferred kind alone"
+AFTER_ALL, AFTER_LESS = (f"{ALL}, after the other took {what}" for what in ("all", "less"))
+ITSELF, AGAINST, TAKES = (
+    f"points a round {how}" for how in ("with itself", "against take-all", "of take-all against it")
+)
+CROSS = "points a round against the other learner, as "  # and the seat
+LEGAL, ROUNDS = "legal replies", "rounds counted"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Round:
+    """A round of one play.
+
+    Args:
+        scenario: pool and values.
+        claims: what seats 0 and 1 took.
+        total: what the pool is worth to each.
+        before: the pool and the claims of the round before; None in the first.
+    """
+
+    scenario: Scenario
+    claims: Claims
+    total: int
+    before: tuple[Counts, Claims] | None = None
+
+    def points(self, claims: Claims | None = None) -> tuple[float, float]:
+        """Return what these claims pay both seats, as shares of the pool's worth."""
+        return shares(self.scenario, claims or self.claims, self.total, "share")
+
+    @property
+    def best(self) -> float:
+        """The largest sum of both seats' points: every item goes to whom it is worth more."""
+        kinds = zip(self.scenario.counts, *self.scenario.values, strict=True)
+        return sum(held * max(values) for held, *values in kinds) / self.total
+
+    @property
+    def preferred(self) -> Claims:
+        """Of each seat, all of the kind of which an item is worth the most to it, and no other."""
+        one, two = (
+            tuple(
+                held if value == max(values) else 0
+                for held, value in zip(self.scenario.counts, values, strict=True)
+            )
+            for values in self.scenario.values
+        )
+        return one, two
+
+    @property
+    def conflict(self) -> bool:
+        """Whether more is named of some kind than there is."""
+        named = zip(self.scenario.counts, *self.claims, strict=True)
+        return any(one + two > held for held, one, two in named)
+
+
+class TakeAll(TextAgent):
+    """Takes the whole pool, which is dominant in one round."""
+
+    def __init__(self) -> None:
+        super().__init__("take-all")
+
+    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+        """Return the largest claim."""
+        return str(state.legal(seat)[-1])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plays:
+    """Plays of two agents.
+
+    Args:
+        rounds: those that are counted.
+        legal: share of the first agent's replies that were legal.
+    """
+
+    rounds: list[Round]
+    legal: float
+
+    def points(self, seat: int) -> float:
+        """Return the mean points of a seat."""
+        return _mean([one.points()[seat] for one in self.rounds])
+
+
+def played(
+    game: Game, known: frozenset[Hashable], agents: tuple[Agent, Agent], count: int
+) -> Plays:
+    """Return plays of two agents in seats 0 and 1; the same one twice plays with itself.
+
+    Args:
+        game: ``repeated`` of ``pool_split``, with the bank to play from.
+        known: pools and values that training met, whose rounds are not counted.
+        agents: of seats 0 and 1.
+        count: of plays.
+
+    Raises:
+        GameError: training met every start.
+    """
+    names = ("one", "one" if agents[0] is agents[1] else "two")
+    root = Stream.from_seed(0).child("split").child("".join(names))
+    specs = [alone(game, number, names, root.child(number)) for number in range(count)]
+    episodes = with_results(play_teams(specs, dict(zip(names, agents, strict=True))))
+    found = [
+        one
+        for episode in episodes
+        for one in rounds_of(specs[episode.episode_id], episode)
+        if one.scenario not in known
+    ]
+    if not found:
+        raise GameError(f"{game.name}: training met every start; write scenarios=20, say.")
+    turns = [turn for episode in episodes for turn in episode.turns if turn.agent == names[0]]
+    return Plays(rounds=found, legal=_mean([turn.event == "ok" for turn in turns]))
+
+
+def rounds_of(spec: EpisodeSpec, episode: Any) -> list[Round]:
+    """Return the rounds of a play; what was played for an illegal reply counts as taken."""
+    rules: Any = spec.game
+    said = [[turn for turn in episode.turns if turn.seat == seat] for seat in (0, 1)]
+    found: list[Round] = []
+    for number, both in enumerate(zip(*said, strict=True)):
+        start = rules.inner.reset(spec.deal.child(number)).start
+        one, two = (tuple(map(int, turn.action.split())) for turn in both)
+        before = (found[-1].scenario.counts, found[-1].claims) if found else None
+        found.append(
+            Round(scenario=start, claims=(one, two), total=rules.inner.source.total, before=before)
+        )
+    return found
+
+
+def strategy(rounds: Sequence[Round]) -> dict[str, float | None]:
+    """Return what a policy in both seats takes, and how it answers what the other took before."""
+    claims = [(one, seat) for one in rounds for seat in (0, 1)]
+    after: dict[bool, list[bool]] = {True: [], False: []}
+    for one, seat in claims:
+        if one.before is not None:
+            pool, before = one.before
+            after[before[1 - seat] == pool].append(one.claims[seat] == one.scenario.counts)
+    return {
+        ALL: _mean([one.claims[seat] == one.scenario.counts for one, seat in claims]),
+        PREFERRED: _mean([one.claims[seat] == one.preferred[seat] for one, seat in claims]),
+        AFTER_ALL: _mean(after[True]) if after[True] else None,
+        AFTER_LESS: _mean(after[False]) if after[False] else None,
+    }
+
+
+def alone_figures(
+    game: Game, known: frozenset[Hashable], policy: Agent, count: int
+) -> dict[str, float | None]:
+    """Return how a policy does with itself and against who takes all, with exact references.
+
+    Those are what the counted rounds would have paid to two who take all, the only equilibrium of
+    one round in strategies that are not dominated, and to two who take what they prefer.
+    """
+    own, greedy = played(game, known, (policy, policy), count), TakeAll()
+    seats = [played(game, known, pair, count) for pair in ((policy, greedy), (greedy, policy))]
+    best = sum(one.best for one in own.rounds)
+    points = [sum(one.points()) for one in own.rounds]
+    everything = [sum(one.points((one.scenario.counts, one.scenario.counts))) for one in own.rounds]
+    preferred = [sum(one.points(one.preferred)) for one in own.rounds]
+    return {
+        SUM: sum(points) / best,
+        BOTH_ALL: sum(everything) / best,
+        BOTH_PREFERRED: sum(preferred) / best,
+        CONFLICT: _mean([one.conflict for one in own.rounds]),
+        **strategy(own.rounds),
+        ITSELF: _mean(points) / 2,
+        AGAINST: (seats[0].points(0) + seats[1].points(1)) / 2,
+        TAKES: (seats[0].points(1) + seats[1].points(0)) / 2,
+        LEGAL: own.legal,
+        ROUNDS: float(len(own.rounds)),
+    }
+
+
+def figures(runs: Mapping[str, Path], count: int) -> dict[str, dict[str, float | None]]:
+    """Return by learner the figures of its run's policy, also against the other learner.
+
+    Args:
+        runs: two learners' folders, trained on the same bank.
+        count: of plays with itself, and from each seat of others.
+    """
+    policies, games = {}, []
+    for name, run in runs.items():
+        _, engine, _ = load_run(run, threads=1)
+        policies[name] = engine.agent(PUBLISHED)
+        games.append(next(iter(engine.environments))[0])
+    known = frozenset().union(*(game.starts() or () for game in games))
+    game = another_bank(games[0])
+    assert game is not None
+    found = {name: alone_figures(game, known, one, count) for name, one in policies.items()}
+    for name, other in itertools.permutations(policies):
+        for seat, role in enumerate(game.roles):
+            pair = (policies[name], policies[other])
+            plays = played(game, known, pair if seat == 0 else pair[::-1], count)
+            found[name][f"{CROSS}{role}"] = plays.points(seat)
+    return found
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return a mean."""
+    return sum(values) / len(values)
+
+
+if __name__ == "__main__":
+    given: dict[str, Any] = json.loads(sys.argv[1])
+    named = {name: Path(run) for name, run in given["runs"].items()}
+    write_bytes_atomic(Path(sys.argv[2]), json.dumps(figures(named, given["plays"])).encode())

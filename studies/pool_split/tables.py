@@ -1,0 +1,122 @@
+"""The tables of docs/mixed-motive.md on learners that split pools."""
+
+from __future__ import annotations
+
+from sparring.report.svg import Series, line_chart
+from studies.common.result_figures import (
+    Maker,
+    Results,
+    Row,
+    curve,
+    markdown,
+    seeds_in_words,
+    seeds_of,
+    share,
+    values,
+)
+from studies.common.rounds_along import ALONG
+from studies.pool_split.rounds import (
+    AFTER_ALL,
+    AFTER_LESS,
+    AGAINST,
+    ALL,
+    BOTH_ALL,
+    BOTH_PREFERRED,
+    CONFLICT,
+    CROSS,
+    ITSELF,
+    LEGAL,
+    PREFERRED,
+    SUM,
+    TAKES,
+)
+from studies.pool_split.study import ALIGNED
+
+HALF_WAY = 0.5  # of the sum that taking all leaves lying
+FIRST, SECOND = (f"{CROSS}{role}" for role in ("first", "second"))
+
+
+def ends(results: Results) -> str:
+    """Return what each learner and seed makes of the pools with itself, beside exact references."""
+    return _lines(results, (SUM, BOTH_ALL, BOTH_PREFERRED, CONFLICT, ALL, PREFERRED, LEGAL))
+
+
+def meetings(results: Results) -> str:
+    """Return what each learner and seed gets with itself and against others."""
+    return _lines(results, (ITSELF, AGAINST, TAKES, FIRST, SECOND))
+
+
+def strategies(results: Results) -> str:
+    """Return how often each seed takes everything, by what the other took in the round before."""
+    return _lines(results, (AFTER_LESS, AFTER_ALL))
+
+
+def _lines(results: Results, names: tuple[str, ...]) -> str:
+    """Return a line of figures per learner and seed."""
+    lines = [
+        (row["arm"], seed, *(share(row["values"][name].get(seed)) for name in names))
+        for row in results.rows()
+        for seed in seeds_of(row)
+    ]
+    return markdown(("learner", "seed", *names), lines)
+
+
+def gained(row: Row) -> list[float]:
+    """Return by seed how much of the sum that two who take all leave lying is found, 1 for all."""
+    return [
+        (found - low) / (1.0 - low)
+        for found, low in zip(values(row, SUM), values(row, BOTH_ALL), strict=True)
+    ]
+
+
+def verdict(results: Results) -> str:
+    """Return in how many seeds each learner does what was expected."""
+    said = [
+        f"Asked for: aligned learners find more than {HALF_WAY} of the sum that two who take all "
+        f"leave lying, naive ones less, and who takes all gets no more against the aligned "
+        "learner than the aligned learner gets with itself."
+    ]
+    for row in results.rows():
+        found = gained(row)
+        reached = sum((one > HALF_WAY) == (row["arm"] == ALIGNED) for one in found)
+        spread = f"{min(found):.2f} to {max(found):.2f}"
+        said.append(
+            f"**{row['arm']}**: {spread} of it, as asked for in {reached} of {seeds_in_words(row)}."
+        )
+    for row in results.rows(arm=ALIGNED):
+        kept = sum(
+            taken <= own for taken, own in zip(values(row, TAKES), values(row, ITSELF), strict=True)
+        )
+        said.append(f"Taking all does not pay against it in {kept} of {seeds_in_words(row)}.")
+    return " ".join(said)
+
+
+def charts(results: Results) -> dict[str, str]:
+    """Return the chart of points a round in training: means over seeds."""
+    series = [Series(name=row["arm"], points=curve(row, ALONG)) for row in results.rows()]
+    note = f"means over {seeds_in_words(results.rows()[0])}; two who take all get 0.5 each"
+    title = "Share of the pool's worth a round, of a learner with itself"
+    drawn = line_chart(series, title=title, note=note, x_label="steps", standalone=True)
+    return {"pool-split.svg": drawn}
+
+
+def minutes(results: Results) -> str:
+    """Return how long the runs took."""
+    found = [value / 60 for row in results.rows() for value in values(row, "seconds")]
+    return f"{min(found):.1f} to {max(found):.1f} minutes"
+
+
+MADE: dict[str, Maker] = {
+    "pool split": ends,
+    "pool split meetings": meetings,
+    "pool split strategies": strategies,
+    "pool split verdict": verdict,
+    "pool split minutes": minutes,
+    "pool split source": Results.source,
+}
+SHOWN = {
+    "With itself": ends,
+    "Points": meetings,
+    "By what the other took": strategies,
+    "In short": verdict,
+}

@@ -1,0 +1,290 @@
+"""The survey's claims beside the figures of `sparring reproduce self-play`: verdicts in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from sparring.types import Interval
+from studies.common.result_figures import (
+    Results,
+    Row,
+    interval,
+    less,
+    mean,
+    points,
+    shown,
+    sides,
+    values,
+)
+
+END, OWN, RISE = "NashConv, end", "NashConv, Nash of members", "largest rise"
+AFTER = "NashConv after "
+GAMES = {
+    "matrix_rps": "RPS",
+    "matrix_brps": "biased RPS",
+    "kuhn_poker": "Kuhn",
+    "leduc_poker": "Leduc",
+}
+DIGITS = {"matrix_brps": 2}  # its payoffs go to 50
+LARGEST = {"matrix_rps": 1, "matrix_brps": 50, "kuhn_poker": 2, "leduc_poker": 13}
+FALLEN, FAR = 0.5, 0.1  # of what it was at the start
+EQUAL = 1e-6
+ABOVE = "confirmed"  # of a difference above 0
+
+
+LATER = ("PFSP squared", "PFSP linear", "delta-uniform 0.5", "uniform past")
+SMALL = ("PSRO rectified", "DCH")
+Comparison = tuple[str, str, str]  # an algorithm, another one, and the figure that is compared
+PLATEAU = ("pipeline PSRO, timer", "pipeline PSRO", END)
+RESETS = ("AlphaStar's league, no reset", "AlphaStar's league", OWN)
+COMPARED: tuple[Comparison, ...] = (
+    *(("vanilla", name, END) for name in LATER),
+    *((name, "PSRO Nash", END) for name in SMALL),
+    *(PLATEAU, RESETS),
+)
+
+
+class Claim(NamedTuple):
+    """A claim of the survey, what the figures say of it, and the figures."""
+
+    claim: str
+    verdict: str
+    figures: str
+
+
+def digits(game: str) -> int:
+    """Return how many decimals a game's figures are shown with."""
+    return DIGITS.get(game, 3)
+
+
+def shown_at(row: Row, figure: str) -> str:
+    """Return a figure of a row with its interval over seeds."""
+    game = row["game"]
+    return shown(interval(row, figure, low=0.0, high=2.0 * LARGEST[game]), digits(game))
+
+
+def games(results: Results) -> list[str]:
+    """Return the games that the results are of, in the order of the page."""
+    there = {row["game"] for row in results.rows()}
+    return [game for game in GAMES if game in there]
+
+
+def answers(row: Row) -> list[int]:
+    """Return after how many answers of each side a row was measured."""
+    return [number for number, _ in points(row, AFTER)]
+
+
+def falls(row: Row) -> float:
+    """Return what is left at the end of NashConv at the start, in shares."""
+    return mean(row, END) / mean(row, f"{AFTER}0")
+
+
+def reached(row: Row, level: float) -> int | None:
+    """Return the first number of answers after which the mean over seeds is below a level."""
+    for number in answers(row):
+        if mean(row, f"{AFTER}{number}") < level:
+            return number
+    return None
+
+
+def claims(results: Results) -> list[Claim]:
+    """Return every claim with what the figures say."""
+    made: Sequence[Callable[[Results], Claim]] = (
+        *(cycles, fewer_rounds, less_exploitable, monotone, small_failures),
+        *(plateau, resets, one_solver),
+    )
+    return [claim(results) for claim in made]
+
+
+def verdict(held: Sequence[bool]) -> str:
+    """Return a word for how many of several comparisons hold."""
+    if all(held):
+        return "confirmed"
+    return f"confirmed in {sum(held)} of {len(held)}" if any(held) else "refuted"
+
+
+def cycles(results: Results) -> Claim:
+    """Vanilla cycles; the averages and mixtures fall."""
+    found: list[str] = []
+    held: list[bool] = []
+    strict: list[bool] = []
+    for name in ("vanilla", "fictitious play", "fictitious self-play", "PSRO Nash"):
+        left = []
+        for game in games(results):
+            row = results.row(algorithm=name, game=game)
+            for level, held_by in ((FALLEN, held), (FAR, strict)):
+                held_by.append(falls(row) > level if name == "vanilla" else falls(row) < level)
+            left.append(f"{GAMES[game]} {falls(row):.0%}")
+        found.append(f"{name}: {', '.join(left)}")
+    return Claim(
+        "Vanilla self-play does not settle; the answers of fictitious play, fictitious self-play "
+        "and PSRO fall",
+        verdict(held),
+        f"NashConv at the end in shares of the start's. {'; '.join(found)}. Counted as fallen: "
+        f"below {FALLEN:.0%}, a limit that was chosen after a first look; with {FAR:.0%}, the "
+        f"first choice, it is {sum(strict)} of {len(strict)}.",
+    )
+
+
+def fewer_rounds(results: Results) -> Claim:
+    """XDO needs fewer rounds than double oracle."""
+    found, held = [], []
+    for game in games(results):
+        start = mean(results.row(algorithm="double oracle", game=game), f"{AFTER}0")
+        level = start / 100
+        needed = [
+            reached(results.row(algorithm=name, game=game), level)
+            for name in ("XDO", "double oracle")
+        ]
+        last = answers(results.row(algorithm="double oracle", game=game))[-1]
+        words = [f"more than {last}" if number is None else str(number) for number in needed]
+        found.append(f"{GAMES[game]} {words[0]} against {words[1]}")
+        own, other = (last + 1 if number is None else number for number in needed)
+        held.append(own < other)
+    return Claim(
+        "XDO needs fewer rounds than PSRO (both with best responses: PSRO is then double oracle)",
+        verdict(held),
+        f"Rounds until NashConv is below 1 % of double oracle's at first: {'; '.join(found)}.",
+    )
+
+
+def less_exploitable(results: Results) -> Claim:
+    """The last policy of PFSP or delta-uniform is less exploitable than vanilla's."""
+    found, words = [], []
+    for name in LATER:
+        comparison = ("vanilla", name, END)
+        words.append(f"{name}: {by_word(results, comparison)}")
+        found.append(f"{name}: {listed(differences(results, *comparison))}")
+    return Claim(
+        "The last policy of PFSP or delta-uniform is less exploitable than vanilla's last, at "
+        "equal plays",
+        "; ".join(words),
+        f"NashConv of vanilla's last less that of the other's, seed by seed. {'; '.join(found)}.",
+    )
+
+
+def monotone(results: Results) -> Claim:
+    """PSRO's exploitability rises now and then, anytime PSRO's never."""
+    found, held = [], []
+    for game in games(results):
+        psro, anytime = (
+            max(values(results.row(algorithm=name, game=game), RISE))
+            for name in ("PSRO Nash", "anytime PSRO")
+        )
+        held.append(psro > EQUAL >= anytime)
+        found.append(f"{GAMES[game]} {psro:.3g} against {anytime if anytime > EQUAL else 0:.3g}")
+    return Claim(
+        "PSRO's exploitability is not monotone, anytime PSRO's is",
+        verdict(held),
+        f"Largest rise between two measured points in any seed: {'; '.join(found)}.",
+    )
+
+
+def small_failures(results: Results) -> Claim:
+    """Rectified PSRO and deep cognitive hierarchies fail somewhere."""
+    found, failed = [], []
+    for name in SMALL:
+        comparison = (name, "PSRO Nash", END)
+        words = verdicts(results)[comparison]
+        worse = [GAMES[game] for game, word in words.items() if word == ABOVE]
+        failed.append(f"{name}: {'in ' + ', '.join(worse) if worse else 'decided in no game'}")
+        found.append(f"{name}: {listed(differences(results, *comparison))}")
+    return Claim(
+        "PSRO-rectified and deep cognitive hierarchies fail in a small game",
+        "; ".join(failed),
+        f"NashConv at the end less that of PSRO Nash, at equal answers. {'; '.join(found)}. "
+        "Counted as failing: above 0, corrected for the number of comparisons.",
+    )
+
+
+def plateau(results: Results) -> Claim:
+    """Freezing on a plateau beats a timer."""
+    return compared(
+        results,
+        "Freezing on a plateau beats a timer",
+        PLATEAU,
+        "NashConv of pipeline PSRO with a timer less that with the plateau",
+    )
+
+
+def resets(results: Results) -> Claim:
+    """Exploiters' reset matters."""
+    return compared(
+        results,
+        "The exploiters' reset matters (AlphaStar's league)",
+        RESETS,
+        "NashConv of the Nash mixture of all checkpoints without reset less that with reset",
+    )
+
+
+def compared(results: Results, claim: str, comparison: Comparison, what: str) -> Claim:
+    """Return whether one algorithm ends below another in every game, seed by seed."""
+    figures = f"{what}: {listed(differences(results, *comparison))}."
+    return Claim(claim, by_word(results, comparison), figures)
+
+
+def verdicts(results: Results) -> dict[Comparison, dict[str, str]]:
+    """Return the word of each comparison by game, corrected for the number of all (Holm)."""
+    there = {row["algorithm"] for row in results.rows()}
+    gaps = {
+        (comparison, game): gap
+        for comparison in COMPARED
+        if {*comparison[:2]} <= there
+        for game, gap in differences(results, *comparison).items()
+    }
+    alike = Interval(mean=0.0, low=0.0, high=0.0, count=2)
+    apart = [gap if abs(gap.mean) > EQUAL else alike for gap in gaps.values()]
+    words = sides(apart, ABOVE, "the reverse", "not told apart")
+    found: dict[Comparison, dict[str, str]] = {}
+    for (comparison, game), word in zip(gaps, words, strict=True):
+        found.setdefault(comparison, {})[game] = word
+    return found
+
+
+def differences(results: Results, one: str, other: str, figure: str) -> dict[str, Interval]:
+    """Return by how much a figure of one algorithm is above another's, by game."""
+    found = {}
+    for game in games(results):
+        first, second = (results.row(algorithm=name, game=game) for name in (one, other))
+        found[game] = less(first, second, figure)
+    return found
+
+
+def by_word(results: Results, comparison: Comparison) -> str:
+    """Return in which games a difference is above 0, below it, or not decided."""
+    words: dict[str, list[str]] = {ABOVE: [], "the reverse": [], "not told apart": []}
+    for game, word in verdicts(results)[comparison].items():
+        words[word].append(GAMES[game])
+    return "; ".join(f"{word} in {', '.join(there)}" for word, there in words.items() if there)
+
+
+def listed(apart: Mapping[str, Interval]) -> str:
+    """Return a difference by game."""
+    return ", ".join(f"{GAMES[game]} {shown(one, digits(game))}" for game, one in apart.items())
+
+
+def one_solver(results: Results) -> Claim:
+    """Algorithms are ordered otherwise by one evaluation solver than by each one's own."""
+    found, held = [], []
+    for game in games(results):
+        rows = [row for row in results.rows(game=game) if OWN in row["values"]]
+        order = {key: _order(rows, key) for key in (END, OWN)}
+        moved = max(abs(order[END][name] - order[OWN][name]) for name in order[END])
+        name = max(order[END], key=lambda one: abs(order[END][one] - order[OWN][one]))
+        held.append(moved > len(rows) / 4)
+        found.append(
+            f"{GAMES[game]} {name}, {order[END][name]} to {order[OWN][name]} of {len(rows)}"
+        )
+    return Claim(
+        "Compare algorithms by one fixed evaluation solver, not each by its own",
+        f"{verdict(held)}: the order changes" if any(held) else verdict(held),
+        f"The rank that moves most, by its own answer and by the Nash mixture of its members: "
+        f"{'; '.join(found)}.",
+    )
+
+
+def _order(rows: Sequence[Row], figure: str) -> dict[str, int]:
+    """Return the ranks of algorithms by a figure, the least first."""
+    ordered = sorted(rows, key=lambda row: mean(row, figure))
+    return {row["algorithm"]: place for place, row in enumerate(ordered, start=1)}

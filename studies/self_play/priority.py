@@ -1,0 +1,50 @@
+"""OpenAI Five's opponents: mostly the newest policy, else past ones by quality.
+
+The share of 80 % is published. How quality is updated is told here from memory of the paper
+(Berner et al., 2019, arXiv 1912.06680, appendix) and was not checked against it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparring.league.meta_game import MetaStrategy
+from sparring.ops.simplex import softmax
+from sparring.types import FloatArray
+from studies.self_play.frame import Run
+from studies.self_play.worlds import P
+
+
+class Priority(Run[P]):
+    """Past policies are drawn by the softmax of their quality, which falls as they are beaten.
+
+        p_i = softmax(q)_i,    q_i <- q_i - pace * (share of plays that i loses) / (N p_i)
+
+    for each of N past policies, with the share of plays that fall to i in the round. A new one
+    begins with the largest quality.
+
+    Options of the recipe: ``pace``.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.quality: FloatArray = np.zeros(1)
+
+    def train(self) -> None:
+        """Do a round; then lower the quality of those that lost."""
+        count = len(self.quality)
+        super().train()
+        lost = np.array([self._loses(number) for number in range(count)])
+        self.quality -= self.recipe.options["pace"] * lost / count
+        self.quality = np.append(self.quality, self.quality.max())
+
+    def strategy(self) -> MetaStrategy:
+        """Return the softmax of qualities, for every side."""
+        return MetaStrategy(sides=(softmax(self.quality),) * self.world.sides)
+
+    def _loses(self, number: int) -> float:
+        """Return how often the learner beats a past policy."""
+        policies = [members[number] for members in self.members]
+        return self.wins(self.live, policies)

@@ -1,0 +1,225 @@
+"""The page of tabular self-play, docs/self-play.md, from its results file."""
+
+from __future__ import annotations
+
+from sparring.report.svg import Series, line_chart
+from studies.common.result_figures import LEVEL, Maker, Results, curve, markdown, mean, values
+from studies.self_play.algorithms import ALGORITHMS, FAMILIES, STEPS
+from studies.self_play.claims import (
+    AFTER,
+    END,
+    GAMES,
+    OWN,
+    answers,
+    claims,
+    games,
+    shown_at,
+    verdicts,
+)
+from studies.self_play.references import ALPHA, REFERENCES, STEP
+from studies.self_play.words import columns
+
+CHARTS = {
+    "last": (
+        "vanilla",
+        "uniform past",
+        "delta-uniform 0.5",
+        "PFSP squared",
+        "PFSP variance",
+        "AlphaGo Zero's gate",
+        "OpenAI Five's, unverified",
+        "live mirror",
+    ),
+    "average": (
+        "fictitious play",
+        "fictitious self-play",
+        "NFSP",
+        "live mirror, average",
+        "PSRO uniform",
+        "CFR",
+        "CFR+",
+        "MMD",
+    ),
+    "mixture": (
+        "double oracle",
+        "PSRO Nash",
+        "PSRO replicator",
+        "PSRO rectified",
+        "anytime PSRO",
+        "XDO",
+        "diverse PSRO",
+        "pipeline PSRO",
+    ),
+}
+CAPTIONS = {
+    "last": "Answers that are one policy",
+    "average": "Answers that are averages, and the references",
+    "mixture": "Answers that are mixtures by a solver",
+}
+DRAWN = ("matrix_rps", "kuhn_poker", "leduc_poker")
+INTRO = """\
+Every algorithm of self-play is a choice of the same few parts: which policies there are \
+(population), with whom a new one is trained (its row, given by a solver), how it is trained \
+(oracle), and what is handed in (answer). This page runs them all in one loop, \
+`studies/self_play/frame.py`. An algorithm is a recipe of a few lines in \
+`studies/self_play/algorithms.py`; those with a step of their own have a class that says it.
+
+The frame and the claims are those of "A survey on self-play methods in reinforcement learning" \
+(arXiv 2408.01072), known here from notes and not from its own table. Policies are tables, payoffs \
+and exploitability are exact, and a mixture is drawn once per play.
+"""
+READING = """\
+- **NashConv** is what both seats together would gain by a best response each: 0 at equilibrium. \
+It is in the game's units. The largest payoff is 1 in rock-paper-scissors (RPS), 50 in biased RPS, \
+2 in Kuhn poker and 13 in Leduc poker.
+- An **answer** of each side is the unit of training: one exact best response, or {steps} steps of \
+improvement. A step is one of the natural policy gradient with exact values; it stands for \
+reinforcement learning with a budget. Algorithms that train several policies at once take as many \
+answers per round, so they have fewer rounds. Plays for the payoff table come on top; the column \
+**payoffs** counts its cells.
+- Figures are means over seeds with Student's 95 % interval. A seed draws the first policies, and \
+what an algorithm draws. Where no interval stands, there is one seed.
+- In Kuhn and Leduc each seat has a population of its own. In RPS both seats share one, but for \
+the independent learners. With a table per seat the live mirror of Kuhn and Leduc is the same as \
+independent learners.
+"""
+TRAPS = """\
+- The average and the mixtures are of policies, by how often each comes to a state, not of logits.
+- A mixture is drawn once per play. Its behavioural equivalent is exact; a property test compares \
+payoffs.
+- `pfsp` takes the newest policy's own rate of wins, exact; rates from training plays would be \
+biased.
+- Indices of delta-uniform count stored policies, not steps.
+- Comparisons are at equal answers, not at equal rounds, and payoffs of the table are counted.
+- Anytime PSRO and XDO solve a linear program in the whole game every round; the columns do not \
+count it.
+- The gate, PFSP and the league go by the rate of wins, a draw being half, while oracles earn the \
+payoffs. In poker what earns more chips may win less often: the gate let {promoted} new policies \
+through in Kuhn or Leduc, of {tried} trained.
+- JPSRO's joint distribution is handed in by its marginals, which is enough where two payoffs sum \
+to 0.
+- The references count other things: a pass of CFR, CFR+ or MMD is one over the whole tree, and \
+external sampling has {each} sampled passes for one. MMD has alpha {alpha} and steps of {step}, in \
+units of the largest payoff, so it tends to an equilibrium with entropy, not to NashConv 0; its \
+step was not tuned, and these are few passes for it.
+"""
+MISSING = {
+    "AlphaGo": "the recipe of uniform past; its further parts are not of the frame",
+    "Nash + uniform, history mix, QRE, RRD": "one meta-solver each",
+    "SP-PSRO": "a second new policy a round in anytime PSRO",
+    "online double oracle": "a meta-solver that keeps a state from round to round (Hedge)",
+    "NXDO": "a deep oracle; with tables it is XDO",
+    "behaviour and response diversity, unified, policy-space diversity": "other aims of `Diverse`",
+    "EPSRO": "a payoff table that leaves out cells",
+    "Team-PSRO, FXP": "a world of teams; the worlds of this page have two single seats",
+    "NAC, self-adaptive PSRO": "solvers that are learnt",
+    "FTW": "training of options and internal rewards by population",
+    "Simplex-NeuPL": "policies that are told the mixture they answer",
+    "NeuPL itself": "one network for all rows; tables share nothing, hence NeuPL-like",
+    "MAGE's pool": "scripted bots as members",
+    "DCFR, Linear CFR": "not drawn as references",
+    "Deep CFR, DREAM, ESCHER": "networks",
+    "NeuRD, R-NaD": "the changing rewards of R-NaD; NeuRD's step is close to the live mirror's",
+}
+
+
+def page(results: Results) -> str:
+    """Return the page, with links to the charts in the folder ``images`` beside it."""
+    parts = ["# Self-play: one frame for all algorithms", INTRO.strip(), results.source()]
+    parts += ["## How to read it", READING.format(steps=STEPS).strip()]
+    for family, recipes in FAMILIES.items():
+        there = [name for name in recipes if results.rows(algorithm=name)]
+        if there:
+            parts += [f"## {family}", recipes_table(there), figures_table(results, there)]
+    there = [name for name in REFERENCES if results.rows(algorithm=name)]
+    parts += ["## References, by OpenSpiel", references_table(results, there)]
+    parts += ["## Curves", *(f"![{image}](images/{image})" for image in charts(results))]
+    if set(ALGORITHMS) <= {row["algorithm"] for row in results.rows()}:
+        parts += ["## The survey's claims", claims_table(results)]
+    each = REFERENCES["external-sampling MCCFR"].each
+    promoted, tried = gate(results)
+    words = {"each": each, "alpha": ALPHA, "step": STEP, "promoted": promoted, "tried": tried}
+    parts += ["## What is easily got wrong", TRAPS.format(**words).strip()]
+    parts += ["## What is not here", markdown(("algorithm", "what is missing"), MISSING.items())]
+    return "\n\n".join(parts) + "\n"
+
+
+def gate(results: Results) -> tuple[int, int]:
+    """Return how many policies the gate let through in poker, and how many were trained."""
+    promoted = tried = 0
+    for game in ("kuhn_poker", "leduc_poker"):
+        for row in results.rows(algorithm="AlphaGo Zero's gate", game=game):
+            promoted += sum(int(count) - 2 for count in values(row, "members"))
+            tried += sum(2 * int(count) for count in values(row, "rounds"))
+    return promoted, tried
+
+
+def recipes_table(names: list[str]) -> str:
+    """Return the recipes of algorithms in the columns of the frame."""
+    head = ("algorithm", "population", "row", "solver", "oracle", "answer")
+    return markdown(head, [(name, *columns(ALGORITHMS[name])) for name in names])
+
+
+def figures_table(results: Results, names: list[str]) -> str:
+    """Return NashConv at the end by game, and what it took."""
+    there = games(results)
+    head = ["algorithm", *(f"NashConv, {GAMES[game]}" for game in there)]
+    head += [f"by Nash of members, {GAMES[there[-1]]}", "answers", "rounds", "payoffs", "members"]
+    lines = []
+    for name in names:
+        rows = [results.row(algorithm=name, game=game) for game in there]
+        last = rows[-1]
+        took = [f"{mean(last, figure):,.0f}" for figure in ("rounds", "payoffs", "members")]
+        shown = [shown_at(row, END) for row in rows]
+        lines.append((name, *shown, shown_at(last, OWN), str(answers(last)[-1]), *took))
+    note = f"Answers, rounds, payoffs and members are those in {GAMES[there[-1]]}."
+    return f"{markdown(head, lines)}\n\n{note}"
+
+
+def references_table(results: Results, names: list[str]) -> str:
+    """Return NashConv of the references by game."""
+    there = games(results)
+    head = ["solver", *(f"NashConv, {GAMES[game]}" for game in there), "passes"]
+    lines = []
+    for name in names:
+        rows = [results.row(algorithm=name, game=game) for game in there]
+        passes = answers(rows[-1])[-1] * REFERENCES[name].each
+        lines.append((name, *(shown_at(row, END) for row in rows), f"{passes:,}"))
+    return markdown(head, lines)
+
+
+def claims_table(results: Results) -> str:
+    """Return the survey's claims with what the figures say of them."""
+    lines = [(one.claim, f"**{one.verdict}**", one.figures) for one in claims(results)]
+    table = markdown(("claim", "here", "figures"), lines)
+    number = sum(map(len, verdicts(results).values()))
+    corrected = (
+        f"The words on differences, seed by seed, are corrected for all {number} of them by Holm's "
+        f"method, at p < {LEVEL}; the intervals are not."
+    )
+    return f"{table}\n\n{corrected}"
+
+
+def charts(results: Results) -> dict[str, str]:
+    """Return NashConv against answers, means over seeds, by game and kind of answer."""
+    found = {}
+    for game in [game for game in games(results) if game in DRAWN]:
+        for kind, names in CHARTS.items():
+            series = [
+                Series(name=name, points=curve(results.row(algorithm=name, game=game), AFTER))
+                for name in names
+                if results.rows(algorithm=name, game=game)
+            ]
+            if series:
+                found[f"self-play-{game.replace('_', '-')}-{kind}.svg"] = line_chart(
+                    series,
+                    title=f"{GAMES[game]}: {CAPTIONS[kind]}",
+                    note="NashConv, mean over seeds",
+                    x_label="answers of each side",
+                    standalone=True,
+                )
+    return found
+
+
+MADE: dict[str, Maker] = {}
+SHOWN: dict[str, str] = {}

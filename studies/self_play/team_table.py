@@ -1,0 +1,143 @@
+"""FXP's methods in team matrix games: `python -m MODULE JSON FILE` measures one of them.
+
+The numbers of steps and rounds, the rate and the shares are those of the released code.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from sparring.environments.catalogue import make_game
+from sparring.rng import Stream
+from sparring.system.files import write_bytes_atomic
+from studies.self_play.cross_play import CrossPlay, GridworldCrossPlay
+from studies.self_play.frame import Run, begin
+from studies.self_play.recipe import Recipe, Row, Schedule
+from studies.self_play.team_world import TeamPlan, TeamWorld
+from studies.self_play.worlds import Oracle, P
+
+RATE = 0.1
+ETA = 0.3  # of FXP: share of the main's plays against itself
+ETA_FSP = 0.99
+ETA_GRIDWORLD = 0.2
+
+Answer = Literal["last", "average", "mixture"]
+
+
+class AgainstAverage(Run[P]):
+    """One policy that goes on, against itself and the mean of all that it was: FSP in FXP's code.
+
+    With ``Schedule(keep=1)`` the population is the policy as it is now.
+    """
+
+    def train(self) -> None:
+        """Train the policy by a step."""
+        self.live = [self.respond(0, [((self.average[0],), 1.0)], self.live[0])]
+        self.join(0, self.live[0])
+
+
+def method(name: str, solver: str, steps: int, eta: float = ETA) -> tuple[Recipe, list[Answer]]:
+    """Return a method of the table, and the answers that it is measured by.
+
+    Args:
+        name: see the table below.
+        solver: the meta-solver of PSRO and FXP.
+        steps: of a phase at most.
+        eta: FXP's share of plays of the main against itself.
+    """
+    warm = Oracle(kind="improve", steps=steps, rate=RATE, warm=True)
+    fresh, row = replace(warm, warm=False), Row(solver=solver)
+    grid = Recipe(row=replace(row, self_share=ETA_GRIDWORLD), oracle=warm, kind=GridworldCrossPlay)
+    cross = Recipe(row=replace(row, self_share=eta), oracle=warm, kind=CrossPlay)
+    table: dict[str, tuple[Recipe, list[Answer]]] = {
+        "SP": (Recipe(row=Row(self_share=1.0), oracle=warm), ["last"]),
+        "FSP": (
+            Recipe(
+                row=Row(self_share=ETA_FSP),
+                oracle=replace(warm, steps=1),
+                schedule=Schedule(keep=1),
+                kind=AgainstAverage,
+            ),
+            ["average"],
+        ),
+        "PSRO uniform": (Recipe(row=Row(solver="uniform"), oracle=fresh), ["mixture"]),
+        "PSRO Nash": (Recipe(row=row, oracle=fresh), ["mixture"]),
+        "FXP": (cross, ["mixture", "last"]),
+        "FXP, one counter": (replace(cross, options={"reset": False}), ["mixture", "last"]),
+        "gridworld": (replace(grid, options={"reset": True}), ["last", "average", "mixture"]),
+        "gridworld, one counter": (
+            replace(grid, options={"reset": False}),
+            ["last", "average", "mixture"],
+        ),
+    }
+    return table[name]
+
+
+def measured(
+    *,
+    game: str,
+    members: int,
+    method: str,
+    start: Literal["uniform", "random"],
+    steps: int,
+    rounds: int,
+    seeds: int,
+    solver: str = "uniform",
+    eta: float = ETA,
+) -> dict[str, list[dict[str, float]]]:
+    """Return how exploitable a method's answers are, by seed.
+
+    Args:
+        game: of team_matrix.
+        members: of a team.
+        method: of ``method``.
+        start: the first policy of whatever begins afresh.
+        steps: of a phase at most.
+        rounds: of the method; SP has one, and one of FSP is a step.
+        seeds: how many, from 0.
+        solver: see ``method``.
+        eta: see ``method``.
+
+    Returns:
+        Of each answer, by seed, "team" and "one seat": the means over teams of what a team gains
+        together, and of the most that one seat gains.
+    """
+    recipe, answers = _method(method, solver, steps, eta)
+    rules = make_game("team_matrix", options={"game": game, "members": members})
+    world = TeamWorld(rules.payoffs, game)  # type: ignore[attr-defined]  # an environment of ours
+    found: dict[str, list[dict[str, float]]] = {answer: [] for answer in answers}
+    for seed in range(seeds):
+        run = begin(replace(recipe, start=start), world, Stream.from_seed(seed))
+        for _ in range(rounds):
+            run.step()
+        for answer in answers:
+            found[answer].append(_gains(world, answered(run, answer)))
+    return found
+
+
+_method = method
+
+
+def answered(run: Run[TeamPlan], kind: Answer) -> Sequence[TeamPlan]:
+    """Return one of the profiles that a run can hand in."""
+    run.recipe = replace(run.recipe, answer=kind)
+    return run.answer()
+
+
+def _gains(world: TeamWorld, profile: Sequence[TeamPlan]) -> dict[str, float]:
+    """Return what a team gains, and the most that one of its seats gains; means over teams."""
+    return {"team": world.gap(profile) / 2, "one seat": world.one_seat_gap(profile) / 2}
+
+
+def main(given: Mapping[str, Any], path: Path) -> None:
+    """Measure a method, and write what was found as JSON."""
+    write_bytes_atomic(path, json.dumps(measured(**given)).encode())
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,213 @@
+"""The world of a game of two opposed seats whose tree is small enough to walk.
+
+A policy holds the probabilities of its seat's actions and the realisation plan that follows from
+them, so payoffs and mixtures are linear (``ops/sequence_form.py``). A step of improvement is one of
+the natural policy gradient in logits, at every information state that the others let the seat come
+to,
+
+    pi(a|I)  <-  pi(a|I) exp(rate * (Q(I, a) - V(I)) / largest payoff),  normalised,
+
+with no probability below ``FLOOR``, so that what was left can be learnt again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from sparring.environments.catalogue import make_game
+from sparring.errors import ConfigError
+from sparring.measure.info_states import enumerate_info_states
+from sparring.ops.game_tree import GameTree
+from sparring.ops.sequence_form import SeatForm, one_choice, sequence_form
+from sparring.ops.zero_sum import equilibrium
+from sparring.rng import Stream
+from sparring.types import FloatArray, IntArray
+from studies.self_play.worlds import Against, Oracle, Start
+
+FLOOR = 1e-4
+TIE = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TablePlan:
+    """How one seat plays: probabilities by sequence and the realisation plan, [S] each."""
+
+    policy: FloatArray
+    plan: FloatArray
+
+
+class TreeWorld:
+    """A zero-sum game of two seats.
+
+    Args:
+        name: of the game.
+        tree: every history.
+        seats: the seat that acts in each information state, [I].
+        widths: number of legal actions of each information state, [I].
+
+    Raises:
+        ConfigError: it is not a zero-sum game of two seats.
+    """
+
+    sides = 2
+
+    def __init__(self, name: str, tree: GameTree, seats: IntArray, widths: IntArray) -> None:
+        returns = tree.returns
+        if returns.shape[1] != self.sides or np.abs(returns.sum(axis=1)).max() > TIE:
+            raise ConfigError(
+                f"Tabular self-play needs two seats whose returns sum to 0; {name!r} has "
+                f"{returns.shape[1]} seats with returns like {returns[-1].tolist()}. Take "
+                "kuhn_poker, leduc_poker, matrix_rps or another game that environments.md calls "
+                "zero-sum."
+            )
+        self.name = name
+        form = sequence_form(tree, seats, widths)
+        self.seats: tuple[SeatForm, SeatForm] = form.seats
+        self._payoffs = form.matrix(returns[:, 0])
+        won = np.where(np.abs(returns[:, 0]) <= TIE, 0.5, returns[:, 0] > 0)
+        self._wins = form.matrix(won)
+        self._views = (self._payoffs, (-self._payoffs.T).tocsr())
+        self.largest = float(np.abs(returns).max())
+        square = self._payoffs.shape[0] == self._payoffs.shape[1]
+        self.symmetric = square and not np.abs(self._views[0] - self._views[1]).max() > TIE
+
+    def of(self, side: int, policy: FloatArray) -> TablePlan:
+        """Return a policy from its probabilities by sequence, [S]; entry 0 says nothing."""
+        return TablePlan(policy, self.seats[side].plan(policy))
+
+    def start(self, side: int, kind: Start, stream: Stream) -> TablePlan:
+        """Return a side's first policy; a random one is the softmax of standard normal logits."""
+        seat = self.seats[side]
+        if kind == "uniform":
+            return self.of(side, seat.normalised(np.ones(seat.size)))
+        drawn = np.exp(stream.child(side).generator().normal(size=seat.size))
+        if kind == "first":
+            drawn = np.zeros(seat.size)
+            drawn[seat.first] = 1.0
+        if kind == "pure":
+            largest = np.maximum.reduceat(drawn[1:], seat.first - 1)
+            drawn[1:] = drawn[1:] == largest[seat.owner]
+        return self.of(side, seat.normalised(drawn))
+
+    def payoffs(self, profile: Sequence[TablePlan]) -> FloatArray:
+        """Return the expected return of both sides, [2]."""
+        value = float(profile[0].plan @ (self._payoffs @ profile[1].plan))
+        return np.array([value, -value])
+
+    def wins(self, profile: Sequence[TablePlan]) -> FloatArray:
+        """Return the probability that each side wins, a draw counting half, [2]."""
+        share = float(profile[0].plan @ (self._wins @ profile[1].plan))
+        share = min(max(share, 0.0), 1.0)  # sums round
+        return np.array([share, 1.0 - share])
+
+    def respond(
+        self,
+        side: int,
+        against: Against[TablePlan],
+        oracle: Oracle,
+        *,
+        start: TablePlan,
+        self_share: float = 0.0,
+    ) -> TablePlan:
+        """Return a best response, or what steps of improvement lead to; see ``World``."""
+        others: FloatArray = np.sum([weight * other.plan for (other,), weight in against], axis=0)
+        if oracle.kind == "exact":
+            payoff = self._views[side] @ others
+            return self.of(side, self.seats[side].best_response(payoff)[0])
+        learner = start
+        for _ in range(oracle.steps):
+            met = (
+                others if not self_share else (1 - self_share) * others + self_share * learner.plan
+            )
+            learner = self._improved(side, learner, met, oracle.rate)
+        return learner
+
+    def _improved(
+        self, side: int, learner: TablePlan, others: FloatArray, rate: float
+    ) -> TablePlan:
+        """Return a policy after one step of improvement against a realisation plan."""
+        seat = self.seats[side]
+        worth, state = seat.values(self._views[side] @ others, learner.policy)
+        came = seat.reach @ others
+        scale = np.where(came > 0, came, np.inf)[seat.owner] * self.largest
+        moved = learner.policy.copy()
+        moved[1:] *= np.exp(rate * (worth[1:] - state[seat.owner]) / scale)
+        floored = np.maximum(seat.normalised(moved), FLOOR)
+        return self.of(side, seat.normalised(floored))
+
+    def mix(self, side: int, policies: Sequence[TablePlan], weights: FloatArray) -> TablePlan:
+        """Return the behavioural equivalent of a policy that is drawn once per play.
+
+        Where none of them comes, their mean is played, which changes no payoff.
+        """
+        chosen = [
+            (one, weight) for one, weight in zip(policies, weights, strict=True) if weight > 0
+        ]
+        if len(chosen) == 1:
+            return chosen[0][0]
+        share = np.array([weight for _, weight in chosen])
+        plan: FloatArray = share @ np.stack([one.plan for one, _ in chosen])
+        otherwise: FloatArray = share @ np.stack([one.policy for one, _ in chosen])
+        return TablePlan(self.seats[side].policy(plan, otherwise), plan)
+
+    def best_value(self, side: int, other: TablePlan) -> float:
+        """Return what a best response of a side earns against the other."""
+        payoff = self._views[side] @ other.plan
+        return float(self.seats[side].values(payoff, None)[0][0])
+
+    def gap(self, profile: Sequence[TablePlan]) -> float:
+        """Return NashConv; payoffs sum to 0, so it is the sum of the best responses' values."""
+        return self.best_value(0, profile[1]) + self.best_value(1, profile[0])
+
+    def restricted(self, members: Sequence[Sequence[TablePlan]]) -> list[TablePlan]:
+        """Return an equilibrium of the game with the actions that members use, at every state.
+
+        Args:
+            members: of each side.
+        """
+        used = [np.any([one.policy > 0 for one in own], axis=0) for own in members]
+        found = equilibrium(self.seats, self._payoffs, (used[0], used[1]))
+        policies = []
+        for side, plan in enumerate(found.plans):
+            seat = self.seats[side]
+            otherwise = seat.normalised(used[side].astype(np.float64))
+            policies.append(self.of(side, seat.normalised(seat.policy(plan, otherwise))))
+        return policies
+
+    def safest(self, side: int, members: Sequence[TablePlan]) -> FloatArray:
+        """Return the mixture of members, [K], that loses least to a best response to it.
+
+        It is the side's part of an equilibrium of the game in which it can but draw a member.
+
+        Args:
+            side: whose.
+            members: K of its policies.
+        """
+        drawn = one_choice(len(members))
+        payoffs = csr_matrix(
+            np.vstack(
+                [
+                    np.zeros(self.seats[1 - side].size),
+                    *(m.plan @ self._views[side] for m in members),
+                ]
+            )
+        )
+        weights = equilibrium((drawn, self.seats[1 - side]), payoffs).plans[0][1:]
+        found: FloatArray = weights / weights.sum()
+        return found
+
+
+@cache
+def tree_world(game: str) -> TreeWorld:
+    """Return the world of a game of the catalogue, walked once.
+
+    Args:
+        game: e.g. "kuhn_poker".
+    """
+    states = enumerate_info_states(make_game(game))
+    return TreeWorld(game, states.tree, states.seats, states.widths)

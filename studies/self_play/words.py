@@ -1,0 +1,98 @@
+"""A recipe of self-play in words: the columns of the survey's frame."""
+
+from __future__ import annotations
+
+import inspect
+
+from studies.self_play.recipe import Recipe
+
+
+def columns(recipe: Recipe) -> tuple[str, str, str, str, str]:
+    """Return population, row, solver, oracle and answer of a recipe, each in a few words."""
+    return population(recipe), row(recipe), solver(recipe), oracle(recipe), answer(recipe)
+
+
+def kind(recipe: Recipe) -> str:
+    """Return the class of the run, or "" for the plain loop."""
+    return recipe.kind.__name__ if recipe.kind else ""
+
+
+def population(recipe: Recipe) -> str:
+    """Return what the population holds."""
+    if kind(recipe) == "League":
+        return "4 live agents and their checkpoints"
+    if kind(recipe) == "Ladder":
+        levels = f"{recipe.at_once} live levels"
+        freezes = {"plateau": ", lowest frozen on a plateau", "timer": ", lowest frozen by a timer"}
+        return levels + "".join(word for name, word in freezes.items() if name in recipe.options)
+    schedule = recipe.schedule
+    if schedule.keep == 1:
+        return "the live policy" + ("" if recipe.shared else " of each seat, never shared")
+    grows = "all policies so far"
+    if schedule.gate is not None:
+        grows = f"those that won more than {schedule.gate:.0%} against the one before"
+    if schedule.gain is not None:
+        grows = "policies that earned more than every member"
+    if recipe.both_seats:
+        grows += ", each for every seat"
+    return grows if recipe.start == "random" else f"{grows}; start: {recipe.start}"
+
+
+def row(recipe: Recipe) -> str:
+    """Return whom a new policy answers."""
+    named = {
+        "League": "drawn opponent by opponent",
+        "Ladder": "the mixture of the levels below",
+        "Xdo": "equilibrium of the game with the members' actions",
+        "Anytime": "the mixture that loses least to a best response",
+        "Priority": "past policies by priority",
+    }
+    words = {
+        "last": "the newest",
+        "uniform": "all members alike",
+        "delta_uniform": "the newest part alike",
+        "pfsp": "those the newest loses to",
+        "rectified": "per member: of the mixture those it does not lose to",
+        "correlated": "per recommended member" if recipe.row.each else "the others' marginal",
+    }
+    text = named.get(kind(recipe)) or words.get(recipe.row.solver, "the mixture")
+    share = recipe.row.self_share
+    return f"{share:.0%} live, else {text}" if share else text
+
+
+def solver(recipe: Recipe) -> str:
+    """Return the meta-solver with its options."""
+    own = {
+        "League": "`pfsp`, three weightings",
+        "Xdo": "linear program, whole game",
+        "Anytime": "linear program, whole game",
+        "Priority": "softmax of quality",
+    }
+    if kind(recipe) in own:
+        return own[kind(recipe)]
+    options = "".join(f" {name}={value}" for name, value in recipe.row.options.items())
+    return f"`{recipe.row.solver}{options}`"
+
+
+def oracle(recipe: Recipe) -> str:
+    """Return how a row is answered."""
+    own = recipe.oracle
+    if own.kind == "exact":
+        return "best response"
+    text = f"{own.steps} step{'s' if own.steps > 1 else ''}, {'warm' if own.warm else 'fresh'}"
+    return f"{text}, best of {recipe.at_once} by diversity" if kind(recipe) == "Diverse" else text
+
+
+def answer(recipe: Recipe) -> str:
+    """Return what is handed in."""
+    if kind(recipe) == "League":
+        return "the live main"
+    if kind(recipe) == "Xdo":
+        return "the row's equilibrium"
+    named = {"last": "last", "average": "average", "mixture": "the solver's mixture"}
+    return named[recipe.answer]
+
+
+def steps(recipe: Recipe) -> str:
+    """Return the first sentence of the run's own code, where the algorithm has a further step."""
+    return (inspect.getdoc(recipe.kind) or "").split("\n")[0] if recipe.kind else ""

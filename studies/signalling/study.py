@@ -1,0 +1,66 @@
+"""Does a team learn more when both of its policies are trained? Two tiny models in signalling.
+
+Kept per seed: the exact value of the team at the end, that of the best team, and the share of legal
+replies in the last step.
+
+Starts are "all": the value is computed over every colour.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from studies.common.study import Setting, Study
+
+TRAINED = {"": "both", "-leader": "the leader", "-helper": "the helper"}  # by a recipe's ending
+
+
+def cells(recipe: str, setting: Setting) -> list[Cell]:
+    """Return the cells of a recipe and of its variants, seeds outermost."""
+    return [
+        training(
+            (trained, seed),
+            f"{recipe}{ending}-{seed}",
+            recipe + ending,
+            [f"seed={seed}", "threads=1", *setting["changes"]],
+            measured,
+        )
+        for seed in range(setting["seeds"])
+        for ending, trained in TRAINED.items()
+    ]
+
+
+def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+    """Return the figures of a run."""
+    words = ["sparring", "evaluate", str(run), "--games", "2", "--json"]
+    figures = json.loads(ask(words))["figures"]
+    value = figures["value/signalling/sender"]
+    return {
+        "value": value,
+        "best value": value + figures["optimality_gap/signalling"],
+        "legal replies": metrics(run)[-1]["legal_rate"],
+    }
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return one row per choice of who is trained, with the value of each seed."""
+
+    def labels(trained: str) -> Row:
+        return {"trained": trained, "starts": "all"}
+
+    return seed_rows(kept, labels, dict)
+
+
+STUDY = Study(
+    summary="a team of two policies, with one of them trained and with both, 5 seeds",
+    page="docs/policies.md",
+    hours=0.2,
+    setting={"seeds": 5, "changes": []},
+    quick={"seeds": 1, "changes": ["steps=2", "warmup.updates=1", "rollout.games_per_step=16"]},
+    cells=partial(cells, "signalling-tiny"),
+    rows=rows,
+)

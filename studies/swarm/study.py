@@ -1,0 +1,139 @@
+"""Agent Swarm: does a lead call as many workers as the task wants, and do PARL's rewards help?
+
+The lead alone learns, over scripted workers without faults. Arms: both rewards beside the outcome
+annealed to zero, none, both with weights that stay, and the first with eight sub-tasks and workers.
+Kept per seed and shape, on worlds that training never met: width and the best schedule's, critical
+steps, the best schedule's and those of one worker at a time, the share finished, and the rank
+correlation of chosen and best width.
+
+And does it take both? Here the workers are models that do half of their sub-tasks at first. Arms:
+lead and workers learn, the lead over workers that stay as they are, the workers under such a lead.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed
+from sparring.system.files import parse_json
+from studies.common.self_played import (
+    TOKENS,
+    UNTRAINED,
+    Arm,
+    sampled_tokens,
+    self_played,
+    trained,
+)
+from studies.common.study import Setting, Study
+from studies.swarm.widths import ALL
+
+MODULE = "studies.swarm.widths"
+ANNEALED, NONE, CONSTANT, EIGHT = "annealed", "none", "constant", "eight"
+ARMS = {
+    ANNEALED: "swarm/tiny",
+    NONE: "swarm/tiny-no-auxiliary",
+    CONSTANT: "swarm/tiny-constant",
+    EIGHT: "swarm/tiny-eight",
+}
+START, LEAD, WORKERS, JOINT = "start", "lead", "workers", "joint"
+TEAMS: dict[str, Arm] = {  # whose workers are models
+    START: ("swarm/tiny-joint", UNTRAINED),
+    LEAD: ("swarm/tiny-lead", ()),
+    WORKERS: ("swarm/tiny-workers", ()),
+    JOINT: ("swarm/tiny-joint", ()),
+}
+SHAPES = ("independent", "chain", "random")
+FIGURES = (
+    *("return", "success", "width", "optimal_width", "width_right", "regret", "finished_share"),
+    *("critical_steps", "optimal_critical_steps", "serial_critical_steps"),
+)
+TEAM_FIGURES = ("success", "width", "optimal_width", "finished_share", "critical_steps")
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost."""
+    plays = setting["plays"]
+    return [
+        cell
+        for seed in range(setting["seeds"])
+        for cell in (
+            *(
+                trained(arm, seed, (ARMS[arm], ()), setting, partial(measured, plays=plays))
+                for arm in setting["arms"]
+            ),
+            *(
+                trained(arm, seed, TEAMS[arm], setting, partial(as_team, plays=plays, seed=seed))
+                for arm in setting["teams"]
+            ),
+        )
+    ]
+
+
+def measured(run: Path, said: str, ask: Ask, *, plays: int) -> dict[str, Any]:
+    """Return how a run's lead plays with workers that have no faults, by shape."""
+    out = run / "widths.json"
+    ask(["python", "-m", MODULE, json.dumps({"run": str(run), "plays": plays}), str(out)])
+    found: dict[str, Any] = parse_json(out.read_bytes())
+    return found
+
+
+def as_team(run: Path, said: str, ask: Ask, *, plays: int, seed: int) -> dict[str, Any]:
+    """Return how a run's lead and workers play with each other, by shape."""
+    tokens = sampled_tokens(run)
+    return {
+        one["game"]: {
+            "return": one["returns"]["lead"]["mean"],
+            **{name: one["figures"][name]["mean"] for name in TEAM_FIGURES},
+            TOKENS: tokens,
+        }
+        for one in self_played(run, ask, plays=plays, seed=seed)
+    }
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return a row per arm and shape, and one per arm of the correlation over all shapes.
+
+    A correlation has values of the seeds in which both widths vary. Teams of models have none.
+    """
+    made = []
+    for arm in setting["arms"]:
+        ran = [kept[arm, seed]["found"] for seed in range(setting["seeds"])]
+        labels = {"arm": arm, "starts": "unseen"}
+        for shape in SHAPES:
+            values = by_seed([{name: one[shape][name] for name in FIGURES} for one in ran])
+            made.append({**labels, "shape": shape, "values": values | _ranks(ran, shape)})
+        made.append({**labels, "shape": ALL, "values": _ranks(ran, ALL)})
+    for arm in setting["teams"]:
+        ran = [kept[arm, seed] for seed in range(setting["seeds"])]
+        for shape in SHAPES:
+            own = [{**one["found"][shape], "seconds": one["seconds"]} for one in ran]
+            values = by_seed(own)
+            made.append({"arm": arm, "starts": "unseen", "shape": shape, "values": values})
+    return made
+
+
+def _ranks(ran: list[dict[str, Any]], shape: str) -> dict[str, dict[str, float]]:
+    """Return the rank correlation by seed, where there is one; {} where there is none."""
+    found = {str(seed): one[shape]["rank_correlation"] for seed, one in enumerate(ran)}
+    known = {seed: value for seed, value in found.items() if value is not None}
+    return {"rank_correlation": known} if known else {}
+
+
+STUDY = Study(
+    summary="Agent Swarm: does a lead call as many workers as the task wants, by which rewards",
+    page="studies/swarm/page.md",
+    hours=0.8,
+    setting={"arms": list(ARMS), "teams": list(TEAMS), "seeds": 5, "plays": 200, "changes": []},
+    quick={
+        "arms": [ANNEALED],
+        "teams": [LEAD, JOINT],
+        "seeds": 1,
+        "plays": 4,
+        "changes": ["steps=1", "warmup.updates=1", "warmup.games=6", "rollout.games_per_step=24"],
+    },
+    cells=cells,
+    rows=rows,
+)

@@ -1,0 +1,204 @@
+"""The tables of studies/swarm/page.md."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sparring.ops.statistics import mean_interval
+from sparring.types import Interval
+from studies.common.result_figures import (
+    Maker,
+    Results,
+    Row,
+    chance_beyond,
+    decided,
+    interval,
+    less,
+    markdown,
+    mean,
+    shown,
+    sides,
+    spread,
+    values,
+    worded,
+)
+from studies.common.self_played import TOKENS
+from studies.swarm.study import (
+    ANNEALED,
+    CONSTANT,
+    EIGHT,
+    JOINT,
+    LEAD,
+    NONE,
+    SHAPES,
+    START,
+    TEAMS,
+    WORKERS,
+)
+from studies.swarm.widths import ALL
+
+NAMES = {
+    ANNEALED: "annealed to zero",
+    NONE: "none",
+    CONSTANT: "constant",
+    EIGHT: "annealed to zero, eight workers",
+}
+WHO = {  # of teams whose workers are models
+    START: "nobody",
+    LEAD: "the lead",
+    WORKERS: "the workers",
+    JOINT: "both",
+}
+RANK = "rank_correlation"
+WANTED, SAVED, WITHIN = 0.8, 1 / 3, 0.02  # what the issue of this study asked for
+
+
+def found(results: Results) -> str:
+    """Return the figures of each arm by shape, on worlds that training never met."""
+    names = ("return", "success", "width", "optimal_width", "regret")
+    steps = ("critical_steps", "optimal_critical_steps", "serial_critical_steps")
+    head = ("rewards beside the outcome", "sub-tasks", "finished", "all finished", "width")
+    more = ("best width", "regret", "critical steps", "best", "one at a time", "rank correlation")
+    lines = []
+    for one in results.rows():
+        if one["shape"] != ALL and one["arm"] in NAMES:
+            ranks = spread(one, RANK) if RANK in one["values"] else "-"
+            cells = (*(spread(one, name) for name in (*names, *steps)), ranks)
+            lines.append((NAMES[one["arm"]], one["shape"], *cells))
+    return markdown((*head, *more), lines)
+
+
+def claims(results: Results) -> str:
+    """Return the claims of Agent Swarm, with a verdict for each."""
+    lines = [_serial(results), _spurious(results)]
+    lines += [_chains(results, arm) for arm in NAMES if results.rows(arm=arm)]
+    lines += [_ranked(results, arm) for arm in NAMES if results.rows(arm=arm)]
+    lines += [_fewer(results)]
+    found = [line for line in lines if line]
+    known = decided([one.chance for one in found])
+    words = ["held" if held else one.otherwise for one, held in zip(found, known, strict=True)]
+    return worded(("claim", "figure", "verdict"), [(one.claim, one.figure) for one in found], words)
+
+
+class SwarmClaim(NamedTuple):
+    """A claim, its figure, p that it does not hold, and the word where that is not small."""
+
+    claim: str
+    figure: str
+    chance: float
+    otherwise: str = "not held"
+
+
+def _serial(results: Results) -> SwarmClaim | None:
+    """Return whether a lead without PARL's rewards calls fewer workers than with them."""
+    pair = [results.rows(arm=arm, shape="independent") for arm in (NONE, ANNEALED)]
+    if not all(pair):
+        return None
+    gap = less(pair[0][0], pair[1][0], "width")
+    parts = (interval(pair[0][0], "width"), 1.5), (gap, 0.0)
+    return SwarmClaim(
+        "without PARL's rewards a lead calls one worker at a time (serial collapse)",
+        f"width on independent sub-tasks {spread(pair[0][0], 'width')}",
+        max(chance_beyond(one, level, above=False) for one, level in parts),
+        "not seen",
+    )
+
+
+def _spurious(results: Results) -> SwarmClaim | None:
+    """Return whether constant weights teach width where it is of no use."""
+    pair = [results.rows(arm=arm, shape="chain") for arm in (CONSTANT, ANNEALED)]
+    if not all(pair):
+        return None
+    gap = less(pair[0][0], pair[1][0], "width")
+    return SwarmClaim(
+        "with weights that stay it calls workers for nothing (spurious parallelism)",
+        f"width in chains more than annealed {shown(gap)}",
+        chance_beyond(gap),
+    )
+
+
+def _chains(results: Results, arm: str) -> SwarmClaim:
+    """Return whether an arm calls one worker at a time in chains."""
+    own = results.row(arm=arm, shape="chain")
+    return SwarmClaim(
+        f"width 1 in chains: {NAMES[arm]}",
+        spread(own, "width"),
+        chance_beyond(interval(own, "width"), 1.1, above=False),
+    )
+
+
+def _ranked(results: Results, arm: str) -> SwarmClaim:
+    """Return whether chosen and best width go together over all worlds."""
+    own = results.row(arm=arm, shape=ALL)
+    if RANK not in own["values"]:
+        return SwarmClaim(f"rank correlation of chosen and best width: {NAMES[arm]}", "-", 1.0)
+    said = interval(own, RANK)
+    return SwarmClaim(
+        f"rank correlation of chosen and best width at least {WANTED}: {NAMES[arm]}",
+        spread(own, RANK),
+        chance_beyond(said, WANTED),
+        "in the mean" if said.mean >= WANTED else "not held",
+    )
+
+
+def _fewer(results: Results) -> SwarmClaim | None:
+    """Return whether eight workers take a third of one worker's steps, and finish all."""
+    own = results.rows(arm=EIGHT, shape="independent")
+    if not own:
+        return None
+    share = _ratio(own[0], "critical_steps", "serial_critical_steps")
+    whole = chance_beyond(interval(own[0], "return"), 1 - WITHIN)
+    return SwarmClaim(
+        "with eight workers independent sub-tasks take at most a third of the steps of one worker, "
+        f"and {1 - WITHIN:.0%} are finished",
+        f"{shown(share)} of the steps; finished {spread(own[0], 'return')}",
+        max(chance_beyond(share, SAVED, above=False), whole),
+    )
+
+
+def _ratio(one: Row, above: str, below: str) -> Interval:
+    """Return a figure as a share of another, seed by seed."""
+    pairs = zip(values(one, above), values(one, below), strict=True)
+    return mean_interval([upper / lower for upper, lower in pairs])
+
+
+def teams(results: Results) -> str:
+    """Return the figures of teams whose workers are models, by who of them learns by play."""
+    names = ("return", "success", "width", "optimal_width", "finished_share", "critical_steps")
+    head = ("learns", "sub-tasks", "finished", "all finished", "width", "best width")
+    more = ("calls that finish", "critical steps", "million tokens sampled", "minutes")
+    lines = []
+    for arm in TEAMS:
+        for one in results.rows(arm=arm):
+            costs = (f"{mean(one, TOKENS) / 1e6:.2f}", f"{mean(one, 'seconds') / 60:.1f}")
+            cells = (*(spread(one, name) for name in names), *costs)
+            lines.append((WHO[arm], one["shape"], *cells))
+    return markdown((*head, *more), lines)
+
+
+def both(results: Results) -> str:
+    """Return how far a team of which both parts learn is ahead of the others, by shape."""
+    head = ("sub-tasks", "both, less", "finished", "verdict")
+    lines, gaps = [], []
+    for shape in SHAPES:
+        for one in results.rows(arm=JOINT, shape=shape):
+            for arm in (LEAD, WORKERS, START):
+                for other in results.rows(arm=arm, shape=shape):
+                    gaps.append(less(one, other, "return"))
+                    lines.append((shape, WHO[arm], shown(gaps[-1])))
+    return worded(head, lines, sides(gaps, "ahead", "behind"))
+
+
+MADE: dict[str, Maker] = {
+    "swarm claims": claims,
+    "swarm": found,
+    "swarm teams": teams,
+    "swarm both": both,
+    "swarm source": Results.source,
+}
+SHOWN = {
+    "Claim by claim": claims,
+    "By shape": found,
+    "Who learns": teams,
+    "Both, or one": both,
+}

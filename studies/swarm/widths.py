@@ -1,0 +1,113 @@
+"""A lead over scripted workers: how wide it calls, against how wide the best schedule is.
+
+Worlds are those of the other bank, which training never met.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparring.api.load import load_run
+from sparring.environments.catalogue import another_bank
+from sparring.environments.openspiel.base import Game
+from sparring.errors import ConfigError
+from sparring.measure.regret import Judge, measured_regret
+from sparring.ops.ranks import rank_correlation
+from sparring.oracles.planning import planning
+from sparring.players.base import Agent
+from sparring.players.scheduler import scheduler
+from sparring.refs import PUBLISHED
+from sparring.rng import Stream
+from sparring.rollout.play import with_results
+from sparring.rollout.replay import figures_of
+from sparring.rollout.spec import alone
+from sparring.rollout.team import play_teams
+from sparring.system.files import write_bytes_atomic
+
+LEAD, WORKERS = "lead", "workers"
+CHOSEN, BEST = "width", "optimal_width"
+MEANS = (
+    *(CHOSEN, BEST, "critical_steps", "optimal_critical_steps", "serial_critical_steps"),
+    *("success", "called", "finished_share", "waves"),
+)
+ALL = "all"  # the rank correlation over the plays of all environments
+
+
+def figures(run: Path, plays: int) -> dict[str, dict[str, float | None]]:
+    """Return the figures of a run's lead by environment; see ``figures_of_lead``.
+
+    Args:
+        run: its folder.
+        plays: of each environment.
+    """
+    _, engine, _ = load_run(run, threads=1)
+    games = [game for game, _ in engine.environments]
+    return figures_of_lead(games, engine.agent(PUBLISHED), plays)
+
+
+def figures_of_lead(
+    games: Sequence[Game], lead: Agent, plays: int
+) -> dict[str, dict[str, float | None]]:
+    """Return how a lead plays ``dag_search`` with workers that have no faults.
+
+    By environment the means of MEANS, the return, the share of plays whose width is the best
+    schedule's, the share of best calls and the regret of a call as ``planning`` says, legal
+    replies, and Spearman's rank correlation of width and best width; None where one of them never
+    changes. ``ALL`` has the correlation over all plays.
+
+    Args:
+        games: environments of ``dag_search``.
+        lead: in seat 0.
+        plays: of each.
+
+    Raises:
+        ConfigError: an environment counts no best width.
+    """
+    found: dict[str, dict[str, float | None]] = {}
+    every: list[tuple[float, float]] = []
+    for game in games:
+        if BEST not in getattr(game, "figures", ()):
+            raise ConfigError(
+                f"{game.name!r} counts no {BEST}; name a run on dag_search, such as swarm/tiny."
+            )
+        found[game.name], pairs = _measured(another_bank(game) or game, lead, plays)
+        every += pairs
+    return {**found, ALL: {"rank_correlation": rank_correlation(every)}}
+
+
+def _measured(
+    game: Game, lead: Agent, plays: int
+) -> tuple[dict[str, float | None], list[tuple[float, float]]]:
+    """Return the figures of one environment, and the width and the best width of each play."""
+    root = Stream.from_seed(0).child("swarm").child(game.name)
+    seats = (LEAD, *(WORKERS,) * (game.num_seats - 1))
+    specs = [alone(game, number, seats, root.child(number)) for number in range(plays)]
+    episodes = with_results(play_teams(specs, {LEAD: lead, WORKERS: scheduler()}))
+    counted = [found for episode in episodes if (found := figures_of(game, episode)) is not None]
+    pairs = [(one[CHOSEN][0], one[BEST][0]) for one in counted]
+    turns = [turn for episode in episodes for turn in episode.turns if turn.seat == 0]
+    judged = measured_regret(game, episodes, LEAD, Judge(oracle=planning(), budget=None))
+    return {
+        **{name: _mean([one[name][0] for one in counted]) for name in MEANS},
+        "return": _mean([episode.returns[0] for episode in episodes]),
+        "width_right": _mean([float(chosen == best) for chosen, best in pairs]),
+        "best_calls": judged.optimal.mean if judged.optimal else None,
+        "regret": judged.regret.mean if judged.regret else None,
+        "legal": _mean([float(turn.event == "ok") for turn in turns]),
+        "rank_correlation": rank_correlation(pairs),
+    }, pairs
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return a mean; 0 of nothing."""
+    return sum(values) / max(len(values), 1)
+
+
+if __name__ == "__main__":
+    given: Mapping[str, Any] = json.loads(sys.argv[1])
+    measured = figures(Path(given["run"]), given["plays"])
+    write_bytes_atomic(Path(sys.argv[2]), json.dumps(measured).encode())

@@ -1,0 +1,94 @@
+"""Whom the credit of a team goes to: variance and bias of shared and per-worker pay, exactly.
+
+A lead and its workers in the smallest worlds of ``wide_search``, which can be enumerated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparring.api.cells import Cell, CellRecords, Row
+from studies.common.study import Setting, Study
+from studies.credit_lab.study import measured, row
+
+SMALLEST = "columns=1 turns=2 waves=1"  # a worker opens a page and notes its cell
+GAMES = {
+    "2": f"wide_search items=2 workers=2 worlds=4 {SMALLEST}",
+    "4": f"wide_search items=4 workers=4 worlds=1 {SMALLEST}",
+}
+PAYS = {
+    "team": "",
+    "difference": "contribution by=difference",
+    "shapley": "contribution by=shapley",
+    "own": "contribution by=own",
+}
+ESTIMATORS = "outcome,rloo,grpo"
+TRUE = ",exact_advantage,difference_rewards,coma"  # of the team's return
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells: a comparison per number of workers, policy and pay."""
+    return [
+        comparison(workers, policy, pay, setting)
+        for workers in setting["workers"]
+        for policy in setting["policies"]
+        for pay in setting["pays"]
+    ]
+
+
+def comparison(workers: str, policy: str, pay: str, setting: Setting) -> Cell:
+    """Return the cell of one comparison."""
+    estimators = ESTIMATORS if PAYS[pay] else ESTIMATORS + TRUE
+    paid = ("--reward", PAYS[pay]) if PAYS[pay] else ()
+    sizes = ("--episodes", str(setting["episodes"]))
+    options = ("--policy", policy, *paid, "--estimators", estimators, *sizes)
+    return Cell(
+        key=(workers, policy, pay),
+        folder=f"team {workers} {policy} {pay}".replace(" ", "-"),
+        command=(
+            *("sparring", "credit", "compare", "--environment", GAMES[workers]),
+            *(*options, "--no-time", "--json"),
+        ),
+        place=(),
+        measure=measured,
+    )
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return a row per comparison and estimator."""
+    found = []
+    for workers in setting["workers"]:
+        for policy in setting["policies"]:
+            for pay in setting["pays"]:
+                report = kept[workers, policy, pay]["found"]["game"]
+                labels = {"workers": int(workers), "policy": policy, "paid": pay}
+                found += [{**row(report["game"], one), **labels} for one in report["rows"]]
+    return found
+
+
+def fields(setting: Setting, kept: CellRecords) -> dict[str, Any]:
+    """Return what each comparison was of, beside the usual settings."""
+    games = []
+    for workers in setting["workers"]:
+        for policy in setting["policies"]:
+            report = kept[workers, policy, setting["pays"][0]]["found"]["game"]
+            head = {key: report[key] for key in report if key != "rows"}
+            games.append({**head, "workers": int(workers), "policy": policy})
+    return {"games": games}
+
+
+STUDY = Study(
+    summary="pay for the whole team or for each worker's part, against exact gradients",
+    page="docs/teams.md",
+    hours=0.1,
+    setting={
+        "workers": ["2", "4"],
+        "policies": ["random", "improved"],
+        "pays": list(PAYS),
+        "episodes": 6000,
+    },
+    quick={"workers": ["2"], "policies": ["random"], "pays": ["team", "own"], "episodes": 640},
+    cells=cells,
+    rows=rows,
+    fields=fields,
+)

@@ -1,0 +1,55 @@
+"""The table of docs/teams.md on whom the credit of a team goes to."""
+
+from __future__ import annotations
+
+from sparring.report.credit_page import number
+from studies.common.result_figures import Maker, Results, Row, markdown
+
+HEADS = ("workers", "policy", "paid by", "estimator", "bias", "cosine", "variance", "batch cosine")
+SHOWN_OF = ("exact_advantage", "rloo", "grpo")
+PAID = {
+    "team": "the team's return",
+    "difference": "difference",
+    "shapley": "Shapley",
+    "own": "own cells",
+}
+FIGURES = ("bias_scaled", "cosine", "variance_scaled", "batch_cosine")
+
+
+def credit(results: Results) -> str:
+    """Return bias, cosine and variance of each pay, the truth first."""
+    found = [one for one in results.rows() if one["estimator"] in SHOWN_OF]
+    lines = [
+        (
+            str(one["workers"]),
+            one["policy"],
+            PAID[one["paid"]],
+            f"`{one['estimator']}`",
+            *(shown(one, name) for name in FIGURES),
+        )
+        for one in sorted(found, key=order)
+    ]
+    return markdown(HEADS, lines)
+
+
+def order(one: Row) -> tuple[int, bool, int, int]:
+    """Return what rows are sorted by: as the study ran them, the truth before all estimates."""
+    return (
+        one["workers"],
+        one["policy"] != "random",
+        SHOWN_OF.index(one["estimator"]),
+        [*PAID].index(one["paid"]),
+    )
+
+
+def shown(one: Row, name: str) -> str:
+    """Return a figure with its interval, where it has one."""
+    mean = number(one["values"][name]["0"])
+    if name not in one["intervals"] or name == "batch_cosine":
+        return mean
+    low, high = one["intervals"][name]
+    return f"{mean} [{number(low)}, {number(high)}]"
+
+
+MADE: dict[str, Maker] = {"team credit": credit, "team credit source": Results.source}
+SHOWN = {"Whom the credit goes to": "team credit"}

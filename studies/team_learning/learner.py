@@ -1,0 +1,91 @@
+"""A table of logits that learns a small team's game from plays, paid in one way or another.
+
+Run by ``python -m studies.team_learning.learner GIVEN FILE``; what the table is worth is exact
+at every step.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparring.config_parts import parse_named
+from sparring.environments.catalogue import make_game
+from sparring.measure.credit_lab import per_turn
+from sparring.measure.exact_values import exact_values
+from sparring.measure.gradient_figures import GradientLayout
+from sparring.measure.info_states import InfoStates, enumerate_info_states
+from sparring.measure.lab_columns import paid_by
+from sparring.measure.lab_episodes import lab_episodes, play_table
+from sparring.measure.lab_plan import bind_estimator, bind_reward
+from sparring.measure.table_policy import TablePolicy, random_table
+from sparring.rng import Stream
+from sparring.system.files import parse_json
+from sparring.types import FloatArray
+
+
+def curves(given: dict[str, Any]) -> dict[str, list[float]]:
+    """Return what each seed has learnt, by seed; see ``learn``.
+
+    Args:
+        given: ``environment`` as it is typed, ``seeds``, how many, and what ``learn`` is told.
+    """
+    name, options = parse_named(given["environment"], "Environment", "wide_search items=2")
+    game = make_game(name, options=options)
+    states = enumerate_info_states(game)
+    return {str(seed): learn(game, states, seed, given) for seed in range(given["seeds"])}
+
+
+def learn(game: Any, states: InfoStates, seed: int, given: dict[str, Any]) -> list[float]:
+    """Return the exact expected return of seat 0 before each step, and after the last one.
+
+    Mathematics: logits <- logits + rate * gradient of the batch, as the credit lab has it.
+
+    Args:
+        game: what is played.
+        states: its information states.
+        seed: of the first table and of the plays.
+        given: ``reward`` ("": the game's), ``estimator``, ``steps``, ``batch`` and ``group`` sizes
+            and ``rate``.
+    """
+    root = Stream.from_seed(seed).child("team learner")
+    policy = random_table(states, root.child("table"))
+    estimator = bind_estimator(given["estimator"])
+    reward = bind_reward(given["reward"]) if given["reward"] else None
+    sizes = {"batch_size": given["batch"], "group_size": given["group"]}
+    state: Mapping[str, Any] = {}
+    found = []
+    for step in range(given["steps"]):
+        values = exact_values(states, policy.rows)
+        found.append(float(values.returns[0]))
+        stream = root.child("play").child(step)
+        episodes = play_table(game, policy, batches=1, stream=stream, **sizes)
+        shown = lab_episodes(
+            episodes, policy, values, batch_size=given["batch"], critic="zero", stream=stream
+        )
+        if reward:
+            shown = paid_by(shown, episodes, game, reward)
+        credit = estimator(shown.turns, state)
+        state = credit.state
+        layout = GradientLayout.of(shown, policy)
+        gradient = layout.total(layout.gradients(per_turn(credit, shown.turns)))
+        policy = stepped(policy, given["rate"] * gradient)
+    found.append(float(exact_values(states, policy.rows).returns[0]))
+    return found
+
+
+def stepped(policy: TablePolicy, change: FloatArray) -> TablePolicy:
+    """Return the table after a change of its logits, [D]."""
+    changes = np.split(change, policy.starts[1:-1])
+    weights = [row * np.exp(own - own.max()) for row, own in zip(policy.rows, changes, strict=True)]
+    tiny = np.finfo(np.float64).tiny
+    return TablePolicy.of(policy.states, [np.maximum(row / row.sum(), tiny) for row in weights])
+
+
+if __name__ == "__main__":
+    Path(sys.argv[2]).write_text(json.dumps({"returns": curves(parse_json(sys.argv[1].encode()))}))

@@ -1,0 +1,72 @@
+"""Does it decide what a small team learns, whom the credit goes to? Exact returns, step by step."""
+
+from __future__ import annotations
+
+from sparring.api.cells import Cell, CellRecords, Row, module_cell
+from studies.common.study import Setting, Study
+from studies.team_credit.study import GAMES, PAYS
+
+MODULE = "studies.team_learning.learner"
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells: all seeds of a number of workers, a rate and a pay."""
+    return [
+        cell(workers, rate, pay, setting)
+        for workers in setting["workers"]
+        for rate in setting["rates"]
+        for pay in setting["pays"]
+    ]
+
+
+def cell(workers: str, rate: float, pay: str, setting: Setting) -> Cell:
+    """Return the cell of a number of workers, a rate and a pay."""
+    given = {
+        "environment": GAMES[workers],
+        "reward": PAYS[pay],
+        "rate": rate,
+        **{key: setting[key] for key in ("estimator", "steps", "batch", "group", "seeds")},
+    }
+    name = f"learn {workers} {rate:g} {pay}"
+    return module_cell(MODULE, given, key=(workers, rate, pay), name=name)
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return a row per cell: the return after parts of the steps, and over all of them."""
+    found = []
+    for key in kept:
+        curves = kept[key]["found"]["returns"]
+        values = {
+            f"return after {step}": {seed: curve[step] for seed, curve in curves.items()}
+            for step in marks(setting)
+        }
+        values["mean return"] = {seed: sum(own) / len(own) for seed, own in curves.items()}
+        workers, rate, pay = key
+        labels = {"workers": int(workers), "rate": rate, "paid": pay, "starts": "all"}
+        found.append({**labels, "values": values})
+    return found
+
+
+def marks(setting: Setting) -> list[int]:
+    """Return the steps after which returns are kept."""
+    return sorted({setting["steps"] * part // 4 for part in range(5)})
+
+
+STUDY = Study(
+    summary="does pay for each worker's part decide what a small team learns? Exact returns",
+    page="docs/teams.md",
+    hours=0.1,
+    setting={
+        "workers": ["2", "4"],
+        "rates": [1.0, 4.0],
+        "pays": list(PAYS),
+        "estimator": "grpo",
+        "steps": 100,
+        "batch": 32,
+        "group": 8,
+        "seeds": 5,
+    },
+    quick={"workers": ["2"], "rates": [4.0], "pays": ["team", "own"], "steps": 4, "seeds": 2},
+    cells=cells,
+    rows=rows,
+)

@@ -1,0 +1,39 @@
+"""The tables of studies/vpr_methods/page.md on Sudoku with thousands of puzzles."""
+
+from __future__ import annotations
+
+from studies.common.result_figures import Maker, Results, less, markdown, points, shown, values
+from studies.common.vpr_figures import METHODS, part
+
+
+def general(results: Results) -> str:
+    """Return what is solved of new puzzles by the recipe of thousands of puzzles."""
+    head = ("learns by", "empty cells", "starts", "solved, first step", "solved, end", "by seed")
+    lines = []
+    for one in results.rows():
+        seeds = ", ".join(f"{value:.2f}" for value in values(one, "solved"))
+        found = (part(one, points(one, "solved after ")[0][1]), part(one, "solved"))
+        labels = (METHODS[one["learns by"]], str(one["empty cells"]), one["starts"])
+        lines.append((*labels, *found, seeds))
+    return markdown(head, lines)
+
+
+def general_paired(results: Results) -> str:
+    """Return VPR's share of unseen puzzles solved less that of outcomes, paired by seed."""
+    head = ("empty cells", "VPR less outcome, unseen", "by seed")
+    lines = []
+    for one in results.rows(learns_by="vpr", starts="unseen"):
+        empty = one["empty cells"]
+        for other in results.rows(learns_by="outcome", starts="unseen", empty_cells=empty):
+            pairs = zip(values(one, "solved"), values(other, "solved"), strict=True)
+            seeds = ", ".join(f"{first - second:+.2f}" for first, second in pairs)
+            lines.append((str(empty), shown(less(one, other, "solved")), seeds))
+    return markdown(head, lines)
+
+
+MADE: dict[str, Maker] = {
+    "vpr general": general,
+    "vpr general source": Results.source,
+    "vpr general paired": general_paired,
+}
+SHOWN = {"Puzzles solved": "vpr general", "Paired by seed": "vpr general paired"}

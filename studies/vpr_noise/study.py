@@ -1,0 +1,44 @@
+"""How much may an oracle err? Its true- and false-positive rates are varied apart, on a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from studies.common.study import Setting
+from studies.vpr_table import cells as table_cells
+from studies.vpr_table.cells import Labels, Lesson
+
+TASK = "sudoku4"
+RATES = (  # of true and of false positives
+    *((1.0, 0.0), (0.8, 0.0), (0.9, 0.1), (1.0, 0.2)),  # TPR - FPR: 1, and three times 0.8
+    *((0.6, 0.0), (0.8, 0.2), (1.0, 0.4)),  # 0.6
+    *((0.4, 0.0), (0.6, 0.2), (0.8, 0.4), (1.0, 0.6)),  # 0.4
+    *((0.2, 0.0), (0.6, 0.4), (1.0, 0.8)),  # 0.2
+    *((0.2, 0.2), (0.5, 0.5), (0.8, 0.8)),  # 0
+    *((0.3, 0.5), (0.5, 0.7)),  # -0.2
+)
+
+
+def noisy(tpr: float, fpr: float) -> dict[str, Any]:
+    """Return the task's oracle with these rates, erring afresh at every turn."""
+    rates = {"flip": 0.0, "tpr": tpr, "fpr": fpr, "per": "turn"}
+    return {"name": "noisy", "oracle": "constraint", "options": {"lost": "solution"}, **rates}
+
+
+def lessons(setting: Setting) -> list[tuple[Labels, Lesson]]:
+    """Return what is learnt, each with its labels."""
+    found: list[tuple[Labels, Lesson]] = []
+    for tpr, fpr in setting["rates"]:
+        one = table_cells.lesson(TASK, "vpr", 8, setting["steps"], noisy(tpr, fpr))
+        found.append(({"TPR": tpr, "FPR": fpr}, one))
+    outcome = table_cells.lesson(TASK, "outcome", 8, setting["steps"])
+    return [*found, ({"learns by": "outcome"}, outcome)]
+
+
+STUDY = table_cells.study(
+    lessons,
+    summary="what is learnt from an oracle that errs, by its rates",
+    hours=0.2,
+    setting={"rates": [list(pair) for pair in RATES], "steps": 100, "seeds": 3},
+    quick={"rates": [[1.0, 0.2]], "steps": 2, "seeds": 1},
+)

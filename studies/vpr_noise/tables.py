@@ -1,0 +1,34 @@
+"""The table of studies/vpr_methods/page.md on an oracle that errs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from studies.common.result_figures import Maker, Results, markdown
+from studies.common.vpr_figures import part
+
+NAMES = ("return over the run", "return, end")
+
+
+def noise(results: Results) -> str:
+    """Return what is learnt under each pair of rates, ordered by TPR - FPR."""
+    head = ("TPR", "FPR", "TPR - FPR", "accuracy at first", *NAMES)
+    found = [one for one in results.rows(starts="seen") if "TPR" in one]
+    lines = []
+    for one in sorted(found, key=order):
+        right, wrong = one["TPR"], one["FPR"]
+        accuracy = right / 4 + (1 - wrong) * 3 / 4  # one legal digit of four is right
+        labels = (f"{right:g}", f"{wrong:g}", f"{right - wrong:.1f}", f"{accuracy:.2f}")
+        lines.append((*labels, *(part(one, name) for name in NAMES)))
+    for one in results.rows(starts="seen", learns_by="outcome"):
+        lines.append(("outcome", "-", "-", "-", *(part(one, name) for name in NAMES)))
+    return markdown(head, lines)
+
+
+def order(one: dict[str, Any]) -> tuple[float, float]:
+    """Return what pairs of rates are sorted by: the largest difference first."""
+    return -round(one["TPR"] - one["FPR"], 6), one["FPR"]
+
+
+MADE: dict[str, Maker] = {"vpr noise": noise, "vpr noise source": Results.source}
+SHOWN = {"Rates of an oracle that errs": "vpr noise"}

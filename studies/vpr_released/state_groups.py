@@ -1,0 +1,252 @@
+"""A run of the study of VPR as released: trained until its tokens are spent, then measured.
+
+Arms sample differently much in a step, so a run ends with the step in which a number of sampled
+tokens is reached. All of them count: those of replies that were not played, and those of games that
+were only played on from a position.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from sparring import registry
+from sparring.api.load import load_run
+from sparring.config import RunConfig, resolve
+from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.base import Game
+from sparring.environments.sokoban.solver import solutions
+from sparring.errors import ConfigError
+from sparring.guard import Watch
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.matches import AGENT, match_spec, succeeded
+from sparring.measure.starts import Met, Starts, columns
+from sparring.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.refs import PUBLISHED
+from sparring.rng import Stream
+from sparring.rollout.replay import ended
+from sparring.rollout.team import play_teams
+from sparring.run.events import METRICS, read_figures
+from sparring.run.folder import RunFolder
+from sparring.run.loop import train
+from sparring.run.provenance import code_commit
+from sparring.run.signals import GracefulStop
+from sparring.run.warmup import warm_up
+from sparring.system.files import sha256_hex, write_bytes_atomic
+from sparring.types import Episode
+from studies.vpr_released.occupancy import Enumeration
+
+Line = Mapping[str, Any]
+STATES = 20_000  # information states of a board whose visited states are enumerated, at most
+
+
+class Spent(GracefulStop):
+    """Asks a run to stop once it has sampled so many tokens.
+
+    Args:
+        metrics: file of the run's metrics.
+        games: of a step.
+        budget: tokens.
+    """
+
+    def __init__(self, metrics: Path, games: int, budget: int) -> None:
+        self._metrics, self._games, self._budget = metrics, games, budget
+        self._asked = False
+        super().__init__()
+
+    @property
+    def requested(self) -> bool:
+        """Whether the tokens are spent, or a signal has come."""
+        return self._asked or self.tokens >= self._budget
+
+    @requested.setter
+    def requested(self, value: bool) -> None:
+        """Note that a signal has come."""
+        self._asked = value
+
+    @property
+    def tokens(self) -> float:
+        """What was sampled so far."""
+        lines = read_figures(self._metrics) if self._metrics.exists() else []
+        return sum(tokens(line, self._games) for line in lines)
+
+
+def tokens(line: Line, games: int) -> float:
+    """Return what a step of so many plays of one seat sampled, whatever it was for."""
+    if "turns_per_game" not in line:
+        return 0.0
+    replies = line["reply_tokens"] * line["turns_per_game"] * games
+    own: float = line.get("candidates/tokens", replies)
+    return own + float(line.get("playouts/tokens", 0.0))
+
+
+def run(
+    recipe: str,
+    changes: Sequence[str],
+    seed: int,
+    budget: int,
+    plays: int,
+    counts: Sequence[int],
+    folder: Path,
+    shared: Path,
+) -> dict[str, Any]:
+    """Train a recipe until its tokens are spent, and return what it came to.
+
+    Args:
+        recipe: its name.
+        changes: to it.
+        seed: of the run.
+        budget: tokens that are sampled; the step in which they are spent is the last.
+        plays: by which the policy is measured, on starts that training never met.
+        counts: numbers of replies to a prompt for which visited states are enumerated; none on a
+            board with more than STATES information states.
+        folder: of the run.
+        shared: where the warm-ups of a study are kept.
+
+    Returns:
+        "starts", what the plays' starts are; "steps" and "tokens" of training; "start", the
+        figures of the plays before it; "success", "completion", "illegal" and "decisions" of the
+        plays after it; "start_occupancy" and "occupancy" by number of replies.
+    """
+    own = [*changes, f"seed={seed}", "threads=1", "evaluation.opponents=[]"]
+    config = resolve(apply_overrides(load_recipe(recipe), own))
+    warm = warmed(config, shared)
+    config = resolve(apply_overrides(load_recipe(recipe), [*own, "warmup.updates=0"]))
+    engine = LocalEngine(config)
+    engine.restore(warm)
+    games = [game for game, _ in engine.environments]
+    starts = columns(games[0], Met(config, games))[0]
+    first: Any = engine.agent(PUBLISHED)
+    start, visited = _measured(starts, first, plays), _occupancy(config, first, counts)
+    made = RunFolder.create(folder, to_yaml(config), overwrite=folder.exists())
+    stop = Spent(folder / METRICS, config.rollout.games_per_step, budget)
+    with made, stop, Watch(config.call_seconds):
+        train(config, engine, made, resume=False, stop=stop)
+    if stop.tokens < budget and len(read_figures(folder / METRICS)) < config.steps:
+        raise KeyboardInterrupt  # by a signal
+    _, engine, step = load_run(folder)
+    agent: Any = engine.agent(PUBLISHED)
+    return {
+        "starts": starts.label,
+        "steps": step,
+        "tokens": stop.tokens,
+        "start": start,
+        **_measured(starts, agent, plays),
+        "start_occupancy": visited,
+        "occupancy": _occupancy(config, agent, counts),
+    }
+
+
+def warmed(config: RunConfig, shared: Path) -> Path:
+    """Return the folder of a warm-up's weights and moments, which is made where it is not there.
+
+    Args:
+        config: of a run. Runs share a warm-up where all that it goes by is alike: environment,
+            model, renderer, context, warm-up, seed, and the commit of the code.
+        shared: where the study keeps its warm-ups.
+    """
+    shared.mkdir(parents=True, exist_ok=True)
+    played = config.environments[0]
+    parts = (played.name, played.options, played.illegal, config.model, config.renderer)
+    more = (config.context, config.warmup, config.seed, code_commit())
+    digest = sha256_hex(repr((*parts, *more)).encode())
+    folder = shared / f"{played.name}-{config.seed}-{digest[:8]}"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            engine, begun = LocalEngine(config), folder.with_suffix(".new")
+            warm_up(config, engine)
+            shutil.rmtree(begun, ignore_errors=True)
+            begun.mkdir()
+            engine.save(begun)
+            os.replace(begun, folder)
+    return folder
+
+
+def played(starts: Starts, agent: Any, plays: int) -> list[Episode]:
+    """Return the plays by which a policy is measured: always of the same starts."""
+    stream = Stream.from_seed(0).child("state groups")
+    specs = [match_spec(starts, 0, number, plays, stream) for number in range(plays)]
+    return play_teams(specs, {AGENT: agent})
+
+
+def _measured(starts: Starts, agent: Any, plays: int) -> dict[str, float]:
+    """Return what a policy solves, and how far it comes."""
+    episodes, game = played(starts, agent, plays), starts.game
+    return {
+        "success": sum(succeeded(game, one.returns[0]) for one in episodes) / len(episodes),
+        "completion": sum(completion(game, one) for one in episodes) / len(episodes),
+        "illegal": sum(one.forfeited_by is not None for one in episodes) / len(episodes),
+        "decisions": sum(len(one.turns) for one in episodes) / len(episodes),
+    }
+
+
+def completion(game: Game, episode: Episode) -> float:
+    """Return how far a play came: 1 where it was solved, whatever ended it.
+
+    Mathematics:
+        sudoku:       right digits written / empty cells at the start
+        minesweeper:  open cells / cells without a mine
+        sokoban:      (d(start) - d(end)) / d(start) within [0, 1], d the moves of a shortest
+                      solution; 0 where the end has none
+
+    Raises:
+        ConfigError: the game is another one.
+    """
+    with ended(game, episode) as end:
+        table = end.table
+    name = game.made_by["name"] if game.made_by else game.name
+    if name == "sudoku":
+        return float((len(table.moves) - table.mistakes) / table.blanks)
+    if name == "minesweeper":
+        return float(len(table.opened) / (table.cells - table.mines))
+    if name != "sokoban":
+        raise ConfigError(f"{name} has no completion here; measure sudoku, minesweeper or sokoban.")
+    begin, left = moves_left(table)
+    return 0.0 if begin is None or left is None else min(max((begin - left) / begin, 0.0), 1.0)
+
+
+def moves_left(table: Any) -> tuple[int | None, int | None]:
+    """Return the moves of a shortest solution of a room of Sokoban, at its start and now.
+
+    None where it has none.
+    """
+    boxes, first = table.boxes.bit_count(), table.opened()
+    known = solutions(table.floor, boxes, boxes)
+    begin, left = (
+        None if known is None else known.of(one.agent, one.boxes) for one in (first, table)
+    )
+    return begin, left
+
+
+def _occupancy(config: RunConfig, agent: Any, counts: Sequence[int]) -> dict[str, dict[str, float]]:
+    """Return what a policy visits on its own board, by number of replies to a prompt, if any."""
+    if not counts:
+        return {}
+    section = config.environments[0]
+    game = make_game(str(section.name), options=section.options)
+    oracle = registry.bind("oracles", "graded")()
+    found = Enumeration(game, enumerate_info_states(game, limit=STATES), oracle, illegal=-2.0)
+    seen = {count: found.visited(agent, count) for count in {1, *counts}}
+    return {
+        str(count): {
+            "decisions": one.decisions,
+            "success": one.success,
+            "illegal": one.illegal,
+            "distance": one.distance(seen[1]),
+        }
+        for count, one in ((count, seen[count]) for count in counts)
+    }
+
+
+if __name__ == "__main__":
+    given, out = json.loads(sys.argv[1]), Path(sys.argv[2])
+    here, kept = out.parent / "run", out.parent.parent / "warm-ups"
+    write_bytes_atomic(out, json.dumps(run(**given, folder=here, shared=kept)).encode())

@@ -1,0 +1,89 @@
+"""VPR as released, beside its baselines and the older form, at equal sampled tokens.
+
+Four replies to a prompt cost four. Every figure is of starts that training never met.
+"""
+
+from __future__ import annotations
+
+from sparring.api.cells import Cell, CellRecords, Row, by_seed, module_cell
+from studies.common.study import Setting, Study
+
+MODULE = "studies.vpr_released.state_groups"
+GAMES = ("sudoku", "minesweeper", "sokoban")
+ARMS = {  # arm -> what its recipe's name ends in
+    "released": "",
+    "random": "-random",
+    "outcome": "-outcome",
+    "vine": "-vine",
+    "older": "-older",
+}
+FIGURES = ("success", "completion", "illegal", "decisions", "tokens", "steps")
+LONG = "steps=100000"  # tokens end a run, and nothing in the recipes depends on its length
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost; next to each other games differ, so that warm-ups do."""
+    return [
+        cell(game, arm, seed, setting)
+        for seed in range(setting["seeds"])
+        for arm in setting["arms"]
+        for game in setting["games"]
+    ]
+
+
+def cell(game: str, arm: str, seed: int, setting: Setting) -> Cell:
+    """Return the cell of a game, an arm and a seed."""
+    given = {
+        "recipe": recipe_of(game, arm),
+        "changes": [LONG, *setting["changes"]],
+        "seed": seed,
+        "budget": setting["budget"][game],
+        "plays": setting["plays"],
+        "counts": [],
+    }
+    return module_cell(MODULE, given, key=(game, arm, seed), name=f"{game} {arm} {seed}")
+
+
+def recipe_of(game: str, arm: str) -> str:
+    """Return the name of the recipe of a game and an arm."""
+    return f"vpr/{game}-tiny-released{ARMS[arm]}"
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return a row per game and arm; a game's first is its start, the warm-up of all its arms."""
+    found = []
+    for game in setting["games"]:
+        for arm in setting["arms"]:
+            ran = [kept[game, arm, seed]["found"] for seed in range(setting["seeds"])]
+            own = {"game": game, "starts": ran[0]["starts"]}
+            if arm == setting["arms"][0]:
+                begun = by_seed([{**one["start"], "tokens": 0, "steps": 0} for one in ran])
+                found.append({**own, "arm": "start", "values": begun})
+            values = by_seed([{name: one[name] for name in FIGURES} for one in ran])
+            found.append({**own, "arm": arm, "values": values})
+    return found
+
+
+STUDY = Study(
+    summary="VPR as released, its baselines and its older form, at equal sampled tokens",
+    page="studies/vpr_methods/page.md",
+    hours=2.4,
+    setting={
+        "games": list(GAMES),
+        "arms": list(ARMS),
+        "seeds": 5,
+        "budget": {"sudoku": 1_200_000, "minesweeper": 400_000, "sokoban": 1_200_000},
+        "plays": 500,
+        "changes": [],
+    },
+    quick={
+        "games": ["sudoku"],
+        "arms": ["released", "vine"],
+        "seeds": 1,
+        "budget": {"sudoku": 1000},
+        "plays": 20,
+        "changes": ["warmup.updates=2", "environments.0.options.puzzles=200"],
+    },
+    cells=cells,
+    rows=rows,
+)

@@ -1,0 +1,89 @@
+"""Cells and rows of the studies with a table of logits; see ``table_learner``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparring.api.cells import Cell, CellRecords, Row, by_seed, module_cell
+from studies.common.study import Setting, Study
+
+MODULE = "studies.vpr_table.learner"
+GAMES = 128  # of a step
+
+Labels = dict[str, Any]
+Lesson = dict[str, Any]
+"""Arguments of ``table_learner.run``, but for the seed."""
+
+Labelled = Sequence[tuple[Labels, Lesson]]
+
+
+def lesson(
+    task: str, variant: str, size: int, steps: int, oracle: Mapping[str, Any] | None = None
+) -> Lesson:
+    """Return the arguments of a run; see ``table_learner.run``."""
+    shape = {"steps": steps, "groups": GAMES // size, "size": size}
+    return {"task": task, "variant": variant, **shape, "oracle": oracle}
+
+
+def study(lessons: Callable[[Setting], Labelled], **fields: Any) -> Study:
+    """Return the study of what a table learns, with seeds.
+
+    Args:
+        lessons: what is learnt in a setting, each with its labels.
+        fields: the other fields of the study; see ``Study``.
+    """
+    return Study(
+        page="studies/vpr_methods/page.md",
+        cells=lambda setting: cells(lessons(setting), setting["seeds"]),
+        rows=lambda setting, kept: rows(lessons(setting), setting["seeds"], kept),
+        **fields,
+    )
+
+
+def cells(labelled: Labelled, seeds: int) -> list[Cell]:
+    """Return the cells of lessons, seeds outermost."""
+    return [cell(labels, one, seed) for seed in range(seeds) for labels, one in labelled]
+
+
+def cell(labels: Labels, one: Lesson, seed: int) -> Cell:
+    """Return the cell of a lesson with a seed."""
+    name = "-".join(str(value) for value in (*labels.values(), seed))
+    return module_cell(MODULE, {**one, "seed": seed}, key=(*labels.values(), seed), name=name)
+
+
+def rows(labelled: Labelled, seeds: int, kept: CellRecords) -> list[Row]:
+    """Return the rows of all lessons."""
+    found = []
+    for labels, _ in labelled:
+        ran = [kept[*labels.values(), seed]["found"] for seed in range(seeds)]
+        found += rows_of(labels, ran)
+    return found
+
+
+def rows_of(labels: Labels, found: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Return the rows of a lesson: on the starts of training, and on unseen ones if there are any.
+
+    Args:
+        labels: what tells the lesson from others.
+        found: what ``table_learner.run`` gave, by seed.
+    """
+    names = [name for name in found[0]["curve"][-1] if name != "games"]
+    values = by_seed([curve_of(one["curve"], names) for one in found])
+    rows = [{**labels, "starts": found[0]["starts"], "values": values}]
+    if found[0]["unseen"] is not None:
+        last = [{f"{name}, end": one["unseen"][name] for name in names} for one in found]
+        rows.append({**labels, "starts": "unseen", "values": by_seed(last)})
+    return rows
+
+
+def curve_of(curve: Sequence[Mapping[str, float]], names: Sequence[str]) -> dict[str, float]:
+    """Return the figures of a curve: returns by games played, those at half and over the run."""
+    returns = [point["return"] for point in curve]
+    later = returns[1:] or returns
+    found = {f"return after {point['games']}": point["return"] for point in curve}
+    found |= {f"{name}, end": curve[-1][name] for name in names}
+    found["return, half"] = returns[len(curve) // 2]
+    return {**found, "return over the run": float(np.mean(later))}

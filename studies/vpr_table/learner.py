@@ -1,0 +1,247 @@
+"""A table of logits that learns by any estimator, and what it is measured at.
+
+The policy is a softmax table over information states: nothing is shared between states, and only
+credit differs. The same rollout, oracles, rewards and estimators as in any run; the update is plain
+gradient ascent on the mean over turns of advantage * log pi. A table knows nothing of a start that
+it has not met, so its figures are of starts `seen`: how fast credit teaches what is to be known by
+heart. Beside them stand those on `unseen` starts.
+
+    python -m studies.vpr_table.learner '{"task": "sudoku4", ...}' FILE
+
+writes what ``run`` returns for these arguments to a file.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparring import registry
+from sparring.config import resolve
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.base import Game
+from sparring.measure.starts import Met, Starts, columns
+from sparring.ops.simplex import softmax
+from sparring.oracles.base import Oracle
+from sparring.oracles.judge import is_best, judge_episodes, regret
+from sparring.players.base import TextAgent
+from sparring.registry import Bound
+from sparring.rewards.base import apply_rewards
+from sparring.rewards.components import WeightedReward
+from sparring.rng import Stream
+from sparring.rollout.asking import answered
+from sparring.rollout.play import play, rollout
+from sparring.rollout.playouts import with_playouts
+from sparring.rollout.spec import EpisodeSpec
+from sparring.rollout.table import ordered_turns, turn_table
+from sparring.schedule import parse
+from sparring.system.files import write_bytes_atomic
+from sparring.types import Episode
+from studies.vpr_table.tasks import TASKS, VARIANTS
+
+RATE, GAMES, EVERY = 20.0, 128, 10  # step size, games per step, steps between points of a curve
+MEASURED = 400  # games of each measurement
+Floats = npt.NDArray[np.float64]
+
+
+class Table(TextAgent):
+    """Softmax over logits per information state."""
+
+    def __init__(self) -> None:
+        super().__init__("table")
+        self.logits: dict[str, Floats] = {}
+        self._gradient: dict[str, Floats] = {}
+
+    def probabilities(self, key: str, count: int) -> Floats:
+        """Return the probabilities of the legal actions in a state."""
+        logits = self.logits.get(key)
+        if logits is None:
+            return np.full(count, 1.0 / count)
+        return softmax(logits)
+
+    def choose(self, state: Any, seat: int, stream: Stream) -> Any:
+        """Return a legal action, drawn from the table."""
+        legal = state.legal_actions()
+        chances = self.probabilities(state.game.key(state, seat), len(legal))
+        drawn = int(np.searchsorted(np.cumsum(chances), stream.uniform(0)))
+        return legal[min(drawn, len(legal) - 1)]
+
+    def learn(self, episodes: Sequence[Episode], advantages: Sequence[float], rate: float) -> None:
+        """Take one step along the policy gradient."""
+        for (_, turn), advantage in zip(ordered_turns(episodes), advantages, strict=True):
+            count = len(turn.legal_actions)
+            step = -self.probabilities(turn.state_key, count)
+            step[turn.legal_actions.index(turn.action)] += 1.0
+            gradient = self._gradient.setdefault(turn.state_key, np.zeros(count))
+            gradient += advantage * step
+        for key, gradient in self._gradient.items():
+            self.logits[key] = self.logits.get(key, 0.0) + rate * gradient
+        self._gradient.clear()
+
+
+def specs(
+    game: Game,
+    step: int,
+    root: Stream,
+    *,
+    groups: int,
+    size: int,
+    opponent: bool,
+    starts: Starts | None = None,
+) -> list[EpisodeSpec]:
+    """Return a step's games: groups share a deal and the seat that learns."""
+    found = []
+    for group in range(groups):
+        own, seat = root.child(step).child(group), (step * groups + group) % game.num_seats
+        learns = [number == seat or not opponent for number in range(game.num_seats)]
+        seats = tuple("table" if one else "opponent" for one in learns)
+        for member in range(size):
+            found.append(
+                EpisodeSpec(
+                    game=game,
+                    episode_id=group * size + member,
+                    group_id=group,
+                    deal=own.child("deal") if starts is None else starts.deal(own, group),
+                    stream=own.child(member),
+                    seats=seats,
+                    trained=tuple(learns),
+                )
+            )
+    return found
+
+
+class Lesson:
+    """A task learnt by a variant from a seed.
+
+    Args:
+        task: of TASKS.
+        variant: of VARIANTS.
+        seed: of the run.
+        oracle: who judges what is learnt from, in place of the task's, which measures.
+    """
+
+    def __init__(
+        self, task: str, variant: str, seed: int, oracle: Mapping[str, Any] | None
+    ) -> None:
+        setting, self._method = TASKS[task], VARIANTS[variant]
+        self.game = make_game(setting["game"], options=setting.get("options"))
+        self._exact: Oracle = bound("oracles", setting["oracle"])()
+        self._teacher = self._exact if oracle is None else bound("oracles", oracle)()
+        self._table = Table()
+        self._agents: dict[str, Any] = {"table": self._table}
+        self._alone = "opponent" not in setting
+        if not self._alone:
+            self._agents["opponent"] = bound("players", setting["opponent"])()
+        self._estimator = bound("credit", self._method["credit"])
+        names = [self._method["reward"]] if "reward" in self._method else []
+        binds = [registry.bind("rewards", name) for name in names]
+        self._rewards = [WeightedReward(bound=one, weight=parse(1.0)) for one in binds]
+        self._root = Stream.from_seed(seed)
+        section = {"name": setting["game"], "options": setting.get("options", {})}
+        config = resolve({"environments": [section], "warmup": {"updates": 0}})
+        self.starts = columns(self.game, Met(config, [self.game]))  # unseen and seen ones, or all
+
+    def step(self, step: int, groups: int, size: int) -> None:
+        """Play and learn once."""
+        games = {self.game.name: self.game}
+        rival = not self._alone
+        asked = specs(self.game, step, self._root, groups=groups, size=size, opponent=rival)
+        episodes = play(asked, self._agents)
+        if "playouts" in self._method:
+            asking = with_playouts(
+                episodes,
+                games,
+                count=self._method["playouts"],
+                stream=self._root.child("playouts").child(step),
+            )
+            episodes, _ = answered(asking, partial(rollout, agents=self._agents))
+        elif self._rewards:
+            episodes = judge_episodes(episodes, games, {self.game.name: self._teacher})
+        if self._rewards:
+            options: dict[str, Any] = {"gaps": {}, "games": games, "reorder_outcomes": True}
+            episodes, _ = apply_rewards(episodes, self._rewards, 0.0, **options)
+        advantages = self._estimator(turn_table(episodes), {}).advantages
+        self._table.learn(episodes, advantages, RATE / (groups * size))
+
+    def measure(self, starts: Starts) -> dict[str, float]:
+        """Return mean return, share solved, best moves and regret from these starts."""
+        game, stream = starts.game, Stream.from_seed(99).child("evaluation")
+        rival = not self._alone
+        asked = specs(game, 0, stream, groups=MEASURED, size=1, opponent=rival, starts=starts)
+        played = play(asked, self._agents)
+        judged = judge_episodes(played, {game.name: game}, {game.name: self._exact})
+        turns = [
+            turn
+            for episode in judged
+            for turn in episode.turns
+            if episode.trained[turn.seat] and turn.verdict is not None
+        ]
+        returns = [own_return(episode) for episode in played]
+        found = {
+            "return": float(np.mean(returns)),
+            "solved": float(np.mean([value == game.max_utility for value in returns])),
+        }
+        if turns:
+            found["best moves"] = float(np.mean([is_best(turn) for turn in turns]))
+            found["regret"] = float(np.mean([regret(turn) for turn in turns]))
+        return found
+
+
+def own_return(episode: Episode) -> float:
+    """Return the mean return of the seats that learn."""
+    pairs = zip(episode.returns, episode.trained, strict=True)
+    return sum(value for value, trained in pairs if trained) / sum(episode.trained)
+
+
+def run(
+    task: str,
+    variant: str,
+    seed: int,
+    *,
+    steps: int,
+    groups: int,
+    size: int,
+    oracle: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Train one table; return what it was measured at.
+
+    Args:
+        task: of TASKS.
+        variant: of VARIANTS.
+        seed: of the run.
+        steps: updates.
+        groups: groups of a step.
+        size: games of a group.
+        oracle: who judges what is learnt from, in place of the task's, which measures.
+
+    Returns:
+        {"starts": what the training's starts are, "curve": measurements on them, "unseen": the
+        last on others, or None}.
+    """
+    lesson, curve = Lesson(task, variant, seed, oracle), []
+    *others, known = lesson.starts
+    for step in range(steps + 1):
+        if step % EVERY == 0:
+            curve.append({"games": step * groups * size, **lesson.measure(known)})
+        if step < steps:
+            lesson.step(step, groups, size)
+    unseen = others[0] if others and others[0].label == "unseen" else None
+    last = None if unseen is None else lesson.measure(unseen)
+    return {"starts": known.label, "curve": curve, "unseen": last}
+
+
+def bound(slot: str, section: Mapping[str, Any]) -> Bound:
+    """Return the plug-in that a section names, with its options."""
+    options = {key: value for key, value in section.items() if key != "name"}
+    return registry.bind(slot, section["name"], options)
+
+
+if __name__ == "__main__":
+    write_bytes_atomic(Path(sys.argv[2]), json.dumps(run(**json.loads(sys.argv[1]))).encode())

@@ -1,0 +1,114 @@
+"""Werewolf of three and of four: what can be gained against LSPO, SLA and self-play, exactly.
+
+A wolf, a seer and a villager who claim roles and say what the seer saw; and a wolf, a seer and two
+villagers who say what the seer saw. All arms play as many games. Kept per seed, at every step that
+the run evaluates: what each team gains by its best single seat, and as one player who sees all
+that its seats see (``measure.team_ends``); the team's best joint plan lies between.
+
+Starts are "all": the figures are of every play of the game.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.errors import RunError
+from studies.common.study import Setting, Study
+
+LSPO, SLA, MIRROR = "LSPO", "SLA", "self-play, MARS"
+THREE, FOUR = 3, 4  # players
+OPTIONS = {
+    THREE: "{players: 3, tie: none, rounds: 1, abstain: false, say: [claim, result]}",
+    FOUR: "{players: 4, tie: none, rounds: 1, abstain: false, say: [result]}",
+}
+LARGE = "evaluation.max_states=50000"  # the game of four has 13,000 and 32 times as many histories
+GAMES = {
+    THREE: (f"environments.0.options={OPTIONS[THREE]}", "model.context=64"),
+    FOUR: (f"environments.0.options={OPTIONS[FOUR]}", "model.context=96", LARGE),
+}
+CHOSEN = (  # SLA's game of four: as its recipe's of three
+    f"environments.0.options={{environment: {{name: werewolf, options: {OPTIONS[FOUR]}}}, "
+    "count: 3, diverse: true, shuffle: false}",
+    "model.context=160",
+    LARGE,
+)
+PLAIN = (  # what LSPO's recipe has too
+    "environments.0.illegal.penalty=0.5",
+    "evaluation.exact=true",
+    "evaluation.every=20",
+    "evaluation.opponents=[]",
+)
+ARMS: dict[tuple[int, str], tuple[str, tuple[str, ...]]] = {
+    (THREE, LSPO): ("lspo/werewolf-tiny", ()),
+    (THREE, SLA): ("sla/werewolf-claims-tiny", ()),
+    (THREE, MIRROR): ("werewolf/tiny", (*GAMES[THREE], *PLAIN)),
+    (FOUR, LSPO): ("lspo/werewolf-tiny", (*GAMES[FOUR], "knowledge.cfr_steps=200")),  # 45 s each
+    (FOUR, SLA): ("sla/werewolf-claims-tiny", CHOSEN),
+    (FOUR, MIRROR): ("werewolf/tiny", (*GAMES[FOUR], *PLAIN)),
+}
+WOLF, VILLAGE = "the wolf", "the village"
+TEAMS = (WOLF, VILLAGE)
+ENDS = {"one_seat": "by one seat", "as_one": "as one player"}
+STEPS = (1, 20, 40, 60)
+
+
+def figure(end: str, team: str, step: int) -> str:
+    """Return the name of what a team gains after a step."""
+    return f"gain of {team}, {ENDS[end]}, after step {step}"
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost."""
+    made = []
+    for seed in range(setting["seeds"]):
+        for players, arm in ARMS:
+            if players in setting["players"]:
+                recipe, own = ARMS[players, arm]
+                changes = [f"seed={seed}", "threads=1", *own, *setting["changes"]]
+                folder = f"{players}-{arm}-{seed}"
+                made.append(training((players, arm, seed), folder, recipe, changes, measured))
+    return made
+
+
+def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+    """Return the figures of a run: of every evaluation what each team gains, and legal replies.
+
+    Raises:
+        RunError: its last step has no exact figures.
+    """
+    found, lines = dict[str, Any](), metrics(run)
+    for line in lines:
+        for name, value in line.items():
+            end, _, rest = name.partition("_exploitability/")
+            if end in ENDS and "/" in rest:
+                team = WOLF if rest.endswith("/wolf") else VILLAGE
+                found[figure(end, team, line["step"])] = value
+    if figure("as_one", WOLF, lines[-1]["step"]) not in found:
+        raise RunError(f"{run} has no exact figures; `evaluation.max_states` may be too small.")
+    return {**found, "legal replies": lines[-1]["legal_rate"]}
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return one row per game and arm, with the value of each seed."""
+
+    def labels(players: int, arm: str) -> Row:
+        return {"players": players, "arm": arm, "starts": "all"}
+
+    return seed_rows(kept, labels, dict)
+
+
+STUDY = Study(
+    summary="Werewolf of three and four: gains against LSPO, SLA and mirror self-play, 5 seeds",
+    page="studies/werewolf/page.md",
+    hours=1.1,
+    setting={"seeds": 5, "players": [THREE, FOUR], "changes": []},
+    quick={
+        "seeds": 1,
+        "players": [THREE],
+        "changes": ["steps=1", "warmup.updates=2", "rollout.games_per_step=32"],
+    },
+    cells=cells,
+    rows=rows,
+)

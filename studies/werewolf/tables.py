@@ -1,0 +1,60 @@
+"""The tables of studies/werewolf/page.md: what teams gain against policies, as these learn."""
+
+from __future__ import annotations
+
+from sparring.ops.statistics import mean_interval
+from studies.common.result_figures import (
+    Maker,
+    Results,
+    markdown,
+    shown,
+    sides,
+    spread,
+    values,
+    worded,
+)
+from studies.werewolf.study import ENDS, STEPS, TEAMS, WOLF, figure
+
+
+def gains(results: Results) -> str:
+    """Return what each team gains against each arm, as a mean over seeds with its interval."""
+    head = ("players", "trained by", "gain of", "at most", *(f"step {step}" for step in STEPS))
+    lines = []
+    for one in results.rows():
+        for team in TEAMS:
+            for end, how in ENDS.items():
+                names = (figure(end, team, step) for step in STEPS)
+                found = (
+                    spread(one, name, low=0.0) if name in one["values"] else "-" for name in names
+                )
+                lines.append((str(one["players"]), one["arm"], team, how, *found))
+    return markdown(head, lines)
+
+
+def changes(results: Results) -> str:
+    """Return by how much each end of each team's gain has changed in training, paired by seed."""
+    head = ("players", "trained by", "gain of", "at most", "change", "fell in", "verdict")
+    lines, gaps = [], []
+    for one in results.rows():
+        for team in TEAMS:
+            for end, how in ENDS.items():
+                if team == WOLF and end != next(iter(ENDS)):
+                    continue  # it is one seat, so that its two ends are one
+                names = [figure(end, team, step) for step in (STEPS[0], STEPS[-1])]
+                if names[1] not in one["values"]:
+                    continue  # a quick run ends before
+                first, last = (values(one, name) for name in names)
+                grown = [after - before for before, after in zip(first, last, strict=True)]
+                fell, found = sum(more < 0 for more in grown), mean_interval(grown)
+                gaps.append(found)
+                cells = (shown(found), f"{fell} of {len(grown)}")
+                lines.append((str(one["players"]), one["arm"], team, how, *cells))
+    return worded(head, lines, sides(gaps, "rose", "fell"))
+
+
+MADE: dict[str, Maker] = {
+    "werewolf gains": gains,
+    "werewolf changes": changes,
+    "werewolf source": Results.source,
+}
+SHOWN = {"Gains": gains, "Changes": changes}

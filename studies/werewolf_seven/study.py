@@ -1,0 +1,164 @@
+"""Werewolf of seven by words: LSPO, SLA, self-play and baselines, each as either team against each.
+
+Two wolves, a seer, a doctor and three villagers. Per seed all policies begin at one imitation of
+the scripted player, those that choose among candidates at one of theirs, and play as many games.
+Kept per pair and seed: the share of games that the wolves win; and of each policy its shares of
+replies that are legal, and that can be read.
+Ablations leave out one part of SLA or of LSPO each, or all training, and meet the main players
+alone but for random play: how much less they win, over both teams and all of these, says what the
+part is worth.
+
+Starts are "all": who has which number is drawn, and so are ties.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics
+from studies.common import crossed
+from studies.common.cross_play import pairs_of
+from studies.common.self_played import UNTRAINED, Arm
+from studies.common.study import Setting, Study
+
+LSPO, SLA, MIRROR = "LSPO", "SLA", "self-play, MARS"
+RANDOM, SCRIPTED = "random", "scripted"
+BOTS = {RANDOM: "random", SCRIPTED: "werewolf_bot"}
+MAIN = (LSPO, SLA, MIRROR, RANDOM, SCRIPTED)
+BLUNT = "SLA, candidates not diverse"  # its candidates are of another kind than SLA's
+START, CHOOSING = "LSPO, imitation alone", "SLA, imitation alone"
+SILENT = "SLA, no deductions"
+PARTS = {
+    CHOOSING: SLA,
+    SILENT: SLA,
+    "SLA, no population": SLA,
+    BLUNT: SLA,
+    START: LSPO,
+    "LSPO, every statement a cluster": LSPO,
+    "LSPO, one step of CFR": LSPO,
+    "LSPO, policy gradient in place of DPO": LSPO,
+}
+PLAIN = "players: 7, rounds: 3, say: [result, accuse]"
+ALWAYS = (
+    "steps=42",
+    "rollout.games_per_step=64",
+    "environments.0.illegal.penalty=0.5",
+    "evaluation.exact=false",
+    "evaluation.every=100000",
+    "evaluation.opponents=[]",
+    "warmup.updates=0",
+)
+SHORT = (f"environments.0.options={{{PLAIN}}}", "model.context=256")
+THRICE = ("knowledge.solver=sampled", "knowledge.every=14")  # of three iterations
+SAMPLED = (*THRICE, "knowledge.cfr_steps=400")
+
+
+def _choosing(more: str = "", diverse: str = "true") -> tuple[str, ...]:
+    """Return the changes that make SLA's game one of seven."""
+    inner = f"{{name: werewolf, options: {{{PLAIN}{more}}}}}"
+    return (
+        f"environments.0.options={{environment: {inner}, count: 3, diverse: {diverse}}}",
+        "model.context=512",
+        "rollout.max_new_tokens=20",  # a deduction of six players is eighteen words
+    )
+
+
+def _imitating(updates: int, games: int) -> tuple[str, ...]:
+    """Return the changes by which a run begins with an imitation of the scripted player."""
+    player = "warmup.player={name: werewolf_bot}"
+    return (player, f"warmup.updates={updates}", f"warmup.games={games}")
+
+
+DEDUCES = ", deduce: true, malformed: illegal"
+# what is imitated is sharp: the recipes' step size and their magnet towards even play would undo it
+GENTLE = "learner.learning_rate={schedule: linear, start: 0.0005, end: 0.0001}"
+FADING = "{schedule: linear, start: 0.05, end: 0.01}"
+EVEN = f"{{name: legal_magnet, divergence: reverse, weight: {FADING}}}"
+REWARDED = (GENTLE, f"losses=[{{name: ppo_clip}}, {EVEN}]")
+ARMS: dict[str, Arm] = {
+    START: ("werewolf/tiny", (*SHORT, *_imitating(300, 32), *UNTRAINED)),
+    CHOOSING: ("sla/werewolf-tiny", (*_choosing(DEDUCES), *_imitating(1500, 4), *UNTRAINED)),
+    LSPO: ("lspo/werewolf-tiny", (*SHORT, *SAMPLED)),
+    SLA: ("sla/werewolf-tiny", (*_choosing(DEDUCES), *REWARDED)),
+    MIRROR: ("werewolf/tiny", (*SHORT, *REWARDED)),
+    SILENT: ("sla/werewolf-tiny", (*_choosing(), *REWARDED, *_imitating(300, 32))),
+    "SLA, no population": ("sla/werewolf-tiny-alone", (*_choosing(DEDUCES), *REWARDED)),
+    BLUNT: ("sla/werewolf-tiny", (*_choosing(DEDUCES, "false"), *REWARDED)),
+    "LSPO, every statement a cluster": (
+        "lspo/werewolf-tiny",
+        (*SHORT, *SAMPLED, "knowledge.clusters=64"),
+    ),
+    "LSPO, one step of CFR": (
+        "lspo/werewolf-tiny",
+        (*SHORT, *THRICE, "knowledge.cfr_steps=1"),
+    ),
+    "LSPO, policy gradient in place of DPO": (
+        "lspo/werewolf-tiny",
+        (*SHORT, *SAMPLED, "losses=[{name: ppo_clip}]"),
+    ),
+}
+OWN = (START, CHOOSING, SILENT)  # those that begin by imitation; the others at what it came to
+BEGINS = {arm: CHOOSING if arm.startswith(SLA) else START for arm in ARMS if arm not in OWN}
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost: the arms' runs, then a matrix of all of them."""
+    return crossed.cells(
+        setting,
+        ARMS,
+        always=ALWAYS,
+        bots=BOTS,
+        pairs=_pairs(setting["arms"]),
+        measure=measured,
+        begins={arm: BEGINS[arm] for arm in setting["arms"] if arm in BEGINS},
+    )
+
+
+def _pairs(arms: list[str]) -> list[tuple[str, str]]:
+    """Return who meets whom, wolves first; two kinds of candidates do not fit into one game."""
+    main = [name for name in MAIN if name in arms or name in BOTS]
+    beside = pairs_of(main, [arm for arm in arms if arm in PARTS])
+    apart = ({SLA, BLUNT}, *({RANDOM, part} for part in PARTS))
+    return [pair for pair in beside if set(pair) not in apart]
+
+
+def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+    """Return of a run's last step the shares of replies that are legal, and that can be read.
+
+    Deductions are in the second alone; and which share of roles they have right.
+    """
+    last = metrics(run)[-1]
+    right = [value for key, value in last.items() if key.endswith("/right_roles")]
+    return {
+        "legal replies": last["legal_rate"],
+        "readable replies": 1.0 - last["unparsable_rate"],
+        **({"right roles": right[0]} if right else {}),
+    }
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return a row for each run's arm, and one for each pair, with the values of each seed."""
+    return crossed.rows(
+        setting,
+        kept,
+        pairs=_pairs(setting["arms"]),
+        labels=lambda pair: {"wolves": pair[0], "village": pair[1]},
+        figures=lambda match: {"wolves win": match["won"]},
+    )
+
+
+STUDY = Study(
+    summary="Werewolf of seven: LSPO, SLA, self-play and baselines against each other, ablations",
+    page="studies/werewolf/page.md",
+    hours=2.5,
+    setting={"seeds": 3, "arms": list(ARMS), "games": 334, "changes": []},
+    quick={
+        "seeds": 1,
+        "arms": [START, MIRROR],
+        "games": 2,
+        "changes": ["steps=1", "warmup.updates=2", "warmup.games=8", "rollout.games_per_step=8"],
+    },
+    cells=cells,
+    rows=rows,
+)

@@ -1,0 +1,159 @@
+"""The tables of seven players in studies/werewolf/page.md: who wins, what parts are worth."""
+
+from __future__ import annotations
+
+from sparring.ops.statistics import holm, mean_interval, zero_probability
+from sparring.types import Interval
+from studies.common.result_figures import (
+    Maker,
+    Results,
+    Row,
+    interval,
+    markdown,
+    shown,
+    sides,
+    spread,
+    worded,
+)
+from studies.werewolf_seven.study import MAIN, PARTS
+
+WON = "wolves win"
+
+
+def matrix(results: Results) -> str:
+    """Return the share of games that the wolves win, by who plays them and who the village."""
+    names = [name for name in MAIN if results.rows(wolves=name)]
+    lines = [
+        (name, *(_cell(results, name, other) for other in names), _row_mean(results, name, names))
+        for name in names
+    ]
+    return markdown(("wolves", *(f"village: {name}" for name in names), "mean"), lines)
+
+
+def _cell(results: Results, wolves: str, village: str) -> str:
+    """Return the share of games that one's wolves win against another's village."""
+    found = results.rows(wolves=wolves, village=village)
+    return spread(found[0], WON, low=0.0, high=1.0) if found else "-"
+
+
+def _row_mean(results: Results, wolves: str, names: list[str]) -> str:
+    """Return the mean of a line of the matrix."""
+    own = [results.row(wolves=wolves, village=name) for name in names]
+    return shown(mean_interval(_means(own)))
+
+
+def _means(rows: list[Row]) -> list[float]:
+    """Return the mean over pairs of each seed's share."""
+    seeds = sorted(rows[0]["values"][WON], key=int)
+    return [sum(row["values"][WON][seed] for row in rows) / len(rows) for seed in seeds]
+
+
+def villages(results: Results) -> str:
+    """Return for each main player the share of games that its village wins, over all wolves."""
+    names = [name for name in MAIN if results.rows(wolves=name)]
+    lines = []
+    for name in names:
+        own = [results.row(wolves=other, village=name) for other in names]
+        wolves = _row_mean(results, name, names)
+        lines.append((name, wolves, shown(mean_interval([1.0 - one for one in _means(own)]))))
+    return markdown(("player", "wins as the wolves", "wins as the village"), lines)
+
+
+def parts(results: Results) -> str:
+    """Return how much less an arm without a part wins, paired by seed, and a verdict.
+
+    The chance of such a gap without any is corrected for the number of parts (Holm).
+    """
+    head = ("without", "wins less as the wolves", "as the village", "both", "p (Holm)", "verdict")
+    gaps = dict[str, list[Interval]]()
+    for arm, whole in PARTS.items():
+        met = [
+            name
+            for name in MAIN
+            if all(_both(results, one, name) for one in (arm, whole)) and name != whole
+        ]
+        if not met:
+            continue
+        gaps[arm] = [
+            mean_interval([_gap(results, arm, whole, met, sides, seed) for seed in _seeds(results)])
+            for sides in ((True,), (False,), (True, False))
+        ]
+    both = [found[-1] for found in gaps.values()]
+    chances = holm([zero_probability(gap) for gap in both])
+    lines = [
+        (arm, *map(shown, found), f"{chance:.2f}")
+        for (arm, found), chance in zip(gaps.items(), chances, strict=True)
+    ]
+    return worded(head, lines, sides(both, "held", "not held: it wins more"))
+
+
+def _gap(
+    results: Results, arm: str, whole: str, met: list[str], sides: tuple[bool, ...], seed: str
+) -> float:
+    """Return how much less an arm wins than the whole method, over those that both have met.
+
+    Args:
+        results: of the study.
+        arm: without a part.
+        whole: with it.
+        met: the others.
+        sides: whether they play the wolves; of several, the mean.
+        seed: of all runs.
+    """
+    found = [
+        _share(results, whole, other, seed, wolf) - _share(results, arm, other, seed, wolf)
+        for other in met
+        for wolf in sides
+    ]
+    return sum(found) / len(found)
+
+
+def _seeds(results: Results) -> list[str]:
+    """Return the seeds of the matches."""
+    first = next(row for row in results.rows() if "wolves" in row)
+    return sorted(first["values"][WON], key=int)
+
+
+def _both(results: Results, one: str, other: str) -> bool:
+    """Return whether two have met both ways."""
+    pairs = ((one, other), (other, one))
+    return all(results.rows(wolves=wolves, village=village) for wolves, village in pairs)
+
+
+def _share(results: Results, one: str, other: str, seed: str, wolf: bool) -> float:
+    """Return the share of games that one wins against another, as the wolves or as the village."""
+    pair = (one, other) if wolf else (other, one)
+    won: float = results.row(wolves=pair[0], village=pair[1])["values"][WON][seed]
+    return won if wolf else 1.0 - won
+
+
+def policies(results: Results) -> str:
+    """Return of each run its legal and readable replies, and the roles that it deduced rightly."""
+    lines = []
+    for one in (row for row in results.rows() if "arm" in row):
+        figures = ("legal replies", "readable replies", "right roles")
+        cells = (
+            shown(interval(one, name, low=0.0, high=1.0)) if name in one["values"] else "-"
+            for name in figures
+        )
+        lines.append((one["arm"], *cells, f"{sum(one['values']['seconds'].values()) / 60:.0f}"))
+    return markdown(
+        (
+            "policy",
+            "legal replies",
+            "readable replies",
+            "roles deduced rightly",
+            "minutes, all seeds",
+        ),
+        lines,
+    )
+
+
+MADE: dict[str, Maker] = {
+    "werewolf seven": matrix,
+    "werewolf seven sides": villages,
+    "werewolf seven parts": parts,
+    "werewolf seven policies": policies,
+    "werewolf seven source": Results.source,
+}
+SHOWN = {"Wolves win": matrix, "Sides": villages, "Parts": parts, "Policies": policies}

@@ -1,0 +1,94 @@
+"""The tables of SmolLM2 in studies/werewolf/page.md."""
+
+from __future__ import annotations
+
+from sparring.ops.statistics import mean_interval, share_probability, wilson_ends, zero_probability
+from sparring.types import Interval
+from studies.common.result_figures import (
+    Maker,
+    Results,
+    Row,
+    decided,
+    interval,
+    markdown,
+    seeds_of,
+    shown,
+    values,
+    worded,
+)
+from studies.werewolf_smol.study import ARMS, LSPO, SIDES, START, WON
+
+NAMES = {START: "the start", LSPO: "LSPO"}
+SHARE = {"low": 0.0, "high": 1.0}
+EVEN = 0.5
+
+
+def wins(results: Results) -> str:
+    """Return the share of games against its start that the trained model wins, seed by seed."""
+    head = ("seed", "wins as the wolf", "wins as the village", "both", "games", "verdict")
+    wolf, village = results.row(wolf=LSPO, village=START), results.row(wolf=START, village=LSPO)
+    sides = [values(wolf, WON), [1.0 - share for share in values(village, WON)]]
+    both = [sum(own) / 2 for own in zip(*sides, strict=True)]
+    games, lines, chances = wolf["games"] // len(both), [], []
+    for place, seed in enumerate(seeds_of(wolf, WON)):
+        found = [_share(own[place], games) for own in sides] + [_share(both[place], 2 * games)]
+        lines.append((seed, *map(shown, found), str(2 * games)))
+        chances.append(share_probability(both[place], 2 * games, EVEN))
+    found = [mean_interval(own) for own in (*sides, both)]
+    count = 2 * games * len(both)
+    lines.append(("all", *map(shown, found), str(count)))
+    known = decided([*chances, zero_probability(found[-1], level=EVEN)])
+    words = [
+        ("ahead" if share > EVEN else "behind") if sure else "not decided"
+        for share, sure in zip([*both, found[-1].mean], known, strict=True)
+    ]
+    return worded(head, lines, words)
+
+
+def _share(value: float, games: int) -> Interval:
+    """Return a share of games with Wilson's interval."""
+    low, high = wilson_ends(value, games, 0.95)
+    return Interval(mean=value, low=low, high=high, count=games)
+
+
+def speeches(results: Results) -> str:
+    """Return how each policy speaks in these games: legal replies, and how varied its texts are."""
+    head = ("policy", "side", "legal replies", "speeches, all seeds", "different ones, by seed")
+    lines = []
+    for one in (START, LSPO):
+        for own in SIDES:
+            (row,) = results.rows(**{own: one})
+            lines.append((NAMES[one], own, *_spoken(row, own)))
+    return markdown((*head, "share of the commonest"), lines)
+
+
+def _spoken(row: Row, own: str) -> tuple[str, ...]:
+    """Return the cells of a side of a match."""
+    legal, commonest = (
+        shown(interval(row, f"{own} {name}", **SHARE)) for name in ("legal", "commonest")
+    )
+    texts, distinct = (values(row, f"{own} {name}") for name in ("texts", "distinct"))
+    return legal, f"{sum(texts):.0f}", " ".join(f"{one:.0f}" for one in distinct), commonest
+
+
+def took(results: Results) -> str:
+    """Return what the runs took."""
+    lines = [
+        (NAMES[one["arm"]], shown(interval(one, "legal replies", **SHARE)), _minutes(one))
+        for one in (row for arm in ARMS for row in results.rows(arm=arm))
+    ]
+    return markdown(("policy", "legal replies in the last step", "minutes, by seed"), lines)
+
+
+def _minutes(row: Row) -> str:
+    """Return the minutes of a run, seed by seed."""
+    return " ".join(f"{seconds / 60:.0f}" for seconds in values(row, "seconds"))
+
+
+MADE: dict[str, Maker] = {
+    "werewolf smol": wins,
+    "werewolf smol speeches": speeches,
+    "werewolf smol took": took,
+    "werewolf smol source": Results.source,
+}
+SHOWN = {"Who wins": wins, "Speeches": speeches, "What it took": took}

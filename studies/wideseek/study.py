@@ -1,0 +1,116 @@
+"""WideSeek-R1: is a wider team a better one, does it beat one agent, and does it take both?
+
+A lead and at most 1, 2, 4 or 8 workers look for a table. Arms: one policy in all seats; the lead
+alone or the workers alone trained, the others as the warm-up left them; and one agent that does all
+of it. Kept per seed and width, of self-play on tables that training never met: item F1, with and
+without names, whole tables, width, critical and total steps.
+
+The agent alone has as many turns in all as lead and workers have together at each width; with the
+fewest, those of one worker, it has as many as any team's critical steps.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed
+from studies.common.self_played import (
+    TOKENS,
+    UNTRAINED,
+    Arm,
+    sampled_tokens,
+    self_played,
+    trained,
+)
+from studies.common.study import Setting, Study
+
+START, JOINT, LEAD, WORKERS = "start", "joint", "lead", "workers"
+ALONE, ALONE_START = "single", "single start"
+TEAMS = (START, JOINT, LEAD, WORKERS)
+ARMS: dict[str, Arm] = {
+    START: ("wideseek/tiny", UNTRAINED),
+    JOINT: ("wideseek/tiny", ()),
+    LEAD: ("wideseek/tiny-lead", ()),
+    WORKERS: ("wideseek/tiny-workers", ()),
+    ALONE_START: ("wideseek/tiny-single", UNTRAINED),
+    ALONE: ("wideseek/tiny-single", ()),
+}
+FIGURES = (
+    *("item_f1", "non_key_f1", "success"),
+    *("width", "critical_steps", "total_steps"),
+)
+SHOWN = (
+    "width-",
+    "total-",
+)  # labels of environments that are measured; others are trained on alone
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells, seeds outermost."""
+    return [
+        trained(arm, seed, ARMS[arm], setting, partial(measured, plays=setting["plays"], seed=seed))
+        for seed in range(setting["seeds"])
+        for arm in setting["arms"]
+    ]
+
+
+def measured(run: Path, said: str, ask: Ask, *, plays: int, seed: int) -> list[dict[str, Any]]:
+    """Return the figures of a run by width.
+
+    Args:
+        run: its folder.
+        said: what training printed.
+        ask: runs the plays that are measured.
+        plays: of the run's policies with each other, at each width.
+        seed: of these plays.
+    """
+    found, tokens = self_played(run, ask, plays=plays, seed=seed), sampled_tokens(run)
+    rows = [
+        {
+            "workers": int(one["game"].rpartition("-")[2]),
+            "starts": one["starts"],
+            "figures": {name: one["figures"][name]["mean"] for name in FIGURES} | {TOKENS: tokens},
+        }
+        for one in found
+        if one["game"].startswith(SHOWN)
+    ]
+    return sorted(rows, key=lambda row: row["workers"])
+
+
+def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+    """Return one row per arm and width, with the values of each seed."""
+    found = []
+    for arm in setting["arms"]:
+        ran = [kept[arm, seed]["found"] for seed in range(setting["seeds"])]
+        seconds = [kept[arm, seed]["seconds"] for seed in range(setting["seeds"])]
+        for place, one in enumerate(ran[0]):
+            own = [
+                own[place]["figures"] | {"seconds": each}
+                for own, each in zip(ran, seconds, strict=True)
+            ]
+            labels = {"arm": arm, "workers": one["workers"], "starts": one["starts"]}
+            found.append({**labels, "plays": setting["plays"], "values": by_seed(own)})
+    return found
+
+
+STUDY = Study(
+    summary="WideSeek-R1: a lead and 1 to 8 workers, trained or half trained, and one agent",
+    page="studies/wideseek/page.md",
+    hours=0.8,
+    setting={"arms": list(ARMS), "seeds": 5, "plays": 300, "changes": []},
+    quick={
+        "arms": [JOINT, LEAD, ALONE],
+        "seeds": 1,
+        "plays": 4,
+        "changes": [
+            "steps=1",
+            "warmup.updates=2",
+            "warmup.games=8",
+            "rollout.games_per_step=32",
+        ],
+    },
+    cells=cells,
+    rows=rows,
+)

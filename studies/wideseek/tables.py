@@ -1,0 +1,171 @@
+"""The tables of studies/wideseek/page.md."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from sparring.types import Interval
+from studies.common.result_figures import (
+    Maker,
+    Results,
+    chance_beyond,
+    decided,
+    less,
+    markdown,
+    mean,
+    shown,
+    sides,
+    spread,
+    worded,
+)
+from studies.common.self_played import TOKENS
+from studies.wideseek.study import (
+    ALONE,
+    ALONE_START,
+    ARMS,
+    JOINT,
+    LEAD,
+    START,
+    TEAMS,
+    WORKERS,
+)
+
+NAMES = {
+    START: "nobody yet",
+    JOINT: "lead and workers",
+    LEAD: "the lead",
+    WORKERS: "the workers",
+    ALONE_START: "one agent, not yet",
+    ALONE: "one agent",
+}
+F1, BARE = "item_f1", "non_key_f1"
+UP, DOWN = "held", "refuted"
+
+
+def found(results: Results) -> str:
+    """Return the figures of each arm by width, on tables that training never met."""
+    names = (F1, BARE, "success", "width", "critical_steps", "total_steps")
+    head = ("trained", "workers at most", "item F1", "non-key F1", "whole tables")
+    lines = [
+        (NAMES[one["arm"]], str(one["workers"]), *(spread(one, name) for name in names))
+        for one in results.rows()
+    ]
+    return markdown((*head, "width", "critical steps", "total steps"), lines)
+
+
+def widths(results: Results) -> str:
+    """Return by how much a wider team is better than a narrower one, before and after training."""
+    head = ("trained", "workers", "item F1 more by", "non-key F1 more by", "verdict")
+    lines, gains = [], []
+    for arm in TEAMS:
+        rows = results.rows(arm=arm)
+        pairs = [*zip(rows[1:], rows, strict=False), *([(rows[-1], rows[0])] if rows else [])]
+        for more, fewer in pairs:
+            ahead = [less(more, fewer, name) for name in (F1, BARE)]
+            gains.append(ahead[0])
+            workers = f"{more['workers']} less {fewer['workers']}"
+            lines.append((NAMES[arm], workers, *map(shown, ahead)))
+    return worded(head, lines, sides(gains, "rises", "falls"))
+
+
+def alone(results: Results) -> str:
+    """Return how far the team is ahead of one agent, by equal total and by equal critical steps."""
+    head = ("trained", "workers", "one agent has", "its turns", "team ahead by", "verdict")
+    lines, gaps = [], []
+    for team, agent in ((START, ALONE_START), (JOINT, ALONE)):
+        few = results.rows(arm=agent, workers=1)  # as many turns as a team has critical steps
+        for one in results.rows(arm=team):
+            same = results.rows(arm=agent, workers=one["workers"])
+            for what, others in (("as many turns in all", same), ("the critical steps", few)):
+                for other in others:
+                    ahead = less(one, other, F1)
+                    turns = str(1 + 3 * other["workers"])
+                    cells = (NAMES[team], str(one["workers"]), what, turns)
+                    gaps.append(ahead)
+                    lines.append((*cells, shown(ahead)))
+    return worded(head, lines, sides(gaps, "ahead", "behind"))
+
+
+def both(results: Results) -> str:
+    """Return how far a team of which both parts are trained is ahead of the others, by width."""
+    head = ("workers", "lead and workers, less", "item F1", "non-key F1", "verdict")
+    lines, gains = [], []
+    for one in results.rows(arm=JOINT):
+        for arm in (LEAD, WORKERS, START):
+            for other in results.rows(arm=arm, workers=one["workers"]):
+                ahead = [less(one, other, name) for name in (F1, BARE)]
+                gains.append(ahead[0])
+                lines.append((str(one["workers"]), NAMES[arm], *map(shown, ahead)))
+    return worded(head, lines, sides(gains, UP, DOWN))
+
+
+def claims(results: Results) -> str:
+    """Return the claims of the paper with what was found, a line each."""
+    later, before = _wider(results, JOINT), _wider(results, START)
+    chances = {
+        "The wider team is the better one after training": [chance_beyond(one) for one in later],
+        "It is the worse one before training": [chance_beyond(one, above=False) for one in before],
+        "A team beats one agent with as many turns in all": _ahead(results, ALONE, same=True),
+        "A team beats one agent at equal critical steps": _ahead(results, ALONE, same=False),
+        "Training both beats training the lead alone": _ahead(results, LEAD, same=True),
+        "Training both beats training the workers alone": _ahead(results, WORKERS, same=True),
+    }
+    known = iter(decided([chance for own in chances.values() for chance in own]))
+    words = [_held([next(known) for _ in own]) for own in chances.values()]
+    return worded(("claim", "held in"), [(claim,) for claim in chances], words)
+
+
+def costs(results: Results) -> str:
+    """Return what the training of each arm took."""
+    head = ("trained", "million tokens sampled", "minutes")
+    lines = []
+    for arm in ARMS:
+        for one in results.rows(arm=arm)[:1]:
+            minutes, tokens = mean(one, "seconds") / 60, mean(one, TOKENS) / 1e6
+            lines.append((NAMES[arm], f"{tokens:.2f}", f"{minutes:.1f}"))
+    return markdown(head, lines)
+
+
+def _wider(results: Results, arm: str) -> list[Interval]:
+    """Return for each step up in width how much higher item F1 is there, paired over seeds."""
+    return [less(more, fewer, F1) for fewer, more in pairwise(results.rows(arm=arm))]
+
+
+def _ahead(results: Results, arm: str, *, same: bool) -> list[float]:
+    """Return for each width of two workers or more p that the trained team is not ahead of an arm.
+
+    Args:
+        results: of the study.
+        arm: that is compared.
+        same: whether it is of the same width; else of the fewest turns.
+    """
+    wide = [one for one in results.rows(arm=JOINT) if one["workers"] > 1]
+    return [
+        chance_beyond(less(one, other, F1))
+        for one in wide
+        for other in results.rows(arm=arm, workers=one["workers"] if same else 1)
+    ]
+
+
+def _held(held: list[bool]) -> str:
+    """Return in how many comparisons a claim held."""
+    return f"{sum(held)} of {len(held)} comparisons" if held else "not measured"
+
+
+MADE: dict[str, Maker] = {
+    "wideseek claims": claims,
+    "wideseek": found,
+    "wideseek widths": widths,
+    "wideseek alone": alone,
+    "wideseek both": both,
+    "wideseek costs": costs,
+    "wideseek source": Results.source,
+}
+SHOWN = {
+    "Claim by claim": claims,
+    "By width": found,
+    "Is the wider team better?": widths,
+    "Team and one agent": alone,
+    "Does it take both?": both,
+    "What it took": costs,
+}

@@ -1,0 +1,88 @@
+"""The tables of SmolLM2 in studies/wideseek/page.md."""
+
+from __future__ import annotations
+
+import math
+
+from sparring.types import Interval
+from studies.common.result_figures import (
+    Maker,
+    Results,
+    Row,
+    less,
+    markdown,
+    mean,
+    seeds_of,
+    shown,
+    sides,
+    spread,
+    worded,
+)
+from studies.common.self_played import TOKENS
+from studies.wideseek_smol.study import (
+    BARE,
+    PRETRAINED,
+    TEACHER,
+    TRAINED,
+    WARM_UP,
+)
+
+NAMES = {
+    PRETRAINED: "as downloaded",
+    TEACHER: "the scripted team that the warm-up imitates",
+    WARM_UP: "after the warm-up",
+    TRAINED: "trained by reward from there",
+}
+SHARES = (BARE, "item_f1", "success", "legal")
+COUNTS = ("width", "critical_steps", "total_steps")
+
+
+def found(results: Results) -> str:
+    """Return what each model's team finds on tables that training never met, and what it took."""
+    head = ("model", "non-key F1", "item F1", "whole tables", "legal replies", "width")
+    more = ("critical steps", "total steps", "thousand tokens sampled", "minutes")
+    lines = []
+    for one in (row for arm in NAMES for row in results.rows(arm=arm)):
+        shares = (spread(one, name, low=0.0, high=1.0) for name in SHARES)
+        counts = (spread(one, name) for name in COUNTS)
+        costs = (f"{mean(one, TOKENS) / 1e3:.0f}", f"{mean(one, 'seconds') / 60:.0f}")
+        lines.append((NAMES[one["arm"]], *shares, *counts, *costs))
+    return markdown((*head, *more), lines)
+
+
+def apart(results: Results) -> str:
+    """Return non-key F1 before and after, seed by seed with intervals over plays, and the gain."""
+    head = ("beside", "seed", "its non-key F1", "of the trained one", "verdict")
+    lines, gaps = list[tuple[str, ...]](), list[Interval]()
+    for after in results.rows(arm=TRAINED):
+        for before in (row for arm in NAMES if arm != TRAINED for row in results.rows(arm=arm)):
+            name, paired = NAMES[before["arm"]], seeds_of(before) == seeds_of(after)
+            for seed in seeds_of(after):
+                own, other = _plays(after, seed), _plays(before, seed if paired else "0")
+                gaps.append(_gap(own, other))
+                lines.append((name, seed, shown(other), shown(own)))
+            if paired:
+                gaps.append(less(after, before, BARE))
+                lines.append((name, "all: more by", "", shown(gaps[-1])))
+    return worded(head, lines, sides(gaps, "above", "below"))
+
+
+def _gap(own: Interval, other: Interval) -> Interval:
+    """Return the difference of two means over as many plays each, as if these were independent."""
+    mean, halves = own.mean - other.mean, ((one.high - one.low) / 2 for one in (own, other))
+    half = math.hypot(*halves)
+    return Interval(mean=mean, low=mean - half, high=mean + half, count=own.count)
+
+
+def _plays(row: Row, seed: str) -> Interval:
+    """Return non-key F1 of a seed with its interval over plays."""
+    at, low, high = (row["values"][f"{BARE}{end}"][seed] for end in ("", " low", " high"))
+    return Interval(mean=at, low=low, high=high, count=row["plays"])
+
+
+MADE: dict[str, Maker] = {
+    "wideseek smol": found,
+    "wideseek smol apart": apart,
+    "wideseek smol source": Results.source,
+}
+SHOWN = {"SmolLM2 before and after": found, "Seed by seed": apart}

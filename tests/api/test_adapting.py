@@ -1,0 +1,150 @@
+"""Rows of attempts beside what there is to be had, exactly."""
+
+import numpy as np
+import pytest
+
+from sparring.api import adapting
+from sparring.api.adapting import adaptations_of, opponents_of, pool_of
+from sparring.config import resolve
+from sparring.environments.catalogue import make_game
+from sparring.measure.opponents import parse_agent
+from sparring.measure.starts import Met
+from sparring.players.base import Reply
+from sparring.players.kuhn_bot import kuhn_bot
+from sparring.recipe import apply_overrides, load_recipe
+
+STYLES = ("passive", "station", "loose")
+
+
+def rows(*others, policy=None, trials=2, limit=0, **options):
+    game = make_game("trial", options={"environment": {"name": "kuhn_poker"}, "reflect": False, **options})
+    found = [parse_agent(text) for text in others]
+    agent = policy or parse_agent("scripted preference=[bet]").make()
+    return adaptations_of(agent, [game], pool_of([game], None, found), trials=trials, met=Met(None), seed=0, limit=limit)
+
+
+def test_a_pool_stands_beside_its_ceiling_and_an_opponent_beside_its_best_response():
+    *each, pool = rows(*(f"kuhn_bot style={style}" for style in STYLES), trials=30)
+    assert [round(row["best"], 3) for row in each] == [1.0, 0.333, 0.083]
+    assert (round(pool["best"], 3), round(pool["fixed"], 3)) == (0.472, 0.333)
+    assert [round(share, 3) for share in pool["ceiling"]] == [0.0, 0.933, 0.978]
+    for closed, earned in zip(pool["closed"], pool["attempts"], strict=True):
+        for end in ("mean", "low", "high"):
+            assert closed[end] == pytest.approx((earned[end] - pool["fixed"]) / (pool["best"] - pool["fixed"]))
+
+
+class Bets(type(kuhn_bot())):
+    """Bets with three quarters, and with one quarter says nothing legal."""
+
+    def __init__(self):
+        super().__init__("loose")
+        self.asked = 0
+
+    def chances(self, state, seat):
+        return {"bet": 1.0, "pass": 0.0}
+
+    def action_logprobs(self, queries):
+        self.asked += len(queries)
+        return [np.log(np.where(np.array(query.legal_actions) == "bet", 0.75, 1e-300)) for query in queries]
+
+
+def test_a_policy_that_says_its_probabilities_has_exact_returns_beside_the_sampled_ones():
+    *each, pool = rows(*(f"kuhn_bot style={style}" for style in STYLES), policy=Bets(), trials=400, limit=3000)
+    for row in (*each, pool):
+        for sampled, exact in zip(row["attempts"], row["exact"]["returns"], strict=True):
+            assert sampled["low"] - 0.1 < exact < sampled["high"] + 0.1 and exact == pytest.approx(row["exact"]["returns"][0])
+        assert row["exact"]["illegal"] == pytest.approx([0.25] * 3) and ("closed" in row["exact"]) == (row is pool)
+    means = np.array([row["exact"]["returns"] for row in each])
+    assert pool["exact"]["returns"] == pytest.approx(means.mean(axis=0).tolist())
+    for closed, earned in zip(pool["exact"]["closed"], pool["exact"]["returns"], strict=True):
+        assert closed == pytest.approx((earned - pool["fixed"]) / (pool["best"] - pool["fixed"]))
+
+
+def test_nobody_is_asked_without_exact_figures_and_what_cannot_be_exact_says_why():
+    agent = Bets()
+    assert not any({"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", policy=agent)) and not agent.asked
+    assert all("exact" not in row and "over 5 conversations" in row["why_sampled"] for row in rows("kuhn_bot", policy=agent, limit=5))
+    assert all("without notes" in row["why_sampled"] for row in rows("kuhn_bot", policy=agent, limit=5, reflect=True))
+    assert not any({"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", limit=5))  # a bot says no probabilities
+
+
+def test_what_is_exact_is_found_once_for_a_role_and_pool(monkeypatch):
+    asked, found = [], adapting.ceiling_or_reason
+    monkeypatch.setattr(adapting, "ceiling_or_reason", lambda *args, **named: asked.append((named["role"], [*named["opponents"]])) or found(*args, **named))
+    agent, config = Papers(), run("{several: {name: random}}", "[{name: biased, weights: {rock: 2}}]")
+    game = make_game("trial", options={"reflect": False, "carry": ["left", "right"], "attempts": 1})
+    for other in adaptations_of(agent, [game], pool_of([game], config, []), trials=2, met=Met(None), seed=0, limit=100):
+        assert "exact" in other and "best" in other
+    assert asked == [("left", ["several"]), ("left", ["biased"]), ("right", ["several"]), ("right", ["biased"])]
+    assert agent.asked == 4, "one conversation for each role and pool"
+
+
+def test_who_never_lets_a_second_attempt_begin_takes_no_figure_from_another():
+    game = {"environment": {"name": "rock_paper_scissors"}, "stop_on_win": True}
+    bots = ("scripted preference=[rock]", "biased 'weights={rock: 1, paper: 1}'")
+    lost, drawn, pool = rows(*bots, policy=Papers(), limit=3000, **game)
+    assert lost["exact"]["returns"] == [1.0, None, None] and pool["exact"]["returns"][1] is None
+    assert drawn["exact"]["returns"] == pytest.approx([0.0, 0.0, 0.0])
+
+
+class Papers(Bets):
+    """Says paper, whatever was seen."""
+
+    def act(self, turns):
+        return [Reply(text="paper") for _ in turns]
+
+    def action_logprobs(self, queries):
+        self.asked += len(queries)
+        with np.errstate(divide="ignore"):
+            return [np.log((np.array(query.legal_actions) == "paper").astype(float)) for query in queries]
+
+
+def test_one_opponent_leaves_nothing_to_find_out():
+    (_, pool) = rows("kuhn_bot style=passive")
+    assert pool["best"] == pool["fixed"] == pytest.approx(1.0)
+    assert "closed" not in pool and "ceiling" not in pool
+
+
+class Silent:
+    """Plays as a bot does, and does not say how."""
+
+    name, renderer = "silent", None
+
+    def act(self, turns):
+        return kuhn_bot().act(turns)
+
+
+def test_where_there_is_no_ceiling_the_row_says_why(monkeypatch):
+    for options, why in (({"redeal": "same"}, "fresh deals"), ({"stop_on_win": True}, "no early stop")):
+        for row in rows("kuhn_bot", **options):
+            assert why in row["why"] and "best" not in row
+    monkeypatch.setattr("sparring.measure.opponents.AgentSpec.make", lambda spec: Silent())
+    for row in rows("random", policy=kuhn_bot()):
+        assert "cannot be described exactly" in row["why"] and "best" not in row
+
+
+def run(bots, held_out):
+    """Return the configuration of a run that meets its bot ``several``."""
+    changes = [f"bots={bots}", "matchmaker={name: mixed, past: 0.0, bots: {several: 1.0}}", f"evaluation.opponents={held_out}"]
+    return resolve(apply_overrides(load_recipe("mage/rock-tiny"), changes))
+
+
+def met(bots, held_out, *others):
+    """Return the weights of who is met in a run with these bots, and whether training did."""
+    found = opponents_of(run(bots, held_out), [parse_agent(text) for text in others])
+    return {name: (one.weight, one.trained) for name, one in found.items()}
+
+
+def test_what_training_met_within_a_mixture_is_not_held_out():
+    bots = "{several: {name: mixture, players: {\"biased 'weights={rock: 8}'\": 3, random: 1}}}"
+    found = met(bots, "[{name: random}, {name: biased, weights: {rock: 8}}]", "random", "biased 'weights={rock: 2}'")
+    assert found == {"several: biased 'weights={rock: 8}'": (0.75, True), "several: random": (0.25, True), "biased": (1.0, False)}
+
+
+def test_a_mixture_draws_bots_by_their_names_in_the_run_and_its_own_players_are_left_out():
+    bots = "{rock: {name: biased, weights: {rock: 8}}, several: {name: mixture, players: {rock: 1, random: 1, learner: 1, past: 1}}}"
+    assert met(bots, "[]", "biased 'weights={rock: 8}'") == {"several: rock": (0.25, True), "several: random": (0.25, True)}
+
+
+def test_an_option_that_is_left_out_is_its_default():
+    assert met("{several: {name: biased}}", "[]", "biased weights=null", "random", "random") == {"several": (1.0, True), "random": (1.0, False)}

@@ -1,0 +1,244 @@
+"""A person's seat: what it is told and nothing else, its replies, hints, the end, and the record."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from sparring.api.room import Opposite, Room, bots_for
+from sparring.api.sitting import LONGEST, YOU, Sitting, keep
+from sparring.config import resolve
+from sparring.environments.catalogue import from_spec
+from sparring.errors import ConfigError, GameError, SparringError, UnknownNameError
+from sparring.measure.oracle_choice import chosen_oracle
+from sparring.oracles.judge import judge_episodes, regret
+from sparring.players.base import Reply
+from sparring.recipe import load_recipe, to_yaml
+from sparring.report.played import drawn_line
+from sparring.rollout.replay import replay
+from sparring.rollout.store import EpisodeStore
+from sparring.run.folder import RunFolder
+from sparring.view.play_shown import show_down
+
+HOSTILE = "</script><script>hit()</script> \u202egpj.exe \x1b[31m \ud800"
+
+
+@pytest.fixture(scope="module")
+def room():
+    return Room()
+
+
+def sat(room, name, *, seat=0, against="random", seed=3):
+    """Return a sitting against a bot."""
+    game = room.game(name)
+    return Sitting(game, seat, room.opposite(game, against), seed)
+
+
+def finished(sitting, choose=lambda legal: legal[0]):
+    """Play to the end by a rule."""
+    while sitting.asked is not None:
+        assert sitting.say("hello" if sitting.legal is None else choose(sitting.legal)) == ""
+    return sitting.episode
+
+
+def test_a_play_of_poker_to_the_end(room):
+    sitting = sat(room, "kuhn_poker", against="cfr")
+    assert "Your card is the" in sitting.told and sitting.legal == ("pass", "bet")
+    episode = finished(sitting)
+    assert sitting.legal is None and sitting.told == ""
+    assert episode.agents == (YOU, "bot-cfr") and sum(episode.returns) == 0
+    assert [turn.reply for turn in episode.turns if turn.seat == 0] == [one.reply for one in sitting.past]
+    with pytest.raises(GameError, match="over"):
+        sitting.say("bet")
+
+
+def test_a_reply_that_is_no_action_changes_nothing(room):
+    sitting = sat(room, "tic_tac_toe")
+    assert "is no action of this game" in sitting.say("what")
+    assert sitting.say("  ") == "Type a reply."
+    assert "at most" in sitting.say("x" * (LONGEST + 1))
+    assert sitting.say("I take B2.") == ""
+    assert "b2 is not possible now" in sitting.say("b2")
+    assert sitting.turn == 1 and sitting.past[0].reply == "b2"
+    assert all(turn.event == "ok" for turn in finished(sitting).turns)
+
+
+def test_seats_that_move_at_once_do_not_hear_each_other_before(room):
+    heard = []
+
+    class Watching:
+        name, renderer = "watching", None
+
+        def act(self, turns):
+            heard.extend(turn.told for turn in turns)
+            return [Reply(text="rock") for _ in turns]
+
+    game = room.game("rock_paper_scissors")
+    sitting = Sitting(game, 1, Opposite("bot-watching", "watching", Watching()), 0)
+    assert len(heard) == 1 and sitting.asked.seat == 1
+    assert sitting.say("paper") == ""
+    assert sitting.episode.returns == (-1.0, 1.0)
+    assert {turn.moment for turn in sitting.episode.turns} == {0}
+
+
+def test_talk_takes_any_text_and_hands_it_on(room):
+    sitting = sat(room, "talk")
+    assert sitting.legal is None
+    assert sitting.say(HOSTILE) == ""
+    assert "says:" in sitting.told and sitting.legal is not None
+    said = finished(sitting).turns[0]
+    assert said.reply == HOSTILE.replace("\ud800", "?") and said.event == "ok"
+
+
+def test_a_text_that_an_environment_cannot_read_is_asked_for_again(room):
+    sitting, told = sat(room, "tools"), []
+    for _ in range(12):
+        told.append(sitting.told)
+        assert sitting.say(HOSTILE) == ""
+    wrong = [text for text in told if text.startswith("Your reply contained no action.")]
+    assert len(wrong) >= 5 and "was played for you" in sitting.told + "".join(told)
+    assert sitting.turn == len(sitting.past) == 12
+
+
+@pytest.mark.parametrize("name", ["lookups", "sudoku", "urn"])
+def test_a_seat_alone(room, name):
+    sitting = sat(room, name, against=None)
+    assert sitting.opposite is None and sitting.told
+    assert finished(sitting).agents == (YOU,)
+
+
+@pytest.mark.parametrize(("name", "seat"), [("kuhn_poker", 0), ("kuhn_poker", 1), ("tic_tac_toe", 0)])
+def test_hints_and_the_judgement_are_the_oracles_verdicts(room, name, seat):
+    game = room.game(name)
+    oracle, why = chosen_oracle(game)
+    assert oracle is not None, why
+    sitting, hints = sat(room, name, seat=seat), []
+    while sitting.asked is not None:
+        hints.append(sitting.hint(oracle))
+        sitting.say(sitting.legal[0])
+    episode = sitting.judged(oracle)
+    own = [turn for turn in episode.turns if turn.seat == seat]
+    assert [turn.verdict for turn in own] == hints
+    assert all(turn.verdict is not None for turn in episode.turns)
+    assert [regret(turn) for turn in own] == [
+        max(hint.values) - hint.values[hint.actions.index(turn.action)]
+        for hint, turn in zip(hints, own, strict=True)
+    ]
+    again = judge_episodes([sitting.episode], {name: game}, {name: oracle}, everyone=True)[0]
+    assert again == episode
+    with pytest.raises(GameError, match="over"):
+        sitting.hint(oracle)
+
+
+def test_a_finished_play_is_stored_and_reads_back_as_it_was(room, tmp_path):
+    for number in (1, 2):
+        sitting = sat(room, "kuhn_poker", seed=number)
+        finished(sitting)
+        assert keep(tmp_path, sitting.episode) == number
+    assert not (tmp_path / "episodes").exists()
+    (step, found) = list(EpisodeStore(tmp_path / "played" / "episodes").episodes())[-1]
+    assert (step, found) == (2, sitting.episode)
+    assert len(replay(from_spec(found.environment), found)) == len(found.turns)
+
+
+def test_hostile_text_is_stored_as_it_was_said(room, tmp_path):
+    sitting = sat(room, "talk")
+    sitting.say(HOSTILE)
+    finished(sitting)
+    keep(tmp_path, sitting.episode)
+    ((_, found),) = EpisodeStore(tmp_path / "played" / "episodes").episodes()
+    assert found == sitting.episode and HOSTILE[:-1] in found.turns[0].reply
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "sealed_auction", "bargain"])
+def test_the_seed_decides_the_play(room, name):
+    one, two, other = (finished(sat(room, name, seed=seed)) for seed in (5, 5, 6))
+    assert one == two
+    assert one.seed != other.seed
+
+
+def test_players_that_may_be_asked_for(room):
+    poker, board = room.game("kuhn_poker"), room.game("tic_tac_toe")
+    assert bots_for(poker) == ["cfr", "random"] and bots_for(board) == ["mcts", "minimax", "random"]
+    assert bots_for(room.game("bargain")) == ["house", "random"]
+    assert bots_for(room.game("kuhn_rounds")) == ["random"]  # cfr would take its time, and then refuse
+    assert room.others(room.game("urn")) == []
+    assert room.opposite(board, "mcts simulations=5").name == "bot-mcts"
+    with pytest.raises(UnknownNameError, match="opponent"):
+        room.opposite(board, "os.system")
+    trusted = Room(trusted=["scripted preference=[b2]"])
+    assert trusted.opposite(board, "scripted preference=[b2]").name == "bot-scripted"
+    with pytest.raises(ConfigError, match="--environment"):
+        room.game(None)
+    with pytest.raises(UnknownNameError):
+        room.game("../../etc/passwd")
+
+
+def test_what_is_asked_of_every_environment_can_be_sat_down_at(room):
+    for name in room.environments:
+        game = room.game(name)
+        sitting = Sitting(game, 0, room.opposite(game, "random"), 1)
+        assert sitting.told and json.dumps(sitting.legal), name
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run folder whose checkpoints are names alone."""
+    RunFolder.create(tmp_path / "run", to_yaml(resolve(load_recipe("kuhn-tiny"))))
+    return tmp_path / "run"
+
+
+def test_a_run_without_a_checkpoint_says_so_and_sets_no_bot_in_its_place(run):
+    there = Room(run)
+    with pytest.raises(SparringError, match="checkpoint"):
+        there.opposite(there.game(None), None)
+    assert [name for name, _ in there.others(there.game(None))] == ["cfr", "random"]
+
+
+def test_the_newest_policy_is_that_of_now(run, monkeypatch):
+    loaded, steps = [], [1]
+    monkeypatch.setattr(Room, "steps", lambda _: steps[::-1])
+    engine = SimpleNamespace(agent=lambda _: None)
+    monkeypatch.setattr("sparring.api.load.load_run", lambda _, step: loaded.append(step) or (None, engine, steps[-1]))
+    there = Room(run)
+    game = there.game(None)
+    assert [there.opposite(game, "policy").said for _ in range(2)] == ["policy, step 1"] * 2
+    steps.append(2)
+    assert there.opposite(game, "policy").said == "policy, step 2"
+    assert there.opposite(game, "1").name == "past-000002" and loaded == [None, None, 1]
+
+
+def test_the_answer_of_a_run_sits_opposite(tmp_path):
+    import sparring
+
+    config = {
+        "steps": 2,
+        "threads": 1,
+        "environments": [{"name": "kuhn_poker"}],
+        "rollout": {"games_per_step": 4},
+        "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+        "warmup": {"updates": 0},
+        "evaluation": {"exact": False},
+        "league": {"every": 1, "start": True, "answer": "uniform"},
+    }
+    sparring.train(config, run=tmp_path / "run")
+    sits = Room(tmp_path / "run")
+    opposite = sits.opposite(sits.game(None), None)
+    assert opposite.said == "mixture of 3 members, step 2"
+    drawn, told = set(), []
+    for seed in range(12):
+        sitting = Sitting(sits.game(None), 0, opposite, seed)
+        drawn |= set(sitting._agents) - {YOU, opposite.name}
+        assert finished(sitting).agents == (YOU, "mixture-answer")
+        assert set(sitting.drawn) == {"second"} and f"mixture-answer, {sitting.drawn['second']}" in sitting._agents
+        told.append(drawn_line(sitting.drawn))
+        record = sitting.record(sitting.episode)  # what is stored names who was drawn
+        assert record.agents == (YOU, sitting.drawn["second"]) and record.returns == sitting.episode.returns
+        assert {turn.agent for turn in record.turns} <= set(record.agents) and record.players[1].kind == "snapshot"
+    assert set(told) == {f"Drawn from the mixture for this play: past-00000{step}" for step in range(3)}
+    policy = Sitting(sits.game(None), 0, sits.opposite(sits.game(None), "2"), 0)
+    assert policy.drawn == {} and policy.record(finished(policy)) == policy.episode
+    assert show_down(sitting, sitting.episode)["drawn"] == told[-1]
+    assert {name.partition(", ")[2] for name in drawn} == {"past-000000", "past-000001", "past-000002"}
+    assert sits.others(sits.game(None))[0] == ("policy", "mixture of members, step 2")
+    assert sits.opposite(sits.game(None), "2").said == "policy, step 2"

@@ -1,0 +1,157 @@
+"""Suites with oracles measured: workers, what is kept and extended, files from before, an oracle for all rows or for none."""
+
+import json
+
+import pytest
+import yaml
+
+from sparring import __version__
+from sparring.api import suite_bench
+from sparring.api.suite import SuiteEvaluation
+from sparring.api.suite_player import agent_player
+from sparring.api.suite_results import row_key
+from sparring.errors import ConfigError
+from sparring.measure.opponents import parse_agent
+from sparring.measure.oracle_choice import parse_oracle
+from sparring.measure.suite import SuiteRow
+from sparring.measure.suite_rows import PIECE
+from sparring.report.match_tables import suite_table
+from sparring.system.files import sha256_hex
+
+GAMES = 60  # more than a piece
+PLAIN = {
+    "name": "kuhn",
+    "game": "kuhn_poker",
+    "role": "trained",
+    "kind": "match",
+    "opponent": {"name": "random"},
+    "normalise": [-2, 2],
+}
+NIM = {**PLAIN, "name": "nim", "game": "nim", "options": {"pile_sizes": "1;2;3"}, "normalise": [-1, 1]}
+SUDOKU = {
+    "name": "sudoku",
+    "game": "sudoku",
+    "options": {"blanks": 2},
+    "role": "held_out",
+    "kind": "solo",
+    "oracle": {"name": "constraint"},
+    "normalise": [0, 1],
+}
+
+
+def evaluation(folder, *rows, **settings):
+    folder.mkdir(exist_ok=True)
+    path = folder / "small.yaml"
+    path.write_text(yaml.safe_dump({"rows": list(rows)}))
+    return SuiteEvaluation(str(path), agent_player(parse_agent("random")), **{"games": GAMES, "folder": folder, **settings})
+
+
+def of(report, name):
+    return next(row for row in report["rows"] if row["name"] == name)
+
+
+def plain(report):
+    return json.loads(json.dumps(report, allow_nan=False))
+
+
+def judged(row):
+    return {**row, "oracle": {"name": "minimax"}}
+
+
+def test_the_report_says_per_seat_and_overall_how_moves_were_judged(tmp_path):
+    report = evaluation(tmp_path, PLAIN, judged(NIM), SUDOKU).run(workers=1)
+    nim, sudoku = of(report, "nim"), of(report, "sudoku")
+    assert nim["oracle"] == {"name": "minimax", "options": {}} and of(report, "kuhn")["oracle"] is None
+    for found in (nim["overall"], *nim["seats"], sudoku["overall"]):
+        for key in ("success", "optimal", "regret"):
+            assert found[key]["low"] <= found[key]["mean"] <= found[key]["high"]
+        assert found["oracle"]["judged"] == found["oracle"]["turns"] > 0
+    assert nim["overall"]["oracle"]["turns"] == sum(seat["oracle"]["turns"] for seat in nim["seats"])
+    assert nim["overall"]["success"]["mean"] == nim["overall"]["win"]["mean"]
+    assert sudoku["seats"] == [] and sudoku["overall"]["games"] == GAMES
+    assert 100 * sudoku["overall"]["success"]["mean"] == pytest.approx(sudoku["overall"]["score"]["mean"])
+    assert json.loads((tmp_path / "evaluation-small.json").read_text())["report"] == plain(report)
+    table = suite_table(report["rows"])
+    assert [list(column.cells) for column in table.columns][:2] == [["nim", "", "", "sudoku (unseen)"], ["all", "first", "second", "-"]]
+    assert suite_table([of(report, "kuhn")]) is None
+
+
+@pytest.mark.slow
+def test_the_number_of_workers_changes_nothing(tmp_path):
+    rows = judged(NIM), SUDOKU
+    one, two = (plain(evaluation(tmp_path / str(workers), *rows).run(workers=workers)) for workers in (1, 2))
+    assert one == two
+
+
+def test_kept_pieces_are_extended_and_broken_off_ones_go_on(tmp_path, monkeypatch):
+    rows = judged(NIM), SUDOKU
+    fresh = plain(evaluation(tmp_path / "fresh", *rows).run(workers=1))
+    evaluation(tmp_path / "more", *rows, games=PIECE).run(workers=1)
+    more = evaluation(tmp_path / "more", *rows)
+    assert plain(more.run(workers=1)) == fresh and more.played == 3 * (GAMES - PIECE)
+    count, play = [0], suite_bench.play_piece
+
+    def interrupted(*arguments):
+        count[0] += 1
+        if count[0] == 4:
+            raise KeyboardInterrupt
+        return play(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(suite_bench, "play_piece", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            evaluation(tmp_path / "broken", *rows).run(workers=1)
+    again = evaluation(tmp_path / "broken", *rows)
+    assert plain(again.run(workers=1)) == fresh and 0 < again.played < 3 * GAMES
+
+
+def test_what_was_kept_without_an_oracle_stays_good_for_rows_without_one(tmp_path):
+    before = evaluation(tmp_path, PLAIN, NIM)
+    before.run(workers=1)
+    again = evaluation(tmp_path, PLAIN, judged(NIM))
+    report = again.run(workers=1)
+    assert again.played == 2 * GAMES  # nim alone
+    assert of(report, "nim")["overall"]["oracle"]["judged"] > 0
+    back = evaluation(tmp_path, PLAIN, judged(NIM), judged=False)
+    found = back.run(workers=1)
+    assert back.played == 0 and of(found, "nim")["oracle"] is None and "regret" not in of(found, "nim")["overall"]
+    same = {key: of(report, "nim")["overall"][key] for key in ("games", "wins", "return", "illegal", "score")}
+    assert same == {key: of(found, "nim")["overall"][key] for key in same}  # to judge the games changes none of them
+
+
+def test_the_key_of_a_row_without_an_oracle_is_what_it_was_before_there_were_any():
+    row = SuiteRow(**PLAIN)
+    settings = {
+        "name": "kuhn",
+        "game": "kuhn_poker",
+        "options": {},
+        "illegal": {},
+        "kind": "match",
+        "opponent": {"name": "random", "options": {}},
+    }
+    assert row_key(row, ["x"], 3) == sha256_hex(json.dumps([1, __version__, PIECE, settings, ["x"], 3], sort_keys=True).encode())
+    cfr = [SuiteRow(**PLAIN, oracle={"name": "cfr", "options": {"iterations": number}}) for number in (3, 4)]
+    assert len({row_key(other, ["x"], 3) for other in (row, *cfr)}) == 3
+
+
+def test_an_oracle_for_all_rows_that_have_none(tmp_path):
+    report = evaluation(tmp_path, PLAIN, NIM, SUDOKU, oracle=parse_oracle("minimax"), games=2).run(workers=1)
+    assert [row["oracle"] and row["oracle"]["name"] for row in report["rows"]] == [None, "minimax", "constraint"]
+    assert of(report, "kuhn")["notes"] == [f"Moves not judged: {note}" for note in [evaluation_reason()]]
+    assert of(report, "nim")["notes"] == []
+    with pytest.raises(ConfigError, match="can judge none of the rows"):
+        evaluation(tmp_path, PLAIN, oracle=parse_oracle("minimax"))
+
+
+def evaluation_reason():
+    return parse_oracle("minimax").make().covers(SuiteRow(**PLAIN).make_game())
+
+
+def test_two_that_play_in_turns_and_backwards_say_what_one_says(tmp_path):
+    suite = evaluation(tmp_path, judged(NIM), SUDOKU)
+    settings = {"rows": [row.model_dump(mode="json") for row in suite.suite.rows], "seed": 0, "player": suite.player.data, "answers": ""}
+    pieces = [piece for row in suite.pieces for piece in row]
+    alone = suite_bench.make_bench(settings)
+    two = suite_bench.make_bench(settings), suite_bench.make_bench(settings)
+    expected = {piece: alone(list(piece)) for piece in pieces}
+    assert len(pieces) == 6 and {piece: two[at % 2](list(piece)) for at, piece in enumerate(pieces[::-1])} == expected

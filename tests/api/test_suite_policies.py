@@ -1,0 +1,117 @@
+"""A suite measures a run of several policies: each in its roles, or one of them in every seat."""
+
+import json
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from sparring.api.load import load_run
+from sparring.api.measuring import exact_figures
+from sparring.api.suite import SuiteEvaluation
+from sparring.api.suite_player import run_player
+from sparring.cli import app
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
+from sparring.errors import UnknownNameError
+from sparring.recipe import to_yaml
+from sparring.refs import PUBLISHED
+from sparring.run import checkpoint
+from sparring.run.folder import RunFolder
+from sparring.run.state import RunState
+from sparring.run.warmup import warm_up
+
+ROWS = [
+    {"name": "kuhn", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "random"}, "games_per_seat": 60},
+    {"name": "exact", "game": "kuhn_poker", "role": "trained", "kind": "exact"},
+    {"name": "leduc", "game": "leduc_poker", "role": "held_out", "kind": "match", "opponent": {"name": "random"}, "games_per_seat": 10},
+    {"name": "signals", "game": "signalling", "role": "held_out", "kind": "coplay", "games_per_seat": 10},
+]
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory):
+    path = tmp_path_factory.mktemp("suite") / "small.yaml"
+    path.write_text(yaml.safe_dump({"rows": ROWS}))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    model = {"hidden_size": 16, "layers": 1, "heads": 1}
+    config = resolve(
+        {
+            "environments": [{"name": "kuhn_poker"}], "threads": 1, "warmup": {"updates": 10, "games": 64, "learning_rate": 0.01},
+            "policies": {"leader": {"model": model}, "helper": {"model": {**model, "hidden_size": 32}, "rollout": {"temperature": 0.8}}},
+            "roles": {"first": "leader", "second": "helper"},
+        }
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("run") / "run"
+    with RunFolder.create(path, to_yaml(config)):
+        engine = LocalEngine(config)
+        warm_up(config, engine)
+
+        def write(folder):
+            engine.save(folder)
+            RunState().save(folder)
+
+        checkpoint.save(path, 1, write, keep=2)
+    return path
+
+
+def report(run, suite, folder, policy=None, workers=1, temperature=None):
+    folder.mkdir(exist_ok=True)
+    return {row["name"]: row for row in SuiteEvaluation(suite, run_player(run, None, temperature, policy), folder=folder).run(workers=workers)["rows"]}
+
+
+def test_each_policy_sits_in_its_roles_and_one_that_is_named_in_all(run, suite, tmp_path):
+    team = report(run, suite, tmp_path / "team")
+    alone = {name: report(run, suite, tmp_path / name, name) for name in ("leader", "helper")}
+    for seat, name in enumerate(("leader", "helper")):
+        assert team["kuhn"]["seats"][seat] == alone[name]["kuhn"]["seats"][seat]
+        assert team["kuhn"]["seats"][1 - seat] != alone[name]["kuhn"]["seats"][1 - seat]
+    engine = load_run(run, threads=1)[1]
+    game = make_game("kuhn_poker", options={"style": "brief"})
+    for found, who in ((team, PUBLISHED), (alone["helper"], PUBLISHED.of("helper"))):
+        wanted = exact_figures(game, engine.agent(who), max_states=1000)
+        assert found["exact"]["figures"]["nash_conv"] == pytest.approx(wanted["nash_conv/kuhn_poker"])
+    assert team["exact"]["figures"]["nash_conv"] != alone["helper"]["exact"]["figures"]["nash_conv"]
+
+
+def test_a_game_whose_roles_nobody_plays_says_so_and_is_measured_with_one_policy(run, suite, tmp_path):
+    team, alone = report(run, suite, tmp_path / "team"), report(run, suite, tmp_path / "one", "helper")
+    assert team["leduc"]["measured"]  # its roles have the names of Kuhn poker's
+    assert not team["signals"]["measured"] and alone["signals"]["measured"]
+    assert "role 'sender' of 'signalling' has no policy" in str(team["signals"]["notes"]) and "--policy leader" in str(team["signals"]["notes"])
+
+
+@pytest.mark.slow
+def test_neither_workers_nor_a_second_time_matter_and_the_results_of_policies_are_kept_apart(run, suite, tmp_path):
+    one, two = report(run, suite, tmp_path / "a"), report(run, suite, tmp_path / "b", workers=2)
+    assert one == two == report(run, suite, tmp_path / "a")
+    helper = report(run, suite, tmp_path / "a", "helper")  # in the same file
+    assert helper["kuhn"] != one["kuhn"] and report(run, suite, tmp_path / "a") == one
+
+
+def test_temperatures_are_each_policys_own_unless_one_is_given(run, suite, tmp_path):
+    assert report(run, suite, tmp_path / "a") != report(run, suite, tmp_path / "b", temperature=0.8)
+    assert report(run, suite, tmp_path / "c", "helper")["kuhn"] == report(run, suite, tmp_path / "d", "helper", temperature=0.8)["kuhn"]
+
+
+@pytest.mark.slow
+def test_the_command_takes_a_policy_with_and_without_a_suite(run, suite, tmp_path):
+    with pytest.raises(UnknownNameError, match="helpr"):
+        run_player(run, None, None, "helpr")
+    said = {}
+    for name in (None, "leader", "helper"):
+        options = [] if name is None else ["--policy", name]
+        found = CliRunner().invoke(app, ["evaluate", str(run), "--games", "10", "--json", "--oracle", "none", *options])
+        assert found.exit_code == 0, found.output
+        said[name] = json.loads(found.stdout)["figures"]["nash_conv/kuhn_poker"]
+    assert len({*said.values()}) == 3
+    found = CliRunner().invoke(app, ["evaluate", str(run), "--suite", suite, "--json", "--out", str(tmp_path), "--games", "2", "--policy", "helper"])
+    assert found.exit_code == 0 and json.loads(found.stdout)["player"]["policy"] == "helper"
+    for wrong in (["--policy", "helpr"], ["--policy", "helper", "--league"]):
+        found = CliRunner().invoke(app, ["evaluate", str(run), "--games", "2", *wrong])
+        assert found.exit_code != 0 and isinstance(found.exception, Exception)

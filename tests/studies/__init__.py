@@ -1,0 +1,1 @@
+"""Tests of the studies: `make studies`."""

@@ -1,0 +1,90 @@
+"""FXP and what it is compared with in the games of teams, as the published table says."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sparring.environments.catalogue import make_game
+from sparring.rng import Stream
+from studies.self_play.algorithms import WARM
+from studies.self_play.cross_play import CrossPlay
+from studies.self_play.frame import begin
+from studies.self_play.recipe import Recipe, Row
+from studies.self_play.team_table import ETA, RATE, measured, method
+from studies.self_play.team_world import TeamWorld
+from studies.self_play.tree_world import tree_world
+
+RPS = {"game": "rock_paper_scissors", "members": 2, "start": "uniform", "steps": 1000, "seeds": 1}
+THREE = {**RPS, "game": "example", "members": 3}
+
+
+def gains(answer, **given):
+    return [seed["team"] for seed in measured(**given)[answer]]
+
+
+def test_self_play_stops_where_no_seat_gains_alone():
+    ((found,),) = measured(**THREE, method="SP", rounds=1).values()
+    assert found["team"] == pytest.approx(1.486, abs=0.05) and found["one seat"] < 0.01
+
+
+def test_the_released_figures_in_rock_paper_scissors():
+    assert gains("last", **RPS, method="SP", rounds=1) == pytest.approx([0.986], abs=0.01)
+    assert gains("mixture", **RPS, method="PSRO uniform", rounds=19) == pytest.approx([0.100], abs=0.01)
+    assert gains("mixture", **RPS, method="PSRO Nash", rounds=4, solver="fictitious_play") == pytest.approx([0.016], abs=0.01)
+
+
+def test_cross_play_with_the_linear_program_is_at_the_equilibrium_and_its_last_main_is_not():
+    found = measured(**RPS, method="FXP", rounds=4, solver="nash")
+    assert found["mixture"][0]["team"] < 0.01 and found["last"][0]["team"] > 0.99
+    found = measured(**THREE, method="FXP", rounds=4, solver="nash")
+    assert found["mixture"][0]["team"] < 0.01 and found["last"][0]["team"] < 0.01
+
+
+def test_counters_that_are_never_reset_fail():
+    given = {**THREE, "start": "random", "steps": 200, "rounds": 10, "solver": "nash", "seeds": 1}
+    assert max(gains("mixture", **given, method="gridworld")) < 0.01
+    assert min(gains("mixture", **given, method="gridworld, one counter")) > 1
+    assert min(gains("average", **given, method="gridworld")) > 1
+
+
+def test_fictitious_self_play_meets_the_mean_of_what_it_was(monkeypatch):
+    (found,) = measured(**{**RPS, "steps": 60}, method="FSP", rounds=60)["average"]
+    assert 0.6 < found["team"] < 0.99
+    world = TeamWorld(make_game("team_matrix").payoffs, "example")
+    run, met, respond = begin(method("FSP", "uniform", 9)[0], world, Stream.from_seed(0)), [], world.respond
+    monkeypatch.setattr(world, "respond", lambda side, against, *given, **more: met.append(against) or respond(side, against, *given, **more))
+    was = [run.live[0].shown]
+    for _ in range(3):
+        run.step()
+        assert met[-1][0][0][0].shown == pytest.approx(np.mean(was, axis=0))
+        was.append(run.live[0].shown)
+    assert run.average[0].shown == pytest.approx(np.mean(was, axis=0))
+
+
+def test_a_round_of_cross_play_adds_a_main_and_a_counter_of_the_mains():
+    rules = make_game("team_matrix", options={"members": 3})
+    world = TeamWorld(rules.payoffs, "example")
+    recipe = replace(method("FXP", "nash", 1000)[0], start="uniform")
+    run = begin(recipe, world, Stream.from_seed(0))
+    assert isinstance(run, CrossPlay) and recipe.row.self_share == ETA and recipe.oracle.rate == RATE
+    run.step()
+    first, main, counter = run.members[0]
+    assert run.live[0] is main and counter.steps <= main.steps
+    assert world.payoffs([counter, main])[0] == pytest.approx(1.5, abs=0.05)
+    assert run.mains_answer(0).tolist() == [1.0]
+    assert run.game().payoffs[0][1, 0] == pytest.approx(world.payoffs([main, first])[0])
+    run.step()
+    assert len(run.members[0]) == 5 and np.sum(run.strategy().sides[0]) == pytest.approx(1)
+
+
+def test_two_seats_have_a_main_and_counters_each():
+    world, recipe = tree_world("kuhn_poker"), Recipe(row=Row(solver="nash", self_share=ETA), oracle=WARM, kind=CrossPlay)
+    run = begin(recipe, world, Stream.from_seed(0))
+    before = world.gap(run.answer())
+    for _ in range(5):
+        run.step()
+    assert not run.shared and [len(own) for own in run.members] == [11, 11]
+    assert world.gap(run.answer()) < 0.1 < before
+    counter, main = run.members[0][-1], run.live[1]
+    assert world.payoffs([counter, main])[0] > world.payoffs([run.live[0], main])[0] - 1e-3

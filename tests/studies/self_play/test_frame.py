@@ -1,0 +1,353 @@
+"""The loop of self-play by hand values, reductions of one algorithm to another, and theory."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pyspiel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.environments.catalogue import make_game
+from sparring.errors import ConfigError
+from sparring.league.matchmakers.alphastar import without_monotonic_suffix
+from sparring.league.meta_game import MetaStrategy
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.policies import TabularScorer
+from sparring.rng import Stream
+from studies.self_play.algorithms import ALGORITHMS, EXACT, FRESH, STEPS
+from studies.self_play.diverse import cardinality
+from studies.self_play.frame import begin, curve, targets
+from studies.self_play.recipe import Recipe, Row
+from studies.self_play.tree_world import tree_world
+from tests.cases import every_case
+
+RPS, KUHN = "matrix_rps", "kuhn_poker"
+
+
+def run_of(name, game=RPS, seed=0, **changes):
+    recipe = ALGORITHMS[name] if isinstance(name, str) else name
+    return begin(replace(recipe, **changes), tree_world(game), Stream.from_seed(seed))
+
+
+def after(rounds, *given, **changes):
+    run = run_of(*given, **changes)
+    for _ in range(rounds):
+        run.step()
+    return run
+
+
+def gap(run):
+    return run.world.gap(run.answer())
+
+
+def policies(run):
+    return [[one.policy.tolist() for one in members] for members in run.members]
+
+
+# -- hand values
+
+
+def test_double_oracle_ends_at_a_third_each_in_three_rounds():
+    run = after(2, "double oracle", start="first")
+    assert len(run.members[0]) == 3  # rock, then paper, then scissors
+    assert not run.settled
+    run.step()
+    assert run.settled and run.round == 3
+    for plan in run.answer():
+        np.testing.assert_allclose(plan.policy[1:], 1 / 3, atol=1e-9)
+
+
+def test_fictitious_play_on_rock_paper_scissors_by_hand():
+    # rock: paper; (1/2, 1/2, 0): paper; (1/3, 2/3, 0): paper and scissors earn 1/3, so the first of
+    # them; (1/4, 3/4, 0): scissors
+    run = after(4, "fictitious play", start="first")
+    played = [int(one.policy[1:].argmax()) for one in run.members[0]]
+    assert played == [0, 1, 1, 1, 2]
+    np.testing.assert_allclose(run.answer()[0].policy[1:], [1 / 5, 3 / 5, 1 / 5], atol=1e-12)
+
+
+def test_the_last_of_vanilla_self_play_is_beaten_for_ever():
+    for rounds in (1, 10, 31):
+        assert gap(after(rounds, "vanilla, exact", start="first")) == pytest.approx(2.0)
+        assert gap(after(rounds, "vanilla")) > 1.9
+
+
+def test_xdo_solves_kuhn_exactly():
+    run = after(10, "XDO", KUHN)
+    assert run.settled and gap(run) < 1e-6
+
+
+def test_psro_nash_comes_near_the_equilibrium_of_kuhn_as_openspiel_counts():
+    run = after(12, "PSRO Nash", KUHN)
+    game = make_game(KUHN)
+    states = enumerate_info_states(game)
+    table, profile = {}, run.answer()
+    for seat, plan in zip(run.world.seats, profile, strict=True):
+        for number, first, width in zip(seat.states, seat.first, seat.width, strict=True):
+            query = states.queries[number]
+            row = plan.policy[first : first + width].tolist()
+            table[query.seat, query.key] = dict(zip(query.legal_actions, row, strict=True))
+    report = nash_conv(game, states, TabularScorer(table))
+    assert report.nash_conv == pytest.approx(gap(run), abs=1e-9)
+    assert gap(run) < 0.05
+
+
+def test_the_aggregate_is_openspiels():
+    from open_spiel.python import policy as policies_of
+    from open_spiel.python.algorithms import exploitability, policy_aggregator
+
+    run = after(4, "PSRO Nash", KUHN)
+    spiel = pyspiel.load_game(KUHN)
+    states = enumerate_info_states(make_game(KUHN))
+    members = [[as_openspiel(policies_of, spiel, states, run, one, side) for one in own] for side, own in enumerate(run.members)]
+    weights = [own.tolist() for own in run.strategy().sides]
+    aggregate = policy_aggregator.PolicyAggregator(spiel).aggregate([0, 1], members, weights)
+    assert exploitability.nash_conv(spiel, aggregate) == pytest.approx(gap(run), abs=1e-9)
+
+
+def as_openspiel(policies_of, spiel, states, run, plan, side):
+    """Return a plan as OpenSpiel's policy of Python; the other seat is left uniform."""
+    table, seat = policies_of.TabularPolicy(spiel), run.world.seats[side]
+    for number, first, width in zip(seat.states, seat.first, seat.width, strict=True):
+        row = table.state_lookup[states.node_keys[number]]
+        table.action_probability_array[row, list(states.legal_ids[number])] = plan.policy[first : first + width]
+    return table
+
+
+# -- reductions
+
+
+def test_delta_0_is_uniform_past_and_delta_near_1_is_vanilla():
+    def trained(solver, **options):
+        return policies(after(6, replace(ALGORITHMS["vanilla"], row=Row(solver=solver, options=options)), KUHN))
+
+    assert trained("delta_uniform", delta=0.0) == trained("uniform")
+    assert trained("delta_uniform", delta=0.999) == trained("last") != trained("uniform")
+
+
+def test_psro_uniform_with_exact_answers_is_fictitious_play():
+    one = after(9, replace(ALGORITHMS["PSRO uniform"], oracle=EXACT), KUHN)
+    other = after(9, "fictitious play", KUHN)
+    assert policies(one) == policies(other)
+    for mixed, average in zip(one.answer(), other.answer(), strict=True):
+        np.testing.assert_allclose(mixed.plan, average.plan, atol=1e-12)
+
+
+def test_fictitious_play_is_the_mean_of_best_responses_to_the_mean():
+    run = after(20, "fictitious play", RPS, start="uniform")
+    payoffs = np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]])
+    mean = np.full(3, 1 / 3)
+    for number in range(1, 21):
+        values = payoffs @ mean
+        best = np.eye(3)[int(np.flatnonzero(values >= values.max() - 1e-12)[0])]
+        mean = mean + (best - mean) / (number + 1)
+    np.testing.assert_allclose(run.answer()[0].policy[1:], mean, atol=1e-12)
+
+
+def test_prioritised_play_without_priorities_is_uniform_past(monkeypatch):
+    from sparring.league import weighting
+
+    monkeypatch.setitem(weighting.AS_PUBLISHED, "squared", ("hard", 0.0))
+    assert policies(after(6, "PFSP squared", KUHN)) == policies(after(6, "uniform past", KUHN))
+
+
+def test_a_correlated_row_is_answered_by_marginals_or_member_by_member():
+    joint = np.array([[0.2, 0.2], [0.6, 0.0]])
+    strategy = MetaStrategy(sides=(np.array([0.4, 0.6]), np.array([0.8, 0.2])), joint=joint)
+    ((number, weights),) = targets(strategy, 0)
+    assert number is None
+    np.testing.assert_allclose(weights, [0.8, 0.2])
+    found = dict(targets(strategy, 0, each=True))
+    np.testing.assert_allclose(found[0], [0.5, 0.5])
+    np.testing.assert_allclose(found[1], [1.0, 0.0])
+    found = dict(targets(strategy, 1, each=True))
+    np.testing.assert_allclose(found[0], [0.25, 0.75])
+
+
+def test_rows_of_members_are_answered_each_but_for_those_of_zeros():
+    rows = (np.array([[0.0, 0.0], [0.5, 0.5]]), np.array([[1.0, 0.0], [0.0, 0.0]]))
+    strategy = MetaStrategy(sides=(np.array([0.0, 1.0]), np.array([1.0, 0.0])), rows=rows)
+    assert [number for number, _ in targets(strategy, 0)] == [1]
+    assert [number for number, _ in targets(strategy, 1)] == [0]
+
+
+# -- properties
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    game=st.sampled_from([RPS, "matrix_brps", KUHN, "leduc_poker"]),
+    seed=st.integers(0, 2**32),
+    weights=st.lists(st.floats(0, 1), min_size=2, max_size=5).filter(lambda drawn: sum(drawn) > 0.1),
+)
+def test_a_mixture_earns_the_weighted_mean_against_anyone(game, seed, weights):
+    world, stream = tree_world(game), Stream.from_seed(seed)
+    share = np.array(weights) / sum(weights)
+    kinds = ["pure", "random"]
+    members = [world.start(0, kinds[n % 2], stream.child(n)) for n in range(len(share))]
+    other = world.start(1, "random", stream.child("other"))
+    mixed = world.mix(0, members, share)
+    again = world.of(0, mixed.policy)  # as it is played, state by state
+    wanted = sum(w * world.payoffs([one, other])[0] for w, one in zip(share, members, strict=True))
+    assert world.payoffs([again, other])[0] == pytest.approx(wanted, abs=1e-9 * world.largest)
+    np.testing.assert_allclose(world.seats[0].normalised(mixed.policy)[1:], mixed.policy[1:], atol=1e-9)
+
+
+@pytest.mark.parametrize("game", [RPS, KUHN])
+def test_anytime_psro_never_gets_worse(game):
+    points = curve(run_of("anytime PSRO", game), range(13), steps=STEPS)
+    gaps = [point.gap for point in points]
+    assert all(later <= earlier + 1e-7 for earlier, later in pairwise(gaps))
+    assert gaps[-1] < gaps[0] / 10
+
+
+def test_steps_of_improvement_earn_more_and_tend_to_the_best_response():
+    world = tree_world("leduc_poker")
+    first, other = (world.start(side, "random", Stream.from_seed(4)) for side in (0, 1))
+    earned, learner = [world.payoffs([first, other])[0]], first
+    for _ in range(30):
+        learner = world.respond(0, [((other,), 1.0)], FRESH, start=learner)
+        earned.append(world.payoffs([learner, other])[0])
+    assert all(later >= earlier - 1e-9 for earlier, later in pairwise(earned))
+    assert earned[-1] == pytest.approx(world.best_value(0, other), abs=0.01)
+
+
+@every_case("name", ALGORITHMS, parts=2)
+def test_every_algorithm_runs_the_same_again_and_draws_from_no_global_generator(name):
+    runs = []
+    for draws in (0, 3):
+        np.random.random(draws)  # noqa: NPY002, the global generator is where it was not
+        runs.append(curve(run_of(name, KUHN, seed=5), [0, 2 * ALGORITHMS[name].at_once], steps=STEPS))
+    assert runs[0] == runs[1]
+    assert runs[0][-1].passes > 0 and np.isfinite(runs[0][-1].gap)
+
+
+def test_the_gate_keeps_who_is_not_beaten():
+    run = after(3, "AlphaGo Zero's gate", KUHN)
+    held = after(3, replace(ALGORITHMS["AlphaGo Zero's gate"], schedule=replace(run.recipe.schedule, gate=1.0)), KUHN)
+    assert len(held.members[0]) == 1 and len(run.members[0]) > 1
+    assert held.live[0] is not held.members[0][0]  # and is trained on
+
+
+def test_a_settled_run_is_measured_when_it_settles():
+    points = curve(run_of("double oracle", KUHN), [2, 3, 40, 50], steps=STEPS)
+    assert points[-1].gap == pytest.approx(0.0, abs=1e-9)
+    assert points[-1].gap == points[-2].gap
+
+
+def test_a_point_has_taken_no_more_answers_than_it_says():
+    for name in ("DCH", "NFSP", "live mirror", "PSRO rectified", "fictitious play"):
+        run = run_of(name, KUHN)
+        unit = run.learners * (STEPS if run.recipe.oracle.kind == "improve" else 1)
+        points = curve(run, [0, 1, 9], steps=STEPS)
+        assert [point.answers for point in points] == [0, 1, 9]
+        assert points[0].round == 0 and 0 < points[-1].passes <= 9 * unit
+
+
+def test_a_shared_population_needs_a_symmetric_world():
+    assert tree_world(RPS).symmetric and run_of("vanilla").learners == 1
+    assert not tree_world(KUHN).symmetric and run_of("vanilla", KUHN).learners == 2
+    assert run_of("independent learners").learners == 2
+
+
+def test_rates_of_wins_are_shares_also_of_sums_that_round(monkeypatch):
+    world = tree_world(RPS)
+    monkeypatch.setattr(world, "_wins", world._wins * (1 + 1e-12))
+    rock, paper = np.array([1.0, 1, 0, 0]), np.array([1.0, 0, 1, 0])
+    assert world.wins([world.of(0, paper), world.of(1, rock)]).tolist() == [1.0, 0.0]
+
+
+def test_a_game_that_is_not_zero_sum_is_refused():
+    with pytest.raises(ConfigError, match=r"two seats whose returns sum to 0; 'tiny_hanabi'"):
+        tree_world("tiny_hanabi")
+
+
+def test_payoffs_are_evaluated_once_and_counted():
+    run = after(3, "PSRO Nash")
+    run.answer()
+    assert run.table.cells == 4 * 5 // 2
+    run.answer()
+    assert run.table.cells == 10
+    assert after(3, "vanilla").table.cells == 0
+
+
+def test_a_recipe_of_ones_own_is_a_few_lines():
+    own = Recipe(row=Row(solver="nash", self_share=0.5), oracle=FRESH, answer="mixture")
+    assert gap(after(6, own)) < 1.0
+    assert gap(after(6, own, KUHN)) < 1.0
+
+
+# -- what a further step does
+
+
+def test_a_rectified_row_needs_members_for_every_seat():
+    run = after(3, "PSRO rectified", KUHN)
+    assert run.learners == 1 and len(run.members[0][0]) == 2
+    base = tree_world(KUHN)
+    policy = run.members[0][0]
+    assert run.world.gap([policy, policy]) == pytest.approx(base.gap(policy))
+    other = run.members[0][1]
+    mean = (base.payoffs([policy[0], other[1]])[0] + base.payoffs([other[0], policy[1]])[1]) / 2
+    np.testing.assert_allclose(run.world.payoffs([policy, other]), [mean, -mean], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rates", "kept"),
+    [([0.5], 0), ([0.9, 0.8, 0.7], 0), ([0.4, 0.6, 0.5], 2), ([0.6, 0.4, 0.5], 3), ([0.5, 0.5], 0)],
+)
+def test_the_suffix_over_which_rates_fall_is_left_out(rates, kept):
+    assert without_monotonic_suffix(rates) == kept
+
+
+def test_a_main_exploiter_begins_afresh_and_a_main_never_does():
+    run, kept = run_of("AlphaStar's league"), run_of("AlphaStar's league, no reset")
+    for one in (run, kept):
+        while "main_exploiter" not in [checkpoint.kind for checkpoint in one.checkpoints]:
+            one.step()
+        assert one.round <= 4  # by then a checkpoint must be made
+    first = run.checkpoints[0].policies
+    assert run.agents[1].policies == first and run.agents[0].policies != first
+    assert kept.agents[1].policies != kept.checkpoints[0].policies
+
+
+def test_pipelines_freeze_from_below():
+    run = after(12, "pipeline PSRO, timer", KUHN)
+    assert run.frozen == 1 + 12 // 4
+    assert all(len(own) == run.frozen + run.levels for own in run.members)
+    held = [own[: run.frozen] for own in run.members]
+    run.step()
+    assert [own[: len(before)] for own, before in zip(run.members, held, strict=True)] == held
+
+
+def test_a_level_answers_those_below_it_alone():
+    run, other = run_of("DCH", KUHN), run_of("DCH", KUHN)
+    other.members[1][2] = other.world.respond(1, [((other.members[0][0],), 1.0)], EXACT, start=other.members[1][0])
+    run.step()
+    other.step()
+    one, two = policies(run)[0], policies(other)[0]
+    assert one[:3] == two[:3]  # the first policy and the levels up to that of the one that differs
+    assert one[3] != two[3]
+
+
+def test_priorities_fall_as_members_are_beaten():
+    run = run_of("OpenAI Five's, unverified")
+    for _ in range(5):
+        run.step()
+    assert len(run.quality) == len(run.members[0]) == 6
+    assert run.quality.min() < 0 and run.strategy().sides[0].sum() == pytest.approx(1.0)
+
+
+def test_diversity_of_equal_and_of_orthogonal_rows():
+    assert cardinality(np.eye(3)) == pytest.approx(1.5)  # each of three eigenvalues 1 gives 1/2
+    assert cardinality(np.ones((3, 2))) == pytest.approx(0.75)  # one of 3
+
+
+def test_the_safest_mixture_is_no_worse_than_any_member():
+    world = tree_world(KUHN)
+    members = [world.start(0, "pure", Stream.from_seed(n)) for n in range(6)]
+    weights = world.safest(0, members)
+    lost = world.best_value(1, world.mix(0, members, weights))
+    assert lost <= min(world.best_value(1, one) for one in members) + 1e-9

@@ -1,0 +1,261 @@
+"""The race of estimators: equal games, refusals said, verdicts paired by seed."""
+
+import json
+import math
+
+import pytest
+
+from sparring.errors import ConfigError, UnknownNameError
+from sparring.ops.statistics import mean_interval
+from sparring.run.events import read_lines
+from studies.common.claims import correlations, judged, verdicts
+from studies.credit_race import race_page as credit_race_page
+from studies.credit_race import study
+from studies.credit_race.race import curve, run, run_config
+
+SMALL = (
+    "steps=3",
+    "rollout.games_per_step=16",
+    "rollout.group_size=4",
+    "evaluation.every=2",
+    "model.hidden_size=8",
+    "model.heads=1",
+)
+
+
+def config_of(estimator, seed=0, recipe="kuhn-tiny", changes=SMALL):
+    return run_config(recipe, changes, estimator, seed)
+
+
+@pytest.fixture(scope="module")
+def raced(tmp_path_factory):
+    """Return what each run of a small race came to, by estimator and seed."""
+    folder = tmp_path_factory.mktemp("race")
+    estimators = ("outcome", "ppr process=steps", "gae lam=0.5")
+    return {
+        (one, seed): run(folder / "run", "kuhn-tiny", SMALL, one, seed)
+        for one in estimators
+        for seed in (0, 1)
+    }
+
+
+def test_every_estimator_has_its_figures_or_its_reason(raced):
+    setting = {
+        **study.STUDY.setting,
+        "estimators": "outcome,ppr process=steps,gae lam=0.5",
+        "seeds": 2,
+        "changes": list(SMALL),
+    }
+    game = {"rows": [{"estimator": "outcome", **{key: {"mean": 0.5} for key in study.LAB_KEYS}}]}
+    kept = {(study.GAME,): {"found": {"game": game}}} | {
+        key: {"found": found} for key, found in raced.items()
+    }
+    rows = study.rows(setting, kept)
+    assert {*kept} == {cell.key for cell in study.cells(setting)}
+    assert (
+        rows[-1]["estimator"] == "ppr process=steps"
+        and "reads the reward component 'steps'" in rows[-1]["refused"]
+    )
+    finals = [sum(row["values"]["final"].values()) for row in rows[:-1]]
+    assert finals == sorted(finals)
+    for row in rows[:-1]:
+        ends = [raced[row["estimator"], seed]["curve"] for seed in (0, 1)]
+        assert [games for games, _ in row["curve"]] == [16.0, 32.0, 48.0]
+        assert row["values"]["final"] == {"0": ends[0][-1][1], "1": ends[1][-1][1]}
+        assert row["values"]["mean"]["0"] == pytest.approx(sum(value for _, value in ends[0]) / 3)
+        assert row["curve"][0][1] == pytest.approx((ends[0][0][1] + ends[1][0][1]) / 2)
+    assert {row["estimator"]: row.get("lab", {}).get("cosine") for row in rows} == {
+        "outcome": 0.5,
+        "gae lam=0.5": None,
+        "ppr process=steps": None,
+    }
+    assert study.fields(setting, kept)["setting"] == {
+        "recipe": "kuhn-tiny",
+        "overrides": [*SMALL],
+        "seeds": 2,
+    }
+
+
+@pytest.mark.parametrize("estimator", ["ppr", "spae", "ssl", "vpr"])
+def test_estimators_of_judged_turns_are_given_a_judge_and_run(estimator, tmp_path):
+    config = config_of(estimator)
+    assert [reward.name for reward in config.rewards] == ["best_action"]
+    assert [game.oracle.name for game in config.environments] == ["cfr"]
+    assert config.reorder_outcomes
+    assert not config_of("outcome").rewards
+    assert len(run(tmp_path, "kuhn-tiny", SMALL, estimator, 0)["curve"]) == 3
+
+
+def test_a_process_model_is_trained_in_the_race(tmp_path):
+    assert len(run(tmp_path, "kuhn-tiny", SMALL, "oprl", 0)["curve"]) == 3
+    assert sum(line["process/pairs"] for line in read_lines(tmp_path / "metrics.jsonl")) > 0
+
+
+def test_a_recipe_with_its_own_judge_keeps_it():
+    own = (
+        "rewards=[{name: best_action, weight: 0.5}]",
+        "environments=[{name: kuhn_poker, oracle: {name: best_response}}]",
+    )
+    config = config_of("vpr", changes=(*SMALL, *own))
+    assert [(reward.name, reward.weight) for reward in config.rewards] == [("best_action", 0.5)]
+    assert not config.reorder_outcomes
+    judged = config_of("vpr", changes=(*SMALL, own[1]))
+    assert [game.oracle.name for game in judged.environments] == ["best_response"]
+    assert judged.reorder_outcomes
+
+
+def test_a_critic_gets_its_loss_and_only_once():
+    losses = [loss.name for loss in config_of("gae", 3).losses]
+    assert losses == ["ppo_clip", "legal_magnet", "value_loss"]
+    assert [loss.name for loss in config_of("mars", 3).losses] == losses[:2]
+    assert config_of("mars", 3).seed == 3
+    twice = (*SMALL, "losses=[{name: ppo_clip}, {name: value_loss}]")
+    assert [loss.name for loss in config_of("gae", changes=twice).losses] == [
+        "ppo_clip",
+        "value_loss",
+    ]
+
+
+def test_wrong_input_is_told(tmp_path):
+    with pytest.raises(UnknownNameError, match="recipe"):
+        config_of("mars", recipe="kuhn-tny")
+    with pytest.raises(UnknownNameError, match="mrs"):
+        config_of("mrs")
+    with pytest.raises(ConfigError, match="exact distance"):
+        run(tmp_path, "kuhn-tiny", (*SMALL, "evaluation.exact=false"), "mars", 0)
+
+
+def test_the_distance_of_a_cooperative_game_is_its_gap():
+    lines = [
+        {"step": 1, "nash_conv/a": 5.0, "optimality_gap/a": 1.0},
+        {"step": 2},
+        {"step": 3, "optimality_gap/a": 0.5, "nash_conv/a": 4.0},
+    ]
+    assert curve(lines, 10) == [[10.0, 1.0], [30.0, 0.5]]
+    assert curve([{"step": 2, "nash_conv/a": 5.0, "nash_conv/b": 1.0}], 10) == [[20.0, 3.0]]
+
+
+def interval(values):
+    found = mean_interval(values)
+    return {"mean": found.mean, "low": found.low, "high": found.high}
+
+
+def result_of(**ends):
+    rows = [
+        {
+            "estimator": name,
+            "ends": own,
+            "final": interval(own),
+            "mean": interval(own),
+            "curve": [[1.0, own[0]]],
+        }
+        for name, own in ends.items()
+    ]
+    return {
+        "settings": {"recipe": "kuhn-tiny", "overrides": ["steps=3"], "seeds": 3},
+        "rows": [*rows, {"estimator": "ppr", "refused": "why"}],
+    }
+
+
+def test_verdicts_by_hand():
+    found = {
+        v["compared"]: v
+        for v in verdicts(
+            result_of(
+                mars=[0.1, 0.2, 0.3],
+                rae=[0.2, 0.31, 0.4],
+                grpo=[0.05, 0.16, 0.24],
+                outcome=[0.0, 0.9, 0.2],
+            )
+        )
+    }
+    assert found["rae - mars"]["verdict"] == "held"
+    assert found["grpo - mars"]["verdict"] == "the reverse"
+    assert found["outcome - rae"]["verdict"] == "not decided"
+    assert found["rae - mars"]["difference"].startswith("0.103 [")
+    assert (found["rae - mars"]["p"], found["rae - mars"]["corrected"]) == ("0.001", "0.003")
+    assert "salt" not in json.dumps(list(found))
+
+
+def test_what_one_of_many_comparisons_decides_alone_is_not_held():
+    gain = mean_interval([0.2, 0.25, 0.3, 0.1])
+    assert judged([gain])[0]["verdict"] == "held"
+    many = judged([gain, *[mean_interval([0.1, -0.2, 0.15, 0.0])] * 9])
+    assert many[0]["verdict"] == "not decided"
+    assert many[0]["p"] == judged([gain])[0]["p"] < "0.05" < many[0]["corrected"]
+    assert many[1]["verdict"] == "not decided"
+
+
+@pytest.mark.parametrize(
+    ("gains", "difference"), [([0.2], "0.200"), ([0.01, 0.01], "0.010 [0.010, 0.010]")]
+)
+def test_fewer_than_three_seeds_decide_nothing(gains, difference):
+    said = judged([mean_interval(gains)])[0]
+    expected = (difference, "1.000", "not decided")
+    assert (said["difference"], said["p"], said["verdict"]) == expected
+
+
+def test_the_page_says_how_it_was_made_and_joins_the_lab():
+    result = result_of(mars=[0.1, 0.2, 0.3], rae=[0.2, 0.3, 0.4], grpo=[0.3, 0.4, 0.5])
+    lab = {
+        "mars": {
+            name: {"mean": value}
+            for name, value in (("bias_scaled", 0.1), ("variance_scaled", 2.0), ("cosine", 0.9))
+        }
+    }
+    text = credit_race_page.page(result, "sparring reproduce credit-race", ["credit-race.svg"], lab)
+    assert "Made by `sparring reproduce credit-race`" in text and "images/credit-race.svg" in text
+    assert "| mars | 0.200 [-0.048, 0.448] | 0.200 [-0.048, 0.448] | 0.1 | 2 | 0.9 |" in text
+    assert "| rae | 0.300 [0.052, 0.548] | 0.300 [0.052, 0.548] | - | - | - |" in text
+    assert "Not raced: `ppr`: why" in text
+    assert "2 comparisons are made" in text
+
+
+def test_rank_correlation_by_hand():
+    result = result_of(mars=[0.1] * 3, rae=[0.2] * 3, grpo=[0.3] * 3)
+    lab = {
+        name: {
+            key: {"mean": sign * value}
+            for key, sign in (("bias_scaled", 1), ("variance_scaled", -1), ("cosine", 0))
+        }
+        for name, value in (("mars", 1.0), ("rae", 2.0), ("grpo", 9.0))
+    }
+    found = correlations(result, lab)
+    assert (found["bias_scaled"], found["variance_scaled"]) == (
+        pytest.approx(1.0),
+        pytest.approx(-1.0),
+    )
+    assert math.isnan(found["cosine"])
+    assert all(math.isnan(value) for value in correlations(result, {}).values())
+
+
+def test_the_chart_shows_the_best_and_the_worst():
+    ends = {f"e{n}": [float(n)] * 3 for n in range(12)}
+    text = credit_race_page.chart(result_of(**ends))
+    assert all(f">e{n} =" in text for n in (0, 1, 2, 3, 4, 5, 6, 11))
+    assert ">e7 =" not in text
+
+
+def test_losses_and_rewards_of_a_recipe_may_be_texts():
+    texts = (
+        *SMALL,
+        "losses=[ppo_clip, value_loss weight=0.5]",
+        "rewards=[format_bonus bonus=0.1]",
+        "environments.0.oracle=cfr",
+        "reorder_outcomes=true",
+    )
+    config = config_of("gae", changes=texts)
+    assert [(loss.name, loss.weight) for loss in config.losses] == [
+        ("ppo_clip", 1.0),
+        ("value_loss", 0.5),
+    ]
+    config = config_of("gae lam=0.5", changes=texts[:-3])
+    assert [loss.name for loss in config.losses] == [
+        "ppo_clip",
+        "value_loss",
+    ] and config.credit.options == {"lam": 0.5}
+    config = config_of("vpr", changes=(*SMALL, "losses=[ppo_clip]", *texts[-3:]))
+    assert [reward.name for reward in config.rewards] == [
+        "format_bonus",
+        "best_action",
+    ] and config.credit.name == "vpr"

@@ -1,0 +1,243 @@
+"""Policies of several runs in one game: each team has what its player needs, and who wins is counted by team."""
+
+import json
+
+import pytest
+
+from sparring.config import resolve
+from sparring.environments.choose.rules import Choose
+from sparring.errors import ConfigError, UnknownNameError
+from sparring.players.scripted import scripted
+from sparring.players.werewolf_bot import werewolf_bot
+from sparring.recipe import apply_overrides, load_recipe
+from sparring.rng import Stream
+from studies.common import crossed
+from studies.common.cross_play import Base, Needs, game_for, match, matrix, pairs_of, read
+from studies.common.crossed import MATRIX
+from studies.common.result_figures import Results
+from studies.common.results_file import row_faults
+from studies.werewolf_seven import study
+from studies.werewolf_seven import tables as page
+from tests.run_with_members import run
+
+FOUR = {"players": 4, "rounds": 1, "tie": "none", "say": []}
+BASE = Base("werewolf", FOUR, {"rule": "random", "penalty": 0.2})
+THREE = {"count": 3, "diverse": True}
+TINY = {
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 256},
+    "rollout": {"games_per_step": 4, "max_new_tokens": 12},
+    "steps": 1,
+    "threads": 1,
+    "warmup": {"updates": 0},
+    "evaluation": {"exact": False, "opponents": []},
+}
+
+
+def config_of(*, choose=None, deduce=False, **options):
+    """Return the configuration of a small run."""
+    inner = {**FOUR, **options, **({"deduce": True} if deduce else {})}
+    section = {"name": "werewolf", "options": inner, "illegal": dict(BASE.illegal)}
+    if choose is not None:
+        section |= {"name": "choose", "options": {"environment": {"name": "werewolf", "options": inner}, **choose}}
+    return resolve({**TINY, "environments": [section]})
+
+
+def test_what_a_policy_needs_is_read_from_its_environment():
+    assert read(config_of()) == (BASE, Needs())
+    assert read(config_of(choose=THREE, deduce=True)) == (BASE, Needs(THREE, True))
+    assert read(config_of(deduce=True)) == (BASE, Needs(None, True))
+    assert read(config_of(deduce=True, malformed="illegal")) == (BASE, Needs(None, True, True))
+    throws = resolve({**TINY, "environments": [{"name": "choose", "options": {"count": 2}}]})  # around its own example
+    assert read(throws) == (Base("rock_paper_scissors", {}, {}), Needs({"count": 2}))
+
+
+def test_each_team_has_what_its_player_needs():
+    plain = game_for(BASE, [Needs(), Needs()])
+    assert plain.name == "werewolf" and not plain.setup.deduce and plain.illegal.penalty == 0.2
+    village = game_for(BASE, [Needs(), Needs(THREE, True)])
+    assert isinstance(village, Choose) and village.choosers == {1, 2, 3} and village.inner.setup.deduce == (1, 2, 3)
+    wolf = game_for(BASE, [Needs(THREE), Needs(None, True)])
+    assert wolf.choosers == {0} and wolf.inner.setup.deduce == (1, 2, 3) and wolf.illegal.penalty == 0.2
+    assert wolf.inner.setup.malformed == "noted"
+    assert game_for(BASE, [Needs(THREE), Needs(None, True, True)]).inner.setup.malformed == "illegal"
+    both = game_for(BASE, [Needs(THREE, True)] * 2)
+    assert both.choosers == {0, 1, 2, 3} and both.inner.setup.deduce == (0, 1, 2, 3)
+
+
+def test_candidates_of_two_kinds_do_not_fit_into_a_game():
+    with pytest.raises(ConfigError, match=r"one player chooses by .*'diverse': True.*the other by .*'diverse': False"):
+        game_for(BASE, [Needs(THREE), Needs({**THREE, "diverse": False})])
+
+
+def test_the_share_is_that_of_the_first_team():
+    game = game_for(BASE, [Needs(), Needs()])
+    silent, bot = scripted(preference=["silence", "abstain"]), werewolf_bot()
+    came = match(game, [silent, silent], games=20, stream=Stream.from_seed(0))
+    assert came.won == 1.0 and came.legal == [1.0, 1.0]  # nobody is voted out, so the wolves win at the end
+    against = match(game, [silent, bot], games=40, stream=Stream.from_seed(0)).won
+    assert 0.0 < against < 1.0  # who saw the wolf says so, and two votes are enough
+    assert match(game, [silent, bot], games=40, stream=Stream.from_seed(0)).won == against
+    assert {one.texts for one in came.said} == {0}  # by words nothing is any text
+
+
+def test_texts_are_counted_without_the_names_in_them():
+    game = game_for(Base("werewolf", {"players": 4, "rounds": 1, "tie": "none", "speech": "text", "style": "full"}, {}), [Needs(), Needs()])
+    came = match(game, [scripted(preference=["p1", "p2", "p3"]), werewolf_bot(sentences=True)], games=30, stream=Stream.from_seed(0))
+    alone, talkative = came.said
+    assert alone.texts == 30 and (alone.distinct, alone.commonest) == (1, 30)  # "p1", "p2" and "p3" are one
+    assert 60 >= talkative.texts > 30 and 3 < talkative.distinct <= 10 and talkative.commonest < 30
+
+
+def test_runs_meet_one_another_and_bots(tmp_path):
+    run(tmp_path / "chooser", config_of(choose=THREE, deduce=True))
+    run(tmp_path / "plain", config_of())
+    runs = {"chooser": tmp_path / "chooser", "plain": tmp_path / "plain"}
+    pairs = pairs_of(["chooser", "plain", "bot"], [])
+    assert len(pairs) == 9
+    found = matrix(runs, {"bot": "werewolf_bot"}, pairs, games=3, seed=1)
+    assert [(one["first"], one["second"]) for one in found] == pairs
+    assert all(0.0 <= one["won"] <= 1.0 for one in found)
+    assert next(one for one in found if one["first"] == one["second"] == "bot")["legal"] == [1.0, 1.0]
+    assert found == matrix(runs, {"bot": "werewolf_bot"}, pairs, games=3, seed=1)
+
+
+def test_a_run_meets_its_own_start(tmp_path):
+    """The start of a run that has learnt nothing plays as the run does; of one that has, otherwise."""
+    pairs = [("start", "own"), ("own", "start"), ("own", "own"), ("start", "start")]
+
+    def found(name, **more):
+        run(tmp_path / name, resolve({**config_of().model_dump(exclude_unset=True), "warmup": {"updates": 100, "games": 8}, "league": {"every": 1, "start": True}, **more}))
+        return matrix({"own": tmp_path / name}, {}, pairs, games=20, seed=1, starts={"start": "own"})
+
+    still = found("still", learner={"learning_rate": 0.0})
+    assert [(one["first"], one["second"]) for one in still] == pairs
+    assert len({json.dumps([one["won"], one["legal"]]) for one in still}) == 1
+    moved = found("moved", learner={"learning_rate": 0.1})
+    assert moved[3]["legal"] == still[3]["legal"] and moved[2]["legal"] != still[2]["legal"]
+    assert moved[0]["legal"] != moved[3]["legal"] != moved[1]["legal"]
+    run(tmp_path / "none", config_of())
+    with pytest.raises(UnknownNameError, match="past-000000"):
+        matrix({"own": tmp_path / "none"}, {}, pairs, games=2, seed=1, starts={"start": "own"})
+
+
+def test_runs_of_two_games_do_not_meet(tmp_path):
+    run(tmp_path / "one", config_of())
+    run(tmp_path / "two", config_of(rounds=2))
+    with pytest.raises(ConfigError, match=r"cross play: two was trained in .*'rounds': 2.* and one in .*'rounds': 1"):
+        matrix({"one": tmp_path / "one", "two": tmp_path / "two"}, {}, [("one", "two")], games=2, seed=0)
+
+
+def test_arms_begin_at_others_and_meet_starts():
+    """Cells of a study whose second arm begins at the first one, and meets its own start."""
+    arms = {"first": ("werewolf/tiny", ()), "then it": ("werewolf/tiny", ("steps=2",))}
+    setting = {"seeds": 2, "arms": list(arms), "games": 3, "changes": []}
+    given = {"always": (), "bots": {}, "pairs": [("then it", "start")], "measure": study.measured}
+    cells = crossed.cells(setting, arms, **given, begins={"then it": "first"}, starts={"start": "then it"})
+    first, then, matches = cells[3:]
+    assert then.after == (first.key,) == (("first", 1),) and matches.after == (("first", 1), ("then it", 1))
+    assert then.place == ("model.name={}/../first-1/model", "--run", "{}", "--overwrite") and first.place == then.place[1:]
+    assert first.measure is not study.measured and then.measure is study.measured
+    told = json.loads(matches.command[3])
+    assert told["starts"] == {"start": "then it"} and told["runs"] == {"first": "first-1", "then it": "then-it-1"}
+
+
+@pytest.mark.parametrize("shares", [1, 2, 3])
+def test_matches_are_shared_out_and_each_row_has_its_own(shares):
+    arms = {"a": ("werewolf/tiny", ())}
+    pairs = [(one, two) for one in ("a", "b", "c") for two in ("b", "c")][:5]
+    setting = {"seeds": 2, "arms": ["a"], "games": 3, "changes": []}
+    cells = crossed.cells(setting, arms, always=(), bots={"b": "random", "c": "random"}, pairs=pairs, measure=study.measured, shares=shares)
+    matches = [cell for cell in cells if cell.key[0] == MATRIX]
+    assert len(matches) == 2 * shares == len({cell.folder for cell in matches}) and all(cell.after == (("a", cell.key[1]),) for cell in matches)
+    kept = {cell.key: {"found": {"x": 1.0}, "seconds": 1.0} for cell in cells if cell.key[0] != MATRIX}
+    for cell in matches:
+        told = [tuple(pair) for pair in json.loads(cell.command[3])["pairs"]]
+        kept[cell.key] = {"found": [{"won": pairs.index(pair) + 0.5 * cell.key[1]} for pair in told]}
+    rows = crossed.rows(setting, kept, pairs=pairs, labels=lambda pair: {"pair": pair}, figures=lambda match: {"won": match["won"]})
+    found = {row["pair"]: row["values"]["won"] for row in rows if "pair" in row}
+    assert found == {pair: {"0": place, "1": place + 0.5} for place, pair in enumerate(pairs)}
+
+
+# -- the study of seven
+
+
+def test_all_arms_play_one_game_equally_often():
+    bases, games = [], set()
+    cells = {cell.key: cell for cell in study.cells(study.STUDY.setting)}
+    for arm, (recipe, own) in study.ARMS.items():
+        config = resolve(apply_overrides(load_recipe(recipe), [*study.ALWAYS, *own]))
+        base, needs = read(config)
+        bases.append(base)
+        if arm in (study.START, study.CHOOSING):
+            assert config.learner.learning_rate == 0.0 and config.steps == 1
+        else:
+            games.add((config.steps, config.rollout.games_per_step))
+        begins = study.BEGINS.get(arm)  # what is exported there, of the same seed
+        assert bool(begins) == (not config.warmup.updates) and begins in (None, study.START, study.CHOOSING)
+        place, after = cells[arm, 1].place, cells[arm, 1].after
+        assert after == (((begins, 1),) if begins else ())
+        name = f"{begins}-1".replace(" ", "-")
+        assert (place[0] == f"model.name={{}}/../{name}/model") == bool(begins) and ("--run" in place[:2])
+        assert not begins or cells[begins, 1].folder == name
+        assert (needs.candidates is not None) == arm.startswith("SLA")
+        assert needs.deduces == (arm.startswith("SLA") and arm != study.SILENT)
+    assert all(base == bases[0] for base in bases) and len(games) == 1
+    assert bases[0].options["players"] == 7
+
+
+def test_matches_come_after_the_runs_of_their_seed():
+    cells = study.cells(study.STUDY.setting)
+    for cell in (one for one in cells if one.key[0] == MATRIX):
+        assert set(cell.after) == {(arm, cell.key[1]) for arm in study.ARMS}
+        given = json.loads(cell.command[3])
+        assert set(given["runs"].values()) == {one.folder for one in cells if one.key in cell.after}
+        assert given["games"] * study.STUDY.setting["seeds"] >= 1000
+        pairs = {tuple(pair) for pair in given["pairs"]}
+        assert len(pairs) == len(given["pairs"]) and (study.SLA, study.BLUNT) not in pairs
+        assert {(one, two) for one in study.MAIN for two in study.MAIN} <= pairs
+
+
+def results(shares, seeds=2):
+    """Return results in which wolves win half of the games, but where it is said otherwise."""
+
+    def share(one, two, seed):
+        found = shares.get((one, two), 0.5)
+        return found[seed] if isinstance(found, tuple) else found
+
+    setting = {**study.STUDY.setting, "seeds": seeds}
+    kept = {}
+    for seed in range(seeds):
+        for arm in study.ARMS:
+            kept[arm, seed] = {"found": {"legal replies": 0.75, "readable replies": 0.6, "right roles": 0.5}, "seconds": 60.0}
+        pairs = study._pairs(list(study.ARMS))
+        kept[MATRIX, seed, 0] = {"found": [{"first": one, "second": two, "won": share(one, two, seed) + 0.02 * seed} for one, two in pairs]}
+    rows = study.rows(setting, kept)
+    assert not any(row_faults(row) for row in rows)
+    return Results({"rows": rows})
+
+
+def test_the_page_shows_who_wins_as_which_team():
+    found = results({(study.LSPO, other): 0.75 for other in study.MAIN})
+    table = page.matrix(found).splitlines()
+    assert table[0] == "| wolves | village: LSPO | village: SLA | village: self-play, MARS | village: random | village: scripted | mean |"
+    assert table[2].startswith("| LSPO | 0.76 [0.63, 0.89] |") and table[3].startswith("| SLA | 0.51 [0.38, 0.64] |")
+    assert "| LSPO | 0.76 [0.63, 0.89] | 0.44 [0.31, 0.57] |" in page.villages(found)  # a quarter of the wolves it meets are its own
+    assert "| SLA, no population | 0.75 [0.75, 0.75] | 0.60 [0.60, 0.60] | 0.50 [0.50, 0.50] | 2 |" in page.policies(found)
+
+
+def test_a_part_is_worth_what_is_won_less_without_it():
+    arm = "SLA, no population"
+    others = [name for name in study.MAIN if name not in (study.SLA, study.RANDOM)]
+    less = {(arm, other): 0.25 for other in others}  # as the wolves
+    table = {line.split(" | ")[0].strip("| "): line for line in page.parts(results(less)).splitlines()}
+    assert table[arm] == f"| {arm} | 0.25 [0.25, 0.25] | 0.00 [0.00, 0.00] | 0.12 [0.12, 0.12] | 0.00 | held |"
+    assert table["LSPO, one step of CFR"].endswith("| 0.00 [0.00, 0.00] | 1.00 | not decided |")
+    more = {(other, arm): 0.25 for other in others}  # its village wins more
+    assert "| -0.12 [-0.12, -0.12] | 0.00 | not held: it wins more |" in page.parts(results(more))
+
+
+def test_a_verdict_on_a_part_is_corrected_for_their_number():
+    """p is .013 alone (t = 8.66 with two degrees of freedom), and .104 as the least of eight."""
+    arm = "SLA, no population"
+    less = {(arm, other): (0.3, 0.25, 0.2) for other in study.MAIN if other != study.SLA}
+    assert f"| {arm} | 0.25 [0.13, 0.37] | 0.00 [0.00, 0.00] | 0.13 [0.06, 0.19] | 0.10 | not decided |" in page.parts(results(less, seeds=3))

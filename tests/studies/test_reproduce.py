@@ -1,0 +1,133 @@
+"""sparring reproduce, as people use it; tests/api/test_cells.py is about its parts."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from sparring import cli
+from sparring.errors import ConfigError, UnknownNameError
+from studies.common.results_file import faults
+from studies.common.study import names
+
+SMALLEST = "vpr-noise"
+PROGRAM = "import sys\nfrom sparring.cli import main\nsys.argv[0] = 'sparring'\nmain()"
+
+
+def call(*arguments):
+    return CliRunner().invoke(cli.app, ["reproduce", *map(str, arguments)])
+
+
+def start(*arguments):
+    """Start the command line as a process of its own."""
+    words = [sys.executable, "-c", PROGRAM, "reproduce", *map(str, arguments)]
+    return subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_a_cell(folder):
+    """Wait until the first cell of a study is done."""
+    for _ in range(1200):
+        if done := list(folder.glob("*/cell.json")):
+            return done
+        time.sleep(0.05)
+    raise AssertionError("No cell was done within a minute.")
+
+
+def without_dates(text):
+    """Return the content of a results file, without what differs when it is made again."""
+    return {key: value for key, value in json.loads(text).items() if key not in ("date", "commit")}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Return the folder of a quick run that nothing disturbed, and what was printed."""
+    folder = tmp_path_factory.mktemp("whole") / "study"
+    return folder, call(SMALLEST, "--quick", "--folder", folder)
+
+
+# -- the list
+
+
+@pytest.mark.parametrize("arguments", [[], ["--list"], ["mars", "--list"]])
+def test_the_list_has_every_experiment_with_page_hours_and_cells(arguments):
+    lines = call(*arguments).stdout.splitlines()
+    assert [line.split("\t")[0] for line in lines] == list(names())
+    found = {line.split("\t")[0]: line.split("\t")[1:] for line in lines}
+    assert found["mars"][1:] == ["studies/mars/page.md", "0.8", "27"]
+
+
+def test_the_list_as_json():
+    rows = json.loads(call("--json").stdout)
+    assert [row["name"] for row in rows] == list(names()) and rows[0]["cells"] == 9
+
+
+# -- a quick run
+
+
+def test_a_quick_run_writes_results_and_tables_and_says_that_it_is_one(whole):
+    folder, outcome = whole
+    assert outcome.exit_code == 0, outcome.output
+    document = json.loads((folder / "results.json").read_text())
+    assert document["command"] == f"sparring reproduce {SMALLEST} --quick"
+    assert document["setting"]["quick"] is True and "measure nothing" in document["note"]
+    assert faults({**document, "commit": "0123abc"}) == []
+    assert {row["starts"] for row in document["rows"]} == {"seen", "unseen"}
+    tables = (folder / "tables.md").read_text()
+    assert "| TPR | FPR |" in tables and "measure nothing" in tables
+    assert f"Wrote {folder / 'results.json'}, {folder / 'tables.md'}." in outcome.stdout
+    assert "2/2 cells done" in outcome.stderr
+
+
+def test_what_is_done_is_not_done_again(whole):
+    folder, _ = whole
+    before = (folder / "results.json").read_text()
+    again = call(SMALLEST, "--quick", "--folder", folder, "--json")
+    assert "2 of 2 cells are done" in again.stderr and "2/2" not in again.stderr
+    assert json.loads(again.stdout) == json.loads(before)
+    assert (folder / "results.json").read_text() == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
+def test_a_run_that_was_ended_goes_on_to_the_same_results(whole, tmp_path, number, status):
+    folder = tmp_path / "study"
+    arguments = (SMALLEST, "--quick", "--workers", 1, "--folder", folder)
+    process = start(*arguments)
+    wait_for_a_cell(folder)
+    os.kill(process.pid, number)
+    said = process.communicate()[1]
+    assert process.returncode == status
+    assert not (folder / "results.json").exists()
+    assert status != 130 or f"kept in {folder}; the same command goes on" in said
+    outcome = call(*arguments)
+    assert outcome.exit_code == 0 and "1 of 2 cells are done" in outcome.stderr
+    texts = [(path / "results.json").read_text() for path in (whole[0], folder)]
+    assert without_dates(texts[0]) == without_dates(texts[1])
+
+
+# -- errors
+
+
+def test_an_unknown_name_is_answered_by_the_nearest(tmp_path):
+    error = call("credit-rase", "--folder", tmp_path / "study").exception
+    assert isinstance(error, UnknownNameError) and "Did you mean 'credit-race'" in str(error)
+    assert all(name in str(error) for name in names())
+
+
+def test_publish_is_refused_before_anything_is_run(tmp_path):
+    arguments = (SMALLEST, "--publish", "--folder", tmp_path / "study")
+    error = call(*arguments, "--quick").exception
+    assert isinstance(error, ConfigError) and "Leave --quick out" in str(error)
+    assert not (tmp_path / "study").exists()
+
+
+def test_without_a_checkout_it_says_where_studies_are(tmp_path, monkeypatch):
+    monkeypatch.setattr("sparring.__file__", str(tmp_path / "a/b/sparring/__init__.py"))
+    monkeypatch.chdir(tmp_path)
+    error = call("mars").exception
+    assert isinstance(error, ConfigError) and "Clone it, and write `sparring reproduce NAME` in its folder" in str(error)

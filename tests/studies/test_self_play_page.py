@@ -1,0 +1,102 @@
+"""The page of tabular self-play: recipes in words, and verdicts that follow from the figures."""
+
+from studies.common.result_figures import Results
+from studies.common.results_file import row_faults
+from studies.self_play import claims, study
+from studies.self_play import tables as self_play
+from studies.self_play.algorithms import ALGORITHMS
+from studies.self_play.words import columns
+from tests.cases import every_case
+
+
+def row(algorithm, game="kuhn_poker", ends=(0.2, 0.2, 0.2), own=None, rise=0.0, start=1.0, half=0.5):
+    """Return a row with three seeds."""
+
+    def seeds(values):
+        return {str(seed): value for seed, value in enumerate(values)}
+
+    found = {"NashConv after 0": [start] * 3, "NashConv after 2": [half] * 3, "NashConv after 4": ends}
+    found |= {"NashConv, end": ends, "largest rise": [rise] * 3, "NashConv, Nash of members": own or ends}
+    found |= {name: [4] * 3 for name in ("rounds", "passes", "payoffs", "members", "seconds")}
+    return {"algorithm": algorithm, "game": game, "starts": "all", "values": {k: seeds(v) for k, v in found.items()}}
+
+
+def results(*own):
+    """Return results of all algorithms, all alike but for these rows."""
+    given = {one["algorithm"]: one for one in own}
+    rows = [given.get(name, row(name)) for name in [*ALGORITHMS, *self_play.REFERENCES]]
+    where = {"command": "sparring reproduce self-play", "commit": "0123abc", "date": "2026-11-24"}
+    return Results({**where, "versions": {"python": "3.11"}, "rows": rows})
+
+
+@every_case("name", ALGORITHMS)
+def test_every_recipe_is_said_in_all_columns(name):
+    assert all(columns(ALGORITHMS[name]))
+
+
+def test_recipes_in_words():
+    assert columns(ALGORITHMS["NFSP"])[1:] == ("10% live, else all members alike", "`uniform`", "5 steps, warm", "average")
+    assert columns(ALGORITHMS["JPSRO, CE"])[1] == "per recommended member"
+    assert columns(ALGORITHMS["XDO"])[0].endswith("start: pure")
+
+
+def test_a_difference_is_told_by_game_and_only_where_its_interval_says_so():
+    apart = results(row("pipeline PSRO, timer", ends=(0.3, 0.31, 0.32)))
+    assert claims.plateau(apart).verdict == "confirmed in Kuhn"
+    assert claims.plateau(results()).verdict == "not told apart in Kuhn"
+    apart = results(row("pipeline PSRO, timer", ends=(0.1, 0.11, 0.12)))
+    assert claims.plateau(apart).verdict == "the reverse in Kuhn"
+    assert "Kuhn -0.090 [-0.115, -0.065]" in claims.plateau(apart).figures
+
+
+def test_monotone_asks_for_a_rise_of_psro_and_none_of_anytime_psro():
+    assert claims.monotone(results(row("PSRO Nash", rise=0.1))).verdict == "confirmed"
+    assert claims.monotone(results()).verdict == "refuted"
+    both = results(row("PSRO Nash", rise=0.1), row("anytime PSRO", rise=0.1))
+    assert claims.monotone(both).verdict == "refuted"
+
+
+def test_rounds_are_counted_to_a_level_of_one_percent():
+    found = claims.fewer_rounds(results(row("XDO", half=0.0, ends=(0, 0, 0))))
+    assert found.verdict == "confirmed" and "Kuhn 2 against more than 4" in found.figures
+
+
+def test_what_falls_is_below_half_of_the_start_and_vanilla_is_not():
+    low = [row(name, ends=(0.4,) * 3) for name in ("fictitious play", "fictitious self-play", "PSRO Nash")]
+    vanilla, high = row("vanilla", ends=(0.6,) * 3), row("PSRO Nash", ends=(0.6,) * 3)
+    assert claims.cycles(results(vanilla, *low)).verdict == "confirmed"
+    assert claims.cycles(results(vanilla, *low[:2], high)).verdict == "confirmed in 3 of 4"
+    assert claims.cycles(results(*low)).verdict == "confirmed in 3 of 4"
+
+
+def test_the_rank_that_moves_most_is_named():
+    found = claims.one_solver(results(row("vanilla", ends=(9.0,) * 3, own=(0.0,) * 3)))
+    count = len(ALGORITHMS)
+    assert found.verdict.startswith("confirmed") and f"Kuhn vanilla, {count + 4} to 1 of {count + 4}" in found.figures
+
+
+def test_a_page_of_few_algorithms_has_no_claims_and_one_of_all_has_them():
+    document = dict(results().document)
+    assert "## The survey's claims" in self_play.page(Results(document))
+    few = {**document, "rows": document["rows"][:2]}
+    assert "claims" not in self_play.page(Results(few)).split("## ", 1)[1]
+    assert set(self_play.charts(Results(few))) == {"self-play-kuhn-poker-last.svg"}
+
+
+def test_rows_keep_every_value_by_algorithm_game_and_seed():
+    kept = {("XDO", seed): {"found": {"kuhn_poker": {"NashConv, end": seed / 10}}} for seed in (0, 1)}
+    (one,) = study.rows({}, kept)
+    assert one == {
+        "algorithm": "XDO",
+        "game": "kuhn_poker",
+        "starts": "all",
+        "values": {"NashConv, end": {"0": 0.0, "1": 0.1}},
+    }
+    assert row_faults(one) == []
+
+
+def test_solvers_that_draw_nothing_have_one_seed():
+    keys = [cell.key for cell in study.cells(study.STUDY.setting)]
+    assert [seed for name, seed in keys if name == "CFR"] == [0]
+    assert [seed for name, seed in keys if name == "external-sampling MCCFR"] == [0, 1, 2]
+    assert [seed for name, seed in keys if name == "vanilla"] == [0, 1, 2]

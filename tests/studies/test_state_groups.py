@@ -1,0 +1,154 @@
+"""What a run of the study of VPR as released is measured by: tokens, completion, an end when the tokens are spent."""
+
+import json
+
+import pytest
+
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
+from sparring.errors import ConfigError
+from sparring.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.rng import Stream
+from sparring.run.checkpoint import load_step
+from sparring.run.folder import RunFolder
+from sparring.run.loop import train
+from sparring.types import Episode, Turn
+from studies.common.results_file import row_faults
+from studies.vpr_released.state_groups import Spent, completion, run, tokens, warmed
+from studies.vpr_released.study import ARMS, GAMES, STUDY
+from studies.vpr_visited import study as vpr_visited
+
+
+def played(name, words, **options):
+    """An episode in which these actions were taken, and its game; None is a reply that is no action."""
+    game = make_game(name, options=options, illegal={"rule": "forfeit"})
+    state, turns = game.reset(Stream(5)), []
+    for index, word in enumerate(words):
+        legal = state.legal_actions()
+        turns.append(Turn(0, index, "agent", "k", legal, str(word), word, "ok" if word else "unparsable", {"game": 0.0}, moment=index))
+        if word:
+            state.apply(word)
+    episode = Episode(
+        episode_id=0, group_id=0, game=game.name, seed=5, roles=tuple(game.roles), agents=("agent",), trained=(True,), turns=tuple(turns), returns=(0.0,)
+    )
+    return game, episode
+
+
+def test_tokens_count_all_that_was_sampled():
+    line = {"reply_tokens": 2.0, "turns_per_game": 3.0}
+    assert tokens(line, 8) == 48
+    assert tokens({**line, "playouts/tokens": 100.0}, 8) == 148
+    assert tokens({**line, "candidates/tokens": 190.0}, 8) == 190
+    assert tokens({"loss": 1.0}, 8) == 0
+
+
+def test_the_end_of_a_run_is_asked_for_when_its_tokens_are_spent(tmp_path):
+    file = tmp_path / "metrics.jsonl"
+    stop = Spent(file, 8, 100)
+    assert not stop.requested
+    line = json.dumps({"step": 1, "reply_tokens": 2.0, "turns_per_game": 3.0})
+    file.write_text(f"{line}\n{line}\n")
+    assert stop.tokens == 96 and not stop.requested
+    file.write_text(f"{line}\n{line}\n{line}\n")
+    assert stop.requested
+    other = Spent(file, 1, 1000)
+    other.requested = True  # as a signal does
+    assert other.requested
+
+
+def test_completion_by_hand():
+    sudoku = {"puzzle": "12.4 3.1. .14. 4..1", "blanks": 6}
+    solution = {"r1c3=3", "r2c2=4"}
+    game, nothing = played("sudoku", [None], **sudoku)
+    assert completion(game, nothing) == 0.0
+    game, two = played("sudoku", [*sorted(solution), None], **sudoku)
+    blanks = two.turns[0].legal_actions
+    assert completion(game, two) == pytest.approx(2 / (len(blanks) // 4))
+    game, wrong = played("sudoku", ["r1c3=3", "r2c2=1"], **sudoku)
+    assert completion(game, wrong) == pytest.approx(1 / (len(blanks) // 4))
+    room = {"room": "@$-./----", "moves": 9}
+    game, none = played("sokoban", [], **room)
+    assert completion(game, none) == 0.0
+    game, half = played("sokoban", ["right"], **room)
+    assert completion(game, half) == 0.5
+    game, solved = played("sokoban", ["right", "right"], **room)
+    assert completion(game, solved) == 1.0
+    game, back = played("sokoban", ["down"], **room)
+    assert completion(game, back) == 0.0
+    game, field = played("minesweeper", [], rows=2, columns=2, mines=1)
+    assert completion(game, field) == 0.0
+    game, field = played("minesweeper", ["r1c1"], rows=2, columns=2, mines=1)
+    assert completion(game, field) == pytest.approx(1 / 3)
+    game, other = played("urn", [])
+    with pytest.raises(ConfigError, match="no completion"):
+        completion(game, other)
+
+
+def test_every_arm_of_the_study_has_a_recipe_of_the_same_board():
+    for game in GAMES:
+        boards = [load_recipe(f"vpr/{game}-tiny-released{ending}")["environments"][0]["options"] for ending in ARMS.values()]
+        assert all(board == boards[0] for board in boards)
+    assert len(STUDY.cells(STUDY.setting)) == 5 * 3 * 5
+
+
+def test_arms_of_a_game_can_share_their_warm_up():
+    for game in GAMES:
+        recipes = [load_recipe(f"vpr/{game}-tiny-released{ending}") for ending in ARMS.values()]
+        for name in ("model", "warmup", "context"):
+            assert all(one.get(name) == recipes[0].get(name) for one in recipes)
+        assert all(one["environments"][0]["illegal"] == recipes[0]["environments"][0]["illegal"] for one in recipes)
+
+
+def test_a_run_from_a_shared_warm_up_is_the_run_that_makes_its_own(tmp_path):
+    own = ["steps=2", "warmup.updates=3", "rollout.games_per_step=8", "environments.0.options.puzzles=200", "seed=1", "threads=1", "evaluation.opponents=[]"]
+    weights = []
+    for arm in ("-outcome", ""):
+        config = resolve(apply_overrides(load_recipe(f"vpr/sudoku-tiny-released{arm}"), own))
+        warmed(config, tmp_path / "warm")
+    folder = RunFolder.create(tmp_path / "own", to_yaml(config))
+    with folder:
+        train(config, LocalEngine(config), folder)
+    run("vpr/sudoku-tiny-released", own[:-3], 1, 10**9, 5, [1], tmp_path / "shared", tmp_path / "warm")
+    for name in ("own", "shared"):
+        weights.append((load_step(tmp_path / name, 2).path / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1]
+    (kept, lock) = sorted(path.name for path in (tmp_path / "warm").iterdir())
+    assert kept.startswith("sudoku-1-") and lock == f"{kept}.lock"
+
+
+def test_a_run_ends_when_its_tokens_are_spent_and_is_measured_on_unseen_starts(tmp_path):
+    changes = ["steps=1000", "warmup.updates=2", "rollout.games_per_step=8", "environments.0.options.puzzles=200"]
+    found = run("vpr/sudoku-tiny-released", changes, 0, 150, 10, [], tmp_path / "run", tmp_path / "warm")
+    assert found["start"].keys() < found.keys() and found["start_occupancy"] == {}
+    assert found["starts"] == "unseen" and 150 <= found["tokens"] < 400 and 1 <= found["steps"] < 10
+    assert found["occupancy"] == {} and 0 <= found["success"] <= found["completion"] <= 1
+
+
+def test_what_several_replies_visit_is_enumerated_on_the_small_boards(tmp_path):
+    for game in GAMES:
+        small = [f"environments.0.options={json.dumps(vpr_visited.BOARDS[game])}", "steps=1000", "warmup.updates=2", "rollout.games_per_step=8"]
+        ran = run(f"vpr/{game}-tiny-released", small, 0, 50, 10, [1, 4], tmp_path / game, tmp_path / "warm")
+        for found in (ran["start_occupancy"], ran["occupancy"]):
+            assert found["1"]["distance"] == 0.0 < found["4"]["distance"]
+            assert found["4"]["illegal"] < found["1"]["illegal"] < 1
+        assert ran["start_occupancy"]["1"] != ran["occupancy"]["1"]
+
+
+def test_visited_states_have_a_row_per_point_of_training_and_replies():
+    setting = {**vpr_visited.STUDY.setting, "seeds": 2, "games": ["sudoku", "sokoban"], "counts": [1, 4]}
+    cells = vpr_visited.cells(setting)
+    assert len(cells) == 2 * 2 * 2 * 3 == len({cell.folder for cell in cells})
+    kept = {}
+    for number, cell in enumerate(cells):
+        seen = {str(count): {"decisions": number + count, "success": 0.5, "illegal": 0.0, "distance": 0.1} for count in (1, 4)}
+        kept[cell.key] = {"found": {"start_occupancy": {count: {**one, "decisions": -1.0} for count, one in seen.items()}, "occupancy": seen}}
+    rows = vpr_visited.rows(setting, kept)
+    assert len(rows) == 2 * (1 + 2 * 3) * 2 and not any(row_faults(row) for row in rows)
+    assert rows[0] == {
+        "game": "sudoku", "arm": "start", "sampled": "0", "replies": "1", "starts": "all",
+        "values": {"decisions": {"0": -1.0, "1": -1.0}, "success": {"0": 0.5, "1": 0.5}, "illegal": {"0": 0.0, "1": 0.0}, "distance": {"0": 0.1, "1": 0.1}},
+    }
+    (row,) = [row for row in rows if (row["game"], row["arm"], row["sampled"], row["replies"]) == ("sokoban", "random", "20000", "4")]
+    places = [cell.key for cell in cells]
+    assert row["values"]["decisions"] == {str(seed): places.index(("sokoban", "random", 20_000, seed)) + 4 for seed in (0, 1)}

@@ -1,0 +1,200 @@
+"""Studies: each is found, quick and whole, and its rows hold every value by seed."""
+
+import json
+
+import pytest
+
+from sparring import recipe
+from sparring.errors import UnknownNameError
+from sparring.report import credit_page
+from studies.common import study as studies
+from studies.common.results_file import row_faults
+from studies.credit_lab import study as credit_lab
+from studies.demo_seeds import study as demo_seeds
+from studies.fxp_tiny import study as fxp_tiny
+from studies.mars import study as mars
+from studies.vpr_general import study as vpr_general
+from studies.vpr_methods import study as vpr_methods
+from studies.vpr_table import cells as table_cells
+from studies.vpr_table import learner as table_learner
+from tests.cases import every_case
+
+SETTINGS = [(name, quick) for name in studies.names() for quick in (False, True)]
+
+
+def setting_of(name, quick):
+    """Return a study, and its setting of this size."""
+    study = studies.load(name)
+    return study, {**study.setting, **study.quick} if quick else study.setting
+
+
+@every_case(("name", "quick"), SETTINGS)
+def test_the_cells_of_a_study_have_keys_and_folders_of_their_own(name, quick):
+    study, setting = setting_of(name, quick)
+    cells = study.cells(setting)
+    assert len({cell.key for cell in cells}) == len({cell.folder for cell in cells}) == len(cells)
+    assert len({cell.command for cell in cells}) == len(cells)  # no seed or arm is run twice
+    assert all("/" not in cell.folder and " " not in cell.folder for cell in cells)
+    assert not quick or len(cells) <= 3
+    for cell in cells:
+        if cell.command[:2] == ("sparring", "train"):
+            recipe.apply_overrides(recipe.load_recipe(cell.command[2]), cell.command[3:])
+            assert "threads=1" in cell.command
+
+
+def test_an_unknown_study_is_answered_by_the_nearest():
+    with pytest.raises(UnknownNameError, match=r"Did you mean 'vpr-noise'.*credit-lab, .*mars"):
+        studies.load("vpr-nois")
+
+
+def test_a_study_is_a_whole_record_for_json():
+    for name in studies.names():
+        study = studies.load(name)
+        assert json.loads(json.dumps(study.setting)) == study.setting
+        assert json.loads(json.dumps(study.quick)) == study.quick
+        assert study.hours > 0 and study.summary and not study.summary.endswith(".")
+
+
+def test_seeds_measures_the_last_figure_and_the_worst_since_the_level(tmp_path):
+    values = {20: 0.5, 40: 0.09, 60: 0.3, 80: 0.05}
+    lines = [{"step": step, "legal_rate": step / 100} for step in range(1, 82)]
+    lines = [
+        {**line, "nash_conv/kuhn_poker": values[line["step"]]} if line["step"] in values else line
+        for line in lines
+    ]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+
+    def measured(level):
+        return demo_seeds.measured(tmp_path, "", None, level=level)
+
+    expected = {"nash_conv": 0.05, "worst from the level on": 0.3, "first step at the level": 40}
+    assert measured(0.10) == {**expected, "legal replies": 0.81}
+    never = {"worst from the level on": None, "first step at the level": None}
+    assert never.items() <= measured(0.01).items()
+
+
+def test_seeds_keeps_every_value_by_recipe_and_seed():
+    kept = {("demo", seed): {"found": {"nash_conv": seed / 10}, "seconds": 9.0} for seed in (0, 1)}
+    rows = demo_seeds.rows({}, kept)
+    values = {"nash_conv": {"0": 0.0, "1": 0.1}, "seconds": {"0": 9.0, "1": 9.0}}
+    assert rows == [{"recipe": "demo", "level": 0.10, "starts": "all", "values": values}]
+    assert row_faults(rows[0]) == []
+
+
+def test_ablations_keep_every_value_by_arm_and_seed():
+    score = {"return": {"mean": 0.5}, "score": {"mean": 40.0}}
+    rows = [
+        {"name": name, "kind": "match", "overall": score}
+        for name in mars.TRAINED + mars.HELD_OUT
+    ]
+    rows.append({"name": "kuhn_poker-exact", "kind": "exact", "figures": {"nash_conv": 0.2}})
+    kept = {("three games", "full", seed): {"found": rows, "seconds": 9.0} for seed in (0, 1)}
+    (row,) = mars.rows({}, kept)
+    assert row["values"]["kuhn_poker-exact"] == {"0": 0.2, "1": 0.2}
+    assert row["values"]["held out"] == {"0": 40.0, "1": 40.0}
+    assert row_faults(row) == []
+
+
+def test_the_labs_rows_keep_every_figure_and_interval():
+    figures = {"mean": 0.5, "low": 0.25, "high": 0.75}
+    measured = dict.fromkeys(credit_lab.KEYS, figures)
+    measured |= {"zeros": {"mean": None, "low": None, "high": None}, "seconds": 0.01}
+    rows = [{"estimator": "rloo", **measured}, {"estimator": "ppr", "refused": "why"}]
+    found = {"settings": {}, "game": {"game": "kuhn_poker", "rows": rows}}
+    kept = {("kuhn_poker",): {"found": found}}
+    assert credit_lab.KEYS == credit_page.KEYS
+    first, second = credit_lab.rows({"games": ["kuhn_poker"]}, kept)
+    assert first["values"]["bias"] == {"0": 0.5} and first["intervals"]["bias"] == [0.25, 0.75]
+    assert first["values"]["seconds"] == {"0": 0.01} and "seconds" not in first["intervals"]
+    assert "zeros" not in first["values"]
+    assert (second["refused"], second["starts"]) == ("why", "all")
+    assert row_faults(first) == row_faults(second) == []
+
+
+# -- teams of tiny models
+
+
+def test_all_arms_of_teams_have_as_many_plays_those_among_members_included():
+    setting = fxp_tiny.STUDY.setting
+    cells = {cell.key: cell.command for cell in fxp_tiny.cells({**setting, "seeds": 1})}
+    assert len(cells) == 10
+    for words in cells.values():
+        given = dict(word.split("=", 1) for word in words[3:])
+        steps, among = int(given["steps"]), int(given["league.plays"])
+        assert steps * 128 + steps // 10 * among == 60 * 128 + 6 * 512 == 84 * 128
+
+
+def test_teams_keep_each_answers_gains_and_the_curve_of_the_runs_own(tmp_path):
+    name = "exploitability/team_matrix"
+    lines = [{"step": step, "legal_rate": 0.99} for step in (1, 2, 3)]
+    for line, gain in zip(lines[1:], (1.5, 0.02), strict=True):
+        line |= {f"team_{name}": gain, f"one_seat_{name}": gain / 2}
+    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    asked = []
+
+    def ask(words):
+        asked.append(words)
+        return json.dumps({"figures": {f"team_{name}": 1.0, f"one_seat_{name}": 0.0}})
+
+    found = fxp_tiny.measured(tmp_path, "", ask, ["nash", "last"], games=8)
+    assert [words[3:5] for words in asked] == [["--answer", "last"]]
+    rows = fxp_tiny.rows({}, {("FXP", "example", 0): {"found": found, "seconds": 9.0}})
+    assert [(row["answer"], row["values"]["team"]["0"]) for row in rows] == [("nash", 0.02), ("last", 1.0)]
+    assert rows[0]["values"]["team after 16"] == {"0": 1.5} and "team after 16" not in rows[1]["values"]
+    assert [fault for row in rows for fault in row_faults(row)] == []
+
+
+# -- verifiable process rewards
+
+
+def lines_of_vpr(solved, steps=30):
+    """Return metrics of a run that solves this share of new puzzles, and all of training's."""
+    lines = [{"step": step + 1, "return/sudoku/solver": 0.5} for step in range(steps)]
+    for family, share in (("match", solved), ("match_seen", 1.0)):
+        for part, value in (("success", share), ("optimal", share), ("illegal", 0.0)):
+            lines[-1][f"{family}/sudoku/random/solver/{part}"] = value
+    return lines
+
+
+def test_what_vpr_solves_of_new_puzzles_stands_in_rows_of_unseen_starts():
+    setting = {"games": ["sudoku"], "methods": ["vpr"], "steps": 30, "seeds": 2, "changes": []}
+    cells = vpr_methods.cells(setting)
+    assert [cell.command[-2] for cell in cells] == ["seed=0", "seed=1"]
+    found = {seed: vpr_methods.of_lines(lines_of_vpr(0.1 * seed), "sudoku") for seed in (0, 1)}
+    kept = {("sudoku", "vpr", seed): {"found": found[seed]} for seed in (0, 1)}
+    rows = vpr_methods.rows(setting, kept)
+    by_starts = {row["starts"]: row["values"] for row in rows}
+    assert by_starts["unseen"]["solved"] == {"0": 0.0, "1": pytest.approx(0.1)}
+    assert by_starts["seen"]["solved"] == {"0": 1.0, "1": 1.0}
+    assert by_starts["seen"]["return over the run"] == {"0": 0.5, "1": 0.5}
+    assert all("return, end" not in row["values"] for row in rows if row["starts"] == "unseen")
+    assert [fault for row in rows for fault in row_faults(row)] == []
+
+
+def test_what_is_solved_of_thousands_of_puzzles_is_kept_by_empty_cells(tmp_path):
+    lines = [{"step": 300}, {"step": 600}]
+    for line in lines:
+        for blanks in vpr_general.BLANKS:
+            for family, share in (("match", 0.25), ("match_seen", 0.5)):
+                line[f"{family}/sudoku{blanks}/random/solver/success"] = share * line["step"] / 600
+    text = "\n".join(map(json.dumps, [{"step": 1}, *lines]))
+    (tmp_path / "metrics.jsonl").write_text(text, encoding="utf-8")
+    found = vpr_general.measured(tmp_path, "", None)
+    kept = {(name, 0): {"found": found} for name in ("vpr", "outcome")}
+    rows = vpr_general.rows({"seeds": 1}, kept)
+    assert len(rows) == 16 and rows[0]["games"] == 600 * 256
+    assert (rows[0]["starts"], rows[0]["values"]["solved"]) == ("unseen", {"0": 0.25})
+    assert rows[1]["values"][f"solved after {300 * 256}"] == {"0": 0.25}
+    assert [fault for row in rows for fault in row_faults(row)] == []
+
+
+def test_the_table_of_logits_knows_nothing_of_new_puzzles(monkeypatch):
+    monkeypatch.setattr(table_learner, "MEASURED", 40)
+    monkeypatch.setattr(table_learner, "EVERY", 5)
+    found = table_learner.run("sudoku2", "vpr", 0, steps=10, groups=8, size=8)
+    rows = table_cells.rows_of({"task": "sudoku2"}, [found])
+    assert [row["starts"] for row in rows] == ["seen", "unseen"]
+    seen, unseen = (row["values"]["best moves, end"]["0"] for row in rows)
+    assert seen > 0.5
+    assert unseen < 0.4  # one digit of four is right
+    assert [fault for row in rows for fault in row_faults(row)] == []

@@ -1,0 +1,101 @@
+"""What `sparring reproduce` writes of a study, and how it compares with what is published."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sparring.errors import ConfigError
+from studies.common import study, study_tables
+from studies.common.result_figures import Results
+from studies.common.study import QUICK, load, names
+
+ROOT = Path(__file__).parents[2]
+STUDY = load("demo-seeds")
+ROW = {"recipe": "demo", "level": 0.1, "starts": "all", "values": {"nash_conv": {"0": 0.1, "1": 0.2}}}
+DOCUMENT = {
+    "command": "sparring reproduce x",
+    "setting": dict(STUDY.setting),
+    "commit": "0123abc",
+    "versions": {"python": "3.11"},
+    "machine": {},
+    "date": "2026-11-22",
+    "rows": [ROW],
+}
+
+
+def published(name):
+    """Return the published results of a study."""
+    return json.loads(study.published(name).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_study_writes_the_tables_of_its_page(name, tmp_path):
+    files = study_tables.write(name, published(name), tmp_path)
+    assert json.loads((tmp_path / "results.json").read_text()) == published(name)
+    tables = (tmp_path / "tables.md").read_text().splitlines()
+    page = (ROOT / load(name).page).read_text(encoding="utf-8").splitlines()
+    rows = [line for line in tables if line.startswith("|")]
+    assert len(rows) > 5 and set(rows) <= set(page)
+    assert all(path.is_file() for path in files)
+
+
+@pytest.mark.parametrize("name", ["vpr-methods", "credit-lab"])
+def test_the_charts_are_those_of_the_page(name, tmp_path):
+    study_tables.write(name, published(name), tmp_path)
+    drawn = sorted((tmp_path / "images").iterdir())
+    assert drawn
+    for path in drawn:
+        assert path.read_bytes() == (ROOT / "docs" / "images" / path.name).read_bytes()
+
+
+def test_a_study_without_tables_of_its_own_gets_all_its_figures():
+    text = study_tables.text("no-such-study", Results(DOCUMENT))
+    assert "| demo, 0.1, all | nash_conv | 0.150 [-0.485, 0.785] |" in text
+    assert "Made by `sparring reproduce x` at commit 0123abc, 2026-11-22; python 3.11." in text
+
+
+def test_results_of_an_installed_package_name_no_commit():
+    line = Results({**DOCUMENT, "commit": None}).source()
+    assert line.endswith("from an installed package, 2026-11-22; python 3.11.")
+
+
+@pytest.fixture
+def root(monkeypatch, tmp_path):
+    """Return the root of a checkout with published results of a study."""
+    path = tmp_path / "studies" / "x" / "results.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(DOCUMENT))
+    monkeypatch.setattr(study_tables, "ROOT", tmp_path)
+    monkeypatch.setattr(study_tables, "published", lambda name: tmp_path / "studies" / name / "results.json")
+    return tmp_path
+
+
+def test_equal_values_are_counted_and_the_furthest_named(root):
+    assert study_tables.comparison("x", DOCUMENT)[1].startswith("2 of 2 values per seed are equal")
+    values = {"nash_conv": {"0": 0.1, "1": 0.5, "2": 0.3}, "seconds": {"0": 9.0}}
+    found = study_tables.comparison("x", {**DOCUMENT, "rows": [{**ROW, "values": values}]})
+    assert found[0] == "Beside the published figures (studies/x/results.json of 2026-11-22, commit 0123abc):"
+    assert found[1].startswith("1 of 2 values")
+    assert found[2:] == ["demo, 0.1, all: nash_conv (seed 1) 0.5, published 0.2"]
+
+
+def test_nothing_is_compared_where_nothing_can_be(root):
+    (quick,) = study_tables.comparison("x", {**DOCUMENT, "note": QUICK})
+    assert "none compared, as a quick run's figures measure nothing" in quick
+    other = {**DOCUMENT, "rows": [{**ROW, "recipe": "other"}]}
+    assert study_tables.comparison("x", other)[1] == "no value per seed is in both."
+    assert study_tables.comparison("y", DOCUMENT) == ["No figures of this study are published yet; none compared."]
+
+
+def test_publishing_replaces_the_file_of_the_published_setting_alone(root):
+    study_tables.check_publishable(STUDY, STUDY.setting)
+    with pytest.raises(ConfigError, match="Leave --quick out"):
+        study_tables.check_publishable(STUDY, {**STUDY.setting, **STUDY.quick})
+    new = {**DOCUMENT, "date": "2026-11-23"}
+    (path,) = study_tables.publish_results("x", new)
+    assert path == root / "studies" / "x" / "results.json"
+    assert json.loads(path.read_text()) == new
+    with pytest.raises(ConfigError, match="cannot be published: Its 'commit' is None"):
+        study_tables.publish_results("x", {**DOCUMENT, "commit": None})
+    assert json.loads(path.read_text()) == new

@@ -1,0 +1,63 @@
+"""The study of Agent Swarm: who learns in its teams of models, and what is kept of a run."""
+
+import json
+
+import pytest
+
+from sparring import recipe
+from sparring.config import resolve
+from studies.common import self_played
+from studies.common.results_file import row_faults
+from studies.swarm import study
+from tests.studies.told_run import told_run
+
+
+def config_of(name):
+    return resolve(recipe.apply_overrides(recipe.load_recipe(name), ["seed=0"]))
+
+
+@pytest.mark.parametrize(("name", "learns", "stays"), [("tiny-lead", "lead", "worker"), ("tiny-workers", "worker", "lead")])
+def test_one_part_of_a_team_learns_as_in_the_joint_arm_and_the_other_has_the_warm_up_alone(name, learns, stays):
+    joint, config = config_of("swarm/tiny-joint"), config_of(f"swarm/{name}")
+    assert not any(policy.frozen for policy in (*joint.policies.values(), *config.policies.values()))
+    assert config.policies[learns].learner.learning_rate == joint.learner.learning_rate
+    assert config.policies[stays].learner.learning_rate == 0.0
+    own, other = config.model_dump(), joint.model_dump()
+    for key in ("environments", "rollout", "warmup", "steps", "credit", "losses", "rewards", "matchmaker", "roles"):
+        assert own[key] == other[key]
+    assert {name: one["model"] for name, one in own["policies"].items()} == {name: one["model"] for name, one in other["policies"].items()}
+
+
+def test_nobody_is_scripted_in_a_team_of_models():
+    joint, scripted = config_of("swarm/tiny-joint"), config_of("swarm/tiny")
+    assert joint.matchmaker.name == "mirror" and scripted.matchmaker.options["bots"] == {"workers": 1.0}
+    assert joint.environments == scripted.environments and joint.roles == scripted.roles
+    assert scripted.policies["worker"].frozen
+
+
+def test_a_row_has_what_self_plays_say_of_each_seed(tmp_path, monkeypatch):
+    told_run(monkeypatch, self_played, [{"step": 1, "turns_per_game": 10.0, "reply_tokens": 2.0}], {"rollout": {"games_per_step": 8}})
+    figures = {name: {"mean": number / 10} for number, name in enumerate(study.TEAM_FIGURES)}
+    said = [{"game": shape, "returns": {"lead": {"mean": 0.75}}, "figures": figures} for shape in study.SHAPES]
+    asked = []
+
+    def ask(words):
+        asked.append(list(words))
+        return json.dumps({"self_plays": said})
+
+    kept = study.as_team(tmp_path, "", ask, plays=5, seed=3)
+    assert asked[0][:5] == ["sparring", "evaluate", str(tmp_path), "--self-plays", "5"] and "--seed=3" in asked[0]
+    setting = {"arms": [], "teams": [study.JOINT], "seeds": 2}
+    rows = study.rows(setting, {(study.JOINT, seed): {"found": kept, "seconds": 60.0} for seed in (0, 1)})
+    assert [row["shape"] for row in rows] == list(study.SHAPES)
+    assert rows[1]["values"]["return"] == {"0": 0.75, "1": 0.75} and rows[1]["values"]["tokens sampled in training"]["0"] == 160.0
+    assert not any(row_faults(row) for row in rows)
+
+
+def test_every_cell_begins_with_the_same_seed_and_one_thread():
+    cells = study.cells(study.STUDY.setting)
+    assert len(cells) == 5 * (len(study.ARMS) + len(study.TEAMS)) == len({cell.key for cell in cells})
+    assert [cell.key[1] for cell in cells] == sorted(cell.key[1] for cell in cells)
+    start = next(cell for cell in cells if cell.key == (study.START, 2))
+    assert start.command[:3] == ("sparring", "train", "swarm/tiny-joint") and set(study.UNTRAINED) < set(start.command)
+    assert {"seed=2", "threads=1"} < set(start.command)

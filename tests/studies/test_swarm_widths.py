@@ -1,0 +1,47 @@
+"""How wide a lead calls against how wide is best: scripted leads, correlations by hand, and what is refused."""
+
+import pytest
+
+from sparring.environments.catalogue import make_game
+from sparring.errors import ConfigError
+from sparring.ops.ranks import rank_correlation
+from sparring.players.scheduler import scheduler
+from studies.swarm.widths import ALL, figures_of_lead
+
+
+def games(*shapes):
+    made = []
+    for shape in shapes:
+        game = make_game("dag_search", options={"tasks": 5, "workers": 4, "shape": shape, "worlds": 100})
+        game.name = shape
+        made.append(game)
+    return made
+
+
+def test_the_best_schedule_has_no_regret_and_the_best_width():
+    found = figures_of_lead(games("independent", "chain", "random"), scheduler(), 12)
+    for name in ("independent", "chain", "random"):
+        one = found[name]
+        assert one["return"] == one["success"] == one["best_calls"] == one["legal"] == 1.0 and one["regret"] == 0.0
+        assert one["critical_steps"] == one["optimal_critical_steps"]
+    assert found["chain"]["width"] == found["chain"]["width_right"] == 1.0 and found["chain"]["rank_correlation"] is None
+    assert found[ALL]["rank_correlation"] > 0.9
+
+
+def test_a_fixed_width_follows_nothing():
+    found = figures_of_lead(games("chain", "random"), scheduler(width=4), 12)
+    assert found["chain"]["width"] == 4.0 and found["chain"]["width_right"] == 0.0 and found["chain"]["return"] < 0.9
+    assert found["chain"]["finished_share"] < 0.3 and found["chain"]["regret"] > 0.0
+    assert found[ALL]["rank_correlation"] is None
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"), [([(1, 1), (2, 2), (3, 3)], 1.0), ([(1, 3), (2, 2), (3, 1)], -1.0), ([(1, 1), (1, 2)], None), ([], None)]
+)
+def test_rank_correlation_by_hand(pairs, expected):
+    assert rank_correlation(pairs) == (expected if expected is None else pytest.approx(expected))
+
+
+def test_another_environment_is_refused():
+    with pytest.raises(ConfigError, match="counts no optimal_width"):
+        figures_of_lead([make_game("wide_search")], scheduler(), 2)

@@ -35,12 +35,12 @@ if __name__ == "__main__":
     games, seeds = STUDY.setting["games"], STUDY.setting["seeds"]
     if given.quick:
         games, seeds = games[:1], 1
-        quick_run(recipe_of(games[0], "released"), given.folder / f"{games[0]}-released-0" / "run")
+        quick_run(recipe_of(games[0]), given.folder / f"{games[0]}-released-0" / "run")
     for game in games:
         runs = [given.folder / f"{game}-released-{seed}" / "run" for seed in range(seeds)]
         found = [shares(run) for run in runs]
         middle = statistics.median(statistics.median(own) for own in found)
         worst = max(max(own) for own in found)
-        name = recipe_of(game, "released")
+        name = recipe_of(game)
         rows.append(row(name, middle, "share", SHARE, worst_share=worst))
     record("judging", rows, given)

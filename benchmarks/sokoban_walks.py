@@ -88,7 +88,7 @@ if __name__ == "__main__":
     arms, seeds, plays = (STUDY.setting[name] for name in ("arms", "seeds", "plays"))
     if given.quick:
         arms, seeds, plays = arms[:1], 1, 20
-        quick_run(recipe_of(GAME, arms[0]), given.folder / f"{GAME}-{arms[0]}-0" / "run")
+        quick_run(recipe_of(GAME), given.folder / f"{GAME}-{arms[0]}-0" / "run")
     for arm in arms:
         runs = [given.folder / f"{GAME}-{arm}-{seed}" / "run" for seed in range(seeds)]
         values = by_seed([figures_of(run, plays) for run in runs])

@@ -1,7 +1,9 @@
 """Errors, streams, schedules, the registry and the configuration."""
 
 import math
+import shlex
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ from sparring.config import resolve
 from sparring.environments.catalogue import configured_game
 from sparring.errors import ConfigError, UnknownNameError, nearest
 from sparring.rng import Stream
+from tests.cases import every_case
 
+ROOT = Path(__file__).parents[1]
 KEYS = st.integers(0, 2**64 - 1)
 
 
@@ -294,14 +298,27 @@ def test_recipes_in_folders_are_named_by_path_and_parts_are_no_recipes():
 
 
 def test_a_recipe_may_extend_several(tmp_path):
-    (tmp_path / "both.yaml").write_text("extends: [mars/ablations/rae, mars/ablations/_tictactoe]\nsteps: 7\n")
+    (tmp_path / "one.yaml").write_text("environments: [{name: tic_tac_toe}, {name: kuhn_poker, weight: 0}]\nrollout: {games_per_step: 128}\n")
+    (tmp_path / "both.yaml").write_text(f"extends: [spiral/multi-game-tiny, {tmp_path / 'one.yaml'}]\nsteps: 7\n")
     read = recipe.load_recipe(str(tmp_path / "both.yaml"))
     assert (read["credit"]["name"], read["steps"], read["rollout"]["games_per_step"]) == ("rae", 7, 128)
-    assert [game.get("weight", 1) for game in read["environments"]] == [1, 0, 0, 0, 0, 0]
+    assert [game.get("weight", 1) for game in read["environments"]] == [1, 0]
 
 
-def test_the_fixed_opponent_of_mars_can_be_mcts():
-    resolved = config.resolve(recipe.load_recipe("mars/ablations/fixed-opponent-mcts"))
-    assert resolved.bots["mcts100"].bind("players")().simulations == 100
-    assert [game.name for game in resolved.environments if game.weight] == ["tic_tac_toe"]
-    assert resolved.matchmaker.options["bots"] == {"mcts100": 1.0}
+REMOVED = recipe.parse_yaml((recipe.FOLDER / "_removed.yaml").read_text(), "removed")
+
+
+def test_a_recipe_that_went_is_refused_with_its_study_and_the_words_that_give_the_same():
+    with pytest.raises(ConfigError) as caught:
+        recipe.load_recipe("mars/ablations/rae")
+    assert "It is an arm of the study mars. For the same: sparring train mars/multi-game-tiny steps=300" in str(caught.value)
+    assert not REMOVED.keys() & {*recipe.recipe_names()}
+
+
+@every_case("name", REMOVED)
+def test_the_words_in_place_of_a_recipe_that_went_are_a_recipe(name):
+    base, *changes = shlex.split(REMOVED[name]["write"])
+    read = recipe.apply_overrides(recipe.load_recipe(base), changes)
+    assert config.resolve(read) and read != recipe.load_recipe(base)
+    assert "study" not in REMOVED[name] or (ROOT / "studies" / REMOVED[name]["study"].replace("-", "_") / "study.py").is_file()
+

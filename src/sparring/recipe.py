@@ -103,6 +103,7 @@ def _load(name: str, extending: tuple[str, ...], part: bool) -> dict[str, Any]:
                     f"{what} is laid over another one; write for example mars/kuhn-paper "
                     f"{WITH}={name}."
                 )
+            _refuse_removed(name, what)
             raise UnknownNameError(
                 "recipe",
                 name,
@@ -152,6 +153,20 @@ def _no_file(name: str) -> ConfigError:
         f"keys: printf '{lines}' > {shlex.quote(name) if len(name) < 100 else 'FILE.yaml'}; "
         "`sparring list recipes` names all."
     )
+
+
+def _refuse_removed(name: str, what: str) -> None:
+    """Refuse a recipe that an earlier version had.
+
+    Raises:
+        ConfigError: it had; the message has the recipe and overrides that give the same.
+    """
+    removed = _built_in(FOLDER / "_removed.yaml", "The list of removed recipes").get(name)
+    if removed:
+        study = f" It is an arm of the study {removed['study']}." if "study" in removed else ""
+        raise ConfigError(
+            f"{what} went in version 0.3.{study} For the same: sparring train {removed['write']}"
+        )
 
 
 def _is_part(path: Path) -> bool:

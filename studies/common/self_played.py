@@ -15,6 +15,17 @@ Arm = tuple[str, tuple[str, ...]]
 """A recipe's name, and changes to it."""
 
 UNTRAINED = ("steps=1", "learner.learning_rate=0.0")  # changes that leave what the warm-up left
+RATE = "{schedule: linear, start: 0.0015, end: 0.0003}"  # of the recipes of teams
+
+
+def staying(policy: str) -> str:
+    """Return the change by which a policy stays as the warm-up left it."""
+    return f"policies.{policy}.learner={{learning_rate: 0.0}}"
+
+
+def learning(policy: str) -> str:
+    """Return the change by which a policy that stays in a recipe learns."""
+    return f"policies.{policy}.learner.learning_rate={RATE}"
 
 
 def trained(arm: str, seed: int, of: Arm, setting: Setting, measure: Measure) -> Cell:

@@ -39,13 +39,34 @@ GAP = "NashConv"
 AFTER = f"{GAP} after "  # and a number of plays, or of answers of a tabular algorithm
 ANSWERS = ["last", "average", "uniform", BEST]
 PLAYED = ["last", "average", "uniform", "nash", BEST]  # where members have played each other
-# arm: its recipe and its answers
-ARMS: dict[str, tuple[str, list[str]]] = {
-    "mirror": ("league/leduc-mirror", ANSWERS),
-    "FSP": ("league/leduc-fsp", ANSWERS),
-    "PFSP": ("league/leduc-pfsp", ANSWERS),
-    "PSRO": ("league/leduc-psro", PLAYED),
-    "exploiters": ("league/leduc-exploiters", PLAYED),
+RECIPE = "league/leduc-mirror"
+AMONG = (  # 540 steps and 15 times 4,096 plays among members: as many plays as 600 steps
+    *("steps=540", "league.every=36", "league.plays=4096", "checkpoint.every=36"),
+    "league.answer=nash",
+)
+LEARNERS = "{main: {share: 2}, main_exploiter: {}, league_exploiter: {}}"
+# arm: changes to the recipe, and the answers that are measured
+ARMS: dict[str, tuple[tuple[str, ...], list[str]]] = {
+    "mirror": ((), ANSWERS),
+    "FSP": (
+        ("matchmaker={name: meta_strategy, solver: uniform}", "league.answer=uniform"),
+        ANSWERS,
+    ),
+    "PFSP": (
+        (
+            "matchmaker={name: pfsp, past: 0.5, power: 2, weighting: hard}",
+            *("league.payoff_decay=0.05", "league.answer=uniform"),
+        ),
+        ANSWERS,
+    ),
+    "PSRO": (("matchmaker={name: meta_strategy, solver: nash}", *AMONG), PLAYED),
+    "exploiters": (
+        (
+            *("matchmaker={name: alphastar}", *AMONG, "league.keep=6"),
+            *("league.payoff_decay=0.05", f"league.learners={LEARNERS}"),
+        ),
+        PLAYED,
+    ),
 }
 TABLES = ("CFR", "PSRO Nash", "double oracle", "XDO")
 AT = (1, 2, 3, 5, 8, 12, 16, 24, 36, 50)
@@ -66,9 +87,9 @@ def cells(setting: Setting) -> list[Cell]:
 
 def _trained(arm: str, seed: int, setting: Setting) -> Cell:
     """Return the cell of an arm with a seed."""
-    recipe, answers = ARMS[arm]
-    words = [f"seed={seed}", "threads=1", *setting["changes"]]
-    return training((arm, seed), f"{arm}-{seed}", recipe, words, partial(measured, answers=answers))
+    changes, answers = ARMS[arm]
+    words = [*changes, f"seed={seed}", "threads=1", *setting["changes"]]
+    return training((arm, seed), f"{arm}-{seed}", RECIPE, words, partial(measured, answers=answers))
 
 
 def _table(name: str, seed: int, setting: Setting) -> Cell:

@@ -11,6 +11,7 @@ on are held out as games; that is another question than starts.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,32 @@ from sparring.api.cells import Ask, Cell, CellRecords, Measure, Row, metrics, se
 from sparring.system.files import parse_json
 from studies.common.study import Setting, Study
 
-VARIANTS = ("full", "no-turn-level", "no-agent-specific", "fixed-opponent", "rae", "grpo")
-FOLDERS = {"three games": "mars/ablations/", "tic-tac-toe": "mars/ablations/tictactoe/"}
-COMPARED = {"three games": VARIANTS, "tic-tac-toe": ("full", "no-agent-specific")}  # by a claim
+RECIPE = "mars/multi-game-tiny"
+SETTING = (  # of all arms: legal play of all six games is imitated first, as in the paper's start
+    "steps=300",
+    "warmup.updates=300",
+    "warmup.games=96",
+    "learner.split=sequences",  # the published table was made so
+    "evaluation.every=300",
+    "evaluation.exact=false",
+    "evaluation.opponents=[]",
+    "store.every=0",
+)
+VARIANTS = {  # variant: what differs from MARS
+    "full": (),
+    "no-turn-level": ("credit.preset=no_turn_level",),
+    "no-agent-specific": ("credit.preset=no_agent_specific",),
+    "fixed-opponent": ("matchmaker={name: mixed, past: 0.0, bots: {random: 1.0}}",),
+    "rae": ("credit.name=rae",),
+    "grpo": ("credit.name=grpo", "rollout.group_size=8"),
+}
+PENALTIES = {"tic_tac_toe": 0.5, "kuhn_poker": 1.0, "hanabi": 0.5}  # of the games trained on
+GAMES = {"three games": tuple(PENALTIES), "tic-tac-toe": ("tic_tac_toe",)}
+PER_STEP = 128  # games of each that is trained on
+COMPARED = {  # by a claim
+    "three games": tuple(VARIANTS),
+    "tic-tac-toe": ("full", "no-agent-specific"),
+}
 UNTRAINED = ("none", "untrained")
 SUITE = "mars-ablations"
 TRAINED = ("tic_tac_toe", "kuhn_poker", "hanabi_mini")
@@ -50,12 +74,31 @@ def cell(key: tuple[str, str, int], more: Sequence[str], measure: Measure) -> Ce
     """Return the cell of (trained on, variant, seed)."""
     trained_on, variant, seed = key
     if variant == "untrained":
-        recipe, others = "mars/ablations/full", [one for one in more if one[:6] != "steps="]
+        trained_on, variant = "three games", "full"
+        others = [change for change in more if not change.startswith("steps=")]
         more = ["steps=1", "learner.learning_rate=0.0", *others]
-    else:
-        recipe = FOLDERS[trained_on] + variant
-    changes = [f"seed={seed}", "threads=1", *more]
-    return training(key, f"{trained_on}-{variant}-{seed}", recipe, changes, measure)
+    changes = [*arm_changes(trained_on, variant), f"seed={seed}", "threads=1", *more]
+    return training(key, "-".join(map(str, key)), RECIPE, changes, measure)
+
+
+def arm_changes(trained_on: str, variant: str) -> list[str]:
+    """Return the changes to the recipe of a variant trained on three games or on one."""
+    games: list[dict[str, Any]] = [
+        {"name": "tic_tac_toe", "options": {"style": "brief"}},
+        {"name": "kuhn_poker", "options": {"style": "brief"}},
+        {"name": "hanabi", "options": {"size": "mini", "style": "brief"}},
+        {"name": "connect_four", "options": {"style": "brief"}},
+        {"name": "leduc_poker", "options": {"style": "brief"}},
+        {"name": "hanabi", "options": {"size": "simple", "style": "brief"}},
+    ]
+    games[-1]["label"] = "hanabi_simple"
+    for game in games:
+        if game["name"] in GAMES[trained_on] and "label" not in game:
+            game["illegal"] = {"rule": "forfeit", "penalty": PENALTIES[game["name"]]}
+        else:
+            game["weight"] = 0  # its words are learnt in the warm-up; it is not trained on
+    plays = f"rollout.games_per_step={PER_STEP * len(GAMES[trained_on])}"
+    return [*SETTING, f"environments={json.dumps(games)}", plays, *VARIANTS[variant]]
 
 
 def evaluated(games: int | None) -> Callable[[Path, str, Ask], Any]:

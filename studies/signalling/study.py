@@ -9,6 +9,7 @@ Starts are "all": the value is computed over every colour.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,21 +17,29 @@ from typing import Any
 from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
 from studies.common.study import Setting, Study
 
-TRAINED = {"": "both", "-leader": "the leader", "-helper": "the helper"}  # by a recipe's ending
+Frozen = Callable[[str], str]
+"""Gives the change by which a policy does not learn."""
+
+TRAINED = {"both": None, "the leader": "helper", "the helper": "leader"}  # and who is not
 
 
-def cells(recipe: str, setting: Setting) -> list[Cell]:
-    """Return the cells of a recipe and of its variants, seeds outermost."""
+def frozen(policy: str) -> str:
+    """Return the change by which a policy stays as it began."""
+    return f"policies.{policy}.frozen=true"
+
+
+def cells(recipe: str, stays: Frozen, setting: Setting) -> list[Cell]:
+    """Return the cells of a recipe with both policies trained and with one, seeds outermost."""
     return [
         training(
             (trained, seed),
-            f"{recipe}{ending}-{seed}",
-            recipe + ending,
-            [f"seed={seed}", "threads=1", *setting["changes"]],
+            f"{recipe} {trained} {seed}",
+            recipe,
+            [*([stays(other)] if other else []), f"seed={seed}", "threads=1", *setting["changes"]],
             measured,
         )
         for seed in range(setting["seeds"])
-        for ending, trained in TRAINED.items()
+        for trained, other in TRAINED.items()
     ]
 
 
@@ -61,6 +70,6 @@ STUDY = Study(
     hours=0.2,
     setting={"seeds": 5, "changes": []},
     quick={"seeds": 1, "changes": ["steps=2", "warmup.updates=1", "rollout.games_per_step=16"]},
-    cells=partial(cells, "signalling-tiny"),
+    cells=partial(cells, "signalling-tiny", frozen),
     rows=rows,
 )

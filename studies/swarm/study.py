@@ -23,8 +23,10 @@ from studies.common.self_played import (
     TOKENS,
     UNTRAINED,
     Arm,
+    learning,
     sampled_tokens,
     self_played,
+    staying,
     trained,
 )
 from studies.common.study import Setting, Study
@@ -32,17 +34,26 @@ from studies.swarm.widths import ALL
 
 MODULE = "studies.swarm.widths"
 ANNEALED, NONE, CONSTANT, EIGHT = "annealed", "none", "constant", "eight"
-ARMS = {
-    ANNEALED: "swarm/tiny",
-    NONE: "swarm/tiny-no-auxiliary",
-    CONSTANT: "swarm/tiny-constant",
-    EIGHT: "swarm/tiny-eight",
+WIDER = (  # eight sub-tasks and eight workers
+    *(
+        f"environments.{number}.options.{option}=8"
+        for number in range(3)
+        for option in ("tasks", "workers")
+    ),
+    *(f"policies.{policy}.model.context=256" for policy in ("lead", "worker")),
+    *(f"roles.worker {number}=worker" for number in range(5, 9)),
+)
+ARMS: dict[str, Arm] = {
+    ANNEALED: ("swarm/tiny", ()),
+    NONE: ("swarm/tiny", ("rewards=[]",)),
+    CONSTANT: ("swarm/tiny", ("rewards.0.weight=0.5", "rewards.1.weight=0.5")),
+    EIGHT: ("swarm/tiny", WIDER),
 }
 START, LEAD, WORKERS, JOINT = "start", "lead", "workers", "joint"
 TEAMS: dict[str, Arm] = {  # whose workers are models
     START: ("swarm/tiny-joint", UNTRAINED),
-    LEAD: ("swarm/tiny-lead", ()),
-    WORKERS: ("swarm/tiny-workers", ()),
+    LEAD: ("swarm/tiny-joint", (staying("worker"),)),
+    WORKERS: ("swarm/tiny-joint", (staying("lead"), learning("worker"))),
     JOINT: ("swarm/tiny-joint", ()),
 }
 SHAPES = ("independent", "chain", "random")
@@ -61,7 +72,7 @@ def cells(setting: Setting) -> list[Cell]:
         for seed in range(setting["seeds"])
         for cell in (
             *(
-                trained(arm, seed, (ARMS[arm], ()), setting, partial(measured, plays=plays))
+                trained(arm, seed, ARMS[arm], setting, partial(measured, plays=plays))
                 for arm in setting["arms"]
             ),
             *(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,32 @@ from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed, metrics, tr
 from studies.common.study import Setting, Study
 from studies.vpr_methods.study import GAMES_PER_STEP, METHODS, evaluated
 
-RECIPE = "vpr/sudoku-general-tiny"
-SHORT = ["steps=600", "evaluation.every=300"]  # of the recipe's 900
-LEARNS_BY = {"vpr": SHORT, "outcome": [*METHODS["outcome"], *SHORT]}
-BLANKS = (1, 2, 3, 4)
+RECIPE = "vpr/sudoku-tiny"
+PUZZLES = {1: 2000, 2: 10_000, 3: 10_000, 4: 10_000}  # empty cells: puzzles trained on
+BLANKS = tuple(PUZZLES)
+ENVIRONMENTS = [
+    {
+        "name": "sudoku",
+        "label": f"sudoku{blanks}",
+        "options": {"blanks": blanks, "puzzles": puzzles, "wrong": "continues"},
+        "illegal": {"rule": "forfeit"},
+        "oracle": {"name": "constraint", "lost": "solution"},
+    }
+    for blanks, puzzles in PUZZLES.items()
+]
+CHANGES = [  # thousands of puzzles, of which a curriculum gives more often what is half learnt
+    "steps=600",
+    f"environments={json.dumps(ENVIRONMENTS)}",
+    "curriculum={name: difficulty, target: 0.6, width: 0.2, floor: 0.2}",
+    "losses=[{name: ppo_clip}, "
+    "{name: legal_magnet, weight: {schedule: linear, start: 0.1, end: 0.01}}]",
+    "learner.learning_rate={schedule: linear, start: 0.003, end: 0.0005}",
+    "learner.average=0.99",
+    "evaluation.every=300",
+    "evaluation.opponents.0.games_per_seat=300",
+    "store.every=0",
+]
+LEARNS_BY = {"vpr": CHANGES, "outcome": [*CHANGES, *METHODS["outcome"]]}
 
 
 def cells(setting: Setting) -> list[Cell]:

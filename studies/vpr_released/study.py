@@ -10,12 +10,25 @@ from studies.common.study import Setting, Study
 
 MODULE = "studies.vpr_released.state_groups"
 GAMES = ("sudoku", "minesweeper", "sokoban")
-ARMS = {  # arm -> what its recipe's name ends in
-    "released": "",
-    "random": "-random",
-    "outcome": "-outcome",
-    "vine": "-vine",
-    "older": "-older",
+ONE_REPLY = ("rollout.candidates.count=1", "rewards=[]", "reorder_outcomes=false")
+BY_GROUP = ("rollout.games_per_step=256", "rollout.group_size=8")
+ARMS = {  # arm: what differs from VPR as released
+    "released": (),
+    "random": ("rollout.candidates.commit=random",),
+    "outcome": (*BY_GROUP, *ONE_REPLY, "credit={name: grpo}"),
+    "vine": (
+        *("rollout.games_per_step=32", "rollout.playouts=5", *ONE_REPLY),
+        "credit={name: vine_ppo}",
+    ),
+    "older": (
+        *(*BY_GROUP, "rollout.candidates.count=1", "rewards=[{name: best_action}]"),
+        "credit={name: vpr, preset: by_turn}",
+    ),
+}
+JUDGES = {  # who says which turns are right in the older form
+    "sudoku": "{name: constraint}",
+    "minesweeper": "{name: posterior}",
+    "sokoban": "{name: constraint, lost: solution}",
 }
 FIGURES = ("success", "completion", "illegal", "decisions", "tokens", "steps")
 LONG = "steps=100000"  # tokens end a run, and nothing in the recipes depends on its length
@@ -34,8 +47,8 @@ def cells(setting: Setting) -> list[Cell]:
 def cell(game: str, arm: str, seed: int, setting: Setting) -> Cell:
     """Return the cell of a game, an arm and a seed."""
     given = {
-        "recipe": recipe_of(game, arm),
-        "changes": [LONG, *setting["changes"]],
+        "recipe": recipe_of(game),
+        "changes": [*changes_of(game, arm), LONG, *setting["changes"]],
         "seed": seed,
         "budget": setting["budget"][game],
         "plays": setting["plays"],
@@ -44,9 +57,15 @@ def cell(game: str, arm: str, seed: int, setting: Setting) -> Cell:
     return module_cell(MODULE, given, key=(game, arm, seed), name=f"{game} {arm} {seed}")
 
 
-def recipe_of(game: str, arm: str) -> str:
-    """Return the name of the recipe of a game and an arm."""
-    return f"vpr/{game}-tiny-released{ARMS[arm]}"
+def recipe_of(game: str) -> str:
+    """Return the name of a game's recipe, VPR as released."""
+    return f"vpr/{game}-tiny-released"
+
+
+def changes_of(game: str, arm: str) -> list[str]:
+    """Return the changes to a game's recipe that make an arm."""
+    judge = [f"environments.0.oracle={JUDGES[game]}"] if arm == "older" else []
+    return [*ARMS[arm], *judge]
 
 
 def rows(setting: Setting, kept: CellRecords) -> list[Row]:

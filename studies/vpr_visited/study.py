@@ -11,7 +11,7 @@ from typing import Any
 
 from sparring.api.cells import Cell, CellRecords, Row, by_seed, module_cell
 from studies.common.study import Setting, Study
-from studies.vpr_released.study import LONG, MODULE, recipe_of
+from studies.vpr_released.study import LONG, MODULE, changes_of, recipe_of
 
 START = "start"
 BOARDS: dict[str, dict[str, Any]] = {
@@ -45,8 +45,8 @@ def cell(game: str, arm: str, budget: int, seed: int, setting: Setting) -> Cell:
     """Return the cell of a game, an arm, a number of sampled tokens and a seed."""
     board = f"environments.0.options={json.dumps(BOARDS[game])}"
     given = {
-        "recipe": recipe_of(game, arm),
-        "changes": [LONG, f"warmup.updates={setting['warm-up']}", board],
+        "recipe": recipe_of(game),
+        "changes": [*changes_of(game, arm), LONG, f"warmup.updates={setting['warm-up']}", board],
         "seed": seed,
         "budget": budget,
         "plays": 1,  # all starts were met; what is kept is enumerated

@@ -83,7 +83,10 @@ ARMS: dict[str, Arm] = {
     SLA: ("sla/werewolf-tiny", (*_choosing(DEDUCES), *REWARDED)),
     MIRROR: ("werewolf/tiny", (*SHORT, *REWARDED)),
     SILENT: ("sla/werewolf-tiny", (*_choosing(), *REWARDED, *_imitating(300, 32))),
-    "SLA, no population": ("sla/werewolf-tiny-alone", (*_choosing(DEDUCES), *REWARDED)),
+    "SLA, no population": (
+        "sla/werewolf-tiny",
+        ("matchmaker={name: mirror}", "league.every=0", *_choosing(DEDUCES), *REWARDED),
+    ),
     BLUNT: ("sla/werewolf-tiny", (*_choosing(DEDUCES, "false"), *REWARDED)),
     "LSPO, every statement a cluster": (
         "lspo/werewolf-tiny",

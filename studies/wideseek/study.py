@@ -20,8 +20,10 @@ from studies.common.self_played import (
     TOKENS,
     UNTRAINED,
     Arm,
+    learning,
     sampled_tokens,
     self_played,
+    staying,
     trained,
 )
 from studies.common.study import Setting, Study
@@ -33,7 +35,7 @@ ARMS: dict[str, Arm] = {
     START: ("wideseek/tiny", UNTRAINED),
     JOINT: ("wideseek/tiny", ()),
     LEAD: ("wideseek/tiny-lead", ()),
-    WORKERS: ("wideseek/tiny-workers", ()),
+    WORKERS: ("wideseek/tiny-lead", (staying("lead"), learning("worker"))),
     ALONE_START: ("wideseek/tiny-single", UNTRAINED),
     ALONE: ("wideseek/tiny-single", ()),
 }

@@ -266,4 +266,4 @@ def test_a_narrow_terminal_wraps_names_and_cuts_none(monkeypatch):
     shown = call("list", "recipes").stdout
     assert "…" not in shown
     names = "".join(line.split("│")[1].strip() for line in shown.splitlines() if "│" in line)
-    assert "mars/ablations/tictactoe/no-agent-specific" in names
+    assert "vpr/minesweeper-tiny-released" in names

@@ -13,6 +13,7 @@ import pytest
 
 from sparring import config, registry
 from sparring.parts import load_part, offering
+from sparring.recipe import recipe_names
 from sparring.report.catalogue import METHOD_SLOTS
 from tests.cases import every_case
 from tests.docs.loading import ROOT, load
@@ -268,3 +269,10 @@ def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys):
     figure, *advantages = capsys.readouterr().out.splitlines()
     assert 0 < float(figure) < 2
     assert advantages
+
+
+def test_every_recipe_is_named_by_a_page():
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "studies").glob("*/page.md"), ROOT / "README.md"]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    assert [name for name in recipe_names() if not re.search(rf"(?<![\w/-]){re.escape(name)}(?![\w/-])", text)] == []
+    assert len([*(ROOT / "src").rglob("*.yaml")]) <= 110

@@ -10,7 +10,7 @@ from tests.docs.loading import load
 load("benchmarks", "published"), load("benchmarks", "common")
 oracles, judging = load("benchmarks", "oracles"), load("benchmarks", "judging")
 TINY = ["threads=1", "warmup.updates=0", "rollout.games_per_step=2", "model.hidden_size=16", "model.layers=1"]
-RELEASED = [recipe_of(game, "released") for game in GAMES]
+RELEASED = [recipe_of(game) for game in GAMES]
 
 
 def test_the_released_form_of_each_game_has_a_row():

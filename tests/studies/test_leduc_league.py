@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sparring.config import resolve
-from sparring.recipe import load_recipe
+from sparring.recipe import apply_overrides, load_recipe
 from sparring.run.folder import RunFolder
 from studies.common.result_figures import Results
 from studies.leduc_league import answers_along, study
@@ -16,8 +16,8 @@ APART = {"name", "summary", "steps", "matchmaker", "league", "checkpoint", "poli
 
 
 def config_of(arm):
-    """Return the whole configuration of an arm's recipe."""
-    return resolve(load_recipe(study.ARMS[arm][0])).model_dump(mode="json")
+    """Return the whole configuration of an arm."""
+    return resolve(apply_overrides(load_recipe(study.RECIPE), study.ARMS[arm][0])).model_dump(mode="json")
 
 
 # -- the arms

@@ -16,7 +16,7 @@ from sparring.run.loop import train
 from sparring.types import Episode, Turn
 from studies.common.results_file import row_faults
 from studies.vpr_released.state_groups import Spent, completion, run, tokens, warmed
-from studies.vpr_released.study import ARMS, GAMES, STUDY
+from studies.vpr_released.study import ARMS, GAMES, STUDY, changes_of, recipe_of
 from studies.vpr_visited import study as vpr_visited
 
 
@@ -85,16 +85,20 @@ def test_completion_by_hand():
         completion(game, other)
 
 
+def recipe(game, arm):
+    return apply_overrides(load_recipe(recipe_of(game)), changes_of(game, arm))
+
+
 def test_every_arm_of_the_study_has_a_recipe_of_the_same_board():
     for game in GAMES:
-        boards = [load_recipe(f"vpr/{game}-tiny-released{ending}")["environments"][0]["options"] for ending in ARMS.values()]
+        boards = [recipe(game, arm)["environments"][0]["options"] for arm in ARMS]
         assert all(board == boards[0] for board in boards)
     assert len(STUDY.cells(STUDY.setting)) == 5 * 3 * 5
 
 
 def test_arms_of_a_game_can_share_their_warm_up():
     for game in GAMES:
-        recipes = [load_recipe(f"vpr/{game}-tiny-released{ending}") for ending in ARMS.values()]
+        recipes = [recipe(game, arm) for arm in ARMS]
         for name in ("model", "warmup", "context"):
             assert all(one.get(name) == recipes[0].get(name) for one in recipes)
         assert all(one["environments"][0]["illegal"] == recipes[0]["environments"][0]["illegal"] for one in recipes)
@@ -103,8 +107,8 @@ def test_arms_of_a_game_can_share_their_warm_up():
 def test_a_run_from_a_shared_warm_up_is_the_run_that_makes_its_own(tmp_path):
     own = ["steps=2", "warmup.updates=3", "rollout.games_per_step=8", "environments.0.options.puzzles=200", "seed=1", "threads=1", "evaluation.opponents=[]"]
     weights = []
-    for arm in ("-outcome", ""):
-        config = resolve(apply_overrides(load_recipe(f"vpr/sudoku-tiny-released{arm}"), own))
+    for arm in ("outcome", "released"):
+        config = resolve(apply_overrides(recipe("sudoku", arm), own))
         warmed(config, tmp_path / "warm")
     folder = RunFolder.create(tmp_path / "own", to_yaml(config))
     with folder:

@@ -12,13 +12,13 @@ from studies.swarm import study
 from tests.studies.told_run import told_run
 
 
-def config_of(name):
-    return resolve(recipe.apply_overrides(recipe.load_recipe(name), ["seed=0"]))
+def config_of(name, changes=()):
+    return resolve(recipe.apply_overrides(recipe.load_recipe(name), [*changes, "seed=0"]))
 
 
-@pytest.mark.parametrize(("name", "learns", "stays"), [("tiny-lead", "lead", "worker"), ("tiny-workers", "worker", "lead")])
+@pytest.mark.parametrize(("name", "learns", "stays"), [(study.LEAD, "lead", "worker"), (study.WORKERS, "worker", "lead")])
 def test_one_part_of_a_team_learns_as_in_the_joint_arm_and_the_other_has_the_warm_up_alone(name, learns, stays):
-    joint, config = config_of("swarm/tiny-joint"), config_of(f"swarm/{name}")
+    joint, config = config_of("swarm/tiny-joint"), config_of(*study.TEAMS[name])
     assert not any(policy.frozen for policy in (*joint.policies.values(), *config.policies.values()))
     assert config.policies[learns].learner.learning_rate == joint.learner.learning_rate
     assert config.policies[stays].learner.learning_rate == 0.0

@@ -1,6 +1,8 @@
 """The study of WideSeek-R1: who learns in each arm, equal budgets, what is kept of a run, and what its tables say."""
 
 import json
+import shlex
+from pathlib import Path
 
 import pytest
 
@@ -15,15 +17,16 @@ from studies.wideseek import tables as page
 from tests.studies.told_run import told_run
 
 WIDTHS = (1, 2, 4, 8)
+ROOT = Path(__file__).parents[2]
 
 
 def config_of(name, changes=()):
     return resolve(recipe.apply_overrides(recipe.load_recipe(name), ["seed=0", *changes]))
 
 
-@pytest.mark.parametrize(("name", "learns", "stays"), [("tiny-lead", "lead", "worker"), ("tiny-workers", "worker", "lead")])
+@pytest.mark.parametrize(("name", "learns", "stays"), [(study.LEAD, "lead", "worker"), (study.WORKERS, "worker", "lead")])
 def test_one_of_two_policies_learns_as_that_of_the_joint_arm_does_and_the_other_has_the_warm_up_alone(name, learns, stays):
-    joint, config = config_of("wideseek/tiny"), config_of(f"wideseek/{name}")
+    joint, config = config_of("wideseek/tiny"), config_of(*study.ARMS[name])
     assert {*config.policies} == {"lead", "worker"}
     assert not any(policy.frozen for policy in config.policies.values())  # a frozen one has no warm-up
     assert config.policies[learns].learner.learning_rate == joint.learner.learning_rate
@@ -36,7 +39,9 @@ def test_one_of_two_policies_learns_as_that_of_the_joint_arm_does_and_the_other_
 
 
 def test_scripted_workers_sit_in_every_seat_but_the_leads_and_nobody_learns_there():
-    config = config_of("wideseek/tiny-scripted")
+    (line,) = (line for line in (ROOT / "docs" / "teams.md").read_text().splitlines() if line.startswith("sparring train") and "searcher" in line)
+    _, _, name, *changes = shlex.split(line)
+    config = config_of(name, changes[: changes.index("--run")])
     assert config.policies["worker"].frozen and not config.policies["lead"].frozen
     assert {key: config.bots["workers"].options[key] for key in ("slips", "quits")} == {"slips": 0.1, "quits": 0.05}
     assert config.matchmaker.options == {"past": 0.0, "bots": {"workers": 1.0}}
@@ -59,7 +64,7 @@ def test_one_agent_has_as_many_turns_as_lead_and_workers_together_and_its_fewest
 def test_the_start_is_what_the_warm_up_left():
     for arm, trained in ((study.START, study.JOINT), (study.ALONE_START, study.ALONE)):
         (name, changes), (other, none) = study.ARMS[arm], study.ARMS[trained]
-        config = config_of(name, changes)
+        config = config_of(name, changes[: changes.index("--run")])
         assert name == other and none == () and (config.steps, config.learner.learning_rate) == (1, 0.0)
         assert config.warmup == config_of(name).warmup and config.warmup.updates
 

@@ -5,7 +5,6 @@ benchmarks/results; with any other option it writes to runs/results, so a small 
 nothing that is published. `--out FILE` writes there in any case.
 """
 
-import json
 import os
 import shlex
 import sys
@@ -16,7 +15,14 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from sparring.run.provenance import code_commit
-from studies.common.results_file import INTERVAL, KEYS, faults, row_faults, surroundings
+from studies.common.results_file import (
+    INTERVAL,
+    KEYS,
+    as_text,
+    faults,
+    row_faults,
+    surroundings,
+)
 
 __all__ = ["INTERVAL", "KEYS", "faults", "row_faults"]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -108,7 +114,7 @@ def record(name, rows, given, **more):
         raise ValueError(f"{name}: " + " ".join(wrong))
     path = given.out if given.out.suffix == ".json" else given.out / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    path.write_text(as_text(document), encoding="utf-8")
     for row in rows:
         print(", ".join(f"{label}: {brief(value)}" for label, value in row.items()))
     print(f"Written to {path}.")

@@ -17,6 +17,7 @@ which `starts` it was measured:
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -45,6 +46,14 @@ SPEED = {
 UNITS = ("ms", "share", "x", "verdicts/s", "look-ups/s")  # of rows with `value` and `unit`
 LOST = "per-seed values were not kept"
 INTERVAL = re.compile(r"-?\d\.\d+ \[-?\d")
+
+
+def as_text(document: Mapping[str, Any]) -> str:
+    """Return the text of a results file: a line for each field and each row."""
+    fields = {key: json.dumps(value) for key, value in document.items() if key != "rows"}
+    rows = ",\n".join(f"  {json.dumps(row)}" for row in document["rows"])
+    lines = [f" {json.dumps(key)}: {text}" for key, text in fields.items()]
+    return "{\n" + ",\n".join([*lines, f' "rows": [\n{rows}\n ]']) + "\n}\n"
 
 
 def surroundings() -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from sparring.errors import ConfigError
 from sparring.system.files import disk_errors, parse_json, write_bytes_atomic
 from studies.common.result_figures import Results, Row, interval, markdown, shown
-from studies.common.results_file import faults
+from studies.common.results_file import as_text, faults
 from studies.common.study import FOLDER, QUICK, Study, folder_of, published
 
 RESULTS, TABLES = "results.json", "tables.md"
@@ -44,11 +43,6 @@ def _written(folder: Path, files: Mapping[str, str]) -> list[Path]:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
         write_bytes_atomic(folder / path, content.encode())
     return [folder / path for path in files]
-
-
-def as_text(document: Mapping[str, Any]) -> str:
-    """Return the text of a results file."""
-    return json.dumps(document, indent=1) + "\n"
 
 
 def text(name: str, results: Results) -> str:

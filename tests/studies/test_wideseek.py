@@ -64,7 +64,7 @@ def test_one_agent_has_as_many_turns_as_lead_and_workers_together_and_its_fewest
 def test_the_start_is_what_the_warm_up_left():
     for arm, trained in ((study.START, study.JOINT), (study.ALONE_START, study.ALONE)):
         (name, changes), (other, none) = study.ARMS[arm], study.ARMS[trained]
-        config = config_of(name, changes[: changes.index("--run")])
+        config = config_of(name, changes)
         assert name == other and none == () and (config.steps, config.learner.learning_rate) == (1, 0.0)
         assert config.warmup == config_of(name).warmup and config.warmup.updates
 

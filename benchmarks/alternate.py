@@ -14,6 +14,8 @@ Both checkouts need the same packages.
 """
 
 import argparse
+import contextlib
+import importlib
 import inspect
 import statistics
 import subprocess
@@ -39,13 +41,21 @@ def one_step(size, tokens):
     return training_step.our_step(training_step.build(size), int(tokens))
 
 
+def module_of(name):
+    """Return a module of this checkout's package: at its top, or in config as from 0.3 on."""
+    for package in ("sparring", "sparring.config"):
+        with contextlib.suppress(ModuleNotFoundError):
+            return importlib.import_module(f"{package}.{name}")
+    raise ModuleNotFoundError(f"This checkout has no module {name!r} where one is looked for.")
+
+
 def one_round(recipe, *overrides):
     """Return a round of a recipe's loop, whatever this checkout's loop is handed."""
     import efficiency
 
-    from sparring.recipe import apply_overrides, load_recipe
-
-    asked = apply_overrides(load_recipe(recipe), ["learner.minibatches=1", *overrides])
+    recipes = module_of("recipe")
+    changes = ["learner.minibatches=1", *overrides]
+    asked = recipes.apply_overrides(recipes.load_recipe(recipe), changes)
     config = efficiency.resolve(asked)
     engine, methods = efficiency.LocalEngine(config), efficiency.Methods.of(config)
     numbered = "step" in inspect.signature(efficiency.play_round).parameters  # before RunState
@@ -67,7 +77,7 @@ def one_round(recipe, *overrides):
 
 def serve(folder, threads, case):
     """Time a case of a checkout whenever a line is read; write the median seconds."""
-    sys.path[:0] = [str(folder / "src"), str(folder / "benchmarks")]
+    sys.path[:0] = [str(folder / "src"), str(folder / "benchmarks"), str(folder)]
     import torch
 
     torch.set_num_threads(threads)

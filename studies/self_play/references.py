@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyspiel
 
 from sparring.environments.catalogue import make_game
-from sparring.environments.openspiel.solvers import IterateVariant, iterates
+from sparring.environments.openspiel.base import Game
+from sparring.environments.openspiel.solvers import PolicyTable, policy_table
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policy_tables import from_table
 from sparring.rng import Stream
 
+Solver = Literal["cfr", "cfr_plus", "external_sampling", "mmd"]
+CFR = {"cfr": pyspiel.CFRSolver, "cfr_plus": pyspiel.CFRPlusSolver}
 ALPHA, STEP = 0.005, 0.5  # of MMD; both in units of the largest payoff
 
 
@@ -25,7 +31,7 @@ class Reference:
         seeded: whether it draws.
     """
 
-    solver: IterateVariant
+    solver: Solver
     each: int = 1
     seeded: bool = False
 
@@ -55,3 +61,73 @@ def gaps(name: str, game: str, at: Sequence[int], seed: int) -> list[float]:
     units = {"alpha": ALPHA * largest, "step": STEP / largest}
     found = iterates(rules, reference.solver, wanted, seed=drawn, **units)
     return [nash_conv(rules, states, from_table(states, one)).nash_conv for one in found]
+
+
+def iterates(
+    game: Game, solver: Solver, at: Sequence[int], *, seed: int, alpha: float, step: float
+) -> Iterator[PolicyTable]:
+    """Yield what a solver's policies have come to after each of these numbers of iterations.
+
+    Each is to be read before the next one is asked for.
+
+    Args:
+        game: of two seats, zero-sum, with information states.
+        solver: "cfr", "cfr_plus", "external_sampling" (averages) or "mmd" (the last iterate).
+        at: numbers of iterations, ascending, the first at least 1.
+        seed: of external sampling, below 2 ** 31.
+        alpha: weight of the entropy in "mmd"; it tends to the equilibrium under this weight.
+        step: size of the steps of "mmd".
+    """
+    advance: Callable[[], Any]
+    read: Callable[[], PolicyTable]
+    if solver == "mmd":
+        from open_spiel.python.algorithms.mmd_dilated import MMDDilatedEnt
+
+        mmd = MMDDilatedEnt(game.spiel, alpha=alpha, stepsize=step)
+        advance, read = mmd.update_sequences, lambda: _of_python(mmd.get_policies())
+    elif solver == "external_sampling":
+        sampled = pyspiel.ExternalSamplingMCCFRSolver(game.spiel, seed)
+        states = _information_states(game)
+        advance, read = sampled.run_iteration, lambda: _of_states(states, sampled.average_policy())
+    else:
+        regrets = CFR[solver](game.spiel)
+        advance, read = regrets.evaluate_and_update_policy, regrets.tabular_average_policy
+    done = 0
+    for wanted in at:
+        for _ in range(wanted - done):
+            advance()
+        done = wanted
+        yield read()
+
+
+def _information_states(game: Game) -> dict[str, pyspiel.State]:
+    """Return a state of every information state of a game."""
+    found: dict[str, pyspiel.State] = {}
+    stack = [game.spiel.new_initial_state()]
+    while stack:
+        state = stack.pop()
+        if not (state.is_terminal() or state.is_chance_node()):
+            found.setdefault(state.information_state_string(), state)
+        stack += [state.child(action) for action in state.legal_actions()]
+    return found
+
+
+def _of_states(states: Mapping[str, pyspiel.State], policy: Any) -> PolicyTable:
+    """Return a policy as a table; it is asked by states, also where its solver never came."""
+    return policy_table(
+        {key: policy.action_probabilities(state).items() for key, state in states.items()}
+    )
+
+
+def _of_python(policy: Any) -> PolicyTable:
+    """Return OpenSpiel's ``TabularPolicy`` of Python as one of C++, legal actions alone."""
+    return policy_table(
+        {
+            key: [
+                (action, float(policy.action_probability_array[row, action]))
+                for action in range(policy.action_probability_array.shape[1])
+                if policy.legal_actions_mask[row, action]
+            ]
+            for key, row in policy.state_lookup.items()
+        }
+    )

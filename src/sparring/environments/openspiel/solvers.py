@@ -1,23 +1,20 @@
-"""OpenSpiel's solvers: regret minimisation, best responses, Monte Carlo tree search."""
+"""Solvers of games over OpenSpiel: CFR on arrays; its best responses and tree search."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Protocol
 
 import numpy as np
 import pyspiel
 
 from sparring.environments.enumerable import Node
 from sparring.environments.openspiel.base import Game, State
-from sparring.environments.openspiel.table import TableGame
 from sparring.environments.walked import walk
 from sparring.ops.cfr import average_strategies
 
 _MEMORY_MB = 256
 CfrVariant = Literal["cfr", "cfr_plus"]
-IterateVariant = Literal["cfr", "cfr_plus", "external_sampling", "mmd"]
-_SOLVERS = {"cfr": pyspiel.CFRSolver, "cfr_plus": pyspiel.CFRPlusSolver}
 
 
 class PolicyTable(Protocol):
@@ -43,102 +40,19 @@ class SearchNode(Protocol):
 def average_policy(game: Game, variant: CfrVariant, iterations: int) -> PolicyTable:
     """Return the average policy of counterfactual regret minimisation.
 
-    Rules written in Python are solved on arrays, the others by OpenSpiel.
-
     Args:
-        game: with information states.
+        game: with information states; its histories are walked once.
         variant: the solver, "cfr" or "cfr_plus".
         iterations: passes over the game's tree.
     """
-    if isinstance(game.spiel, TableGame):
-        return _on_arrays(game, iterations, plus=variant == "cfr_plus")
-    solver = _SOLVERS[variant](game.spiel)
-    for _ in range(iterations):
-        solver.evaluate_and_update_policy()
-    # a copy: average_policy() dangles without its solver
-    table: PolicyTable = solver.tabular_average_policy()
-    return table
-
-
-def _on_arrays(game: Game, iterations: int, *, plus: bool) -> PolicyTable:
-    """Return the average policy of CFR+, or of CFR, after one walk over the game's histories."""
-    found = walk(game)
-    widths = np.array([len(actions) for actions in found.legal], dtype=np.int64)
-    policy = average_strategies(found.tree, found.seats, widths, iterations, plus=plus)
+    tree = walk(game)
+    widths = np.array([len(actions) for actions in tree.legal], dtype=np.int64)
+    plus = variant == "cfr_plus"
+    policy = average_strategies(tree.tree, tree.seats, widths, iterations, plus=plus)
     return policy_table(
         {
             key: zip(actions, row.tolist(), strict=True)
-            for (_, key), actions, row in zip(found.number, found.legal, policy, strict=True)
-        }
-    )
-
-
-def iterates(
-    game: Game, solver: IterateVariant, at: Sequence[int], *, seed: int, alpha: float, step: float
-) -> Iterator[PolicyTable]:
-    """Yield what a solver's policies have come to after each of these numbers of iterations.
-
-    Each is to be read before the next one is asked for.
-
-    Args:
-        game: of two seats, zero-sum, with information states.
-        solver: "cfr", "cfr_plus", "external_sampling" (averages) or "mmd" (the last iterate).
-        at: numbers of iterations, ascending, the first at least 1.
-        seed: of external sampling, below 2 ** 31.
-        alpha: weight of the entropy in "mmd"; it tends to the equilibrium under this weight.
-        step: size of the steps of "mmd".
-    """
-    advance: Callable[[], Any]
-    read: Callable[[], PolicyTable]
-    if solver == "mmd":
-        from open_spiel.python.algorithms.mmd_dilated import MMDDilatedEnt
-
-        mmd = MMDDilatedEnt(game.spiel, alpha=alpha, stepsize=step)
-        advance, read = mmd.update_sequences, lambda: _of_python(mmd.get_policies())
-    elif solver == "external_sampling":
-        sampled = pyspiel.ExternalSamplingMCCFRSolver(game.spiel, seed)
-        states = _information_states(game)
-        advance, read = sampled.run_iteration, lambda: _of_states(states, sampled.average_policy())
-    else:
-        regrets = _SOLVERS[solver](game.spiel)
-        advance, read = regrets.evaluate_and_update_policy, regrets.tabular_average_policy
-    done = 0
-    for wanted in at:
-        for _ in range(wanted - done):
-            advance()
-        done = wanted
-        yield read()
-
-
-def _information_states(game: Game) -> dict[str, pyspiel.State]:
-    """Return a state of every information state of a game."""
-    found: dict[str, pyspiel.State] = {}
-    stack = [game.spiel.new_initial_state()]
-    while stack:
-        state = stack.pop()
-        if not (state.is_terminal() or state.is_chance_node()):
-            found.setdefault(state.information_state_string(), state)
-        stack += [state.child(action) for action in state.legal_actions()]
-    return found
-
-
-def _of_states(states: Mapping[str, pyspiel.State], policy: Any) -> PolicyTable:
-    """Return a policy as a table; it is asked by states, also where its solver never came."""
-    return policy_table(
-        {key: policy.action_probabilities(state).items() for key, state in states.items()}
-    )
-
-
-def _of_python(policy: Any) -> PolicyTable:
-    """Return OpenSpiel's ``TabularPolicy`` of Python as one of C++, legal actions alone."""
-    return policy_table(
-        {
-            key: [
-                (action, float(policy.action_probability_array[row, action]))
-                for action in range(policy.action_probability_array.shape[1])
-                if policy.legal_actions_mask[row, action]
-            ]
-            for key, row in policy.state_lookup.items()
+            for (_, key), actions, row in zip(tree.number, tree.legal, policy, strict=True)
         }
     )
 

@@ -207,9 +207,7 @@ def named_paths(line: str) -> set[str]:
 
 
 def default_paths(line: str) -> set[str]:
-    """Return the run or the file that a line makes without naming it."""
-    if line.startswith("sparring scale probe"):
-        return {"scale.json"}
+    """Return the run that a line makes without naming it."""
     recipe = re.match(r"sparring train ([\w/-]+)", line)
     if not recipe or "--run " in line:
         return set()

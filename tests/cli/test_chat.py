@@ -7,8 +7,11 @@ import yaml
 from typer.testing import CliRunner
 
 from sparring import cli
+from sparring.config import resolve
+from sparring.engine.plan import process_memory
 from sparring.errors import ConfigError
 from sparring.models.load import load_language_model
+from sparring.recipe import apply_overrides, load_recipe
 
 CONFIG = """
 steps: 2
@@ -65,38 +68,39 @@ def test_two_runs_of_a_chat_model_are_bit_equal(recipe, tmp_path):
 )
 def test_the_plan_says_what_a_model_needs(recipe, name, count, source):
     plan = sparring("train", recipe("false"), f"model.name={name}", "--dry-run")
-    model = yaml.safe_load(plan)["plan"]["model"]
+    plan = yaml.safe_load(plan)["plan"]
+    model, needs = plan["model"], plan["needs"]
     if count is None:
-        assert model["needs"].startswith("unknown")
+        assert needs.startswith("unknown")
     else:
         assert model["parameters"] == count and source in model["parameters_from"]
-        parts = model["memory_parts_gib"]
-        assert parts["weights"] == round(4 * count / 2**30, 2)
-        assert parts["training"] == round(0.01 * count * 4 * (3 + 1) / 2**30, 2)  # adapters, and an average
-        assert model["memory_gib"] == pytest.approx(sum(parts.values()), abs=0.06)
-        assert ("activations left out" in model["needs"]) == (source == "its name")
-        assert ("activations_and_logits" in parts) == (source != "its name") and ("No GPU is needed" in model["needs"]) == (count < 10**9)
+        parts = process_memory(resolve(apply_overrides(load_recipe(str(recipe("false"))), [f"model.name={name}"])))["training process"].parts
+        assert parts["weights"] == 4 * count
+        assert parts["training"] == round(0.01 * count) * 4 * (3 + 1)  # adapters, and an average
+        assert plan["memory_gib"] == pytest.approx(sum(parts.values()) / 2**30, abs=0.06)
+        assert ("activations left out" in needs) == (source == "its name")
+        assert ("activations_and_logits" in parts) == (source != "its name") and ("No GPU is needed" in needs) == (count < 10**9)
 
 
 def test_the_plan_counts_the_parameters_of_a_model_that_is_here(recipe, chat_folder):
     plan = sparring("train", recipe("false"), "--dry-run")
-    model = yaml.safe_load(plan)["plan"]["model"]
+    plan = yaml.safe_load(plan)["plan"]
     network = load_language_model(chat_folder).network
-    assert model["parameters"] == sum(p.numel() for p in network.parameters()) and "fits" in model["needs"]
+    assert plan["model"]["parameters"] == sum(p.numel() for p in network.parameters()) and "fits" in plan["needs"]
 
 
 def test_the_plan_says_how_the_model_speaks_and_what_play_keeps(recipe):
-    plan = sparring("train", recipe("false"), "sampler={name: in_process, cache_bytes: 536870912}", "--dry-run")
-    plan = yaml.safe_load(plan)["plan"]
+    keeps = "sampler={name: in_process, cache_bytes: 536870912}"
+    plan = yaml.safe_load(sparring("train", recipe("false"), keeps, "--dry-run"))["plan"]
     assert plan["renderer"] == {
         "name": "chat", "system": "", "thinking": False, "history": "keep", "answer": "boxed", "template": None, "date": "2024-07-26"
     }  # fmt: skip
-    assert plan["model"]["memory_parts_gib"]["keys_and_values_kept"] == 0.5
-    assert plan["model"]["memory_parts_gib"]["activations_and_logits"] > 0
+    parts = process_memory(resolve(apply_overrides(load_recipe(str(recipe("false"))), [keeps])))["training process"].parts
+    assert parts["keys_and_values_kept"] == 2**29 and parts["activations_and_logits"] > 0
 
 
 def test_a_run_can_be_planned_where_its_device_is_not(recipe):
-    assert "time: unknown; state --assume play=TOKENS" in sparring("train", recipe("false"), "model.device=cuda:77", "--dry-run")
+    assert "GiB on the first GPU (an estimate)" in sparring("train", recipe("false"), "model.device=cuda:77", "--dry-run")
 
 
 @pytest.mark.parametrize("device", ["cuda:77", "abacus"])

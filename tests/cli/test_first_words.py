@@ -38,6 +38,21 @@ def test_training_says_what_to_write(words, advice, tmp_path):
     assert advice in said and len(said) < 900
 
 
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["scale", "plan", "kuhn-tiny", "--workers", "8"], "write: sparring train RECIPE --dry-run"),
+        (["scale", "chaos", "kuhn-tiny"], "`sparring scale` was removed in version 0.3"),
+        (["scale", "--help"], "write: sparring train RECIPE steps=3"),
+        (["train", "kuhn-tiny", "--dry-run", "--assume", "play=3"], "`sparring train --assume` was removed in version 0.3"),
+        (["train", "kuhn-tiny", "--times=scale.json"], "write: sparring train RECIPE steps=3"),
+    ],
+)
+def test_what_was_removed_says_what_to_write_instead(words, advice):
+    said = refusal(*words)
+    assert advice in said and "\n" not in said
+
+
 def test_the_folder_of_a_run_is_no_recipe(tmp_path):
     (tmp_path / "config.yaml").write_text("name: x\n")
     assert f"sparring train --run {tmp_path} --resume" in refusal("train", str(tmp_path))

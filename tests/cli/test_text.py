@@ -18,6 +18,7 @@ from sparring.players.base import Reply
 from sparring.recipe import load_recipe
 from sparring.report.progress import Watcher
 from sparring.report.terminal import PlainConsole
+from sparring.system.text import in_words
 
 TITLE = "\x1b]0;owned\x07"  # an escape code that sets the window's title
 TINY = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=16", "model.layers=1", "threads=1", "evaluation.exact=false"]
@@ -114,3 +115,8 @@ def test_a_long_error_is_broken_between_words_on_a_terminal_and_whole_elsewhere(
     lines = fitted(f"error: Known: {names}", Stream()).splitlines()
     assert max(map(len, lines)) < 40 and " ".join(lines) == f"error: Known: {names}"
     assert fitted(names, io.StringIO()) == names
+
+
+@pytest.mark.parametrize(("minutes", "words"), [(0.2, "12 seconds"), (1.0, "1 minute"), (1.6, "2 minutes"), (200, "3.3 hours"), (66000, "1,100 hours")])
+def test_durations_in_words(minutes, words):
+    assert in_words(minutes) == words

@@ -306,7 +306,7 @@ def test_commands_that_need_each_other_stand_in_one_group():
     made, other = "sparring train kuhn-tiny --run runs/a", "sparring train kuhn-tiny seed=1"
     lines = [made, other, "sparring show runs/demo", "sparring export runs/a my-model", "sparring list credit"]
     lines += ["sparring evaluate --agent 'exported folder=my-model'", "sparring show runs/kuhn-tiny-seed1"]
-    lines += ["sparring scale probe kuhn-tiny", "sparring train kuhn-tiny", "sparring scale plan --from scale.json"]
+    lines += ["sparring train kuhn-tiny"]
     lines += ["sparring train teams.yaml", "sparring play runs/teams-seed0", "sparring report runs/demo/x"]
     left_out = (table.Command("make x", "docs/a.md"), table.Entry(command="make x", never="why"))
     groups = lines_of(table.in_groups([left_out, *rows_of(*lines)], small=True))
@@ -314,7 +314,6 @@ def test_commands_that_need_each_other_stand_in_one_group():
         [
             [made, "sparring export runs/a my-model", "sparring evaluate --agent 'exported folder=my-model'"],
             [other, "sparring show runs/kuhn-tiny-seed1"],
-            ["sparring scale probe kuhn-tiny", "sparring scale plan --from scale.json"],
             ["sparring train teams.yaml", "sparring play runs/teams-seed0"],
             *([line] for line in ("sparring show runs/demo", "sparring list credit", "sparring train kuhn-tiny")),
             ["sparring report runs/demo/x"],

@@ -1,4 +1,4 @@
-"""What a plan says about memory."""
+"""What a plan says about memory: of each kind of process, by hand and where parts are known."""
 
 import pytest
 
@@ -6,11 +6,15 @@ from sparring.config import resolve
 from sparring.engine import plan
 from sparring.engine.local import LocalEngine
 from sparring.models.memory import GIB
-from sparring.recipe import apply_overrides, load_recipe
+from sparring.recipe import apply_overrides, layers, load_recipe, recipe_names
 
 
-def model_of(*overrides, recipe="kuhn-tiny"):
-    return plan.describe(resolve(apply_overrides(load_recipe(recipe), list(overrides))))["model"]
+def configured(recipe, *overrides):
+    return resolve(apply_overrides(load_recipe(recipe), list(overrides)))
+
+
+def memory_of(*overrides, recipe="kuhn-tiny"):
+    return plan.process_memory(configured(recipe, *overrides))
 
 
 @pytest.mark.parametrize("changes", [[], ["model.hidden_size=32", "model.layers=3", "model.context=77"]])
@@ -23,11 +27,87 @@ def test_the_tiny_model_is_counted_without_being_made(changes):
 
 
 def test_the_tiny_model_has_a_plan_of_memory_too():
-    small, large = model_of(), model_of("learner.micro_tokens=65536")
-    assert "No GPU is needed" in small["needs"] and "an estimate" in small["needs"]
-    assert set(small["memory_parts_gib"]) == {"weights", "training", "keys_and_values_kept", "activations_and_logits", "program"}
-    activations = [found["memory_parts_gib"]["activations_and_logits"] for found in (small, large)]
-    assert activations[1] == pytest.approx(2 * activations[0], abs=0.02) and activations[0] > 0
+    needs = plan.describe(configured("kuhn-tiny"))["needs"]
+    assert "No GPU is needed" in needs and "an estimate" in needs
+    small, large = (memory_of(*more)["training process"].parts for more in ((), ("learner.micro_tokens=65536",)))
+    assert set(small) == {"weights", "training", "keys_and_values_kept", "activations_and_logits", "program"}
+    activations = [parts["activations_and_logits"] for parts in (small, large)]
+    assert activations[1] == pytest.approx(2 * activations[0], rel=0.01) and activations[0] > 0
+
+
+def test_the_figure_of_a_plan_is_that_of_all_processes():
+    scale = ("scale.fleet=processes", "scale.workers=3", "learner.ranks=2", "learner.leaves=2")
+    memory, found = memory_of(*scale), plan.describe(configured("kuhn-tiny", *scale))
+    training, learner, worker = (sum(memory[name].parts.values()) for name in ("training process", "learner", "worker"))
+    assert found["memory_gib"] == round((training + learner + 3 * worker) / GIB, 1)
+    assert found["memory_gib_by_process"] == {
+        "training process": round(training / GIB, 2), "learner": round(learner / GIB, 2), "worker, each of 3": round(worker / GIB, 2)
+    }  # fmt: skip
+    assert found["needs"].startswith(f"about {found['memory_gib']:.1f} GiB")
+
+
+def test_a_further_learner_keeps_no_keys_and_values_and_a_worker_learns_nothing():
+    memory = memory_of("scale.fleet=processes", "scale.workers=3", "learner.ranks=4", "learner.leaves=4")
+    training = memory["training process"].parts
+    assert memory["learner"] == (3, {name: size for name, size in training.items() if name != "keys_and_values_kept"})
+    assert memory["worker"] == (3, {name: training[name] for name in ("weights", "keys_and_values_kept", "program")})
+
+
+LAYERS = ("scale/8-gpus", "scale/ray-gpus")
+PAPERS = [name for name in recipe_names() if name.endswith("-paper")]
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("recipe", PAPERS)
+def test_every_paper_recipe_fits_gpus_of_80_gb_with_both_layers(recipe, layer):
+    """The first GPU has the training process, whose weights are whole, and the first learner."""
+    config = configured(recipe, f"with={layer}")
+    memory = plan.process_memory(config)
+    assert memory["learner"].count == 4
+    assert memory["training process"].each + memory["learner"].each < 0.9 * 80 * GIB
+    assert "one of 80 GB" in plan.describe(config)["needs"]
+    drawing = memory["replica of vLLM" if layer == "scale/8-gpus" else "worker"]
+    assert drawing.count == (4 if layer == "scale/8-gpus" else 8) and 40 * GIB < drawing.each < 60 * GIB
+    published = configured(recipe)
+    same = {"environments", "rollout", "credit", "losses", "rewards", "steps", "renderer", "name", "summary", "seed"}
+    assert all(getattr(config, key) == getattr(published, key) for key in same), "a layer changes machines alone"
+
+
+def test_there_are_paper_recipes_and_both_layers():
+    assert len(PAPERS) == 12 and set(layers()) == {*LAYERS}
+
+
+def test_a_learner_holds_its_share_and_the_training_process_the_whole():
+    """Qwen3-4B in bfloat16 with master weights: 2 bytes of weights and 2 of the reference, 4 of gradients and 12 of moments."""
+    parameters = 4022468096
+    memory = memory_of("with=scale/8-gpus", recipe="mars/kuhn-paper")
+    training = memory["training process"].parts
+    assert (training["weights"], training["training"]) == (2 * parameters, 2 * parameters)  # and the reference
+    assert training["activations_and_logits"] == 0
+    assert memory["learner"].parts["split"] == parameters * (2 + 2 + 4 + 12) // 4
+    two = memory_of("with=scale/8-gpus", "learner.ranks=2", "learner.gpus=[0,1]", recipe="mars/kuhn-paper")
+    assert two["learner"].parts["split"] == 2 * memory["learner"].parts["split"]
+
+
+def test_replicas_of_vllm_hold_the_keys_and_values_and_on_a_cpu_the_weights_twice():
+    memory = memory_of("sampler={name: vllm, replicas: 2}", recipe="mars/kuhn-smol")
+    training, replica = memory["training process"].parts, memory["replica of vLLM"]
+    assert training["keys_and_values_kept"] == 0
+    assert replica == (2, {"weights": 2 * training["weights"], "keys_and_values_kept": GIB, "program": round(0.9 * GIB)})
+    on_gpu = memory_of("sampler={name: vllm, device: cuda}", recipe="mars/kuhn-smol")["replica of vLLM"]
+    assert on_gpu.count == 1 and on_gpu.parts["weights"] == training["weights"]
+    workers = ("scale.fleet=processes", "scale.workers=3")
+    worker = memory_of("sampler={name: vllm, replicas: 2}", *workers, recipe="mars/kuhn-smol")["worker"]
+    assert worker.parts["replica of vLLM"] == 2 * replica.each, "each worker has its own"
+    given = memory_of("model.device=cuda", "sampler={name: vllm, device: cuda, replicas: 2, gpus: [4]}", *workers, "scale.gpus=[1,2,3]", recipe="mars/kuhn-smol")["worker"]
+    assert given.parts["replica of vLLM"] == on_gpu.each, "one for its GPU"
+
+
+def test_workers_of_a_cluster_take_nothing_of_this_machine():
+    ray = ("scale.fleet=ray", "scale.workers=500")
+    here, there = (plan.describe(configured("kuhn-tiny", *ray, *more)) for more in ((), ("scale.address=127.0.0.1:6379",)))
+    assert here["memory_gib"] == there["memory_gib"] > 100
+    assert here["needs"].startswith(f"about {here['memory_gib']:.1f} GiB") and there["needs"].startswith(f"about {there['memory_gib_by_process']['training process']:.1f} GiB")
 
 
 def test_a_process_model_is_counted():
@@ -53,7 +133,7 @@ def test_master_weights_are_counted_where_weights_have_16_bits():
 
 
 def test_a_large_model_needs_a_gpu_and_the_plan_says_which():
-    needs = model_of(recipe="mars/multi-game-paper")["needs"]
+    needs = plan.describe(configured("mars/multi-game-paper"))["needs"]
     assert "A GPU is needed" in needs and "one of 141 GB" in needs
     assert "one of 24 GB" in plan._gpu(9 * GIB, 8 * GIB)
     assert "several, 200 GiB in all" in plan._gpu(200 * GIB, 60 * GIB)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sparring.config import of_any, resolve
 from sparring.engine.export import export
 from sparring.engine.local import LocalEngine
-from sparring.engine.plan import describe
+from sparring.engine.plan import describe, process_memory
 from sparring.errors import CheckpointError, ConfigError, ModelError, UnknownNameError
 from sparring.league.payoffs import Payoffs
 from sparring.measure.exploitability import ask
@@ -301,12 +301,13 @@ def test_the_plan_counts_every_model():
     assert models["helper"]["parameters"] == alone["model"]["parameters"] < models["leader"]["parameters"]
     assert plan["model"]["parameters"] == sum(own["parameters"] for own in models.values())
     assert plan["policies"]["helper"]["credit"] == "rae"
-    each = [describe(config)["model"]["memory_parts_gib"] for config in resolve(TWO).by_policy.values()]
+    each = [process_memory(config)["training process"].parts for config in resolve(TWO).by_policy.values()]
+    both = process_memory(resolve(TWO))["training process"].parts
     most = max(part["activations_and_logits"] for part in each)
-    assert plan["model"]["memory_parts_gib"]["activations_and_logits"] == most > 0  # one is updated after the other
-    assert plan["model"]["memory_parts_gib"]["program"] == each[0]["program"]
-    parts = describe(resolve(FROZEN))["model"]
-    assert parts["policies"]["helper"]["frozen"] and "needs" in parts
+    assert both["activations_and_logits"] == most > 0  # one is updated after the other
+    assert both["program"] == each[0]["program"] and both["weights"] == sum(part["weights"] for part in each)
+    parts = describe(resolve(FROZEN))
+    assert parts["model"]["policies"]["helper"]["frozen"] and "needs" in parts
 
 
 # -- saving

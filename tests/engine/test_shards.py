@@ -19,11 +19,11 @@ from sparring.api import train
 from sparring.config import resolve
 from sparring.credit.base import Credit
 from sparring.engine.local import LocalEngine
-from sparring.engine.plan import describe
-from sparring.engine.plan_workers import learners as planned
+from sparring.engine.plan import describe, process_memory
 from sparring.engine.workers import learning
 from sparring.errors import ConfigError, DivergedError, RunError
 from sparring.league.starts import starts
+from sparring.models.memory import GIB
 from sparring.refs import snapshot
 from sparring.registry import bind
 from tests.sockets import listening
@@ -273,18 +273,18 @@ def test_a_learner_that_ends_is_noticed_though_another_is_awaited(tmp_path):
 
 
 def test_a_plan_says_what_each_learner_takes():
-    found = {}
+    tiny, found = {"hidden_size": 1024, "layers": 12, "heads": 16}, {}
     for ranks in (2, 8):
-        config = resolve({**KUHN, "model": {"hidden_size": 1024, "layers": 12, "heads": 16}, "learner": {"leaves": 8, "ranks": ranks, "sharding": "fsdp2", "micro_tokens": 512}})
-        plan = describe(config)["model"]
-        found[ranks] = planned(config, plan["memory_parts_gib"])
-        weights = plan["memory_parts_gib"]["weights"]
-        assert plan["memory_parts_gib"]["training"] == plan["memory_parts_gib"]["activations_and_logits"] == 0.0
-        assert found[ranks]["sharding"] == "fsdp2" and found[ranks]["memory_gib_per_learner"] > 0.5 + 4 * weights / ranks
-    whole = resolve({**KUHN, "model": {"hidden_size": 1024, "layers": 12, "heads": 16}, "learner": {"leaves": 8, "ranks": 2, "micro_tokens": 512}})
-    plan = describe(whole)["model"]["memory_parts_gib"]
-    assert plan["training"] == pytest.approx(3 * plan["weights"], rel=0.05)
-    further = planned(whole, plan)["memory_gib_per_further_learner"]
-    assert found[8]["memory_gib_per_learner"] < found[2]["memory_gib_per_learner"] < further
+        config = resolve({**KUHN, "model": tiny, "learner": {"leaves": 8, "ranks": ranks, "sharding": "fsdp2", "micro_tokens": 512}})
+        memory = process_memory(config)
+        training, found[ranks] = memory["training process"].parts, memory["learner"]
+        assert training["training"] == training["activations_and_logits"] == 0
+        assert found[ranks].count == ranks and found[ranks].each > GIB / 2 + 4 * training["weights"] / ranks
+        assert describe(config)["learners"] == {"ranks": ranks, "leaves": 8, "sharding": "fsdp2"}
+    whole = resolve({**KUHN, "model": tiny, "learner": {"leaves": 8, "ranks": 2, "micro_tokens": 512}})
+    memory = process_memory(whole)
+    training = memory["training process"]
+    assert training.parts["training"] == pytest.approx(3 * training.parts["weights"], rel=0.05)
+    assert found[8].each < found[2].each < memory["learner"].each
     one = resolve({**whole.model_dump(mode="json"), "learner": {"sharding": "fsdp2", "micro_tokens": 512}})
-    assert describe(one)["model"]["memory_parts_gib"] == plan, "one learner splits nothing"
+    assert process_memory(one) == {"training process": training}, "one learner splits nothing"

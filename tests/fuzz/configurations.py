@@ -56,7 +56,6 @@ def outcome(recipe, overrides, folder, *, train):
     from sparring.config import resolve
     from sparring.engine.plan import describe
     from sparring.errors import SparringError
-    from sparring.experiments.time_estimate import estimate
     from sparring.recipe import apply_overrides, load_recipe, to_yaml
     from sparring.yaml_text import parse_yaml
 
@@ -70,7 +69,6 @@ def outcome(recipe, overrides, folder, *, train):
         small = small and plan["model"].get("parameters", 0) <= PARAMETERS and config.learner.ranks <= 2
         if not (train and small and config.model.name == "tiny") or solves_long(config):
             return "planned"
-        estimate(config, plan["model"].get("parameters"))
         done = CliRunner().invoke(cli.app, ["train", recipe, *overrides, "--run", str(folder / "run")])
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception

@@ -14,7 +14,9 @@ from sparring.config import RunConfig, resolve
 from sparring.config.checks import measured_weights
 from sparring.config.saving import StoreConfig
 from sparring.engine.local import LocalEngine
+from sparring.engine.plan import describe
 from sparring.engine.workers import learning, playing
+from sparring.environments.catalogue import configured_game
 from sparring.errors import ConfigError, quoted
 from sparring.guard import Watch
 from sparring.players.base import Agent
@@ -226,6 +228,22 @@ def folder_of(path: Any) -> Path:
 def default_folder(config: RunConfig) -> Path:
     """Return the run folder of a configuration where none is named."""
     return Path("runs") / f"{config.name}-seed{config.seed}"
+
+
+def plan_run(config: RunConfig) -> dict[str, Any]:
+    """Return what a run would do, and the memory it needs.
+
+    Raises:
+        SparringError: the run itself would be refused.
+    """
+    from sparring.report.catalogue import check_metrics
+
+    check_metrics(rule.metric for rule in config.health.rules)
+    check_league(
+        config, [(configured_game(section), section.weight) for section in config.environments]
+    )
+    check_effect(config)
+    return describe(config)
 
 
 def _keeping_all(config: RunConfig, folder: RunFolder) -> RunConfig:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from sparring.api.runs import default_folder, train_run
+from sparring.api.runs import default_folder, plan_run, train_run
 from sparring.cli.text import command, say
 from sparring.config import RunConfig, resolve
 from sparring.config.checks import EMA, LIVE, measured_weights
@@ -51,18 +51,6 @@ def train(
             "--dry-run", help="Print the plan and do nothing; with --json the configuration too."
         ),
     ] = False,
-    assume: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--assume",
-            help="Of the machines, for --dry-run: gpu_gb=80, play=TOKENS or learn=TOKENS a second "
-            "of one GPU or process.",
-        ),
-    ] = None,
-    times: Annotated[
-        Path | None,
-        typer.Option("--times", help="What `sparring scale probe` wrote, for --dry-run."),
-    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the final figures, or the plan, as JSON.")
     ] = False,
@@ -71,10 +59,8 @@ def train(
     trust_typed([recipe, *(overrides or ())])
     config = _config(recipe, overrides or [], run if resume else None)
     if dry_run:
-        _show_plan(config, as_json, assume, times)
+        _show_plan(config, as_json)
         return
-    if assume or times:
-        raise ConfigError("--assume and --times are for a plan; write --dry-run beside them.")
     path = run or default_folder(config)
     summary, page = train_run(
         config, path, this_command(), resume=resume, overwrite=overwrite, stream=sys.stderr
@@ -99,13 +85,9 @@ def refuse_dashes(words: Sequence[str]) -> None:
         )
 
 
-def _show_plan(
-    config: RunConfig, as_json: bool, assume: list[str] | None, times: Path | None
-) -> None:
+def _show_plan(config: RunConfig, as_json: bool) -> None:
     """Print what a run would do; with ``--json`` its configuration too, as one document."""
-    from sparring.api.run_plan import plan_of_run
-
-    plan = plan_of_run(config, assume or (), times)
+    plan = plan_run(config)
     if as_json:
         document = {"plan": plan, "configuration": config.model_dump(mode="json")}
         say(json.dumps(document, indent=2))

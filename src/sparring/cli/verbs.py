@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from sparring.cli.failing import translated
+from sparring.errors import ConfigError
 from sparring.guard import Watch
 
 VERBS = {  # verb -> its line in the help
@@ -35,13 +36,18 @@ VERBS = {  # verb -> its line in the help
     "replay-unit": "Play a unit of a run's step again in this process, where errors show.",
     "reproduce": "Run a page's experiments anew on all cores: results, tables and verdicts.",
     "credit": "Measure advantage estimators against exact policy gradients.",
-    "scale": "Run on many workers: measure, plan, and harm them.",
 }
 FUNCTIONS = {
     "list": "listing",
     "replay-unit": "replay_unit",
 }  # verb -> the module and function of another name
-GROUPS = {"credit", "scale"}  # verbs with verbs of their own: the module has a typer app
+GROUPS = {"credit"}  # verbs with verbs of their own: the module has a typer app
+LEARN_TIME = "to learn how long a run takes, write: sparring train RECIPE steps=3"
+REMOVED = {  # verb, or verb and option, of an earlier version -> what to write instead
+    "scale": f"for a run's memory, write: sparring train RECIPE --dry-run; {LEARN_TIME}.",
+    "train --assume": f"{LEARN_TIME}.",
+    "train --times": f"{LEARN_TIME}.",
+}
 
 
 class Verbs(TyperGroup):
@@ -56,6 +62,7 @@ class Verbs(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the verb that is called, imported now, and what is left of the command line."""
+        refuse_removed(args)
         name, command, rest = super().resolve_command(ctx, args)
         command = command if name is None else command_of(name)
         if name == "train":
@@ -66,6 +73,19 @@ class Verbs(TyperGroup):
         """Run a verb, under a watch of the plug-ins it calls; for errors see ``translated``."""
         with translated(), Watch():
             return super().invoke(ctx)
+
+
+def refuse_removed(words: Sequence[str]) -> None:
+    """Refuse a verb or option of an earlier version.
+
+    Raises:
+        ConfigError: there is one; the message has what to write instead.
+    """
+    verb, *rest = words or [""]
+    options = (f"{verb} {word.partition('=')[0]}" for word in rest)
+    for name in (verb, *options):
+        if name in REMOVED:
+            raise ConfigError(f"`sparring {name}` was removed in version 0.3; {REMOVED[name]}")
 
 
 def command_of(verb: str) -> Any:

@@ -1,10 +1,9 @@
-"""What torch says of this machine, and how fast it is here."""
+"""What torch says of this machine, and what the bits of a computation depend on here."""
 
 from __future__ import annotations
 
 import os
 import platform
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,32 +12,11 @@ import torch
 
 import sparring
 from sparring.errors import RunError
-from sparring.models.memory import GIB
-
-MATRIX, REPEATS = 1024, 3  # of the product that is timed
 
 
 def facts() -> dict[str, Any]:
     """Return the threads that torch takes, and whether there is a GPU that it can use."""
     return {"torch_threads": torch.get_num_threads(), "cuda": torch.cuda.is_available()}
-
-
-def gpu_gb() -> float | None:
-    """Return the memory of this machine's first GPU in GB; None: it has none."""
-    if not torch.cuda.is_available():
-        return None
-    return round(torch.cuda.get_device_properties(0).total_memory / GIB)
-
-
-def operations_per_second() -> float:
-    """Return the rate of a matrix product on this machine's CPU, in floating-point operations per
-    second.
-    """
-    matrix = torch.ones(MATRIX, MATRIX)
-    began = time.perf_counter()
-    for _ in range(REPEATS):
-        matrix @ matrix
-    return REPEATS * 2 * MATRIX**3 / (time.perf_counter() - began)
 
 
 def fingerprint() -> dict[str, str]:

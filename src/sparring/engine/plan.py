@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
-
-import torch
+from typing import Any, NamedTuple
 
 from sparring.config import RunConfig
+from sparring.config.gpus import CUDA, VLLM
 from sparring.engine.vocabulary import vocabulary
 from sparring.environments.catalogue import configured_game
 from sparring.errors import ConfigError
-from sparring.learn.snapshots import planned_copies
+from sparring.learn.snapshots import planned, planned_copies
 from sparring.models.memory import (
     GIB,
     PROGRAM,
@@ -32,6 +31,11 @@ TINY_CONTEXT = 128  # tokens of the tiny model's conversations, where model.cont
 TOLD = 64  # tokens a seat is told between its replies, taken for the estimate of memory
 GPU_WEIGHTS = 2 * GIB  # models of this size and more are no work for a CPU
 GPU_SIZES = (24, 48, 80, 141)  # of usual GPUs, GB
+TRAINING, LEARNER, WORKER = "training process", "learner", "worker"
+REPLICA = "replica of vLLM"
+CACHE, ACTIVATIONS = "keys_and_values_kept", "activations_and_logits"
+VLLM_ON_CPU = round(0.9 * GIB)  # of a replica besides weights and cache (measured)
+VLLM_ON_GPU = 2 * GIB  # the same on a GPU: context, graphs, logits (not measured)
 LORA_SHARE = 0.01  # of a model's parameters, for adapters of rank 16 on every linear layer
 
 
@@ -57,7 +61,11 @@ def describe(config: RunConfig) -> dict[str, Any]:
         "matchmaker": config.matchmaker.name,
         "checkpoints": steps // config.checkpoint.every + (steps % config.checkpoint.every > 0),
         "evaluations": sum(config.evaluation.is_due(step, steps) for step in range(1, steps + 1)),
-        "model": _model(config),
+        "players": _players(config),
+        "learners": _learners(config),
+        "model": _models(config),
+        **_memory(config),
+        "time": "unknown before a run; to learn it, write: sparring train RECIPE steps=3",
     }
 
 
@@ -105,120 +113,59 @@ def sampled_tokens(config: RunConfig) -> int:
     return round(replies * turns * config.rollout.max_new_tokens)
 
 
-def _model(config: RunConfig) -> dict[str, Any]:
-    """Return the models' names, sizes and memory, and in words whether they fit."""
-    found = {name: _sized(own, config.is_frozen(name)) for name, own in config.by_policy.items()}
-    plan, known = found[MAIN] if not config.policies else _together(config, found)
-    if known is None:
-        return plan
-    gib = {name: round(value / GIB, 2) for name, value in known.items()}
+def _players(config: RunConfig) -> dict[str, Any]:
+    """Return who plays, how many units a step has, and how far play is ahead of learning."""
+    scale, rollout = config.scale, config.rollout
+    if not scale.workers:
+        return {"fleet": "the training process", "lag": scale.lag}
+    groups = -(-scale.unit_games // rollout.group_size)  # of a unit: groups stay whole
+    episodes = min(groups * rollout.group_size, rollout.games_per_step)
     return {
-        **plan,
-        "memory_gib": round(sum(known.values()) / GIB, 1),
-        "memory_parts_gib": gib,
-        "needs": _needs(config, known),
+        "fleet": scale.fleet,
+        "workers": scale.count,
+        "units_per_step": -(-rollout.games_per_step // episodes),
+        "plays_per_unit": episodes,
+        "lag": scale.lag,
     }
 
 
-def _together(
-    config: RunConfig, found: Mapping[str, tuple[dict[str, Any], dict[str, int] | None]]
-) -> tuple[dict[str, Any], dict[str, int] | None]:
-    """Return the plan of several models and the memory of all.
-
-    A shared base counts once. They are updated one after the other, so that activations are those
-    of the largest.
-    """
-    plan: dict[str, Any] = {"policies": {name: own for name, (own, _) in found.items()}}
-    if any(parts is None for _, parts in found.values()):
-        return {**plan, "needs": "unknown: a model is not on this machine"}, None
-    plan["parameters"] = sum(own["parameters"] for own, _ in found.values())
-    total, bases = dict[str, int](), set[tuple[str, str, str]]()
-    for name, (_, parts) in found.items():
-        model = config.policies[name].model
-        base = (model.name, model.dtype, model.device)
-        shared = model.name != TINY and (model.lora is not None or config.is_frozen(name))
-        for part, value in (parts or {}).items():
-            once = part in ("program", "activations_and_logits")
-            once = once or (part == "weights" and shared and base in bases)
-            total[part] = max(total.get(part, 0), value) if once else total.get(part, 0) + value
-        bases |= {base} if shared else set()
-    return plan, total
+def _learners(config: RunConfig) -> dict[str, Any]:
+    """Return how many learners a run has, and into how many leaves they cut a minibatch."""
+    learner = config.learner
+    sharding = {} if learner.sharding == "none" else {"sharding": learner.sharding}
+    return {"ranks": learner.ranks, "leaves": learner.leaves, **sharding}
 
 
-def _sized(config: RunConfig, frozen: bool) -> tuple[dict[str, Any], dict[str, int] | None]:
-    """Return a model's name and size, and the bytes of its parts of memory; None if not known."""
-    chosen, size = config.model, config.model.weight_bytes
-    plan: dict[str, Any] = {"name": chosen.name, **({"frozen": True} if frozen else {})}
-    parameters, shape, source = size_in(config)
+# -- models ----------------------------------------------------------------------------------------
+
+
+def _models(config: RunConfig) -> dict[str, Any]:
+    """Return the names and sizes of a run's models."""
+    models = {name: _model(own) for name, own in config.by_policy.items()}
+    for name, model in models.items():
+        if config.is_frozen(name):
+            model["frozen"] = True
+    if not config.policies:
+        return models[MAIN]
+    sizes = [model.get("parameters") for model in models.values()]
+    total = {} if None in sizes else {"parameters": sum(sizes)}
+    return {"policies": models, **total}
+
+
+def _model(config: RunConfig) -> dict[str, Any]:
+    """Return the name and size of a policy's model."""
+    chosen = config.model
+    parameters, _, source = size_in(config)
+    known = {} if parameters is None else {"parameters": parameters}
     if chosen.name == TINY:
-        plan.update({"hidden_size": chosen.hidden_size, "layers": chosen.layers})
-    else:
-        plan.update({"dtype": chosen.dtype, "adapters": chosen.lora is not None})
-    if parameters is None:
-        return {**plan, "needs": f"unknown: the model is not on this machine ({source})"}, None
-    plan["parameters"] = parameters
-    if chosen.name != TINY:
-        plan["parameters_from"] = source
-    kept = _settings(config.sampler.bind("samplers")).get("cache_bytes", 0)
-    if (
-        chosen.name == TINY and shape is not None
-    ):  # a step's conversations are short and few, far below the limit
-        kept = min(kept, _tiny_cache(config, shape))
-    parts = {
-        "weights": parameters * size,
-        "training": 0 if frozen else memory_to_train(config, parameters),
-        "keys_and_values_kept": kept,
-        "activations_and_logits": (
-            0
-            if frozen or config.learner.shards  # learners are other processes then
-            else activations(config, shape, size)
-        ),
-        "program": PROGRAM,
+        return {"name": TINY, "hidden_size": chosen.hidden_size, "layers": chosen.layers, **known}
+    return {
+        "name": chosen.name,
+        "dtype": chosen.dtype,
+        "adapters": chosen.lora is not None,
+        **known,
+        "parameters_from": source,
     }
-    return plan, {name: value for name, value in parts.items() if value is not None}
-
-
-def _needs(config: RunConfig, parts: Mapping[str, int]) -> str:
-    """Return in words whether so much memory is here, and whether a GPU is needed."""
-    try:
-        device = find_device(config.model.device if config.model.name != TINY else "cpu")
-    except ConfigError:  # planned here, run elsewhere
-        device = torch.device("cpu")
-    needed, have, where = (
-        sum(parts.values()),
-        available_bytes(device),
-        "GPU" if device.type == "cuda" else "machine",
-    )
-    fits = (
-        f"fits into this {where}'s"
-        if needed < have
-        else f"needs a larger {where} or adapters (model.lora.rank=16); this one has"
-    )
-    missing = (
-        ""
-        if "activations_and_logits" in parts
-        else ", activations left out as the model's shape is not known here"
-    )
-    return (
-        f"about {needed / GIB:.1f} GiB (an estimate{missing}): {fits} {have / GIB:.1f} "
-        f"GiB. {_gpu(needed, parts['weights'])}"
-    )
-
-
-def _gpu(needed: int, weights: int) -> str:
-    """Return in words whether a GPU is needed, and how large a one."""
-    if weights < GPU_WEIGHTS:
-        return "No GPU is needed."
-    size = next((size for size in GPU_SIZES if needed < 0.9 * size * GIB), None)
-    large = (
-        f"one of {size} GB"
-        if size is not None
-        else (
-            f"several, {needed / GIB:.0f} GiB in all, which this version does not use; train "
-            "adapters"
-        )
-    )
-    return f"A GPU is needed to finish in reasonable time: {large}."
 
 
 def size_in(config: RunConfig) -> tuple[int | None, Shape | None, str]:
@@ -298,3 +245,203 @@ def memory_to_train(config: RunConfig, parameters: int) -> int:
     size, shards = chosen.weight_bytes, config.learner.shards  # if so, learners are other processes
     each = 0 if shards else learning_bytes(size, master=config.learner.master_weights)
     return training_bytes(trained=parameters, copies=copies, size=size, each=each)
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+class ProcessMemory(NamedTuple):
+    """What each process of a kind holds.
+
+    Args:
+        count: how many such processes a run has.
+        parts: bytes by what they are for.
+    """
+
+    count: int
+    parts: dict[str, int]
+
+    @property
+    def each(self) -> int:
+        """Bytes of one process."""
+        return sum(self.parts.values())
+
+
+def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
+    """Return what a run's processes hold, by kind; empty where a model's size is not known.
+
+    On a machine with GPUs a process has the most of it on its GPU.
+    """
+    sizes = {name: size_in(own) for name, own in config.by_policy.items()}
+    if any(parameters is None for parameters, _, _ in sizes.values()):
+        return {}
+    training = _training_parts(config)
+    memory = {TRAINING: ProcessMemory(1, training)}
+    learner = config.learner
+    if learner.shards:
+        memory[LEARNER] = ProcessMemory(learner.ranks, _shard_parts(config))
+    elif learner.ranks > 1:
+        parts = {name: size for name, size in training.items() if name != CACHE}
+        memory[LEARNER] = ProcessMemory(learner.ranks - 1, parts)
+    replicas = {
+        REPLICA if not config.policies else f"{REPLICA} ({name})": _replicas(own)
+        for name, own in config.by_policy.items()
+        if own.sampler.name == VLLM
+    }
+    if config.scale.workers:
+        parts = {name: training[name] for name in ("weights", CACHE, "program")}
+        gpus, share = config.scale.gpus, config.scale.gpus_per_worker
+        for replica in replicas.values():  # each worker has its own, one for each of its GPUs
+            count = max(int(share or 1), 1) if gpus or share else replica.count
+            parts[REPLICA] = parts.get(REPLICA, 0) + count * replica.each
+        memory[WORKER] = ProcessMemory(config.scale.count, parts)
+    return {**memory, **replicas}
+
+
+def _training_parts(config: RunConfig) -> dict[str, int]:
+    """Return the bytes that the training process holds, by what they are for.
+
+    A base that policies share counts once. Policies are updated one after the other, so that
+    activations are those of the largest.
+    """
+    total, bases = dict[str, int](), set[tuple[str, str, str]]()
+    for name, own in config.by_policy.items():
+        model, frozen = own.model, config.is_frozen(name)
+        base = (model.name, model.dtype, model.device)
+        shares_base = model.name != TINY and (model.lora is not None or frozen)
+        for part, size in _parts(own, frozen).items():
+            if part in ("program", ACTIVATIONS):
+                total[part] = max(total.get(part, 0), size)
+            elif part != "weights" or not shares_base or base not in bases:
+                total[part] = total.get(part, 0) + size
+        bases |= {base} if shares_base else set()
+    return total
+
+
+def _parts(config: RunConfig, frozen: bool) -> dict[str, int]:
+    """Return the bytes of a policy in the training process; activations only where known."""
+    parameters, shape, _ = size_in(config)
+    assert parameters is not None, "looked at above"
+    size = config.model.weight_bytes
+    cache = 0
+    if config.sampler.name != VLLM:
+        cache = _settings(config.sampler.bind("samplers")).get("cache_bytes", 0)
+    if config.model.name == TINY and shape is not None:
+        # a step's conversations are short and few, far below the limit
+        cache = min(cache, _tiny_cache(config, shape))
+    # learners of split weights are other processes
+    learns = not frozen and not config.learner.shards
+    kept_for_learning = activations(config, shape, size) if learns else 0
+    parts = {
+        "weights": parameters * size,
+        "training": 0 if frozen else memory_to_train(config, parameters),
+        CACHE: cache,
+        "program": PROGRAM,
+    }
+    return parts if kept_for_learning is None else {**parts, ACTIVATIONS: kept_for_learning}
+
+
+def _shard_parts(config: RunConfig) -> dict[str, int]:
+    """Return about what one of several learners holds whose weights are split.
+
+    It makes the whole model when it starts, and splits it then. Policies learn in turn.
+    """
+    split = whole = 0
+    for name, own in config.by_policy.items():
+        if not config.is_frozen(name):
+            own_split, own_whole = _shard(own)
+            split, whole = split + own_split, max(whole, own_whole)
+    return {"split": split, "whole_for_a_time": whole, "program": PROGRAM}
+
+
+def _shard(config: RunConfig) -> tuple[int, int]:
+    """Return the bytes of a policy that a learner holds: its part, and what is whole for a time.
+
+    The part has weights, gradients, moments and copies. Whole are weights, their gradients and
+    activations.
+    """
+    parameters, shape, _ = size_in(config)
+    assert parameters is not None, "looked at above"
+    size, copies = config.model.weight_bytes, planned(config)
+    each = size * (1 + copies["average"] + copies["reference"])
+    each += learning_bytes(size, master=config.learner.master_weights)
+    part = -(-parameters * each // config.learner.ranks)
+    whole = parameters
+    if shape is not None:  # this block and the next, and what is in no block
+        outside = shape.vocabulary * shape.hidden
+        whole = min(parameters, outside + 2 * (parameters - outside) // shape.layers)
+    each_pass = config.learner.gradient_sync == "pass"  # else a leaf may take several passes
+    gradients = whole if each_pass else parameters
+    passes = (whole + gradients) * size + (activations(config, shape, size) or 0)
+    return part, max(passes, parameters * size - part)
+
+
+def _replicas(config: RunConfig) -> ProcessMemory:
+    """Return what the replicas of vLLM hold that draw a policy's replies."""
+    parameters, _, _ = size_in(config)
+    assert parameters is not None, "looked at above"
+    settings = _settings(config.sampler.bind("samplers"))
+    on_gpu, weights = settings["device"] == CUDA, parameters * config.model.weight_bytes
+    parts = {
+        "weights": weights if on_gpu else 2 * weights,  # on a CPU they are packed besides
+        CACHE: int(settings["cache_bytes"]),
+        "program": VLLM_ON_GPU if on_gpu else VLLM_ON_CPU,
+    }
+    return ProcessMemory(int(settings["replicas"]), parts)
+
+
+def _memory(config: RunConfig) -> dict[str, Any]:
+    """Return the memory of a run in GiB, in all and by process, and in words whether it is here."""
+    memory = process_memory(config)
+    if not memory:
+        return {"needs": "unknown: a model is not on this machine"}
+    total = sum(kind.count * kind.each for kind in memory.values())
+    return {
+        "memory_gib": round(total / GIB, 1),
+        "memory_gib_by_process": {
+            name if kind.count == 1 else f"{name}, each of {kind.count}": round(kind.each / GIB, 2)
+            for name, kind in memory.items()
+        },
+        "needs": _needs(config, memory),
+    }
+
+
+def _needs(config: RunConfig, memory: Mapping[str, ProcessMemory]) -> str:
+    """Return in words whether so much memory is here, and whether a GPU is needed."""
+    training = memory[TRAINING]
+    on_first_gpu = training.each + (memory[LEARNER].each if config.learner.shards else 0)
+    gpu = _gpu(on_first_gpu, training.parts["weights"])
+    missing = ACTIVATIONS not in training.parts
+    unknown = ", activations left out as the model's shape is not known here" if missing else ""
+    estimate = f"(an estimate{unknown})"
+    try:
+        device = find_device(config.model.device if config.model.name != TINY else "cpu")
+    except ConfigError:  # planned here, run elsewhere
+        return f"about {on_first_gpu / GIB:.1f} GiB on the first GPU {estimate}. {gpu}"
+    where, needed, have = "GPU", on_first_gpu, available_bytes(device)
+    if device.type != CUDA:
+        elsewhere = {WORKER} if config.scale.address is not None else set[str]()
+        here = [kind for name, kind in memory.items() if name not in elsewhere]
+        where, needed = "machine", sum(kind.count * kind.each for kind in here)
+    fits = (
+        f"fits into this {where}'s"
+        if needed < have
+        else f"needs a larger {where} or adapters (model.lora.rank=16); this one has"
+    )
+    return f"about {needed / GIB:.1f} GiB {estimate}: {fits} {have / GIB:.1f} GiB. {gpu}"
+
+
+def _gpu(needed: int, weights: int) -> str:
+    """Return in words whether a GPU is needed, and how large a one."""
+    if weights < GPU_WEIGHTS:
+        return "No GPU is needed."
+    size = next((size for size in GPU_SIZES if needed < 0.9 * size * GIB), None)
+    large = (
+        f"one of {size} GB"
+        if size is not None
+        else (
+            f"several, {needed / GIB:.0f} GiB in all (learner.sharding: fsdp2 with "
+            "learner.ranks); or train adapters (model.lora.rank=16)"
+        )
+    )
+    return f"A GPU is needed to finish in reasonable time: {large}."

@@ -17,12 +17,11 @@ from pathlib import Path
 
 from published import record, row_faults, settings
 from scale import Ready, configured
+from studies.scale.model import Setting, simulate, simulate_fresh
 
 from sparring.engine.fleet.chaos import TIME, Chaos, Harm
 from sparring.engine.fleet.weather import lognormal
 from sparring.experiments.scale_chaos import on, trained
-from sparring.experiments.scale_fresh import simulate_fresh
-from sparring.experiments.scale_model import Setting, simulate
 from sparring.rng import Stream
 from sparring.run.events import METRICS, TIMING, read_lines
 

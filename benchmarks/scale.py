@@ -25,11 +25,11 @@ import time
 from pathlib import Path
 
 from published import record, settings
+from studies.scale.model import held_back_seconds, thousand_workers
 
 from sparring.config import resolve
 from sparring.engine.fleet.chaos import TIME, Chaos, Harm
 from sparring.engine.fleet.weather import lognormal
-from sparring.experiments.scale_cases import held_back_seconds, thousand_workers
 from sparring.experiments.scale_chaos import on, trained
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.rng import Stream

@@ -1,8 +1,9 @@
 """A model of a run on workers, in virtual time: how fast it is, and what limits it.
 
-It drives the scheduler that a run has. Nothing is played: a unit takes the seconds that a law gives
-for its number, the same ones when it is played again. The training process answers one message at a
-time, and learns beside it. Everything drawn derives from a seed.
+The model drives the scheduler of a run and plays nothing: a unit takes the seconds that a law gives
+for its number, also when it is played again. The training process answers one message at a time,
+and learns beside that. Everything drawn derives from a seed. Not modelled are cores that workers
+share, a network, and Python's lock.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
 
+from sparring.engine.admission import Account, Admission
 from sparring.engine.commands import Command, End, GiveUp, Send, Start
 from sparring.engine.scheduler import Scheduler
 from sparring.errors import RolloutError
@@ -36,13 +40,10 @@ class Setting:
         learner: seconds of credit and update of a step.
         message: seconds that the training process needs for a unit, to send it and to take its
             answer.
-        together: seconds that a worker saves with every unit of a message but the first, as it
-            plays them in one.
         pull: seconds until a worker has new weights, once per worker and version.
         restart: seconds until a worker that is started is ready.
         deaths: of a worker in an hour, mean.
         seed: of the deaths.
-        started: whether all workers are ready at the beginning.
         timeout: as ``scale.timeout``; where tails are heavy the usual one ends workers that play.
     """
 
@@ -53,12 +54,10 @@ class Setting:
     unit: Callable[[int], float]
     learner: float
     message: float = 0.0009
-    together: float = 0.0
     pull: float = 0.02
     restart: float = 12.0
     deaths: float = 0.0
     seed: int = 0
-    started: bool = True
     timeout: float | None = None
 
 
@@ -220,7 +219,7 @@ class Model:
     def _start(self, worker: int) -> None:
         """Start a worker, and draw when it will die."""
         own, setting = self._workers[worker], self.setting
-        ready = self.now if setting.started and not own.life else self.now + setting.restart
+        ready = self.now if not own.life else self.now + setting.restart
         own.life += 1
         own.version, life = -1, own.life
         self._at(ready, lambda: self._do(self.scheduler.joined(worker, self.now)))
@@ -237,17 +236,13 @@ class Model:
         pull = setting.pull if version > own.version else 0.0
         own.version = max(version, own.version)
         own.since, own.units = begin + pull, command.units
-        end, life = own.since + self._playing(command.units), own.life
+        end = own.since + sum(map(setting.unit, command.units))
+        life = own.life
         self._at(end, lambda: self._answer(command.worker, life))
 
     def _version_of(self, command: Send) -> int:
         """Return the version of the weights that units are sent with."""
         return max(max(command.units) // self.setting.units - self.setting.lag, 0)
-
-    def _playing(self, units: Sequence[int]) -> float:
-        """Return the seconds of units that are played in one: never less than the longest."""
-        each = [self.setting.unit(unit) for unit in units]
-        return max(sum(each) - (len(each) - 1) * self.setting.together, *each, 0.0)
 
     def _message(self, units: int) -> float:
         """Return when the training process has dealt with so many units."""
@@ -288,3 +283,173 @@ class Model:
 def _given_up(command: GiveUp) -> RolloutError:
     """Return the error of a run that cannot go on."""
     return RolloutError(f"The model of the run cannot go on: {command.why}.")
+
+
+# -- fresh order -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FreshOutcome:
+    """How a run in fresh order went.
+
+    Args:
+        outcome: as in pinned order.
+        account: what became of its units.
+        lag: updates that the weights of a unit were behind when it was learnt from, mean.
+        lag_max: the same, the most.
+    """
+
+    outcome: Outcome
+    account: Account
+    lag: float
+    lag_max: int
+
+
+def simulate_fresh(setting: Setting) -> FreshOutcome:
+    """Return how a run of a setting goes in fresh order.
+
+    Raises:
+        RolloutError: the scheduler gives up.
+    """
+    model = _FreshModel(setting)
+    outcome = model.run()
+    return FreshOutcome(
+        outcome=outcome,
+        account=model.admission.account,
+        lag=sum(model.lags) / max(len(model.lags), 1),
+        lag_max=max(model.lags, default=0),
+    )
+
+
+class _FreshModel(Model):
+    """A run in virtual time whose units are groups of one play, for the account."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.admission = Admission(games=setting.units, lag=setting.lag, steps=setting.steps)
+        self.lags: list[int] = []
+        self._numbers = itertools.count()
+        self._versions: dict[int, int] = {}  # of the weights that each unit was sent with
+        self._taken = 0
+
+    def _open(self) -> None:
+        """Issue units as far as there is room; take those that came, and learn from a step."""
+        own, setting = self._learning, self.setting
+        while not own.busy and own.next < setting.steps:
+            for unit in self.admission.came[: setting.units - self._taken]:
+                lag = own.next - self._versions.pop(unit)
+                old = lag > setting.lag
+                self.admission.take(unit, old=old)
+                self._taken += not old
+                self.lags += [] if old else [lag]
+            issued = [next(self._numbers) for _ in range(self.admission.room)]
+            for unit in issued:
+                self.admission.issue(unit, {unit: 1})
+            if self._taken == setting.units:
+                own.busy, own.left[own.next] = True, 0
+                self._at(self.now + setting.learner, self._learnt)
+            if issued:
+                self._do(self.scheduler.issued(issued, self.now))
+            if not self.admission.came:
+                return
+
+    def _learnt(self) -> None:
+        """Take note that a step was learnt from."""
+        self._taken = 0
+        self.admission.begin(self._learning.next + 1)
+        super()._learnt()
+
+    def _version_of(self, command: Send) -> int:
+        """Return the version of the weights that units are sent with: the newest."""
+        for unit in command.units:
+            if unit in self._versions:  # it was lost
+                self.admission.again(unit)
+            self._versions[unit] = self._learning.next
+        return self._learning.next
+
+    def _came(self, units: Sequence[int]) -> None:
+        """Take note of units that have come."""
+        for unit in units:
+            self.admission.answer(unit, {unit: 1})
+
+
+# -- the runs of the page --------------------------------------------------------------------------
+
+
+def lognormal_units(seed: int, mean: float, sigma: float, plays: int = 1) -> Callable[[int], float]:
+    """Return the seconds of units by number.
+
+    Args:
+        seed: of the draws.
+        mean: seconds of one play, from a lognormal law.
+        sigma: standard deviation of their logarithm.
+        plays: of a unit, side by side: it takes as long as the longest of them.
+    """
+    root = Stream.from_seed(seed).child("units")
+    scale = mean * math.exp(-(sigma**2) / 2)
+
+    def seconds(unit: int) -> float:
+        draws: Any = root.child(unit).generator().standard_normal(plays)
+        return scale * math.exp(sigma * float(draws.max()))
+
+    return seconds
+
+
+def thousand_workers(
+    workers: int = 1000, lags: Sequence[int] = (0, 1, 2, 4), steps: int = 12, seeds: int = 5
+) -> list[dict[str, Any]]:
+    """Return rows of a results file: a run with many workers, by lag, with the values by seed.
+
+    A step has 32 plays per worker, in units of 4 side by side. A play takes 2 seconds, lognormal
+    with sigma 0.8, and the learner 16 seconds a step. A worker dies once an hour.
+    """
+    per_worker, plays = 8, 4
+    rows: dict[int, dict[str, Any]] = {}
+    for seed in range(seeds):
+        unit = cache(lognormal_units(seed, 2.0, 0.8, plays))
+        for lag in lags:
+            found = simulate(
+                Setting(
+                    workers=workers,
+                    lag=lag,
+                    steps=steps,
+                    units=workers * per_worker,
+                    unit=unit,
+                    learner=16.0,
+                    deaths=1.0,
+                    seed=seed,
+                )
+            )
+            figures = {
+                "seconds": found.step_seconds,
+                "plays/s": workers * per_worker * plays / found.step_seconds,
+                "share in play": found.busy,
+                "share learning": found.learner_busy,
+                "share in messages": found.messages_busy,
+                "lost share": found.lost,
+            }
+            labels = {"workers": str(workers), "lag": str(lag), "starts": "all", "limit": ""}
+            row = rows.setdefault(lag, labels)
+            row["limit"] = found.limit
+            for name, value in figures.items():
+                row.setdefault("values", {}).setdefault(name, {})[str(seed)] = value
+    return list(rows.values())
+
+
+def held_back_seconds(
+    *, workers: int, lag: int, steps: int, units: int, unit: Callable[[int], float], learner: float
+) -> float:
+    """Return the seconds of a whole run on workers that are ready.
+
+    Args:
+        workers: as in ``Setting``, like all others.
+        lag: as above.
+        steps: as above.
+        units: as above.
+        unit: as above.
+        learner: as above.
+    """
+    setting = Setting(
+        workers=workers, lag=lag, steps=steps, units=units, unit=unit, learner=learner, pull=0.0
+    )
+    return simulate(setting).seconds

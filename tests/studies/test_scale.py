@@ -1,13 +1,11 @@
-"""The model of a run on workers, in virtual time: by hand, and against what must hold."""
+"""The model of a run on workers, in virtual time: by hand, and against what must hold, in both orders."""
 
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from sparring.experiments.scale_cases import lognormal_units, thousand_workers
-from sparring.experiments.scale_model import Setting, simulate
+from studies.scale.model import Setting, lognormal_units, simulate, simulate_fresh, thousand_workers
 
 
 def setting(**changes):
@@ -38,13 +36,6 @@ def test_nine_tenths_of_a_millisecond_a_message_limit_what_many_workers_play():
     found = simulate(setting(workers=500, units=1000, lag=2, steps=8, message=0.0009, unit=lambda unit: 0.01, learner=0.05))
     assert found.step_seconds == pytest.approx(0.9, rel=0.02)
     assert found.limit == "messages" and found.messages_busy == pytest.approx(1.0, abs=0.02)
-
-
-@pytest.mark.parametrize(("together", "seconds"), [(0.0, 0.04), (0.004, 0.036), (100.0, 0.03)])
-def test_units_of_a_message_are_played_in_one_and_never_beat_the_longest(together, seconds):
-    """4 short units come as 2, 1 and 1, so that one unit of a step is played with another."""
-    found = simulate(setting(unit=lambda unit: 0.01, learner=0.02, together=together))
-    assert found.step_seconds == pytest.approx(seconds + 0.02)
 
 
 def test_the_model_of_one_worker_that_dies_once():
@@ -93,13 +84,12 @@ def test_seeds_bind():
     units=st.integers(1, 12),
     learner=st.floats(0.0, 5.0),
     message=st.floats(0.0, 0.2),
-    together=st.floats(0.0, 1.0),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=60, deadline=None)
-def test_a_lag_never_slows_a_run_and_shares_are_shares(workers, units, learner, message, together, seed):
+def test_a_lag_never_slows_a_run_and_shares_are_shares(workers, units, learner, message, seed):
     unit = lognormal_units(seed, 1.0, 0.8)
-    found = [simulate(setting(workers=workers, units=units, unit=unit, learner=learner, message=message, together=together, lag=lag, steps=12)) for lag in (0, 1, 3)]
+    found = [simulate(setting(workers=workers, units=units, unit=unit, learner=learner, message=message, lag=lag, steps=12)) for lag in (0, 1, 3)]
     for one, next_one in pairwise(found):
         assert next_one.seconds <= one.seconds * 1.01
     for one in found:
@@ -112,3 +102,30 @@ def test_rows_of_many_workers_have_their_values_by_seed():
     assert [row["lag"] for row in rows] == ["0", "2"]
     assert all(set(row["values"]["share in play"]) == {"0", "1"} for row in rows)
     assert rows[1]["values"]["share in play"]["0"] > rows[0]["values"]["share in play"]["0"]
+
+
+# -- fresh order -----------------------------------------------------------------------------------
+
+
+def with_tails(**changes):
+    return Setting(**{"workers": 8, "lag": 2, "steps": 12, "units": 16, "unit": lognormal_units(0, 2.0, 1.2), "learner": 0.5, "pull": 0.0, "timeout": 1e5, **changes})
+
+
+def test_with_equal_units_it_is_as_quick_as_pinned_order():
+    even = with_tails(unit=lambda unit: 1.0)
+    found = simulate_fresh(even)
+    assert found.outcome.seconds == pytest.approx(simulate(even).seconds, rel=0.1)
+    assert found.account.issued == found.account.learned == 12 * 16
+
+
+def test_heavy_tails_hold_up_pinned_order_more():
+    assert simulate_fresh(with_tails()).outcome.seconds < 0.9 * simulate(with_tails()).seconds
+
+
+@pytest.mark.parametrize("lag", [1, 3])
+def test_every_unit_is_accounted_for_under_deaths(lag):
+    found = simulate_fresh(with_tails(lag=lag, deaths=60.0))
+    account = found.account
+    assert account.balances and account.learned == 12 * 16 and account.open == 0
+    assert account.lost == found.outcome.resent > 0
+    assert 0 < found.lag <= found.lag_max <= lag

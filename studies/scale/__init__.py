@@ -1,0 +1,1 @@
+"""How fast a run with a thousand workers would be: docs/scale.md."""

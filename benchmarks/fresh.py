@@ -18,10 +18,10 @@ from pathlib import Path
 from published import record, row_faults, settings
 from scale import Ready, configured
 from studies.scale.model import Setting, simulate, simulate_fresh
+from tests.engine.fleet.chaos import TIME, Chaos, Harm
+from tests.engine.fleet.harmed_runs import on, trained
+from tests.engine.fleet.weather import lognormal
 
-from sparring.engine.fleet.chaos import TIME, Chaos, Harm
-from sparring.engine.fleet.weather import lognormal
-from sparring.experiments.scale_chaos import on, trained
 from sparring.rng import Stream
 from sparring.run.events import METRICS, TIMING, read_lines
 

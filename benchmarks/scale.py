@@ -26,11 +26,11 @@ from pathlib import Path
 
 from published import record, settings
 from studies.scale.model import held_back_seconds, thousand_workers
+from tests.engine.fleet.chaos import TIME, Chaos, Harm
+from tests.engine.fleet.harmed_runs import on, trained
+from tests.engine.fleet.weather import lognormal
 
 from sparring.config import resolve
-from sparring.engine.fleet.chaos import TIME, Chaos, Harm
-from sparring.engine.fleet.weather import lognormal
-from sparring.experiments.scale_chaos import on, trained
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.rng import Stream
 from sparring.run import checkpoint

@@ -31,6 +31,7 @@ def refusal(*words):
         (["kuhn-tiny", "credit.name=a2c"], "policy_gradient"),
         (["kuhn-tiny", "environments.0.name=kuhn"], "Did you mean 'kuhn_poker'"),
         (["kuhn-tiny", "learner.learning_rate=[0.001, 0.002]"], "start a run for each"),
+        (["kuhn-tiny", "scale.fleet=simulated", "scale.workers=2"], "scale.fleet: Input should be 'here', 'processes' or 'ray', got 'simulated'"),
     ],
 )
 def test_training_says_what_to_write(words, advice, tmp_path):

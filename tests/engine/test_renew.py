@@ -23,7 +23,7 @@ CONFIG = {
     "rollout": {"games_per_step": 16},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "matchmaker": {"name": "mirror"},
-    "scale": {"fleet": "simulated", "workers": 1, "lag": 2, "order": "fresh"},
+    "scale": {"fleet": "processes", "workers": 1, "lag": 2, "order": "fresh"},
 }
 TOLERANCE = 1e-4
 

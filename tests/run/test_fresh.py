@@ -11,8 +11,6 @@ import pytest
 
 from sparring.config import resolve
 from sparring.engine.admission import ISSUED, Account
-from sparring.engine.fleet.simulated import Simulated
-from sparring.engine.fleet.weather import Weather
 from sparring.engine.fresh import FreshWorkers
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, MissingError
@@ -29,8 +27,10 @@ from sparring.run.loop import train
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
+from tests.engine.fleet.simulated import Simulated
+from tests.engine.fleet.weather import Weather
 
-SCALE = {"fleet": "simulated", "workers": 4, "unit_games": 2, "lag": 2, "order": "fresh", "restarts": 100_000, "timeout": 1e5}
+SCALE = {"fleet": "processes", "workers": 4, "unit_games": 2, "lag": 2, "order": "fresh", "restarts": 100_000, "timeout": 1e5}
 BASE = {
     "name": "fresh",
     "steps": 5,

@@ -8,12 +8,12 @@ import time
 import pytest
 
 from sparring.config import resolve
-from sparring.engine.fleet.chaos import Harm
-from sparring.experiments.scale_chaos import accounted
 from sparring.recipe import to_yaml
 from sparring.rollout.store import EpisodeStore
 from sparring.run.events import read_lines
 from sparring.run.fresh import account_of
+from tests.engine.fleet.chaos import Harm
+from tests.engine.fleet.harmed_runs import accounted
 
 CONFIG = {
     "name": "killed",
@@ -43,7 +43,7 @@ def stored(path):
 @pytest.mark.slow
 def test_workers_are_killed_and_answers_come_late_twice_and_spoilt(tmp_path):
     harm = Harm(kills=4, chance=0.3, mean=0.1, sigma=1.2, twice=0.3, rubbish=0.05)
-    found = accounted(resolve(CONFIG), tmp_path, harm, workers=2)
+    found = accounted(resolve(CONFIG), tmp_path, harm, count=2)
     assert found.balances and len(found.accounts) == CONFIG["steps"]
     last = found.accounts[-1]
     assert last.open == 0 < last.lost and found.done["killed"] > 0 < found.counted["lost_workers"]

@@ -7,6 +7,7 @@ import pytest
 import sparring
 from sparring.config import resolve
 from sparring.errors import ConfigError, GameError, MissingError
+from tests.engine.fleet.simulated import simulated_workers
 
 BASE = {
     "name": "knowing",
@@ -43,8 +44,9 @@ def test_what_it_says_of_the_replies_is_recorded_and_learnt_from(tmp_path):
 
 def test_plays_of_workers_are_judged_as_those_of_one_process(tmp_path):
     found = []
-    for name, scale in (("here", {}), ("two", {"fleet": "simulated", "workers": 2})):
-        sparring.train(config(scale=scale), run=tmp_path / name)
+    for name, scale in (("here", {}), ("two", {"fleet": "processes", "workers": 2})):
+        with simulated_workers():
+            sparring.train(config(scale=scale), run=tmp_path / name)
         rows = [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
         found.append([(row["loss"], row["knowledge/latent_space/apart"]) for row in rows if "loss" in row])
     assert found[0] == found[1]
@@ -52,7 +54,8 @@ def test_plays_of_workers_are_judged_as_those_of_one_process(tmp_path):
 
 def test_with_a_lag_too(tmp_path):
     losses = [{"name": "turn_dpo", "preset": "lspo"}, {"name": "truncated_is"}]
-    sparring.train(config(scale={"lag": 1, "fleet": "simulated", "workers": 1}, losses=losses), run=tmp_path / "run")
+    with simulated_workers():
+        sparring.train(config(scale={"lag": 1, "fleet": "processes", "workers": 1}, losses=losses), run=tmp_path / "run")
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [row["knowledge/latent_space/iteration"] for row in rows if "loss" in row] == [1, 2, 3]
 

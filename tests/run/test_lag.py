@@ -3,6 +3,7 @@
 import json
 import shutil
 import types
+from contextlib import nullcontext
 
 import pytest
 import safetensors.numpy
@@ -27,6 +28,7 @@ from sparring.run.loop import train
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
+from tests.engine.fleet.simulated import simulated_workers
 
 BASE = {
     "name": "lagging",
@@ -47,7 +49,7 @@ BASE = {
 }
 PROCESSES = {"fleet": "processes", "workers": 2, "unit_games": 4}
 ONE_PROCESS = {**PROCESSES, "workers": 1}
-SIMULATED = {"fleet": "simulated", "workers": 3, "unit_games": 4}
+SIMULATED = {**PROCESSES, "workers": 3}  # simulated ones: see run
 VARIANTS = {
     "league": {},
     "replay": {"replay": {"name": "r3"}},
@@ -68,10 +70,14 @@ def config_of(lag=0, scale=(), **changes):
 
 
 def run(path, config, resume=False):
-    """Train, or go on; return the bytes of the last weights, the figures and the records."""
+    """Train, or go on; return the bytes of the last weights, the figures and the records.
+
+    Three worker processes are simulated ones.
+    """
     folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
     engine = LocalEngine(config)
-    with folder, playing(engine, path):
+    simulated = config.scale.workers == SIMULATED["workers"]
+    with folder, simulated_workers() if simulated else nullcontext(), playing(engine, path):
         train(config, engine, folder, resume=resume)
     return bytes_of(path)
 

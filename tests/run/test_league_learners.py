@@ -11,6 +11,7 @@ from sparring.league.payoffs import Payoffs
 from sparring.refs import LEARNER, ref, snapshot
 from sparring.rollout.store import EpisodeStore
 from sparring.run.events import read_lines
+from tests.engine.fleet.simulated import simulated_workers
 from tests.run_with_members import last, run
 
 BASE = {
@@ -121,8 +122,9 @@ def test_a_league_that_goes_on_ends_as_one_that_was_not_interrupted(tmp_path, tr
 
 def test_workers_change_no_byte_of_it(tmp_path, trained):
     config = config_of()
-    workers = {"fleet": "simulated", "workers": 3, "unit_games": 4}
-    run(tmp_path / "workers", config.model_copy(update={"scale": config.scale.model_copy(update=workers)}))
+    workers = {"fleet": "processes", "workers": 3, "unit_games": 4}
+    with simulated_workers():
+        run(tmp_path / "workers", config.model_copy(update={"scale": config.scale.model_copy(update=workers)}))
     assert last(trained[0]) == last(tmp_path / "workers")
 
 
@@ -185,10 +187,11 @@ def test_every_snapshot_is_noted_with_the_step_it_was_taken_at(tmp_path):
 
 def test_a_league_plays_ahead_with_a_lag(tmp_path):
     learners = {"main": {}, "counter": {"matchmaker": {"name": "by_tag", "past": {"main": 1.0}}}}
-    config = config_of(learners, more={"scale": {"fleet": "simulated", "workers": 2, "unit_games": 6, "lag": 1, "order": "pinned"}})
-    run(tmp_path / "whole", config)
-    run(tmp_path / "parts", config, until=3)
-    run(tmp_path / "parts", config, resume=True)
+    config = config_of(learners, more={"scale": {"fleet": "processes", "workers": 2, "unit_games": 6, "lag": 1, "order": "pinned"}})
+    with simulated_workers():
+        run(tmp_path / "whole", config)
+        run(tmp_path / "parts", config, until=3)
+        run(tmp_path / "parts", config, resume=True)
     assert last(tmp_path / "whole") == last(tmp_path / "parts")
 
 

@@ -18,6 +18,7 @@ from sparring.run.league import begun_anew
 from sparring.run.payoff_plays import next_pairs, with_plays
 from sparring.run.state import RunState
 from sparring.selection.replay.base import ReplayBuffer
+from tests.engine.fleet.simulated import simulated_workers
 from tests.run_with_members import BASE as MADE
 from tests.run_with_members import engine_of, last, run
 
@@ -115,8 +116,9 @@ def test_a_run_that_goes_on_ends_as_one_that_was_not_interrupted(tmp_path, resta
 def test_workers_change_no_byte_of_it(tmp_path, restart):
     config = config_of(restart=restart)
     run(tmp_path / "here", config)
-    workers = {"fleet": "simulated", "workers": 3, "unit_games": 4}
-    run(tmp_path / "workers", config.model_copy(update={"scale": config.scale.model_copy(update=workers)}))
+    workers = {"fleet": "processes", "workers": 3, "unit_games": 4}
+    with simulated_workers():
+        run(tmp_path / "workers", config.model_copy(update={"scale": config.scale.model_copy(update=workers)}))
     assert last(tmp_path / "here") == last(tmp_path / "workers")
 
 

@@ -26,10 +26,10 @@ class ScaleConfig(Strict):
     of a run. All other keys may be changed when a run goes on.
     """
 
-    fleet: Literal["here", "processes", "ray", "simulated"] = Field(
+    fleet: Literal["here", "processes", "ray"] = Field(
         "here",
-        description="who plays: the training process; worker processes of this machine; actors of "
-        "Ray, on many machines; or workers whose delays and deaths are drawn, for tests",
+        description="who plays: the training process; worker processes of this machine; or actors "
+        "of Ray, on many machines",
     )
     workers: int = Field(
         0,
@@ -129,7 +129,7 @@ class ScaleConfig(Strict):
     @model_validator(mode="after")
     def _gpus_fit(self) -> ScaleConfig:
         each, own = self.gpus_per_worker, self.fleet == "ray" and self.address is None
-        if self.gpus and self.fleet in ("here", "simulated"):
+        if self.gpus and self.fleet == "here":
             raise ValueError(
                 f"gpus={list(self.gpus)} are for workers, and fleet={self.fleet}; write fleet: "
                 "processes, or leave gpus out (learner.gpus is for learners)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from sparring.config import RunConfig
@@ -25,10 +25,6 @@ def fleet_of(config: RunConfig) -> Fleet | None:
         from sparring.engine.fleet.here import Here
 
         return Here(settings)
-    if scale.fleet == "simulated":
-        from sparring.engine.fleet.simulated import Simulated
-
-        return Simulated(settings, scale.count, config.seed)
     check_there(scale.gpus, f"scale.gpus={list(scale.gpus)}")
     if scale.fleet == "ray":
         from sparring.engine.fleet.ray import RayFleet
@@ -41,15 +37,12 @@ def fleet_of(config: RunConfig) -> Fleet | None:
 
 
 @contextlib.contextmanager
-def playing(
-    engine: LocalEngine, folder: Path, through: Callable[[Fleet], Fleet] | None = None
-) -> Iterator[None]:
+def playing(engine: LocalEngine, folder: Path) -> Iterator[None]:
     """Let the plays of an engine be played where its configuration says, as a context.
 
     Args:
         engine: of a run.
         folder: of the run.
-        through: what stands before the fleet, such as what harms it; None: nothing.
     """
     fleet = fleet_of(engine.config)
     if fleet is None:
@@ -59,7 +52,6 @@ def playing(
     from sparring.engine.fresh import FreshWorkers
 
     try:
-        fleet = fleet if through is None else through(fleet)
         kind = FreshWorkers if engine.config.scale.order == FRESH else Distributed
         engine.elsewhere = kind(engine, fleet, folder / WEIGHTS)
         yield

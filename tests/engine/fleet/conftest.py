@@ -13,6 +13,7 @@ from sparring.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
+from tests.engine.fleet.harmed_runs import before_the_fleet
 
 SMALL = (
     *("threads=1", "warmup.updates=0", "rollout.games_per_step=64", "evaluation.exact=false", "scale.unit_games=8"),
@@ -24,7 +25,7 @@ def _run(path, *changes, through=None):
     """Train kuhn-tiny in a folder; return its bytes and the lines of timing.jsonl."""
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), [*SMALL, *changes]))
     engine = LocalEngine(config)
-    with RunFolder.create(path, to_yaml(config)) as folder, Watch(config.call_seconds), playing(engine, path, through):
+    with RunFolder.create(path, to_yaml(config)) as folder, Watch(config.call_seconds), before_the_fleet(through), playing(engine, path):
         train(config, engine, folder)
     weights = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.glob("*.safetensors")}
     timing = [json.loads(line) for line in (path / "timing.jsonl").read_text().splitlines()]

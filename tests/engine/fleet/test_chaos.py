@@ -9,8 +9,8 @@ import time
 import pytest
 
 from sparring.engine.fleet.base import Heard
-from sparring.engine.fleet.chaos import Chaos, Harm
 from sparring.errors import ConfigError
+from tests.engine.fleet.chaos import Chaos, Harm
 
 
 class Echo:

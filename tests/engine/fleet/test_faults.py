@@ -5,13 +5,14 @@ import errno
 import pytest
 
 from sparring.engine import published
-from sparring.engine.fleet import simulated
-from sparring.engine.fleet.weather import Weather
 from sparring.errors import PluginError, RolloutError, RunError
 from sparring.run import checkpoint
 from sparring.system.files import TEMPORARY
+from tests.engine.fleet import simulated
+from tests.engine.fleet.simulated import simulated_workers
+from tests.engine.fleet.weather import Weather
 
-WORKERS = ("scale.fleet=simulated", "scale.workers=3", "scale.restarts=1000")
+WORKERS = ("scale.fleet=processes", "scale.workers=3", "scale.restarts=1000")
 PLUGINS = '''
 SLOT = "oracles"
 PLUGINS = ("broken",)
@@ -35,8 +36,9 @@ def broken():
 
 
 @pytest.fixture(autouse=True)
-def calm(monkeypatch):
-    monkeypatch.setattr(simulated.Simulated.__init__, "__kwdefaults__", {"weather": Weather(sigma=1.0), "memo": None})
+def calm():
+    with simulated_workers(weather=Weather(sigma=1.0)):
+        yield
 
 
 @pytest.fixture
@@ -154,7 +156,6 @@ def test_one_torn_file_may_be_refused_by_any_number_of_workers(tmp_path, kuhn):
     assert line["refused_weights"] == 1
 
 
-def test_a_unit_that_ends_every_worker_names_the_command_that_plays_it_alone(tmp_path, kuhn, monkeypatch):
-    monkeypatch.setattr(simulated.Simulated.__init__, "__kwdefaults__", {"weather": Weather(dies=1.0, most=99), "memo": None})
-    with pytest.raises(RolloutError, match=rf"sparring replay-unit {tmp_path / 'run'} 1 [0-7]\.$"):
+def test_a_unit_that_ends_every_worker_names_the_command_that_plays_it_alone(tmp_path, kuhn):
+    with simulated_workers(weather=Weather(dies=1.0, most=99)), pytest.raises(RolloutError, match=rf"sparring replay-unit {tmp_path / 'run'} 1 [0-7]\.$"):
         kuhn(tmp_path / "run", "steps=2", *WORKERS)

@@ -7,11 +7,9 @@ import torch
 
 from sparring.config import resolve
 from sparring.engine.distributed import Distributed
-from sparring.engine.fleet.simulated import Simulated
-from sparring.engine.fleet.weather import STORM, Weather, lognormal, rubbish
 from sparring.engine.local import LocalEngine
 from sparring.engine.units import Unit, UnreadableError, answer_of, head_of
-from sparring.engine.workers import fleet_of, playing
+from sparring.engine.workers import playing
 from sparring.errors import RolloutError
 from sparring.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.rng import Stream
@@ -19,6 +17,8 @@ from sparring.rollout.spec import EpisodeSpec
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
+from tests.engine.fleet.simulated import Simulated, simulated_workers
+from tests.engine.fleet.weather import Weather, lognormal, rubbish
 
 CHANGES = (
     *(
@@ -36,7 +36,7 @@ CHANGES = (
         "model.layers=1",
         "model.heads=2",
     ),
-    *("scale.unit_games=8", "scale.fleet=simulated", "scale.workers=3", "scale.restarts=10000"),
+    *("scale.unit_games=8", "scale.fleet=processes", "scale.workers=3", "scale.restarts=10000"),
 )
 GALE = Weather(
     mean=5,
@@ -185,13 +185,13 @@ def test_workers_that_never_come_are_given_up(room, memo):
         run(room, simulated(0, memo, Weather(lost=1.0)), ("scale.restarts=3",))
 
 
-def test_the_configuration_chooses_it_and_it_leaves_the_threads_alone(room, alone):
+def test_it_stands_in_for_worker_processes_and_leaves_the_threads_alone(room, alone):
     before = torch.get_num_threads()
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), CHANGES))
-    assert fleet_of(config).weather == STORM
     engine = LocalEngine(config)
     with (
         RunFolder.create(room, to_yaml(config), overwrite=room.exists()) as folder,
+        simulated_workers(),
         playing(engine, room),
     ):
         train(config, engine, folder)

@@ -16,12 +16,14 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
+from sparring.engine import workers
 from sparring.engine.fleet.base import Heard
-from sparring.engine.fleet.weather import STORM, Weather, lognormal, rubbish
 from sparring.engine.units import Weights, news_of, numbers_of, weights_of
 from sparring.engine.worker import Worker, answered, ready
 from sparring.rng import Stream
+from tests.engine.fleet.weather import STORM, Weather, lognormal, rubbish
 
 FATE, WHEN, TIME, AGAIN, LATE, IDLE, LATER = range(7)  # counters of the draws for a message
 
@@ -221,3 +223,20 @@ class Simulated:
                 worker.renew(told[-1], self._contents)
 
         return hears
+
+
+def simulated_workers(**options):
+    """Return a context in which simulated workers stand in for worker processes.
+
+    Args:
+        options: of ``Simulated``.
+    """
+    real = workers.fleet_of
+
+    def fleet_of(config):
+        if config.scale.fleet != "processes":
+            return real(config)
+        settings = config.model_dump(mode="json")
+        return Simulated(settings, config.scale.count, config.seed, **options)
+
+    return mock.patch.object(workers, "fleet_of", fleet_of)

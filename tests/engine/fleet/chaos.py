@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sparring.engine.fleet.base import Fleet, Heard
-from sparring.engine.fleet.weather import lognormal, rubbish
 from sparring.engine.units import numbers_of
 from sparring.errors import ConfigError
 from sparring.rng import Stream
+from tests.engine.fleet.weather import lognormal, rubbish
 
 FATE, WHEN, TIME, AGAIN = range(4)  # counters of the draws for a message
 SLICE = 0.05  # seconds between looks at what is to be killed

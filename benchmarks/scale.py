@@ -25,7 +25,6 @@ import time
 from pathlib import Path
 
 from published import record, settings
-from studies.scale.model import held_back_seconds, thousand_workers
 from tests.engine.fleet.chaos import TIME, Chaos, Harm
 from tests.engine.fleet.harmed_runs import on, trained
 from tests.engine.fleet.weather import lognormal
@@ -36,6 +35,7 @@ from sparring.rng import Stream
 from sparring.run import checkpoint
 from sparring.run.events import METRICS, TIMING, read_lines
 from sparring.system.files import file_digest
+from studies.scale.model import held_back_seconds, thousand_workers
 
 SMALL = ["threads=1", "warmup.updates=2", "evaluation.opponents=[]", "checkpoint.every=1"]
 RECIPES = {

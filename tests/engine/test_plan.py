@@ -63,11 +63,11 @@ def test_every_paper_recipe_fits_gpus_of_80_gb_with_both_layers(recipe, layer):
     """The first GPU has the training process, whose weights are whole, and the first learner."""
     config = configured(recipe, f"with={layer}")
     memory = plan.process_memory(config)
-    assert memory["learner"].count == 4
+    assert memory["learner"].processes == 4
     assert memory["training process"].each + memory["learner"].each < 0.9 * 80 * GIB
     assert "one of 80 GB" in plan.describe(config)["needs"]
     drawing = memory["replica of vLLM" if layer == "scale/8-gpus" else "worker"]
-    assert drawing.count == (4 if layer == "scale/8-gpus" else 8) and 40 * GIB < drawing.each < 60 * GIB
+    assert drawing.processes == (4 if layer == "scale/8-gpus" else 8) and 40 * GIB < drawing.each < 60 * GIB
     published = configured(recipe)
     same = {"environments", "rollout", "credit", "losses", "rewards", "steps", "renderer", "name", "summary", "seed"}
     assert all(getattr(config, key) == getattr(published, key) for key in same), "a layer changes machines alone"
@@ -95,7 +95,7 @@ def test_replicas_of_vllm_hold_the_keys_and_values_and_on_a_cpu_the_weights_twic
     assert training["keys_and_values_kept"] == 0
     assert replica == (2, {"weights": 2 * training["weights"], "keys_and_values_kept": GIB, "program": round(0.9 * GIB)})
     on_gpu = memory_of("sampler={name: vllm, device: cuda}", recipe="mars/kuhn-smol")["replica of vLLM"]
-    assert on_gpu.count == 1 and on_gpu.parts["weights"] == training["weights"]
+    assert on_gpu.processes == 1 and on_gpu.parts["weights"] == training["weights"]
     workers = ("scale.fleet=processes", "scale.workers=3")
     worker = memory_of("sampler={name: vllm, replicas: 2}", *workers, recipe="mars/kuhn-smol")["worker"]
     assert worker.parts["replica of vLLM"] == 2 * replica.each, "each worker has its own"

@@ -279,7 +279,7 @@ def test_a_plan_says_what_each_learner_takes():
         memory = process_memory(config)
         training, found[ranks] = memory["training process"].parts, memory["learner"]
         assert training["training"] == training["activations_and_logits"] == 0
-        assert found[ranks].count == ranks and found[ranks].each > GIB / 2 + 4 * training["weights"] / ranks
+        assert found[ranks].processes == ranks and found[ranks].each > GIB / 2 + 4 * training["weights"] / ranks
         assert describe(config)["learners"] == {"ranks": ranks, "leaves": 8, "sharding": "fsdp2"}
     whole = resolve({**KUHN, "model": tiny, "learner": {"leaves": 8, "ranks": 2, "micro_tokens": 512}})
     memory = process_memory(whole)

@@ -8,7 +8,7 @@ ORDER = [
     *("errors", "refs", "types", "guard", "names", "spelling", "outside", "yaml_text", "schedule", "options", "rng", "plugin", "registry", "parts", "config_parts", "config", "recipe", "system", "ops", "environments"),
     *("render", "context", "models", "samplers", "players"),
     *("rollout", "roles", "knowledge", "oracles", "rewards", "columns", "credit", "features", "losses", "selection", "learn", "league"),
-    *("measure", "engine", "run", "experiments", "report", "recipes", "scaffold", "api", "view", "cli", "interop", "testing"),
+    *("measure", "engine", "run", "report", "recipes", "scaffold", "api", "view", "cli", "interop", "testing"),
 ]
 MATHEMATICS = {"numpy", "scipy", "math", "statistics", "itertools", "functools", "collections", "dataclasses", "typing", "__future__", "ast", "json", "re"}
 MATHEMATICS_OWN = ("sparring.ops", "sparring.types", "sparring.rng")

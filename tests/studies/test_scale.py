@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from studies.scale.model import Setting, lognormal_units, simulate, simulate_fresh, thousand_workers
 
 

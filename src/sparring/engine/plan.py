@@ -147,8 +147,8 @@ def _models(config: RunConfig) -> dict[str, Any]:
             model["frozen"] = True
     if not config.policies:
         return models[MAIN]
-    sizes = [model.get("parameters") for model in models.values()]
-    total = {} if None in sizes else {"parameters": sum(sizes)}
+    sizes = [model["parameters"] for model in models.values() if "parameters" in model]
+    total = {"parameters": sum(sizes)} if len(sizes) == len(models) else {}
     return {"policies": models, **total}
 
 
@@ -254,11 +254,11 @@ class ProcessMemory(NamedTuple):
     """What each process of a kind holds.
 
     Args:
-        count: how many such processes a run has.
+        processes: how many such processes a run has.
         parts: bytes by what they are for.
     """
 
-    count: int
+    processes: int
     parts: dict[str, int]
 
     @property
@@ -292,7 +292,7 @@ def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
         parts = {name: training[name] for name in ("weights", CACHE, "program")}
         gpus, share = config.scale.gpus, config.scale.gpus_per_worker
         for replica in replicas.values():  # each worker has its own, one for each of its GPUs
-            count = max(int(share or 1), 1) if gpus or share else replica.count
+            count = max(int(share or 1), 1) if gpus or share else replica.processes
             parts[REPLICA] = parts.get(REPLICA, 0) + count * replica.each
         memory[WORKER] = ProcessMemory(config.scale.count, parts)
     return {**memory, **replicas}
@@ -395,11 +395,13 @@ def _memory(config: RunConfig) -> dict[str, Any]:
     memory = process_memory(config)
     if not memory:
         return {"needs": "unknown: a model is not on this machine"}
-    total = sum(kind.count * kind.each for kind in memory.values())
+    total = sum(kind.processes * kind.each for kind in memory.values())
     return {
         "memory_gib": round(total / GIB, 1),
         "memory_gib_by_process": {
-            name if kind.count == 1 else f"{name}, each of {kind.count}": round(kind.each / GIB, 2)
+            name if kind.processes == 1 else f"{name}, each of {kind.processes}": round(
+                kind.each / GIB, 2
+            )
             for name, kind in memory.items()
         },
         "needs": _needs(config, memory),
@@ -422,7 +424,7 @@ def _needs(config: RunConfig, memory: Mapping[str, ProcessMemory]) -> str:
     if device.type != CUDA:
         elsewhere = {WORKER} if config.scale.address is not None else set[str]()
         here = [kind for name, kind in memory.items() if name not in elsewhere]
-        where, needed = "machine", sum(kind.count * kind.each for kind in here)
+        where, needed = "machine", sum(kind.processes * kind.each for kind in here)
     fits = (
         f"fits into this {where}'s"
         if needed < have

@@ -1,1 +1,0 @@
-"""The studies that `sparring reproduce` runs: a file each; see ``experiments.study``."""

@@ -43,6 +43,7 @@ def test_training_says_what_to_write(words, advice, tmp_path):
     ("words", "advice"),
     [
         (["scale", "plan", "kuhn-tiny", "--workers", "8"], "write: sparring train RECIPE --dry-run"),
+        (["credit", "race", "--seeds", "2"], "`sparring credit race` was removed in version 0.3"),
         (["scale", "chaos", "kuhn-tiny"], "`sparring scale` was removed in version 0.3"),
         (["scale", "--help"], "write: sparring train RECIPE steps=3"),
         (["train", "kuhn-tiny", "--dry-run", "--assume", "play=3"], "`sparring train --assume` was removed in version 0.3"),

@@ -191,6 +191,14 @@ def test_a_named_method_is_noticed():
     assert rules.named_methods("from sparring.losses.base import LossBatch", {"mars"}) == []
 
 
+def test_the_library_knows_no_study_and_studies_use_its_public_names_alone():
+    known = [str(path) for path in FILES if any(name.split(".")[0] in ("studies", "tests") for name, _ in rules.imports(rules.parsed(path.read_text())))]
+    assert known == []
+    studies = sorted((SOURCE.parents[1] / "studies").rglob("*.py"))
+    private = [(str(path), name) for path in studies for name, _ in rules.imports(rules.parsed(path.read_text())) if any(part.startswith("_") and part != "__future__" for part in name.split("."))]
+    assert len(studies) > 60 and private == []
+
+
 def test_rooms_without_torch_do_not_bring_it_in_through_others():
     modules = [path for path in FILES if room(path) not in {*rules.TORCH_ROOMS, "api", "cli", "report", "__init__"}]
     names = [".".join(("sparring", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__") for path in modules]

@@ -43,8 +43,9 @@ FUNCTIONS = {
 }  # verb -> the module and function of another name
 GROUPS = {"credit"}  # verbs with verbs of their own: the module has a typer app
 LEARN_TIME = "to learn how long a run takes, write: sparring train RECIPE steps=3"
-REMOVED = {  # verb, or verb and option, of an earlier version -> what to write instead
+REMOVED = {  # verb, or verb and word, of an earlier version -> what to write instead
     "scale": f"for a run's memory, write: sparring train RECIPE --dry-run; {LEARN_TIME}.",
+    "credit race": "in a clone of the repository, write: sparring reproduce credit-race.",
     "train --assume": f"{LEARN_TIME}.",
     "train --times": f"{LEARN_TIME}.",
 }
@@ -82,8 +83,8 @@ def refuse_removed(words: Sequence[str]) -> None:
         ConfigError: there is one; the message has what to write instead.
     """
     verb, *rest = words or [""]
-    options = (f"{verb} {word.partition('=')[0]}" for word in rest)
-    for name in (verb, *options):
+    further = (f"{verb} {word.partition('=')[0]}" for word in rest)
+    for name in (verb, *further):
         if name in REMOVED:
             raise ConfigError(f"`sparring {name}` was removed in version 0.3; {REMOVED[name]}")
 

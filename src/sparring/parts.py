@@ -48,7 +48,8 @@ def load_part(slot: str, name: str, part: str) -> Plugin | None:
         ConfigError: the plug-in, or its part, is from outside and cannot be imported.
     """
     plugin = registry.load(slot, name)
-    module, function = f"{plugin.module.__name__}.{part}", plugin.function.__name__
+    module = f"{plugin.module.__name__}.{part}"
+    function = name if name in registry.built_in(slot) else plugin.function.__name__
     if not hasattr(plugin.module, "__path__"):
         return None
     if not registry.has_line(importlib.util.find_spec(module), f"def {function}("):

@@ -1,9 +1,10 @@
 """Finds plug-ins by file name, binds options to their signatures, suggests names for typos.
 
-A slot is a package; each module in it with a function of its own name is a plug-in. That function
-is its entry; the function's keyword-only parameters are its options. Adding a plug-in edits no
-existing file. Plug-ins of other packages are found too: names with a dot, and entry points
-(``outside.py``). A plug-in that is a folder may have further functions (``parts.py``).
+A slot is a package; each module in it with a function of its own name, or a class assigned to that
+name (``nim = Nim``), is a plug-in. This is its entry, whose keyword-only parameters are its
+options. Adding a plug-in edits no existing file. Plug-ins of other packages are found too: names
+with a dot, and entry points (``outside.py``). A plug-in that is a folder may have further functions
+(``parts.py``).
 
 A plug-in module may also declare:
     NEEDS      names of what it wants computed, e.g. {"value"}; of an estimator, columns of the turn
@@ -102,8 +103,8 @@ def known(slot: str, name: str) -> bool:
 def built_in(slot: str) -> tuple[str, ...]:
     """Return the names of Sparring's own plug-ins of a slot, sorted.
 
-    A module, or a package, is a plug-in if it has a function of its own name. All others in a slot
-    are helpers of its plug-ins.
+    A module, or a package, is a plug-in if it has a function or class of its own name. All others
+    in a slot are helpers of its plug-ins.
 
     Raises:
         UnknownNameError: no such slot.
@@ -116,8 +117,9 @@ def built_in(slot: str) -> tuple[str, ...]:
 
 
 def _is_plugin(slot: str, name: str) -> bool:
-    """Return whether a module of a slot has a function of its own name."""
-    return has_line(importlib.util.find_spec(f"sparring.{slot}.{name}"), f"def {name}(")
+    """Return whether a module of a slot has a function of its own name, or a class under it."""
+    spec = importlib.util.find_spec(f"sparring.{slot}.{name}")
+    return has_line(spec, f"def {name}(") or has_line(spec, f"{name} = ")
 
 
 def has_line(spec: ModuleSpec | None, begins: str) -> bool:

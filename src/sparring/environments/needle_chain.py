@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
@@ -11,7 +13,7 @@ from sparring.environments.drawing.rows import discs
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import TERMINAL, Rules, Table, register
-from sparring.environments.options import check_range
+from sparring.environments.options import with_options
 from sparring.errors import ConfigError
 
 NAME = "needle_chain"  # the name registered with OpenSpiel
@@ -21,14 +23,20 @@ HUES = {"red": "red", "green": "green", "blue": "blue"}  # of a picture
 RIGHT = 1  # the action id that pays at the needle: green
 
 
-@dataclass(frozen=True, slots=True)
-class Chain(Table):
+@dataclass(frozen=True, kw_only=True)
+class ChainOptions:
+    """Options of ``needle_chain``."""
+
+    length: Annotated[int, Field(ge=1, le=12)] = 6
+    actions: Literal[2, 3] = 2
+    needle: Annotated[int, Field(ge=1)] = 3  # number of the step that decides
+    stop: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chain(ChainOptions, Table):
     """A position: the action ids so far; the id after the colours stops."""
 
-    length: int
-    actions: int
-    needle: int  # number of the step that decides, from 1
-    stop: bool
     path: tuple[int, ...] = ()
 
     @property
@@ -66,12 +74,12 @@ class Chain(Table):
         return self.key(0)
 
 
-def rules(length: int, actions: int, needle: int, stop: bool) -> Rules:
+def rules(options: ChainOptions) -> Rules:
     """Return the facts of the game."""
     return Rules(
-        opening=Chain(length, actions, needle, stop),
-        actions=actions + stop,
-        length=length,
+        opening=Chain(**asdict(options)),
+        actions=options.actions + options.stop,
+        length=options.length,
         least=0.0,
         most=1.0,
         utility="identical",
@@ -81,7 +89,7 @@ def rules(length: int, actions: int, needle: int, stop: bool) -> Rules:
     )
 
 
-register(NAME, {"length": 6, "actions": 2, "needle": 3, "stop": False}, rules)
+register(NAME, ChainOptions, rules)
 
 
 class NeedleChain(Game):
@@ -89,15 +97,15 @@ class NeedleChain(Game):
 
     title = "needlechain"
 
-    def __init__(self, length: int, actions: int, needle: int, stop: bool, style: Style) -> None:
-        spiel = load(NAME, {"length": length, "actions": actions, "needle": needle, "stop": stop})
-        words = (*COLOURS[:actions], *([STOP] if stop else []))
+    def __init__(self, options: ChainOptions, style: Style) -> None:
+        spiel, colours = load(NAME, asdict(options)), COLOURS[: options.actions]
+        words = (*colours, *([STOP] if options.stop else []))
         super().__init__(spiel, name=NAME, roles=("walker",), words=words, style=style)
-        self.length = length
-        early = " You may also choose 'stop', which ends the walk at once." if stop else ""
+        self.length = options.length
+        early = " You may also choose 'stop', which ends the walk at once." if options.stop else ""
         self.rules = (
-            f"You walk a chain of {length} step(s). At every step you choose one "
-            f"colour: {', '.join(COLOURS[:actions])}.{early} Exactly one step matters, always the "
+            f"You walk a chain of {self.length} step(s). At every step you choose one "
+            f"colour: {', '.join(colours)}.{early} Exactly one step matters, always the "
             "same one, and there exactly one colour is right. At the end of the walk you get 1 "
             "point if you chose the right colour at that step, and 0 otherwise. Nothing else that "
             "you choose changes your result."
@@ -140,14 +148,8 @@ class NeedleChain(Game):
         return f"Step {state.table.needle} mattered, and {COLOURS[RIGHT]} was right."
 
 
-def needle_chain(
-    *,
-    length: int = 6,
-    actions: Literal[2, 3] = 2,
-    needle: int = 3,
-    stop: bool = False,
-    style: Style = "brief",
-) -> Game:
+@with_options(ChainOptions)
+def needle_chain(options: ChainOptions, *, style: Style = "brief") -> Game:
     """Needle chain for 1 seat: a walk of several decisions, only one of which matters.
 
     The true credit of all others is 0.
@@ -166,11 +168,10 @@ def needle_chain(
     Raises:
         ConfigError: a number out of range.
     """
-    check_range("needle_chain: length", length, 1, 12)
-    check_range("needle_chain: needle", needle, 1)
+    needle, length = options.needle, options.length
     if needle > length:
         raise ConfigError(
             f"needle_chain: needle={needle} lies beyond the last step; write needle={length} or "
             f"less, or length={needle}."
         )
-    return NeedleChain(length, actions, needle, stop, style)
+    return NeedleChain(options, style)

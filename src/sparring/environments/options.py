@@ -1,10 +1,42 @@
-"""Checks of numbers, and of roles and words that options may name."""
+"""Options as a dataclass, and checks of numbers, roles and words that options may name."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import inspect
+import typing
+from collections.abc import Callable, Collection, Sequence
+from functools import wraps
+from typing import Any, TypeVar
 
 from sparring.errors import ConfigError, UnknownNameError, quoted
+
+E = TypeVar("E")
+
+
+def with_options(options: type[Any]) -> Callable[[Callable[..., E]], Callable[..., E]]:
+    """Let the entry of a plug-in take the fields of a dataclass, its first argument, as options.
+
+    Args:
+        options: the dataclass; the entry's own keyword-only parameters are options after these.
+    """
+
+    def decorate(entry: Callable[..., E]) -> Callable[..., E]:
+        @wraps(entry)
+        def plugin(**given: Any) -> E:
+            own = {name: given.pop(name) for name in last if name in given}
+            return entry(options(**given), **own)
+
+        first = inspect.signature(options).parameters
+        last = dict(list(inspect.signature(entry).parameters.items())[1:])
+        signature = inspect.Signature([*first.values(), *last.values()])
+        plugin.__signature__ = signature  # type: ignore[attr-defined]
+        plugin.__annotations__ = {
+            **typing.get_type_hints(entry, include_extras=True),
+            **typing.get_type_hints(options, include_extras=True),
+        }
+        return plugin
+
+    return decorate
 
 
 def check_range(where: str, value: float, low: float, high: float = float("inf")) -> None:

@@ -6,19 +6,36 @@ Both choices are hidden until the round ends.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated
+
+from pydantic import Field
 
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import TERMINAL, Rules, Table, register
-from sparring.environments.options import check_range
+from sparring.environments.options import check_range, with_options
 from sparring.errors import ConfigError
 
 NAME = "repeated_dilemma"  # the name registered with OpenSpiel
 ACTIONS = ("cooperate", "defect")
 Choices = tuple[int, int]
+
+
+Payoff = Annotated[float, Field(ge=-1e6, le=1e6)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DilemmaOptions:
+    """Options of ``repeated_dilemma``, but how it is told."""
+
+    rounds: int = 2
+    temptation: Payoff = 5.0
+    reward: Payoff = 3.0
+    punishment: Payoff = 1.0
+    sucker: Payoff = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,23 +114,23 @@ def _letters(choices: tuple[int, ...]) -> str:
     return "".join("cd"[choice] for choice in choices)
 
 
-def rules(rounds: int, temptation: float, reward: float, punishment: float, sucker: float) -> Rules:
+def rules(options: DilemmaOptions) -> Rules:
     """Return the facts of the game."""
+    cooperating = (options.reward, options.sucker)
+    defecting = (options.temptation, options.punishment)
     return Rules(
-        opening=Dilemma(rounds, ((reward, sucker), (temptation, punishment))),
+        opening=Dilemma(options.rounds, (cooperating, defecting)),
         actions=len(ACTIONS),
-        length=2 * rounds,
-        least=rounds * sucker,
-        most=rounds * temptation,
+        length=2 * options.rounds,
+        least=options.rounds * options.sucker,
+        most=options.rounds * options.temptation,
         utility="general_sum",
         stepwise=True,
         views=True,
     )
 
 
-register(
-    NAME, {"rounds": 2, "temptation": 5.0, "reward": 3.0, "punishment": 1.0, "sucker": 0.0}, rules
-)
+register(NAME, DilemmaOptions, rules)
 
 
 class RepeatedDilemma(Game):
@@ -124,8 +141,8 @@ class RepeatedDilemma(Game):
 
     title = "dilemma"
 
-    def __init__(self, rounds: int, payoffs: dict[str, float], style: Style, told: bool) -> None:
-        spiel = load(NAME, {"rounds": rounds, **payoffs})
+    def __init__(self, options: DilemmaOptions, style: Style, told: bool) -> None:
+        spiel, rounds = load(NAME, asdict(options)), options.rounds
         super().__init__(spiel, name=NAME, roles=("row", "column"), words=ACTIONS, style=style)
         self.rounds = rounds
         self.told_rounds = told  # whether seats know how many rounds there are
@@ -137,7 +154,7 @@ class RepeatedDilemma(Game):
             "point(s); if both defect, each gets {punishment:g}. If one defects and the other "
             "cooperates, the one who defects gets {temptation:g} and the other {sucker:g}. Your "
             "result is the sum of your points over all rounds, whatever the other player gets."
-        ).format(**payoffs)
+        ).format(**asdict(options))
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
         """Return both choices of the rounds that ended at ply ``since`` or later.
@@ -239,16 +256,8 @@ class RepeatedDilemma(Game):
         return " ".join(part for part in parts if part)
 
 
-def repeated_dilemma(
-    *,
-    rounds: int = 2,
-    temptation: float = 5.0,
-    reward: float = 3.0,
-    punishment: float = 1.0,
-    sucker: float = 0.0,
-    told: bool = True,
-    style: Style = "brief",
-) -> Game:
+@with_options(DilemmaOptions)
+def repeated_dilemma(options: DilemmaOptions, *, told: bool = True, style: Style = "brief") -> Game:
     """Repeated dilemma for 2 seats: the prisoner's dilemma over several rounds.
 
     Payoffs are summed; the game is general-sum.
@@ -277,20 +286,12 @@ def repeated_dilemma(
 
     Reference: Axelrod, "The evolution of cooperation", 1984 (payoffs 5, 3, 1, 0).
     """
-    check_range("repeated_dilemma: rounds", rounds, 1, 6 if told else 100)
-    payoffs = {
-        "temptation": temptation,
-        "reward": reward,
-        "punishment": punishment,
-        "sucker": sucker,
-    }
-    for name, value in payoffs.items():
-        check_range(f"repeated_dilemma: {name}", value, -1e6, 1e6)
-    for (higher, high), (lower, low) in itertools.pairwise(payoffs.items()):
+    check_range("repeated_dilemma: rounds", options.rounds, 1, 6 if told else 100)
+    payoffs = list(asdict(options).items())[1:]
+    for (higher, high), (lower, low) in itertools.pairwise(payoffs):
         if not high > low:
             raise ConfigError(
                 f"repeated_dilemma: {higher}={high:g} must exceed {lower}={low:g}; "
                 f"write {higher}={low + 1:g}."
             )
-    paid = {name: float(value) for name, value in payoffs.items()}
-    return RepeatedDilemma(rounds, paid, style, told)
+    return RepeatedDilemma(options, style, told)

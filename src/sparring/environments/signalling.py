@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import Said, timeline
@@ -11,7 +13,7 @@ from sparring.environments.drawing.rows import discs
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
-from sparring.environments.options import check_range
+from sparring.environments.options import with_options
 
 NAME = "signalling"  # the name registered with OpenSpiel
 TYPES = ("red", "green", "blue")
@@ -20,18 +22,24 @@ ASK = "ask"
 SENDER, RECEIVER = 0, 1
 
 
-@dataclass(frozen=True, slots=True)
-class Talk(Table):
+@dataclass(frozen=True, kw_only=True)
+class SignallingOptions:
+    """Options of ``signalling``."""
+
+    types: Literal[2, 3] = 2
+    signals: Literal[2, 3] = 2
+    rounds: Annotated[int, Field(ge=0, le=4)] = 1
+    cost: Annotated[float, Field(ge=0, le=1)] = 0.1
+    bonus: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Talk(SignallingOptions, Table):
     """A position: nature's type (-1 before the draw) and the action ids so far.
 
     Signals first, then guesses, then "ask".
     """
 
-    types: int
-    signals: int
-    rounds: int
-    cost: float
-    bonus: float = 0.0
     drawn: int = -1
     moves: tuple[int, ...] = ()
 
@@ -114,21 +122,21 @@ class Talk(Table):
         return self.key(SENDER)
 
 
-def rules(types: int, signals: int, rounds: int, cost: float, bonus: float) -> Rules:
+def rules(options: SignallingOptions) -> Rules:
     """Return the facts of the game."""
     return Rules(
-        opening=Talk(types, signals, rounds, cost, bonus),
-        actions=signals + types + 1,
-        outcomes=types,
-        length=2 * (rounds + 1),
-        least=-cost * rounds,
-        most=1.0 + bonus,
+        opening=Talk(**asdict(options)),
+        actions=options.signals + options.types + 1,
+        outcomes=options.types,
+        length=2 * (options.rounds + 1),
+        least=-options.cost * options.rounds,
+        most=1.0 + options.bonus,
         utility="identical",
         views=True,
     )
 
 
-register(NAME, {"types": 2, "signals": 2, "rounds": 1, "cost": 0.1, "bonus": 0.0}, rules)
+register(NAME, SignallingOptions, rules)
 
 
 class Signalling(Game):
@@ -139,18 +147,16 @@ class Signalling(Game):
 
     title = "signalling"
 
-    def __init__(
-        self, types: int, signals: int, rounds: int, cost: float, bonus: float, style: Style
-    ) -> None:
-        numbers = {"types": types, "signals": signals, "rounds": rounds, "cost": cost}
-        spiel = load(NAME, {**numbers, "bonus": bonus} if bonus else numbers)
-        words = (*SIGNALS[:signals], *TYPES[:types], ASK)
+    def __init__(self, options: SignallingOptions, style: Style) -> None:
+        spiel, rounds = load(NAME, asdict(options)), options.rounds
+        signals = SIGNALS[: options.signals]
+        words = (*signals, *TYPES[: options.types], ASK)
         super().__init__(spiel, name=NAME, roles=("sender", "receiver"), words=words, style=style)
-        self.types = TYPES[:types]
+        self.types = TYPES[: options.types]
         asking = (
             (
                 f" or choose 'ask' for one more signal, at most {rounds} time(s), each at a cost "
-                f"of {cost:g} to both"
+                f"of {options.cost:g} to both"
             )
             if rounds
             else ""
@@ -158,7 +164,7 @@ class Signalling(Game):
         self.rules = (
             "We play a cooperative signalling game. One colour is drawn, all equally "
             f"likely: {', '.join(self.types)}. Only 'sender' sees it and sends a "
-            f"signal: {', '.join(SIGNALS[:signals])}. {_meaning(types, signals, bonus)} "
+            f"signal: {', '.join(signals)}. {_meaning(options)} "
             f"Then 'receiver' may guess the colour{asking}. The guess ends the game: both players "
             "get 1 point if it is right and 0 if it is wrong"
             f"{', minus all costs' if rounds else ''}."
@@ -202,24 +208,17 @@ class Signalling(Game):
         return f"The colour was {TYPES[state.trail[0].action]}."
 
 
-def _meaning(types: int, signals: int, bonus: float) -> str:
+def _meaning(options: SignallingOptions) -> str:
     """Return in words what the signals mean before anybody agrees on it."""
-    if not bonus:
+    if not options.bonus:
         return "The signals have no meaning of their own."
-    pairs = zip(SIGNALS[:signals], TYPES[:types], strict=False)
+    pairs = zip(SIGNALS[: options.signals], TYPES[: options.types], strict=False)
     own = ", ".join(f"{signal!r} for {colour}" for signal, colour in pairs)
-    return f"A colour's own signal ({own}), sent first, adds {bonus:g} to what both get."
+    return f"A colour's own signal ({own}), sent first, adds {options.bonus:g} to what both get."
 
 
-def signalling(
-    *,
-    types: Literal[2, 3] = 2,
-    signals: Literal[2, 3] = 2,
-    rounds: int = 1,
-    cost: float = 0.1,
-    bonus: float = 0.0,
-    style: Style = "brief",
-) -> Game:
+@with_options(SignallingOptions)
+def signalling(options: SignallingOptions, *, style: Style = "brief") -> Game:
     """Signalling for 2 seats: a sender tells a receiver a colour, which guesses it or asks again.
 
     Both have one payoff, and to ask again is to ask for another signal.
@@ -243,7 +242,4 @@ def signalling(
 
     Reference: Lewis, "Convention", 1969 (types, signals and one guess); asking for more is ours.
     """
-    check_range("signalling: rounds", rounds, 0, 4)
-    check_range("signalling: cost", cost, 0, 1)
-    check_range("signalling: bonus", bonus, 0, 1)
-    return Signalling(types, signals, rounds, float(cost), float(bonus), style)
+    return Signalling(options, style)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from sparring.environments.openspiel.base import Game, State
-from sparring.environments.z3_solver import load_z3
+from sparring.environments.openspiel.fill_in import load_z3
 from sparring.oracles.base import Oracle, verdict_of
 from sparring.oracles.cached import CachedOracle
 from sparring.oracles.solvers import solved_by, solver_of

@@ -32,7 +32,7 @@ def bits(*cells):
 # b  . . . .
 # c  . . . T
 # d  . . . T
-SEA = Sea(4, 4, (3, 2), 10, 1, 0, touch=True, share=False, ships=(bits(0, 1, 2), bits(11, 15)))
+SEA = Sea(rows=4, columns=4, lengths=(3, 2), shots=10, layouts=1, pay="sunk", ships=(bits(0, 1, 2), bits(11, 15)))
 
 
 def shoot(table, *cells):
@@ -56,7 +56,7 @@ def test_the_game_ends_when_the_shots_are_spent_and_pays_what_it_should():
     assert spent.player == pyspiel.PlayerId.TERMINAL and spent.returns() == [0.0] and spent.told(4) == ("miss", "lost")
     assert shoot(sea, 0, 1, 2, 11, 15).returns() == [1.0]  # with the very last shot
     assert shoot(sea, 0, 1, 2, 11).returns() == [0.0] and shoot(sea, 0, 1, 2, 11).player == 0
-    share = replace(sea, share=True)
+    share = replace(sea, pay="share")
     assert shoot(share, 0, 1, 2, 11, 3).returns() == [0.8]
     assert shoot(share, 3, 4, 5, 6, 7).returns() == [0.0]
 
@@ -159,7 +159,7 @@ def test_wording():
     assert len(game().vocabulary()) == 16 + 4 + 5
     options = {"rows": 2, "columns": 3, "fleet": "2", "shots": 4, "layouts": 60}
     made, full = (game(**options, style=style) for style in ("brief", "full"))
-    board = Sea(2, 3, (2,), 4, 60, 0, touch=True, share=False, ships=(bits(1, 4),))
+    board = Sea(rows=2, columns=3, lengths=(2,), shots=4, layouts=60, pay="sunk", ships=(bits(1, 4),))
     won, lost = shoot(board, 0, 1, 4), shoot(board, 0, 1, 2, 5)
     assert start(made).observe(0).text == "battleship hunter"
     assert told(made, won).observe(0).text == "battleship hunter a1 miss a2 hit b2 sunk won"

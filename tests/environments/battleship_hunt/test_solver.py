@@ -183,7 +183,7 @@ class Held:
 
 def test_by_hand():
     # 1 x 5, a ship of two, three shots: it begins at cell 0, 1, 2 or 3
-    sea = Sea(1, 5, (2,), 3, 1, 0, touch=True, share=False, ships=(0b00110,))
+    sea = Sea(rows=1, columns=5, lengths=(2,), shots=3, layouts=1, pay="sunk", ships=(0b00110,))
     found = posterior_of(sea, "uniform", 9)
     assert found.chances == pytest.approx([1 / 4, 1 / 2, 1 / 2, 1 / 2, 1 / 4]) and found.entropy == pytest.approx(log(4))
     assert belief(Held(sea)).values == pytest.approx(
@@ -200,7 +200,7 @@ def test_by_hand():
 
 def test_the_bound_of_the_short_cut_by_hand():
     def bound(shots, share):
-        return belief(Held(Sea(1, 5, (2,), shots, 1, 0, touch=True, share=share, ships=(0b00110,))), worlds=0).bound
+        return belief(Held(Sea(rows=1, columns=5, lengths=(2,), shots=shots, layouts=1, pay="share" if share else "sunk", ships=(0b00110,))), worlds=0).bound
 
     assert [bound(3, False), bound(2, False)] == [3 / 4, 1 / 2]  # cells hit with 1/4 or 1/2; a miss with two shots is lost
     assert [bound(3, True), bound(2, True), bound(1, True)] == [7 / 8, 1 / 2, 0.0]
@@ -210,15 +210,15 @@ def test_beliefs_are_counted_once_each_and_only_where_there_is_something_to_find
     def least(table):
         return next(number for number in range(60) if belief(Held(table), beliefs=number).certainty == 1.0)
 
-    hit = reached(Sea(1, 5, (2,), 3, 1, 0, touch=True, share=False, ships=(0b00110,)), 1)
+    hit = reached(Sea(rows=1, columns=5, lengths=(2,), shots=3, layouts=1, pay="sunk", ships=(0b00110,)), 1)
     assert least(hit) == 1  # a1 or a3: a shot at either tells which, one at a4 or a5 nothing, and both leave the same belief
-    assert least(Sea(2, 2, (2, 2), 4, 1, 0, touch=True, share=False, ships=(0b0011, 0b1100))) == 0  # the ships fill the board
-    assert least(Sea(1, 6, (2,), 4, 1, 0, touch=True, share=False, ships=(0b000110,))) == 27  # 28 if no shot were passed over
+    assert least(Sea(rows=2, columns=2, lengths=(2, 2), shots=4, layouts=1, pay="sunk", ships=(0b0011, 0b1100))) == 0  # the ships fill the board
+    assert least(Sea(rows=1, columns=6, lengths=(2,), shots=4, layouts=1, pay="sunk", ships=(0b000110,))) == 27  # 28 if no shot were passed over
 
 
 def test_the_likeliest_hit_need_not_be_the_best_shot():
     # x at a4 and b2, misses at c3, d2 and d3, four shots for three cells: b4 hits more often than b3 and wins less often
-    table = Sea(4, 4, (3, 2), 9, 1, 0, touch=True, share=False, ships=(1,), moves=(13, 14, 3, 10, 5), answers=(0, 0, 1, 0, 1))
+    table = Sea(rows=4, columns=4, lengths=(3, 2), shots=9, layouts=1, pay="sunk", ships=(1,), moves=(13, 14, 3, 10, 5), answers=(0, 0, 1, 0, 1))
     words = [table.name_of(0, cell) for cell in table.legal()]
     exact, short = (dict(zip(words, belief(Held(table), worlds=worlds).values, strict=True)) for worlds in (64, 0))
     assert (short["b4"], short["b3"]) == pytest.approx((7 / 12, 5 / 12)) and max(short.values()) == short["b4"]
@@ -229,7 +229,7 @@ def test_the_likeliest_hit_need_not_be_the_best_shot():
 
 
 def test_sunk_tells_that_a_ship_ends_among_the_earlier_hits():
-    sea = Sea(1, 6, (3, 2), 6, 1, 0, touch=True, share=False, ships=(0b000111, 0b011000))
+    sea = Sea(rows=1, columns=6, lengths=(3, 2), shots=6, layouts=1, pay="sunk", ships=(0b000111, 0b011000))
     hits = reached(sea, 1, 3)  # a2 and a4 hit, neither sunk
     assert set(posterior_of(hits, "uniform", 9).some) == {
         (0b000111, 0b011000),
@@ -245,13 +245,13 @@ def test_sunk_tells_that_a_ship_ends_among_the_earlier_hits():
 
 
 def test_no_ship_is_sunk_twice():
-    sea = Sea(2, 4, (2, 2, 2), 8, 1, 0, touch=True, share=False, ships=(0b00000011, 0b00001100, 0b00110000))
+    sea = Sea(rows=2, columns=4, lengths=(2, 2, 2), shots=8, layouts=1, pay="sunk", ships=(0b00000011, 0b00001100, 0b00110000))
     sunk = reached(sea, 0, 1, 3, 2)  # a2 and a3 sank ships, so not one of a2 a3, with a1 b1 and a4 b4
     assert posterior_of(sunk, "uniform", 9).some == [(0b11, 0b1100, third) for third in (0b00110000, 0b01100000, 0b11000000)]
 
 
 def test_the_key_forgets_the_order_that_tells_nothing_and_keeps_what_does():
-    sea = Sea(1, 6, (2, 2), 6, 1, 0, touch=True, share=False, ships=(0b000011, 0b001100))
+    sea = Sea(rows=1, columns=6, lengths=(2, 2), shots=6, layouts=1, pay="sunk", ships=(0b000011, 0b001100))
     one, two = reached(sea, 0, 5, 2), reached(sea, 2, 0, 5)
     assert key(Held(one), prior="uniform") == key(Held(two), prior="uniform")
     early, late = reached(sea, 2, 1, 0), reached(sea, 1, 0, 2)  # hit a3 before or after a1 sank a ship
@@ -271,7 +271,7 @@ def test_the_largest_board_with_four_ships_is_counted_and_what_is_sure_is_true()
 
 @pytest.mark.parametrize("prior", ["uniform", "bank"])
 def test_a_board_that_agrees_with_no_layout_is_refused(prior):
-    wrong = Sea(2, 2, (2,), 4, 5, 0, touch=True, share=False, ships=(0b0011,), moves=(0, 3), answers=(1, 1))  # hits at two corners
+    wrong = Sea(rows=2, columns=2, lengths=(2,), shots=4, layouts=5, pay="sunk", ships=(0b0011,), moves=(0, 3), answers=(1, 1))  # hits at two corners
     with pytest.raises(OracleError, match="no layout agrees"):
         posterior_of(wrong, prior)
 

@@ -113,7 +113,7 @@ def test_a_bank_is_a_function_of_its_seed_and_a_larger_one_begins_alike():
 def test_nothing_is_told_of_the_code():
     states = [start(game(), seed) for seed in range(40)]
     assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) > 10
-    one, two = (Board(2, 4, 3, False, 16, 0, hidden).after(0) for hidden in (5, 6))
+    one, two = (Board(pegs=2, colours=4, guesses=3, hidden=hidden).after(0) for hidden in (5, 6))
     assert one.answers == two.answers and one.key(0) == two.key(0) and str(one) != str(two)
 
 

@@ -27,7 +27,7 @@ def start(made, seed=0):
 def field(rows, columns, mined, **more):
     """Return a field whose mines lie in the given cells if the first reveal is another one."""
     order = (*mined, *(cell for cell in range(rows * columns) if cell not in mined))
-    return Minefield(rows, columns, len(mined), 1, 0, **{"flags": False, "share": False, "order": order, **more})
+    return Minefield(rows=rows, columns=columns, mines=len(mined), layouts=1, **{"order": order, **more})
 
 
 # . . . .      mines at r3c4 and r4c1: the counts are

@@ -55,13 +55,10 @@ def test_entropy_is_the_logarithm_of_the_layouts_that_agree(prior, flags):
 
 def test_a_board_that_agrees_with_no_layout_is_refused():
     wrong = Minefield(
-        1,
-        4,
-        1,
-        1,
-        0,
-        flags=False,
-        share=False,
+        rows=1,
+        columns=4,
+        mines=1,
+        layouts=1,
         order=(0, 1, 2, 3),
         mined=frozenset({0, 2}),
         moves=(1,),
@@ -98,7 +95,7 @@ def revealed(layouts, opened, cell, cells, pays):
 
 
 FIELD = {"rows": 2, "columns": 3, "mines": 2}
-AROUND = [near(Minefield(2, 3, 2, 1, 0, flags=False, share=False), cell) for cell in range(6)]
+AROUND = [near(Minefield(rows=2, columns=3, mines=2), cell) for cell in range(6)]
 
 
 @pytest.mark.parametrize("pay", ["cleared", "share"])

@@ -63,7 +63,7 @@ def test_values_and_best_moves_are_those_of_best_play(room, pay, blocked, cost):
         keeps = {word for word, (_, length) in ways.items() if length is not None}
         if every is None:
             assert forced is None and not keeps and pay == "solved"
-            assert {value for value, _ in ways.values()} == {-cost * table.most}
+            assert {value for value, _ in ways.values()} == {-cost * table.options.moves}
             wrong += 1
             continue
         right += bool(keeps)

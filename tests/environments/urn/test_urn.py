@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sparring.environments.catalogue import make_game
-from sparring.environments.urn.rules import COLOURS, NAMES, UrnTable, distance, urns_of
+from sparring.environments.urn.rules import COLOURS, NAMES, UrnOptions, UrnTable, distance, urns_of
 from sparring.errors import ConfigError, GameError
 from sparring.rng import Stream
 
@@ -98,7 +98,7 @@ def test_play_against_an_independent_judge(data):
 def test_nothing_is_told_of_the_hidden_urn():
     states = [start(game(sets=1), seed) for seed in range(20)]
     assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) == 2
-    one, two = (UrnTable(2, 2, 3, 1, 4, 0.0, 1, 0, ((1, 2), (2, 1)), hidden).after(0).after(1) for hidden in (0, 1))
+    one, two = (UrnTable(UrnOptions(balls=3, apart=1, draws=4, cost=0.0, sets=1), ((1, 2), (2, 1)), hidden).after(0).after(1) for hidden in (0, 1))
     assert one.key(0) == two.key(0) and str(one) != str(two)
     assert one.chances() == [1 / 3, 2 / 3] and two.chances() == [2 / 3, 1 / 3]
 
@@ -120,7 +120,7 @@ def test_a_game_for_one():
 def test_wording():
     words = {"urn", "drawer", ".", "illegal", "draw", "alpha", "beta", "red", "blue", "right", "wrong"}
     assert set(game(sets=1).vocabulary()) == words and set(game().vocabulary()) == {*words, *map(str, range(1, 10))}
-    table = UrnTable(2, 2, 3, 1, 4, 0.25, 1, 0, ((1, 2), (2, 1)), 1).after(0).after(1).after(0).after(0).after(1)
+    table = UrnTable(UrnOptions(balls=3, apart=1, draws=4, cost=0.25, sets=1), ((1, 2), (2, 1)), 1).after(0).after(1).after(0).after(0).after(1)
     assert table.key(0) == "urns: alpha 1 2, beta 2 1; drawn: blue red alpha wrong beta"
     assert table.returns() == [-0.5]
     state = start(game(sets=2), 1)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import asdict, replace
 
 from sparring.environments.battleship_hunt import picture
 from sparring.environments.battleship_hunt.rules import (
     ANSWERS,
-    DEFAULTS,
     NAME,
+    BattleshipOptions,
     Sea,
     check_room,
     lengths_of,
@@ -18,7 +18,7 @@ from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
 from sparring.environments.openspiel.load import load
-from sparring.environments.options import check_range
+from sparring.environments.options import check_range, with_options
 from sparring.errors import ConfigError
 
 SAID = ("a miss.", "a hit.", "a hit, and a ship is sunk.")
@@ -31,15 +31,13 @@ class BattleshipHunt(Banked):
     counted = "layouts"
     drawing = picture
 
-    def __init__(self, options: dict[str, Any], style: Style) -> None:
-        words = tuple(
-            word_of(options["columns"], cell)
-            for cell in range(options["rows"] * options["columns"])
-        )
+    def __init__(self, options: BattleshipOptions, style: Style) -> None:
+        cells = range(options.rows * options.columns)
+        words = tuple(word_of(options.columns, cell) for cell in cells)
         super().__init__(
-            load(NAME, options), name=NAME, roles=("hunter",), words=words, style=style
+            load(NAME, asdict(options)), name=NAME, roles=("hunter",), words=words, style=style
         )
-        self.columns = options["columns"]
+        self.columns = options.columns
         self.rules = _rules(self.first_table)
 
     def private_words(self) -> tuple[str, ...]:
@@ -95,7 +93,7 @@ def _rules(table: Sea) -> str:
     )
     paid = (
         f"You get 1/{cells} point for every cell of a ship that you hit."
-        if table.share
+        if table.pay == "share"
         else "You get 1 point if all ships are sunk, else 0."
     )
     return (
@@ -109,18 +107,8 @@ def _rules(table: Sea) -> str:
     )
 
 
-def battleship_hunt(
-    *,
-    rows: int = 4,
-    columns: int = 4,
-    fleet: str = "3 2",
-    shots: int = 10,
-    layouts: int = 256,
-    bank: int = 0,
-    touch: bool = True,
-    pay: Literal["sunk", "share"] = "sunk",
-    style: Style = "brief",
-) -> Game:
+@with_options(BattleshipOptions)
+def battleship_hunt(options: BattleshipOptions, *, style: Style = "brief") -> Game:
     """Battleship for 1 seat: find and sink a hidden fleet with a limited number of shots.
 
     Each shot is answered miss, hit or sunk.
@@ -157,27 +145,13 @@ def battleship_hunt(
     Reference: Milton Bradley, "Battleship", 1967; Fiat and Shamir, "How to find a battleship",
     1989; Sevenster, "Battleships as a decision problem", 2004.
     """
-    check_range(f"{NAME}: rows", rows, 1, 8)
-    check_range(f"{NAME}: columns", columns, 1, 8)
-    lengths = lengths_of(fleet)
+    rows, columns, lengths = options.rows, options.columns, lengths_of(options.fleet)
     if lengths[0] > max(rows, columns):
         raise ConfigError(
-            f"{NAME}: fleet={fleet!r} has a ship longer than the board; write lengths up "
+            f"{NAME}: fleet={options.fleet!r} has a ship longer than the board; write lengths up "
             f"to {max(rows, columns)}."
         )
-    check_room(rows, columns, lengths, touch)
-    check_range(f"{NAME}: shots", shots, sum(lengths), rows * columns)
-    check_range(f"{NAME}: layouts", layouts, 1, 100_000)
-    check_range(f"{NAME}: bank", bank, 0, 2**31 - 1)
-    written = " ".join(map(str, lengths))  # one fleet, one game, in whatever order it was written
-    given = {
-        "rows": rows,
-        "columns": columns,
-        "fleet": written,
-        "shots": shots,
-        "layouts": layouts,
-        "bank": bank,
-        "touch": touch,
-        "pay": pay,
-    }
-    return BattleshipHunt({name: given[name] for name in DEFAULTS}, style)
+    check_room(rows, columns, lengths, options.touch)
+    check_range(f"{NAME}: shots", options.shots, sum(lengths), rows * columns)
+    # one fleet, one game, in whatever order it was written
+    return BattleshipHunt(replace(options, fleet=" ".join(map(str, lengths))), style)

@@ -6,10 +6,14 @@ Layouts of ships and the rules, no wording.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from math import prod
+from typing import Annotated, Literal
 
+from pydantic import Field
+
+from sparring.environments.bank import BANKS
 from sparring.environments.battleship_hunt.fleets import SHIPS, waters
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
 from sparring.errors import ConfigError
@@ -90,8 +94,22 @@ def fleet_of(
                 return tuple(sorted(found, key=lambda mask: (-mask.bit_count(), mask)))
 
 
-@dataclass(frozen=True, slots=True)
-class Sea(Table):
+@dataclass(frozen=True, kw_only=True)
+class BattleshipOptions:
+    """Options of ``battleship_hunt``."""
+
+    rows: Annotated[int, Field(ge=1, le=8)] = 4
+    columns: Annotated[int, Field(ge=1, le=8)] = 4
+    fleet: str = "3 2"
+    shots: int = 10
+    layouts: Annotated[int, Field(ge=1, le=100_000)] = 256
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
+    touch: bool = True
+    pay: Literal["sunk", "share"] = "sunk"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sea(BattleshipOptions, Table):
     """A position: the ships, the cells shot at, in order, and the answers.
 
     Ships are bits of cells, empty before they are drawn.
@@ -99,14 +117,7 @@ class Sea(Table):
     Action ids are the cells in reading order; an answer is an index into ``ANSWERS``.
     """
 
-    rows: int
-    columns: int
-    lengths: tuple[int, ...]
-    shots: int
-    layouts: int
-    bank: int
-    touch: bool
-    share: bool
+    lengths: tuple[int, ...]  # of the fleet
     ships: tuple[int, ...] = ()
     moves: tuple[int, ...] = ()
     answers: tuple[int, ...] = ()
@@ -171,7 +182,9 @@ class Sea(Table):
         if self.player != TERMINAL:
             return [0.0]
         return [
-            self.hits / sum(self.lengths) if self.share else float(self.sunk == len(self.lengths))
+            self.hits / sum(self.lengths)
+            if self.pay == "share"
+            else float(self.sunk == len(self.lengths))
         ]
 
     def name_of(self, player: int, index: int) -> str:
@@ -219,15 +232,13 @@ def word_of(columns: int, index: int) -> str:
     return f"{'abcdefgh'[row]}{column + 1}"
 
 
-def rules(
-    rows: int, columns: int, fleet: str, shots: int, layouts: int, bank: int, touch: bool, pay: str
-) -> Rules:
+def rules(options: BattleshipOptions) -> Rules:
     """Return the facts of the game."""
     return Rules(
-        opening=Sea(rows, columns, lengths_of(fleet), shots, layouts, bank, touch, pay == "share"),
-        actions=rows * columns,
-        outcomes=layouts,
-        length=shots,
+        opening=Sea(**asdict(options), lengths=lengths_of(options.fleet)),
+        actions=options.rows * options.columns,
+        outcomes=options.layouts,
+        length=options.shots,
         least=0.0,
         most=1.0,
         utility="identical",
@@ -236,15 +247,4 @@ def rules(
     )
 
 
-DEFAULTS = {
-    "rows": 4,
-    "columns": 4,
-    "fleet": "3 2",
-    "shots": 10,
-    "layouts": 256,
-    "bank": 0,
-    "touch": True,
-    "pay": "sunk",
-}
-
-register(NAME, DEFAULTS, rules)
+register(NAME, BattleshipOptions, rules)

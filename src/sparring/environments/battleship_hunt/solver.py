@@ -206,7 +206,7 @@ def battleship_hunt(
     legal = table.legal()
     afloat = sum(table.lengths) - table.hits
     values = _searched(table, found.some, afloat, beliefs) if found.some else None
-    if values is None and not table.share and afloat > table.left:
+    if values is None and table.pay != "share" and afloat > table.left:
         values = [0.0] * len(legal)
     if values is not None:
         return Judgement(values=values, entropy=found.entropy)
@@ -223,7 +223,7 @@ def _hitting(table: Sea, chances: list[float]) -> tuple[list[float], float]:
     """
     total, left, later = sum(table.lengths), table.left - 1, 0.0
     afloat = total - table.hits
-    if table.share:
+    if table.pay == "share":
         if left:  # nobody can hit more later than one who knows the layout
             later = max(
                 chance * min(afloat - 1, left) + (1.0 - chance) * min(afloat, left)
@@ -241,7 +241,7 @@ def _searched(table: Sea, fleets: list[Fleet], afloat: int, beliefs: int) -> lis
     None if that takes too long.
     """
     search, shot = (
-        Search(fleets, table.cells, table.share, beliefs),
+        Search(fleets, table.cells, table.pay == "share", beliefs),
         sum(1 << move for move in table.moves),
     )
     every, total = (1 << len(fleets)) - 1, sum(table.lengths)
@@ -250,6 +250,6 @@ def _searched(table: Sea, fleets: list[Fleet], afloat: int, beliefs: int) -> lis
     except LongSearchError:
         return None
     return [
-        (table.hits + one / len(fleets)) / total if table.share else one / len(fleets)
+        (table.hits + one / len(fleets)) / total if table.pay == "share" else one / len(fleets)
         for one in sums
     ]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import asdict
 
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.kuhn_rounds import picture
-from sparring.environments.kuhn_rounds.rules import ACTIONS, CARDS, NAME, Round
+from sparring.environments.kuhn_rounds.rules import ACTIONS, CARDS, NAME, KuhnOptions, Round
 from sparring.environments.openspiel.base import Event, Game, State, Style
 from sparring.environments.openspiel.load import load
-from sparring.environments.options import check_range
+from sparring.environments.options import with_options
 
 NAMES = {"J": "Jack", "Q": "Queen", "K": "King"}
 DEAL, SHOWS = "deal", "shows"  # brief words before the seat's own card and before the other seat's
@@ -31,12 +31,12 @@ class KuhnRounds(Game):
 
     title = "kuhnrounds"
 
-    def __init__(self, rounds: int, outcome: str, style: Style) -> None:
-        spiel = load(NAME, {"rounds": rounds, "outcome": outcome})
+    def __init__(self, options: KuhnOptions, style: Style) -> None:
+        spiel, rounds = load(NAME, asdict(options)), options.rounds
         super().__init__(
             spiel, name="kuhn_rounds", roles=("seat0", "seat1"), words=ACTIONS, style=style
         )
-        self.rounds, self.outcome = rounds, outcome
+        self.rounds, self.outcome = rounds, options.outcome
         self.rules = (
             f"We play {rounds} round(s) of Kuhn poker with 2 players. The deck holds 3 cards, "
             "from low to high: Jack, Queen, King. In every round each player pays one chip into "
@@ -45,7 +45,7 @@ class KuhnRounds(Game):
             "passes and 'bet' adds one chip to the pot; two checks end the round. After a bet, "
             "'call' matches it with one chip and ends the round, and 'fold' gives up the pot. "
             "Unless someone folds, both cards are shown at the end of the round and the higher "
-            f"card takes the pot. {AIMS[outcome]}"
+            f"card takes the pot. {AIMS[self.outcome]}"
         )
 
     def private_words(self) -> tuple[str, ...]:
@@ -138,12 +138,8 @@ class KuhnRounds(Game):
         return float(bets) if self.outcome == "chips" else 1.0
 
 
-def kuhn_rounds(
-    *,
-    rounds: int = 5,
-    outcome: Literal["chips", "sign", "last_round"] = "chips",
-    style: Style = "brief",
-) -> Game:
+@with_options(KuhnOptions)
+def kuhn_rounds(options: KuhnOptions, *, style: Style = "brief") -> Game:
     """Kuhn poker of several rounds for 2 seats: chips accumulate and the starter alternates.
 
     Args:
@@ -161,5 +157,4 @@ def kuhn_rounds(
     Reference: Liu et al., "SPIRAL: self-play on zero-sum games incentivizes reasoning", 2025
     (rounds=5); there seat 1 starts.
     """
-    check_range("kuhn_rounds: rounds", rounds, 1, 100)
-    return KuhnRounds(rounds, outcome, style)
+    return KuhnRounds(options, style)

@@ -6,7 +6,9 @@ OpenSpiel has the single round; this is the repeated game.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field
 
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
 
@@ -61,6 +63,14 @@ class Round(NamedTuple):
             return 1 if self.seat == 0 else -1
         chips = self.bets(0)
         return chips if self.cards[0] > self.cards[1] else -chips
+
+
+@dataclass(frozen=True, kw_only=True)
+class KuhnOptions:
+    """Options of ``kuhn_rounds``."""
+
+    rounds: Annotated[int, Field(ge=1, le=100)] = 5
+    outcome: Literal["chips", "sign", "last_round"] = "chips"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +155,12 @@ class KuhnTable(Table):
         return " / ".join(f"{_cards(item.cards)} {_actions(item)}".strip() for item in self.rounds)
 
 
-def rules(rounds: int, outcome: str) -> Rules:
+def rules(options: KuhnOptions) -> Rules:
     """Return the facts of the game.
 
     Chips are paid round by round, the other outcomes at the end.
     """
+    rounds, outcome = options.rounds, options.outcome
     most = 2.0 * rounds if outcome == "chips" else 1.0
     return Rules(
         opening=KuhnTable(rounds, outcome),
@@ -173,4 +184,4 @@ def _actions(item: Round) -> str:
     return "".join("kbcf"[action] for action in item.actions)
 
 
-register(NAME, {"rounds": 5, "outcome": "chips"}, rules)
+register(NAME, KuhnOptions, rules)

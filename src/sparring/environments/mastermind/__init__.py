@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import asdict
 
 from sparring.environments.mastermind import picture
 from sparring.environments.mastermind.rules import (
     COLOURS,
-    DEFAULTS,
     NAME,
     Board,
+    MastermindOptions,
     answer_of,
     code_of,
     word_of,
@@ -18,7 +18,7 @@ from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
 from sparring.environments.openspiel.load import load
-from sparring.environments.options import check_range
+from sparring.environments.options import with_options
 from sparring.errors import ConfigError
 
 LISTED = 81  # most codes that full style lists at every turn
@@ -32,11 +32,11 @@ class Mastermind(Banked):
     drawing = picture
     others = 0  # all codes there are
 
-    def __init__(self, options: dict[str, Any], style: Style) -> None:
-        pegs, colours = options["pegs"], options["colours"]
+    def __init__(self, options: MastermindOptions, style: Style) -> None:
+        pegs, colours = options.pegs, options.colours
         words = tuple(word_of(pegs, colours, index) for index in range(colours**pegs))
         super().__init__(
-            load(NAME, options),
+            load(NAME, asdict(options)),
             name=NAME,
             roles=("breaker",),
             words=words,
@@ -107,7 +107,7 @@ def _rules(table: Board) -> str:
             f"You get 1 point for the code at your first guess and {1 / table.guesses:.3g} less "
             "for every later guess"
         )
-        if table.early
+        if table.pay == "left"
         else "You get 1 point if you guess the code in time"
     )
     return (
@@ -122,16 +122,8 @@ def _rules(table: Board) -> str:
     )
 
 
-def mastermind(
-    *,
-    pegs: int = 3,
-    colours: int = 3,
-    guesses: int = 4,
-    pay: Literal["cracked", "left"] = "cracked",
-    codes: int = 0,
-    bank: int = 0,
-    style: Style = "brief",
-) -> Game:
+@with_options(MastermindOptions)
+def mastermind(options: MastermindOptions, *, style: Style = "brief") -> Game:
     """Mastermind for 1 seat: crack a hidden code of colours within a number of guesses.
 
     Each is answered by exact and misplaced pegs.
@@ -159,25 +151,10 @@ def mastermind(
     Reference: Knuth, "The computer as master mind", 1977; Koyama and Lai, "An optimal Mastermind
     strategy", 1993.
     """
-    for name, value, low, high in (
-        ("pegs", pegs, 2, 4),
-        ("colours", colours, 2, len(COLOURS)),
-        ("guesses", guesses, 1, 12),
-        ("codes", codes, 0, float("inf")),
-        ("bank", bank, 0, 2**31 - 1),
-    ):
-        check_range(f"mastermind: {name}", value, low, high)
+    pegs, colours, codes = options.pegs, options.colours, options.codes
     if codes > colours**pegs:
         raise ConfigError(
             f"mastermind: codes={codes} are more than there are of {pegs} pegs and {colours} "
             f"colours, {colours**pegs}; write codes=0."
         )
-    given = {
-        "pegs": pegs,
-        "colours": colours,
-        "guesses": guesses,
-        "pay": pay,
-        "codes": codes,
-        "bank": bank,
-    }
-    return Mastermind({name: given[name] for name in DEFAULTS}, style)
+    return Mastermind(options, style)

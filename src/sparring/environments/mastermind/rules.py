@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from typing import Annotated, Literal
 
+from pydantic import Field
+
+from sparring.environments.bank import BANKS
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
 from sparring.rng import Stream
 
@@ -45,19 +49,25 @@ def word_of(pegs: int, colours: int, index: int) -> str:
     return "".join(COLOURS[colour][0] for colour in code_of(pegs, colours, index))
 
 
-@dataclass(frozen=True, slots=True)
-class Board(Table):
+@dataclass(frozen=True, kw_only=True)
+class MastermindOptions:
+    """Options of ``mastermind``."""
+
+    pegs: Annotated[int, Field(ge=2, le=4)] = 3
+    colours: Annotated[int, Field(ge=2, le=len(COLOURS))] = 3
+    guesses: Annotated[int, Field(ge=1, le=12)] = 4
+    pay: Literal["cracked", "left"] = "cracked"
+    codes: Annotated[int, Field(ge=0)] = 0
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Board(MastermindOptions, Table):
     """A position: the hidden code (-1 before it is drawn), the guesses so far, their answers.
 
     Code and guesses are numbers of codes.
     """
 
-    pegs: int
-    colours: int
-    guesses: int
-    early: bool
-    codes: int
-    bank: int
     hidden: int = -1
     moves: tuple[int, ...] = ()
     answers: tuple[Answer, ...] = ()
@@ -90,7 +100,7 @@ class Board(Table):
 
     def draws(self) -> range:
         """Return the numbers of the codes in the bank."""
-        return range(self.codes)
+        return range(self.codes or self.colours**self.pegs)
 
     def after(self, index: int) -> Board:
         """Return the board with its code, or after a guess."""
@@ -108,7 +118,7 @@ class Board(Table):
         """
         if not self.cracked:
             return [0.0]
-        return [(self.left + 1) / self.guesses if self.early else 1.0]
+        return [(self.left + 1) / self.guesses if self.pay == "left" else 1.0]
 
     def name_of(self, player: int, index: int) -> str:
         """Return the name of a guess, or of a chance outcome."""
@@ -137,14 +147,14 @@ class Board(Table):
         return f"{self.key(0)} hidden {self.name_of(0, self.hidden) if self.hidden >= 0 else '?'}"
 
 
-def rules(pegs: int, colours: int, guesses: int, pay: str, codes: int, bank: int) -> Rules:
+def rules(options: MastermindOptions) -> Rules:
     """Return the facts of the game."""
-    number = codes or colours**pegs
+    opening = Board(**asdict(options))
     return Rules(
-        opening=Board(pegs, colours, guesses, pay == "left", number, bank),
-        actions=colours**pegs,
-        outcomes=number,
-        length=guesses,
+        opening=opening,
+        actions=opening.colours**opening.pegs,
+        outcomes=len(opening.draws()),
+        length=opening.guesses,
         least=0.0,
         most=1.0,
         utility="identical",
@@ -152,6 +162,4 @@ def rules(pegs: int, colours: int, guesses: int, pay: str, codes: int, bank: int
     )
 
 
-DEFAULTS = {"pegs": 3, "colours": 3, "guesses": 4, "pay": "cracked", "codes": 0, "bank": 0}
-
-register(NAME, DEFAULTS, rules)
+register(NAME, MastermindOptions, rules)

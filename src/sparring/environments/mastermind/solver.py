@@ -198,7 +198,7 @@ def agreeing(table: Board, play: Breaker, prior: Literal["uniform", "bank"]) -> 
     Raises:
         OracleError: there is none.
     """
-    bank = bank_of(table.pegs, table.colours, table.bank)[: table.codes]
+    bank = bank_of(table.pegs, table.colours, table.bank)[: len(table.draws())]
     codes = np.array(sorted(bank) if prior == "bank" else range(len(play.answers)), dtype=np.int64)
     for guess, (exact, misplaced) in zip(table.moves, table.answers, strict=True):
         codes = codes[play.answers[guess, codes] == exact * (table.pegs + 1) + misplaced]
@@ -258,7 +258,7 @@ def mastermind(
             f"Oracle 'posterior': no guess is to be made at ply {state.plies}; judge states in "
             "which a seat is to act."
         )
-    play = breaker(table.pegs, table.colours, table.guesses, table.early)
+    play = breaker(table.pegs, table.colours, table.guesses, table.pay == "left")
     codes = agreeing(table, play, prior)
     number, left, whole = len(codes), table.left, len(codes) * play.pays(table.guesses)
     found = play.all_guesses(codes, left, work) if number * len(play.answers) <= work else None

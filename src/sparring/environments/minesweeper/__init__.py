@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from math import comb
-from typing import Any, Literal
 
 from sparring.environments.minesweeper import picture
-from sparring.environments.minesweeper.rules import DEFAULTS, NAME, Minefield, word_of
+from sparring.environments.minesweeper.rules import NAME, Minefield, MinesweeperOptions, word_of
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
 from sparring.environments.openspiel.load import load
-from sparring.environments.options import check_range
+from sparring.environments.options import with_options
 from sparring.errors import ConfigError
 
 
@@ -30,14 +30,13 @@ class Minesweeper(Banked):
         table = self.first_table
         return int(comb(table.cells, table.mines) * (table.cells - table.mines))
 
-    def __init__(self, options: dict[str, Any], style: Style) -> None:
-        rows, columns = options["rows"], options["columns"]
+    def __init__(self, options: MinesweeperOptions, style: Style) -> None:
+        rows, columns = options.rows, options.columns
         words = tuple(
-            word_of(rows, columns, index)
-            for index in range(rows * columns * (1 + options["flags"]))
+            word_of(rows, columns, index) for index in range(rows * columns * (1 + options.flags))
         )
         super().__init__(
-            load(NAME, options),
+            load(NAME, asdict(options)),
             name=NAME,
             roles=("sweeper",),
             words=words,
@@ -146,7 +145,7 @@ def _rules(table: Minefield) -> str:
         if table.centre
         else "first cell that you reveal never holds a mine"
     )
-    lost = f"1/{safe} point for every open cell" if table.share else "0"
+    lost = f"1/{safe} point for every open cell" if table.pay == "share" else "0"
     return (
         f"You play Minesweeper on {table.rows} rows and {table.columns} columns; {table.mines} "
         "cell(s) hold a mine. On your turn you reveal a closed cell; r2c3 reveals row 2, column 3 "
@@ -158,18 +157,8 @@ def _rules(table: Minefield) -> str:
     )
 
 
-def minesweeper(
-    *,
-    rows: int = 4,
-    columns: int = 4,
-    mines: int = 3,
-    layouts: int = 256,
-    bank: int = 0,
-    flags: bool = False,
-    pay: Literal["cleared", "share"] = "cleared",
-    centre: bool = False,
-    style: Style = "brief",
-) -> Game:
+@with_options(MinesweeperOptions)
+def minesweeper(options: MinesweeperOptions, *, style: Style = "brief") -> Game:
     """Minesweeper for 1 seat: reveal every cell without a mine, a cell a turn.
 
     What lies hidden is inferred from counts.
@@ -201,24 +190,10 @@ def minesweeper(
 
     Reference: Kaye, "Minesweeper is NP-complete", 2000; the task: arXiv 2605.10325.
     """
-    check_range("minesweeper: rows", rows, 1, 8)
-    check_range("minesweeper: columns", columns, 1, 8)
-    check_range("minesweeper: mines", mines, 1)
-    if mines >= rows * columns - centre:
+    cells, mines = options.rows * options.columns, options.mines
+    if mines >= cells - options.centre:
         raise ConfigError(
-            f"minesweeper: mines={mines} leaves no safe cell among {rows * columns}; write fewer "
-            "mines or a larger board."
+            f"minesweeper: mines={mines} leaves no safe cell among {cells}; write fewer mines or a "
+            "larger board."
         )
-    check_range("minesweeper: layouts", layouts, 1, 100_000)
-    check_range("minesweeper: bank", bank, 0, 2**31 - 1)
-    given = {
-        "rows": rows,
-        "columns": columns,
-        "mines": mines,
-        "layouts": layouts,
-        "bank": bank,
-        "flags": flags,
-        "pay": pay,
-        "centre": centre,
-    }
-    return Minesweeper({name: given[name] for name in DEFAULTS}, style)
+    return Minesweeper(options, style)

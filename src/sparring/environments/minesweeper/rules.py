@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from typing import Annotated, Literal
 
+from pydantic import Field
+
+from sparring.environments.bank import BANKS
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
 from sparring.rng import Stream
 
@@ -48,8 +52,22 @@ def mines_of(order: tuple[int, ...], mines: int, first: int) -> frozenset[int]:
     return frozenset([cell for cell in order if cell != first][:mines])
 
 
-@dataclass(frozen=True, slots=True)
-class Minefield(Table):
+@dataclass(frozen=True, kw_only=True)
+class MinesweeperOptions:
+    """Options of ``minesweeper``."""
+
+    rows: Annotated[int, Field(ge=1, le=8)] = 4
+    columns: Annotated[int, Field(ge=1, le=8)] = 4
+    mines: Annotated[int, Field(ge=1)] = 3
+    layouts: Annotated[int, Field(ge=1, le=100_000)] = 256
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
+    flags: bool = False
+    pay: Literal["cleared", "share"] = "cleared"
+    centre: bool = False  # whether the cell in the middle is open at the start
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Minefield(MinesweeperOptions, Table):
     """A position: the order of mines, where they lie, the action ids so far.
 
     The order is empty before it is drawn, the places before the first reveal.
@@ -57,14 +75,6 @@ class Minefield(Table):
     Action ids are the cells in reading order, then the cells again for flags.
     """
 
-    rows: int
-    columns: int
-    mines: int
-    layouts: int
-    bank: int
-    flags: bool
-    share: bool
-    centre: bool = False  # whether the cell in the middle is open at the start
     order: tuple[int, ...] = ()
     mined: frozenset[int] = frozenset()
     moves: tuple[int, ...] = ()
@@ -176,7 +186,9 @@ class Minefield(Table):
         if self.player != TERMINAL:
             return [0.0]
         return [
-            len(self.opened) / (self.cells - self.mines) if self.share else float(not self.lost)
+            len(self.opened) / (self.cells - self.mines)
+            if self.pay == "share"
+            else float(not self.lost)
         ]
 
     def name_of(self, player: int, index: int) -> str:
@@ -235,23 +247,15 @@ def word_of(rows: int, columns: int, index: int) -> str:
     return f"{'f' if flag else 'r'}{row + 1}c{column + 1}"
 
 
-def rules(
-    rows: int,
-    columns: int,
-    mines: int,
-    layouts: int,
-    bank: int,
-    flags: bool,
-    pay: str,
-    centre: bool,
-) -> Rules:
+def rules(options: MinesweeperOptions) -> Rules:
     """Return the facts of the game."""
-    cells = rows * columns
+    opening = Minefield(**asdict(options))
+    cells, mines = opening.cells, opening.mines
     return Rules(
-        opening=Minefield(rows, columns, mines, layouts, bank, flags, pay == "share", centre),
-        actions=cells * (1 + flags),
-        outcomes=layouts,
-        length=cells - mines - centre + (mines if flags else 0),
+        opening=opening,
+        actions=cells * (1 + opening.flags),
+        outcomes=opening.layouts,
+        length=cells - mines - opening.centre + (mines if opening.flags else 0),
         least=0.0,
         most=1.0,
         utility="identical",
@@ -260,15 +264,4 @@ def rules(
     )
 
 
-DEFAULTS = {
-    "rows": 4,
-    "columns": 4,
-    "mines": 3,
-    "layouts": 256,
-    "bank": 0,
-    "flags": False,
-    "pay": "cleared",
-    "centre": False,
-}
-
-register(NAME, DEFAULTS, rules)
+register(NAME, MinesweeperOptions, rules)

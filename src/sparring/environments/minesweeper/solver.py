@@ -86,7 +86,7 @@ def minesweeper(
         played = _best_play(table, prior, list(risk), beliefs)
         if played is not None:
             return Judgement(values=played, entropy=log(layouts))
-    lost = len(table.opened) / (table.cells - table.mines) if table.share else 0.0
+    lost = len(table.opened) / (table.cells - table.mines) if table.pay == "share" else 0.0
     values = []
     for index in state.legal_indices():
         mined = risk[index % table.cells]
@@ -126,7 +126,9 @@ def _best_play(
     values: list[float] = []
     for cell in closed:
         if not values or not opened:  # the first reveal decides where mines can lie
-            sweeper = Sweeper(_layouts(table, prior, closed, cell), around, table.share, beliefs)
+            sweeper = Sweeper(
+                _layouts(table, prior, closed, cell), around, table.pay == "share", beliefs
+            )
         try:
             total = sweeper.revealing(range(len(sweeper.mined)), opened, cell)
         except LongSearchError:

@@ -1,13 +1,14 @@
 """Games that OpenSpiel lacks, written for its interface for games in Python.
 
-A game is one class of positions, a ``Table``.
+A game is one class of positions, a ``Table``. Its options are a dataclass, which the table may
+extend.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 import pyspiel
@@ -209,15 +210,15 @@ def game_type(name: str, rules: Rules, parameters: Mapping[str, Any]) -> pyspiel
     )
 
 
-def register(name: str, defaults: Mapping[str, Any], rules: Callable[..., Rules]) -> None:
+def register(name: str, options: type[Any], rules: Callable[[Any], Rules]) -> None:
     """Register a game with OpenSpiel.
 
     ``pyspiel.load_game`` and pickles of its states find it then.
 
     Args:
         name: OpenSpiel's name for it.
-        defaults: its parameters (int, float, str or bool).
-        rules: makes the rules from the parameters, given by keyword.
+        options: dataclass of its parameters (int, float, str or bool), all with defaults.
+        rules: makes the rules from the options.
     """
     if name in pyspiel.registered_names():
         return
@@ -225,7 +226,8 @@ def register(name: str, defaults: Mapping[str, Any], rules: Callable[..., Rules]
     # a class, not a function: OpenSpiel frees what it was given after Python's end
     class Registered(TableGame):
         def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-            parameters = {**defaults, **(given or {})}
-            super().__init__(name, rules(**parameters), parameters)
+            chosen = options(**(given or {}))
+            super().__init__(name, rules(chosen), asdict(chosen))
 
-    pyspiel.register_game(game_type(name, rules(**defaults), defaults), Registered)
+    defaults = options()
+    pyspiel.register_game(game_type(name, rules(defaults), asdict(defaults)), Registered)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
+
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, seats, table
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
+from sparring.environments.options import with_options
 from sparring.environments.ordinal_2x2.games import FAMILIES, NAMED, all_games, chosen
-from sparring.environments.ordinal_2x2.rules import ACTIONS, NAME, Cells, Pay
+from sparring.environments.ordinal_2x2.rules import ACTIONS, NAME, Cells, OrdinalOptions
 from sparring.errors import ConfigError
 
 RULES = (
@@ -22,8 +25,8 @@ class Ordinal2x2(Game):
 
     title, rules = "ordinal", RULES
 
-    def __init__(self, game: str, drawn: bool, pay: Pay, style: Style) -> None:
-        spiel = load(NAME, {"game": game, "drawn": drawn, "pay": pay})
+    def __init__(self, options: OrdinalOptions, style: Style) -> None:
+        spiel = load(NAME, asdict(options))
         super().__init__(spiel, name=NAME, roles=("row", "column"), words=ACTIONS, style=style)
 
     def private_words(self) -> tuple[str, ...]:
@@ -104,13 +107,8 @@ class Ordinal2x2(Game):
         return " ".join(part for part in parts if part)
 
 
-def ordinal_2x2(
-    *,
-    game: int | str = "all",
-    drawn: bool = True,
-    pay: Pay = "own",
-    style: Style = "brief",
-) -> Game:
+@with_options(OrdinalOptions)
+def ordinal_2x2(options: OrdinalOptions, *, style: Style = "brief") -> Game:
     """Ordinal 2x2 games for 2 seats: one choice of two each, at once, and ranks 1 to 4.
 
     There are 144 games in which each seat ranks the four outcomes strictly, counting games as one
@@ -157,7 +155,7 @@ def ordinal_2x2(
     Reference: Rapoport and Guyer, "A taxonomy of 2x2 games", 1966; Robinson and Goforth, "The
     topology of the 2x2 games", 2005.
     """
-    which = str(game)
+    which = str(options.game)
     try:
         chosen(which)
     except ValueError:
@@ -166,4 +164,4 @@ def ordinal_2x2(
             f"ordinal_2x2: game={which!r} is none of {known}, nor numbers from 1 to "
             f"{len(all_games())}; write game=prisoners_dilemma."
         ) from None
-    return Ordinal2x2(which, drawn, pay, style)
+    return Ordinal2x2(replace(options, game=which), style)

@@ -24,6 +24,15 @@ ACTIONS = ("one", "two")
 Pay = Literal["own", "response", "equilibrium", "joint"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class OrdinalOptions:
+    """Options of ``ordinal_2x2``."""
+
+    game: int | str = "all"
+    drawn: bool = True
+    pay: Pay = "own"
+
+
 @dataclass(frozen=True, slots=True)
 class Cells(Table):
     """A position.
@@ -133,9 +142,9 @@ def shown(which: str, drawn: bool) -> tuple[Ordinal, ...]:
     return tuple(swapped(game, cell) for game in games for cell in (CELLS if drawn else CELLS[:1]))
 
 
-def rules(game: str, drawn: bool, pay: Pay) -> Rules:
+def rules(options: OrdinalOptions) -> Rules:
     """Return the facts of the game."""
-    games = shown(game, drawn)
+    games, pay = shown(str(options.game), options.drawn), options.pay
     return Rules(
         opening=Cells(games, pay),
         actions=len(ACTIONS),
@@ -147,4 +156,4 @@ def rules(game: str, drawn: bool, pay: Pay) -> Rules:
     )
 
 
-register(NAME, {"game": "all", "drawn": True, "pay": "own"}, rules)
+register(NAME, OrdinalOptions, rules)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import asdict
 
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
-from sparring.environments.options import check_range
+from sparring.environments.options import with_options
 from sparring.environments.simple_negotiation import picture
 from sparring.environments.simple_negotiation.rules import (
     FIXED,
@@ -15,6 +15,7 @@ from sparring.environments.simple_negotiation.rules import (
     RESOURCES,
     START,
     VALUES,
+    NegotiationOptions,
     Offer,
     offers,
 )
@@ -36,14 +37,14 @@ class SimpleNegotiation(Game):
 
     title = "negotiation"
 
-    def __init__(self, turns: int, largest: int, values: str, outcome: str, style: Style) -> None:
-        parameters = {"turns": turns, "largest": largest, "values": values, "outcome": outcome}
-        spiel = load(NAME, parameters)
+    def __init__(self, options: NegotiationOptions, style: Style) -> None:
+        spiel, turns, largest = load(NAME, asdict(options)), options.turns, options.largest
         words = ("accept", "deny", *(offer.word for offer in offers(largest)))
         super().__init__(
             spiel, name="simple_negotiation", roles=("seat0", "seat1"), words=words, style=style
         )
-        self.turns, self.outcome, self.drawn = turns, outcome, values == "drawn"
+        self.turns, self.outcome = turns, options.outcome
+        self.drawn = options.values == "drawn"
         example = Offer(0, min(largest, 3), min(largest, 2))
         self.rules = (
             f"We play a trading game with 2 players and {turns} turns in all, taken one after the "
@@ -54,7 +55,7 @@ class SimpleNegotiation(Game):
             f"get {example.ask} gold; at most {largest} units each way, and both players must "
             "hold what they would give. 'accept' carries out the offer that the other player has "
             "just made. 'deny' declines it, or passes if there is none; a new offer declines it "
-            f"as well. An offer can be accepted in the next turn only. {AIMS[outcome]}"
+            f"as well. An offer can be accepted in the next turn only. {AIMS[self.outcome]}"
         )
 
     def private_words(self) -> tuple[str, ...]:
@@ -123,14 +124,8 @@ def _priced(pair: tuple[int, int]) -> list[str]:
     return [f"{resource}={value}" for resource, value in zip(RESOURCES, pair, strict=True)]
 
 
-def simple_negotiation(
-    *,
-    turns: int = 10,
-    largest: int = 10,
-    values: Literal["fixed", "drawn"] = "fixed",
-    outcome: Literal["sign", "gain"] = "sign",
-    style: Style = "brief",
-) -> Game:
+@with_options(NegotiationOptions)
+def simple_negotiation(options: NegotiationOptions, *, style: Style = "brief") -> Game:
     """Simple negotiation for 2 seats: wood is traded for gold, which the seats value differently.
 
     Each seat holds 10 wood and 10 gold. Offers that a seat could not fulfil are illegal, and so is
@@ -153,6 +148,4 @@ def simple_negotiation(
     Reference: Liu et al., "SPIRAL: self-play on zero-sum games incentivizes reasoning", 2025; there
     offers are free text.
     """
-    check_range("simple_negotiation: turns", turns, 1, 100)
-    check_range("simple_negotiation: largest", largest, 1, 10)
-    return SimpleNegotiation(turns, largest, values, outcome, style)
+    return SimpleNegotiation(options, style)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field
 
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
 
@@ -54,6 +56,16 @@ def feasible(largest: int, own: tuple[int, int], other: tuple[int, int]) -> tupl
         for index, offer in enumerate(offers(largest), DENY + 1)
         if offer.give <= own[offer.resource] and offer.ask <= other[1 - offer.resource]
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NegotiationOptions:
+    """Options of ``simple_negotiation``."""
+
+    turns: Annotated[int, Field(ge=1, le=100)] = 10
+    largest: Annotated[int, Field(ge=1, le=10)] = 10
+    values: Literal["fixed", "drawn"] = "fixed"
+    outcome: Literal["sign", "gain"] = "sign"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +185,13 @@ class NegotiationTable(Table):
         return f"turn {len(self.actions)}: {seats}: {self.offer.word if self.offer else 'no offer'}"
 
 
-def rules(turns: int, largest: int, values: str, outcome: str) -> Rules:
+def rules(options: NegotiationOptions) -> Rules:
     """Return the facts of the game.
 
     With fixed values nothing is hidden that the rules do not tell.
     """
-    sign, drawn = outcome == "sign", values == "drawn"
+    turns, largest, outcome = options.turns, options.largest, options.outcome
+    sign, drawn = outcome == "sign", options.values == "drawn"
     most = 1.0 if sign else MOST
     return Rules(
         opening=NegotiationTable(turns, largest, outcome, () if drawn else FIXED),
@@ -198,4 +211,4 @@ def _goods(numbers: tuple[int, int]) -> str:
     return f"wood {numbers[0]} gold {numbers[1]}"
 
 
-register(NAME, {"turns": 10, "largest": 10, "values": "fixed", "outcome": "sign"}, rules)
+register(NAME, NegotiationOptions, rules)

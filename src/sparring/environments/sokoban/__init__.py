@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from dataclasses import asdict
 
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
 from sparring.environments.openspiel.load import load
-from sparring.environments.options import check_range
+from sparring.environments.options import check_range, with_options
 from sparring.environments.sokoban import picture
 from sparring.environments.sokoban.distances import DIRECTIONS
-from sparring.environments.sokoban.rooms import LARGEST, MOST_BOXES
-from sparring.environments.sokoban.rules import DEFAULTS, NAME, SokobanTable
+from sparring.environments.sokoban.rules import NAME, SokobanOptions, SokobanTable
 from sparring.errors import ConfigError
 
 PICTURE = {
@@ -35,18 +32,17 @@ class Sokoban(Banked):
     counted = "rooms"
     drawing = picture
 
-    def __init__(self, options: dict[str, Any], style: Style) -> None:
+    def __init__(self, options: SokobanOptions, style: Style) -> None:
         super().__init__(
-            load(NAME, options),
+            load(NAME, asdict(options)),
             name=NAME,
             roles=("pusher",),
             words=DIRECTIONS,
             style=style,
         )
         table = self.first_table
-        self.rows, self.columns = (
-            (table.only.floor.rows, table.only.floor.columns) if table.only else table.bank[:2]
-        )
+        size = table.only.floor if table.only else options
+        self.rows, self.columns = size.rows, size.columns
         self.rules = _rules(table)
 
     def private_words(self) -> tuple[str, ...]:
@@ -115,15 +111,20 @@ def _end(table: SokobanTable) -> str:
 
 def _rules(table: SokobanTable) -> str:
     """Return the rules in full style."""
-    blocked = "is allowed, changes nothing and costs the move" if table.blocked else "is illegal"
+    blocked = (
+        "is allowed, changes nothing and costs the move"
+        if table.options.blocked == "waits"
+        else "is illegal"
+    )
     lost = (
         "the share of boxes that are on goals when the moves are spent"
-        if table.share
+        if table.options.pay == "share"
         else "0 points if not"
     )
-    cost = f", less {table.cost:g} point(s) for every move" if table.cost else ""
+    options = table.options
+    cost = f", less {options.cost:g} point(s) for every move" if options.cost else ""
     return (
-        f"You play Sokoban: push every box onto a goal, in at most {table.most} moves. In the "
+        f"You play Sokoban: push every box onto a goal, in at most {options.moves} moves. In the "
         "picture '@' is you, '$' a box, '.' a goal, '*' a box on a goal, '+' you on a goal, '#' a "
         "wall and '-' empty floor. On your turn you move one cell up, down, left or right. If a "
         "box is there you push it one cell further, which needs that cell to be free of walls and "
@@ -134,23 +135,8 @@ def _rules(table: SokobanTable) -> str:
     )
 
 
-def sokoban(
-    *,
-    rows: int = 4,
-    columns: int = 4,
-    boxes: int = 1,
-    walls: int = 2,
-    shortest: int = 3,
-    longest: int = 8,
-    moves: int = 12,
-    rooms: int = 64,
-    bank: int = 0,
-    blocked: Literal["illegal", "waits"] = "illegal",
-    pay: Literal["solved", "share"] = "solved",
-    cost: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0,
-    room: str = "",
-    style: Style = "brief",
-) -> Game:
+@with_options(SokobanOptions)
+def sokoban(options: SokobanOptions, *, style: Style = "brief") -> Game:
     """Sokoban for 1 seat: walk up, down, left and right, and push every box onto a goal.
 
     A push cannot be taken back.
@@ -191,40 +177,13 @@ def sokoban(
     enhancing general single-agent search methods using domain knowledge", 2001 (deadlocks); rooms
     solved backwards: Taylor and Parberry, 2011.
     """
-    for name, value, low, high in (
-        ("rows", rows, 4, LARGEST),
-        ("columns", columns, 4, LARGEST),
-        ("boxes", boxes, 1, MOST_BOXES),
-        ("walls", walls, 0, rows * columns // 3),
-        ("shortest", shortest, 1, 200),
-        ("longest", longest, 1, 200),
-        ("moves", moves, 1, 200),
-        ("rooms", rooms, 1, 100_000),
-        ("bank", bank, 0, 2**31 - 1),
-    ):
-        check_range(f"sokoban: {name}", value, low, high)
-    if not room and not shortest <= longest <= moves:
+    shortest, longest, moves = options.shortest, options.longest, options.moves
+    check_range("sokoban: walls", options.walls, 0, options.rows * options.columns // 3)
+    if not options.room and not shortest <= longest <= moves:
         raise ConfigError(
             f"sokoban: shortest={shortest}, longest={longest}, moves={moves} leave rooms that "
             "cannot be solved; write shortest <= longest <= moves."
         )
-    given: dict[str, Any] = {
-        "rows": rows,
-        "columns": columns,
-        "boxes": boxes,
-        "walls": walls,
-        "shortest": shortest,
-        "longest": longest,
-    }
-    given |= {
-        "moves": moves,
-        "rooms": rooms,
-        "bank": bank,
-        "blocked": blocked,
-        "pay": pay,
-        "cost": float(cost),
-        "room": room,
-    }
-    made = Sokoban({name: given[name] for name in DEFAULTS}, style)
+    made = Sokoban(options, style)
     made.first_node().child(0)  # a room that cannot be found is refused here
     return made

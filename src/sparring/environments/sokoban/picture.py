@@ -46,7 +46,7 @@ def _cell(table: SokobanTable, place: int) -> Cell:
 
 def _moves(table: SokobanTable) -> str:
     """Return the last move, and how many are left."""
-    left = table.most - len(table.moves)
+    left = table.options.moves - len(table.moves)
     if not table.moves:
         return f"{left} moves are left."
     return f"The last move is {DIRECTIONS[table.moves[-1]]}; {left} moves are left."

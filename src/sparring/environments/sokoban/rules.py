@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
+from pydantic import Field
+
+from sparring.environments.bank import BANKS
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
 from sparring.environments.sokoban.distances import (
     DIRECTIONS,
@@ -12,9 +16,28 @@ from sparring.environments.sokoban.distances import (
     cells_of,
     moved,
 )
-from sparring.environments.sokoban.rooms import Room, read_room, room_of
+from sparring.environments.sokoban.rooms import LARGEST, MOST_BOXES, Room, read_room, room_of
 
 NAME = "sokoban"  # the name registered with OpenSpiel
+
+
+@dataclass(frozen=True, kw_only=True)
+class SokobanOptions:
+    """Options of ``sokoban``."""
+
+    rows: Annotated[int, Field(ge=4, le=LARGEST)] = 4
+    columns: Annotated[int, Field(ge=4, le=LARGEST)] = 4
+    boxes: Annotated[int, Field(ge=1, le=MOST_BOXES)] = 1
+    walls: Annotated[int, Field(ge=0)] = 2
+    shortest: Annotated[int, Field(ge=1, le=200)] = 3
+    longest: Annotated[int, Field(ge=1, le=200)] = 8
+    moves: Annotated[int, Field(ge=1, le=200)] = 12
+    rooms: Annotated[int, Field(ge=1, le=100_000)] = 64
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
+    blocked: Literal["illegal", "waits"] = "illegal"
+    pay: Literal["solved", "share"] = "solved"
+    cost: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    room: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +47,7 @@ class SokobanTable(Table):
     The room is None before it is drawn, moves are ids of directions.
     """
 
-    bank: tuple[int, ...]  # what ``room_of`` asks for, but the number
-    rooms: int
-    most: int  # moves of one play
-    blocked: bool  # whether a move that nothing can follow is legal, and wastes a move
-    share: bool  # whether the share of boxes on goals is paid
-    cost: float
+    options: SokobanOptions
     only: Room | None = None  # the one room, if it is given
     room: Room | None = None
     agent: int = 0
@@ -49,7 +67,7 @@ class SokobanTable(Table):
         """
         if self.room is None:
             return CHANCE
-        return TERMINAL if self.solved or len(self.moves) == self.most else 0
+        return TERMINAL if self.solved or len(self.moves) == self.options.moves else 0
 
     @property
     def floor(self) -> Floor:
@@ -71,20 +89,25 @@ class SokobanTable(Table):
         return [
             move
             for move in range(4)
-            if self.blocked or moved(self.floor, self.agent, self.boxes, move)
+            if self.options.blocked == "waits" or moved(self.floor, self.agent, self.boxes, move)
         ]
 
     def draws(self) -> range:
         """Return the numbers of the rooms."""
-        return range(1 if self.only else self.rooms)
+        return range(1 if self.only else self.options.rooms)
 
     def after(self, index: int) -> SokobanTable:
         """Return the table with its room, or after a move."""
         if self.room is None:
-            room = self.only or room_of(*self.bank, index)
+            room = self.only or self._room(index)
             return replace(self, room=room, agent=room.agent, boxes=room.boxes)
         agent, boxes = moved(self.floor, self.agent, self.boxes, index) or (self.agent, self.boxes)
         return replace(self, agent=agent, boxes=boxes, moves=(*self.moves, index))
+
+    def _room(self, index: int) -> Room:
+        """Return room number ``index`` of the bank."""
+        o = self.options
+        return room_of(o.rows, o.columns, o.boxes, o.walls, o.shortest, o.longest, o.bank, index)
 
     def returns(self) -> list[float]:
         """Return at the end 1 for a solved room, else 0 or the share of boxes on goals.
@@ -100,7 +123,8 @@ class SokobanTable(Table):
     def paid(self, home: int, spent: int) -> float:
         """Return what a play pays that ends with so many boxes on goals, after so many moves."""
         boxes = self.boxes.bit_count()
-        return (home / boxes if self.share else float(home == boxes)) - self.cost * spent
+        share = self.options.pay == "share"
+        return (home / boxes if share else float(home == boxes)) - self.options.cost * spent
 
     def name_of(self, player: int, index: int) -> str:
         """Return the name of a move, or of a room."""
@@ -120,7 +144,7 @@ class SokobanTable(Table):
             for kind, cells in groups
             for word in (kind, *(self.cell(place) for place in cells))
         ]
-        return [*out, "moves", str(self.most - len(self.moves))]
+        return [*out, "moves", str(self.options.moves - len(self.moves))]
 
     def cell(self, place: int) -> str:
         """Return the word of a cell: "r1c2" is row 1, column 2."""
@@ -145,30 +169,15 @@ class SokobanTable(Table):
         return self.view(0)
 
 
-def rules(
-    rows: int,
-    columns: int,
-    boxes: int,
-    walls: int,
-    shortest: int,
-    longest: int,
-    moves: int,
-    rooms: int,
-    bank: int,
-    blocked: str,
-    pay: str,
-    cost: float,
-    room: str,
-) -> Rules:
+def rules(options: SokobanOptions) -> Rules:
     """Return the facts of the game."""
-    only = read_room(room, moves) if room else None
-    asked = (rows, columns, boxes, walls, shortest, longest, bank)
+    only = read_room(options.room, options.moves) if options.room else None
     return Rules(
-        opening=SokobanTable(asked, rooms, moves, blocked == "waits", pay == "share", cost, only),
+        opening=SokobanTable(options, only),
         actions=len(DIRECTIONS),
-        outcomes=1 if only else rooms,
-        length=moves,
-        least=0.0 - cost * moves,
+        outcomes=1 if only else options.rooms,
+        length=options.moves,
+        least=0.0 - options.cost * options.moves,
         most=1.0,
         utility="identical",
         seats=1,
@@ -177,21 +186,4 @@ def rules(
     )
 
 
-DEFAULTS = {
-    "rows": 4,
-    "columns": 4,
-    "boxes": 1,
-    "walls": 2,
-    "shortest": 3,
-    "longest": 8,
-    "moves": 12,
-    "rooms": 64,
-    "bank": 0,
-    "blocked": "illegal",
-    "pay": "solved",
-    "cost": 0.0,
-    "room": "",
-}
-
-
-register(NAME, DEFAULTS, rules)
+register(NAME, SokobanOptions, rules)

@@ -77,10 +77,10 @@ def sokoban(
     if found is None:
         return None
     children: list[SokobanTable] = [table.after(index) for index in state.legal_indices()]
-    left = table.most - len(table.moves) - 1  # after the move
+    left = table.options.moves - len(table.moves) - 1  # after the move
     ways = [found.of(child.agent, child.boxes) for child in children]
     keeps = [way is not None and way <= left for way in ways]
-    if not any(keeps) and not table.share:
+    if not any(keeps) and table.options.pay != "share":
         return None if lost == "abstain" else _beyond(table, ways)
     values = [
         _value(child, way if keep else None, left)
@@ -178,7 +178,8 @@ def _beyond(table: SokobanTable, ways: list[int | None]) -> Judgement | None:
     if all(way is None for way in ways):
         return None
     return Judgement(
-        values=[float(ok) for ok in _shortest(ways)], bound=1.0 + table.cost * table.most
+        values=[float(ok) for ok in _shortest(ways)],
+        bound=1.0 + table.options.cost * table.options.moves,
     )
 
 
@@ -191,10 +192,10 @@ def _value(child: SokobanTable, way: int | None, left: int) -> float:
     if way is not None:
         return child.paid(boxes, len(child.moves) + way)
     home = 0
-    for number in range(boxes - 1, 0, -1) if child.share else ():
+    for number in range(boxes - 1, 0, -1) if child.options.pay == "share" else ():
         near = solutions(child.floor, boxes, number)
         length = None if near is None else near.of(child.agent, child.boxes)
         if length is not None and length <= left:
             home = number
             break
-    return child.paid(home, child.most)
+    return child.paid(home, child.options.moves)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import asdict
 
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
-from sparring.environments.options import check_range
+from sparring.environments.options import check_range, with_options
 from sparring.environments.sudoku import picture
 from sparring.environments.sudoku.deduction import BOXES, Board
-from sparring.environments.sudoku.rules import DEFAULTS, MOST_BLANKS, NAME, SudokuTable, word_of
+from sparring.environments.sudoku.rules import (
+    MOST_BLANKS,
+    NAME,
+    SudokuOptions,
+    SudokuTable,
+    word_of,
+)
 
 
 class Sudoku(Banked):
@@ -20,11 +26,11 @@ class Sudoku(Banked):
     counted = "puzzles"
     drawing = picture
 
-    def __init__(self, options: dict[str, Any], style: Style) -> None:
-        size = options["size"]
+    def __init__(self, options: SudokuOptions, style: Style) -> None:
+        size = options.size
         words = tuple(word_of(size, index) for index in range(size**3))
         super().__init__(
-            load(NAME, options), name=NAME, roles=("solver",), words=words, style=style
+            load(NAME, asdict(options)), name=NAME, roles=("solver",), words=words, style=style
         )
         self.size, self.table = size, self.first_table
         self.rules = _rules(self.table)
@@ -75,7 +81,7 @@ def _rules(table: SudokuTable) -> str:
     high, wide = BOXES[size]
     wrong = (
         "A wrong digit, one that is not in the solution, ends the game."
-        if table.ends
+        if table.wrong == "ends"
         else (
             "A digit stays where it is written, right or wrong, and you are not told which it is; "
             "the game ends when the board is full."
@@ -83,7 +89,7 @@ def _rules(table: SudokuTable) -> str:
     )
     pay = (
         f"You get 1/{table.blanks} point for every digit you wrote that is in the solution."
-        if table.share
+        if table.pay == "share"
         else "You get 1 point if you solve the puzzle, and 0 otherwise."
     )
     return (
@@ -95,18 +101,8 @@ def _rules(table: SudokuTable) -> str:
     )
 
 
-def sudoku(
-    *,
-    size: Literal[4, 6, 9] = 4,
-    blanks: int = 6,
-    puzzles: int = 64,
-    bank: int = 0,
-    level: Literal["any", "naked", "singles", "search"] = "any",
-    wrong: Literal["ends", "continues"] = "ends",
-    pay: Literal["solved", "share"] = "solved",
-    puzzle: str = "",
-    style: Style = "brief",
-) -> Game:
+@with_options(SudokuOptions)
+def sudoku(options: SudokuOptions, *, style: Style = "brief") -> Game:
     """Sudoku for 1 seat: a digit a turn into an empty cell of a puzzle with one solution.
 
     Chance draws one of ``puzzles`` puzzles, all equally likely, at the start; nothing else is
@@ -142,19 +138,7 @@ def sudoku(
     Reference: McGuire, Tugemann and Civario, "There is no 16-clue Sudoku", 2012 (size 9); the task:
     arXiv 2605.10325.
     """
-    check_range("sudoku: blanks", blanks, 1, MOST_BLANKS[size])
-    check_range("sudoku: puzzles", puzzles, 1, 100_000)
-    check_range("sudoku: bank", bank, 0, 2**31 - 1)
-    given = {
-        "size": size,
-        "blanks": blanks,
-        "puzzles": puzzles,
-        "bank": bank,
-        "level": level,
-        "wrong": wrong,
-        "pay": pay,
-        "puzzle": puzzle,
-    }
-    made = Sudoku({name: given[name] for name in DEFAULTS}, style)
+    check_range("sudoku: blanks", options.blanks, 1, MOST_BLANKS[options.size])
+    made = Sudoku(options, style)
     made.first_node().child(0)  # a puzzle that cannot be found is refused here
     return made

@@ -52,7 +52,7 @@ def _told(table: SudokuTable, seat: int | None) -> bool:
 
     A puzzle has one solution, so that what was written says it all.
     """
-    return seat is None or table.ends
+    return seat is None or table.wrong == "ends"
 
 
 def _news(table: SudokuTable, seat: int | None) -> str:

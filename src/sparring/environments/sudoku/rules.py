@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
-from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
+from sparring.environments.bank import BANKS
+from sparring.environments.openspiel.fill_in import FillInTable
+from sparring.environments.openspiel.table import Rules, register
 from sparring.environments.sudoku.deduction import Board, deduced, frame, solutions
 from sparring.errors import ConfigError
 from sparring.rng import Stream
@@ -115,107 +119,51 @@ def read_puzzle(size: int, text: str) -> Board:
     return board
 
 
-@dataclass(frozen=True, slots=True)
-class SudokuTable(Table):
-    """A position: the puzzle, the board now, and the action ids so far.
+@dataclass(frozen=True, kw_only=True)
+class SudokuOptions:
+    """Options of ``sudoku``."""
 
-    The puzzle is empty before it is drawn; an id is cell * size + digit - 1.
-    """
+    size: Literal[4, 6, 9] = 4
+    blanks: int = 6
+    puzzles: Annotated[int, Field(ge=1, le=100_000)] = 64
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
+    level: Literal["any", "naked", "singles", "search"] = "any"
+    wrong: Literal["ends", "continues"] = "ends"
+    pay: Literal["solved", "share"] = "solved"
+    puzzle: str = ""
 
-    size: int
-    blanks: int
-    level: str
-    puzzles: int
-    bank: int
-    ends: bool  # whether a wrong digit ends the game
-    share: bool  # whether the share of right digits is paid
-    only: Board = ()  # the one puzzle, if it is given
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SudokuTable(SudokuOptions, FillInTable):
+    """A position: the puzzle, the board now, and the action ids so far."""
+
     givens: Board = ()
-    solution: Board = ()
-    cells: Board = ()
-    moves: tuple[int, ...] = ()
-    mistakes: int = 0
+
+    @property
+    def values(self) -> int:
+        """The number of digits."""
+        return self.size
 
     @property
     def start(self) -> Hashable:
         """What was drawn from the bank: the puzzle."""
         return (self.size, self.givens)
 
-    @property
-    def player(self) -> int:
-        """The solver, or chance at the start.
+    def drawn(self, index: int) -> SudokuTable:
+        """Return the table with its puzzle."""
+        if self.only:
+            givens, solution = self.only, solutions(self.size, self.only)[0]
+        else:
+            givens, solution = puzzle_of(self.size, self.blanks, self.level, self.bank, index)
+        return replace(self, givens=givens, solution=solution, cells=givens)
 
-        The end comes at a full board or after a wrong digit that ends.
-        """
-        if not self.givens:
-            return CHANCE
-        return TERMINAL if len(self.moves) == self.blanks or (self.ends and self.mistakes) else 0
+    def word(self, index: int) -> str:
+        """Return the word of a digit in a cell."""
+        return word_of(self.size, index)
 
-    def legal(self) -> list[int]:
-        """Return every digit in every empty cell."""
-        return [
-            cell * self.size + digit
-            for cell, filled in enumerate(self.cells)
-            if not filled
-            for digit in range(self.size)
-        ]
-
-    def draws(self) -> range:
-        """Return the numbers of the puzzles."""
-        return range(1 if self.only else self.puzzles)
-
-    def after(self, index: int) -> SudokuTable:
-        """Return the table with its puzzle, or after a digit."""
-        if not self.givens:
-            if self.only:
-                givens, solution = self.only, solutions(self.size, self.only)[0]
-            else:
-                givens, solution = puzzle_of(self.size, self.blanks, self.level, self.bank, index)
-            return replace(self, givens=givens, solution=solution, cells=givens)
-        cell, digit = index // self.size, index % self.size + 1
-        cells = (*self.cells[:cell], digit, *self.cells[cell + 1 :])
-        return replace(
-            self,
-            cells=cells,
-            moves=(*self.moves, index),
-            mistakes=self.mistakes + (self.solution[cell] != digit),
-        )
-
-    def returns(self) -> list[float]:
-        """Return at the end 1 for a solved puzzle, else 0 or a share.
-
-        The share is that of the blanks that were filled rightly.
-        """
-        if self.player != TERMINAL:
-            return [0.0]
-        return [
-            (len(self.moves) - self.mistakes) / self.blanks
-            if self.share
-            else float(not self.mistakes)
-        ]
-
-    def name_of(self, player: int, index: int) -> str:
-        """Return the name of a digit in a cell, or of a puzzle."""
-        return f"puzzle {index}" if player < 0 else word_of(self.size, index)
-
-    def key(self, seat: int) -> str:
-        """Return the puzzle and all digits in the order in which they were written."""
-        return " ".join(
-            [board_text(self.size, self.givens), *(word_of(self.size, move) for move in self.moves)]
-        )
-
-    def view(self, seat: int) -> str:
-        """Return the board, and which of its digits were written, whenever that was."""
-        return " ".join(
-            [
-                board_text(self.size, self.givens),
-                *(word_of(self.size, move) for move in sorted(self.moves)),
-            ]
-        )
-
-    def __str__(self) -> str:
-        """Return what the seat sees: nothing is hidden."""
-        return self.view(0)
+    def text(self, moves: tuple[int, ...]) -> str:
+        """Return the puzzle, and the words of moves in it."""
+        return " ".join([board_text(self.size, self.givens), *map(self.word, moves)])
 
 
 def word_of(size: int, index: int) -> str:
@@ -232,38 +180,13 @@ def board_text(size: int, board: Board) -> str:
     )
 
 
-def rules(
-    size: int, blanks: int, puzzles: int, bank: int, level: str, wrong: str, pay: str, puzzle: str
-) -> Rules:
+def rules(options: SudokuOptions) -> Rules:
     """Return the facts of the game."""
-    only = read_puzzle(size, puzzle) if puzzle else ()
-    blanks = only.count(0) if only else blanks
-    return Rules(
-        opening=SudokuTable(
-            size, blanks, level, puzzles, bank, wrong == "ends", pay == "share", only
-        ),
-        actions=size**3,
-        outcomes=1 if only else puzzles,
-        length=blanks,
-        least=0.0,
-        most=1.0,
-        utility="identical",
-        seats=1,
-        hidden=False,
-        views=True,
-    )
+    opening = SudokuTable(**asdict(options))
+    if options.puzzle:
+        only = read_puzzle(options.size, options.puzzle)
+        opening = replace(opening, only=only, blanks=only.count(0))
+    return opening.rules(actions=options.size**3, length=opening.blanks)
 
 
-DEFAULTS = {
-    "size": 4,
-    "blanks": 6,
-    "puzzles": 64,
-    "bank": 0,
-    "level": "any",
-    "wrong": "ends",
-    "pay": "solved",
-    "puzzle": "",
-}
-
-
-register(NAME, DEFAULTS, rules)
+register(NAME, SudokuOptions, rules)

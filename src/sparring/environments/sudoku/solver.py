@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
-from sparring.environments.grid import filling
 from sparring.environments.openspiel.base import State
+from sparring.environments.openspiel.fill_in import load_z3
 from sparring.environments.sudoku.deduction import (
     Board,
     candidates,
@@ -17,7 +17,6 @@ from sparring.environments.sudoku.deduction import (
     solutions,
 )
 from sparring.environments.sudoku.rules import SudokuTable, board_text, word_of
-from sparring.environments.z3_solver import load_z3
 from sparring.errors import OracleError
 from sparring.types import Judgement
 
@@ -69,17 +68,10 @@ def sudoku(
     """
     table: SudokuTable = state.table
     truth, size = solution(table.size, table.givens, solver), table.size
-    legal = [divmod(index, size) for index in state.legal_indices()]
-    good = [truth[cell] == digit + 1 for cell, digit in legal]
-    wrong = sum(held != 0 and held != true for held, true in zip(table.cells, truth, strict=True))
-    forced: list[bool] | None = None
+    singles = None
     if right == "forced":
         singles = {**hidden_singles(size, table.cells), **naked_singles(size, table.cells)}
-        forced = [
-            ok and singles.get(cell) == digit + 1
-            for ok, (cell, digit) in zip(good, legal, strict=True)
-        ]
-    return filling(table, good, wrong, forced, lost)
+    return table.judged(truth, singles, lost)
 
 
 def tiers(state: State) -> list[str]:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-from pydantic import Field
+from dataclasses import asdict
 
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
 from sparring.environments.openspiel.load import load
-from sparring.environments.options import check_range
+from sparring.environments.options import with_options
 from sparring.environments.twenty_questions import picture
 from sparring.environments.twenty_questions.rules import (
     ATTRIBUTES,
-    DEFAULTS,
     NAME,
     NOUNS,
     Inquiry,
+    QuestionsOptions,
     word_of,
 )
 from sparring.errors import ConfigError
@@ -31,13 +29,11 @@ class TwentyQuestions(Banked):
     drawing = picture
     untold = True
 
-    def __init__(self, options: dict[str, Any], style: Style) -> None:
-        kinds = options["attributes"] * options["values"]
-        words = tuple(
-            word_of(options["values"], kinds, index) for index in range(kinds + options["objects"])
-        )
+    def __init__(self, options: QuestionsOptions, style: Style) -> None:
+        values, kinds = options.values, options.attributes * options.values
+        words = tuple(word_of(values, kinds, index) for index in range(kinds + options.objects))
         super().__init__(
-            load(NAME, options),
+            load(NAME, asdict(options)),
             name=NAME,
             roles=("guesser",),
             words=words,
@@ -114,18 +110,8 @@ def _rules(table: Inquiry) -> str:
     )
 
 
-def twenty_questions(
-    *,
-    objects: int = 8,
-    attributes: int = 3,
-    values: int = 3,
-    questions: int = 4,
-    noise: Annotated[float, Field(ge=0.0, lt=0.5)] = 0.0,
-    cost: Annotated[float, Field(ge=0.0)] = 0.0,
-    tables: int = 64,
-    bank: int = 0,
-    style: Style = "brief",
-) -> Game:
+@with_options(QuestionsOptions)
+def twenty_questions(options: QuestionsOptions, *, style: Style = "brief") -> Game:
     """Twenty questions for 1 seat: find a hidden object by yes-or-no questions, then guess it.
 
     The object is one of a table; questions are about its attributes.
@@ -158,29 +144,11 @@ def twenty_questions(
     Reference: Rényi, "On a problem in information theory", 1961 (noisy answers); Hyafil and Rivest,
     "Constructing optimal binary decision trees is NP-complete", 1976.
     """
-    for name, value, low, high in (
-        ("objects", objects, 2, len(NOUNS)),
-        ("attributes", attributes, 1, len(ATTRIBUTES)),
-        ("values", values, 2, 4),
-        ("questions", questions, 1, 20),
-        ("cost", cost, 0, 1),
-        ("tables", tables, 1, 100_000),
-        ("bank", bank, 0, 2**31 - 1),
-    ):
-        check_range(f"twenty_questions: {name}", value, low, high)
-    if objects > values**attributes:
+    attributes, values = options.attributes, options.values
+    if options.objects > values**attributes:
         raise ConfigError(
-            f"twenty_questions: objects={objects} cannot all differ in {attributes} attribute(s) "
-            f"of {values} values; write objects={values**attributes} or fewer, or more attributes "
-            "or values."
+            f"twenty_questions: objects={options.objects} cannot all differ in {attributes} "
+            f"attribute(s) of {values} values; write objects={values**attributes} or fewer, or "
+            "more attributes or values."
         )
-    given = {
-        "objects": objects,
-        "attributes": attributes,
-        "values": values,
-        "questions": questions,
-        "noise": noise,
-        "cost": cost,
-    }
-    given.update(tables=tables, bank=bank)
-    return TwentyQuestions({name: given[name] for name in DEFAULTS}, style)
+    return TwentyQuestions(options, style)

@@ -6,9 +6,13 @@ Tables of objects, what is asked and answered, no wording.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from typing import Annotated
 
+from pydantic import Field
+
+from sparring.environments.bank import BANKS
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
 from sparring.rng import Stream
 
@@ -42,8 +46,22 @@ def rows_of(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Inquiry(Table):
+@dataclass(frozen=True, kw_only=True)
+class QuestionsOptions:
+    """Options of ``twenty_questions``."""
+
+    objects: Annotated[int, Field(ge=2, le=len(NOUNS))] = 8
+    attributes: Annotated[int, Field(ge=1, le=len(ATTRIBUTES))] = 3
+    values: Annotated[int, Field(ge=2, le=4)] = 3
+    questions: Annotated[int, Field(ge=1, le=20)] = 4
+    noise: Annotated[float, Field(ge=0.0, lt=0.5)] = 0.0
+    cost: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    tables: Annotated[int, Field(ge=1, le=100_000)] = 64
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inquiry(QuestionsOptions, Table):
     """A position: the table of objects, the hidden object, the action ids, the answers so far.
 
     Before they are drawn, the table is empty and the object is -1.
@@ -52,14 +70,6 @@ class Inquiry(Table):
     the table, the object and, where answers are noisy, each answer: 0 is no and 1 is yes.
     """
 
-    objects: int
-    attributes: int
-    values: int
-    questions: int
-    noise: float
-    cost: float
-    tables: int
-    bank: int
     rows: tuple[tuple[int, ...], ...] = ()
     hidden: int = -1
     moves: tuple[int, ...] = ()
@@ -192,38 +202,18 @@ def word_of(values: int, kinds: int, index: int) -> str:
     )
 
 
-def rules(
-    objects: int,
-    attributes: int,
-    values: int,
-    questions: int,
-    noise: float,
-    cost: float,
-    tables: int,
-    bank: int,
-) -> Rules:
+def rules(options: QuestionsOptions) -> Rules:
     """Return the facts of the game."""
     return Rules(
-        opening=Inquiry(objects, attributes, values, questions, noise, cost, tables, bank),
-        actions=attributes * values + objects,
-        outcomes=max(tables, objects, 2),
-        length=questions + 1,
-        least=0.0 - cost * questions,
+        opening=Inquiry(**asdict(options)),
+        actions=options.attributes * options.values + options.objects,
+        outcomes=max(options.tables, options.objects, 2),
+        length=options.questions + 1,
+        least=0.0 - options.cost * options.questions,
         most=1.0,
         utility="identical",
         seats=1,
     )
 
 
-DEFAULTS = {
-    "objects": 8,
-    "attributes": 3,
-    "values": 3,
-    "questions": 4,
-    "noise": 0.0,
-    "cost": 0.0,
-    "tables": 64,
-    "bank": 0,
-}
-
-register(NAME, DEFAULTS, rules)
+register(NAME, QuestionsOptions, rules)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict
 
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE, recent
 from sparring.environments.openspiel.load import load
-from sparring.environments.options import check_range
+from sparring.environments.options import check_range, with_options
 from sparring.environments.urn import picture
-from sparring.environments.urn.rules import COLOURS, DEFAULTS, DRAW, NAME, NAMES, UrnTable
+from sparring.environments.urn.rules import COLOURS, DRAW, NAME, NAMES, UrnOptions
 
 
 class Urn(Banked):
@@ -24,19 +24,20 @@ class Urn(Banked):
     drawing = picture
     untold = True
 
-    def __init__(self, options: dict[str, Any], style: Style) -> None:
-        words = (DRAW, *NAMES[: options["urns"]])
+    def __init__(self, options: UrnOptions, style: Style) -> None:
+        words = (DRAW, *NAMES[: options.urns])
         super().__init__(
-            load(NAME, options), name=NAME, roles=("drawer",), words=words, style=style
+            load(NAME, asdict(options)), name=NAME, roles=("drawer",), words=words, style=style
         )
         self.table = self.first_table
-        self.rules = _rules(self.table)
+        self.rules = _rules(options)
 
     def private_words(self) -> tuple[str, ...]:
         """Return the colours, the numbers of balls, and what a declaration can be."""
-        table = self.table
-        numbers = map(str, range(1, table.balls - table.colours + 2)) if table.sets > 1 else ()
-        return (*COLOURS[: table.colours], *numbers, "right", "wrong")
+        options = self.table.options
+        most = options.balls - options.colours + 1
+        numbers = map(str, range(1, most + 1)) if options.sets > 1 else ()
+        return (*COLOURS[: options.colours], *numbers, "right", "wrong")
 
     def private(self, state: State, seat: int) -> str:
         """Return the contents of the urns.
@@ -45,7 +46,8 @@ class Urn(Banked):
         """
         table = state.table
         if self.brief:
-            return "" if table.sets == 1 else " ".join(" ".join(words) for words in table.sheet())
+            sheet = table.sheet() if table.options.sets > 1 else ()
+            return " ".join(" ".join(words) for words in sheet)
         contents = []
         for name, *counts in table.sheet():
             balls = zip(counts, COLOURS, strict=False)
@@ -77,34 +79,25 @@ class Urn(Banked):
         drawn = ", ".join(
             f"{count} {colour}" for count, colour in zip(table.counts(), COLOURS, strict=False)
         )
-        return f"Drawn so far: {drawn}. You may draw {table.most - len(table.drawn)} more time(s)."
+        left = table.options.draws - len(table.drawn)
+        return f"Drawn so far: {drawn}. You may draw {left} more time(s)."
 
 
-def _rules(table: UrnTable) -> str:
+def _rules(options: UrnOptions) -> str:
     """Return the rules in full style."""
-    cost = f", less {table.cost:g} point(s) for every draw" if table.cost else ""
+    cost = f", less {options.cost:g} point(s) for every draw" if options.cost else ""
     return (
-        f"There are {table.urns} urns with {table.balls} balls each; you know how many of each "
+        f"There are {options.urns} urns with {options.balls} balls each; you know how many of each "
         "colour are in which. One of the urns is hidden, all equally likely. On your turn you "
         f"draw a ball from the hidden urn ({DRAW}), see its colour and put it back, up to "
-        f"{table.most} time(s), or you declare which urn it is "
-        f"({', '.join(NAMES[: table.urns])}), which ends the game. You get 1 point for the right "
+        f"{options.draws} time(s), or you declare which urn it is "
+        f"({', '.join(NAMES[: options.urns])}), which ends the game. You get 1 point for the right "
         f"urn and 0 for a wrong one{cost}."
     )
 
 
-def urn(
-    *,
-    urns: int = 2,
-    colours: int = 2,
-    balls: int = 10,
-    apart: int = 3,
-    draws: int = 8,
-    cost: float = 0.02,
-    sets: int = 16,
-    bank: int = 0,
-    style: Style = "brief",
-) -> Game:
+@with_options(UrnOptions)
+def urn(options: UrnOptions, *, style: Style = "brief") -> Game:
     """Urn for 1 seat: tell by draws with replacement which of several known urns is hidden.
 
     The right time is as soon as it is worth it.
@@ -135,27 +128,7 @@ def urn(
     Reference: Wald, "Sequential tests of statistical hypotheses", 1945; Arrow, Blackwell and
     Girshick, "Bayes and minimax solutions of sequential decision problems", 1949.
     """
-    for option, value, low, high in (
-        ("urns", urns, 2, len(NAMES)),
-        ("colours", colours, 2, len(COLOURS)),
-        ("balls", balls, colours, 20),
-        ("apart", apart, 1, 20),
-        ("draws", draws, 1, 20),
-        ("cost", cost, 0, 1),
-        ("sets", sets, 1, 10_000),
-        ("bank", bank, 0, 2**31 - 1),
-    ):
-        check_range(f"urn: {option}", value, low, high)
-    given = {
-        "urns": urns,
-        "colours": colours,
-        "balls": balls,
-        "apart": apart,
-        "draws": draws,
-        "cost": cost,
-        "sets": sets,
-        "bank": bank,
-    }
-    made = Urn({name: given[name] for name in DEFAULTS}, style)
+    check_range("urn: balls", options.balls, options.colours)
+    made = Urn(options, style)
     made.first_node().child(0)  # urns that cannot be found are refused here
     return made

@@ -20,8 +20,8 @@ def paint(canvas: Canvas, table: UrnTable, seat: int | None) -> None:
     for number, content in enumerate(table.contents):
         balls = [ball for colour, count in enumerate(content) for ball in [_ball(colour)] * count]
         discs(canvas, NAMES[number], balls, radius=11)
-    heading(canvas, "Drawn", f"{len(table.drawn)} of {table.most}")
-    rest = [("", "none")] * (table.most - len(table.drawn))
+    heading(canvas, "Drawn", f"{len(table.drawn)} of {table.options.draws}")
+    rest = [("", "none")] * (table.options.draws - len(table.drawn))
     discs(canvas, "", [*map(_ball, table.drawn), *rest], radius=11)
     paragraph(canvas, _end(table, seat))
 

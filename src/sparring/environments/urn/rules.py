@@ -6,7 +6,11 @@ import itertools
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Annotated
 
+from pydantic import Field
+
+from sparring.environments.bank import BANKS
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
 from sparring.errors import ConfigError
 from sparring.rng import Stream
@@ -59,6 +63,20 @@ def distance(one: tuple[int, ...], other: tuple[int, ...]) -> int:
     return sum(abs(a - b) for a, b in zip(one, other, strict=True)) // 2
 
 
+@dataclass(frozen=True, kw_only=True)
+class UrnOptions:
+    """Options of ``urn``."""
+
+    urns: Annotated[int, Field(ge=2, le=len(NAMES))] = 2
+    colours: Annotated[int, Field(ge=2, le=len(COLOURS))] = 2
+    balls: Annotated[int, Field(le=20)] = 10
+    apart: Annotated[int, Field(ge=1, le=20)] = 3
+    draws: Annotated[int, Field(ge=1, le=20)] = 8
+    cost: Annotated[float, Field(ge=0, le=1)] = 0.02
+    sets: Annotated[int, Field(ge=1, le=10_000)] = 16
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
+
+
 @dataclass(frozen=True, slots=True)
 class UrnTable(Table):
     """A position: the urns, which one is hidden, what was drawn and declared.
@@ -69,14 +87,7 @@ class UrnTable(Table):
     and the colour of each ball.
     """
 
-    urns: int
-    colours: int
-    balls: int
-    apart: int
-    most: int
-    cost: float
-    sets: int
-    bank: int
+    options: UrnOptions
     contents: Urns = ()
     hidden: int = -1
     drawing: bool = False
@@ -86,7 +97,7 @@ class UrnTable(Table):
     @property
     def start(self) -> Hashable:
         """What was drawn from the bank: the contents of the urns, in any order."""
-        return (self.balls, frozenset(self.contents))
+        return (self.options.balls, frozenset(self.contents))
 
     @property
     def player(self) -> int:
@@ -100,12 +111,16 @@ class UrnTable(Table):
 
     def legal(self) -> list[int]:
         """Return to draw, while draws are left, and to declare each urn."""
-        return list(range(0 if len(self.drawn) < self.most else 1, 1 + self.urns))
+        return list(range(0 if len(self.drawn) < self.options.draws else 1, 1 + self.options.urns))
 
     def draws(self) -> range:
         """Return the sets of urns, the urns, or the colours in the hidden one."""
         return range(
-            self.sets if not self.contents else self.urns if self.hidden < 0 else self.colours
+            self.options.sets
+            if not self.contents
+            else self.options.urns
+            if self.hidden < 0
+            else self.options.colours
         )
 
     def chances(self) -> list[float]:
@@ -115,14 +130,21 @@ class UrnTable(Table):
         """
         if self.hidden < 0:
             return [1.0 / len(self.draws())] * len(self.draws())
-        return [count / self.balls for count in self.contents[self.hidden]]
+        return [count / self.options.balls for count in self.contents[self.hidden]]
 
     def after(self, index: int) -> UrnTable:
         """Return the table with its urns, the hidden one or a ball drawn, or after an action."""
         if not self.contents:
             return replace(
                 self,
-                contents=urns_of(self.urns, self.colours, self.balls, self.apart, self.bank, index),
+                contents=urns_of(
+                    self.options.urns,
+                    self.options.colours,
+                    self.options.balls,
+                    self.options.apart,
+                    self.options.bank,
+                    index,
+                ),
             )
         if self.hidden < 0:
             return replace(self, hidden=index)
@@ -133,7 +155,7 @@ class UrnTable(Table):
     def returns(self) -> list[float]:
         """Return at the end 1 for the right urn, less the cost of the draws; 0 before."""
         return (
-            [float(self.declared == self.hidden) - self.cost * len(self.drawn)]
+            [float(self.declared == self.hidden) - self.options.cost * len(self.drawn)]
             if self.player == TERMINAL
             else [0.0]
         )
@@ -167,7 +189,7 @@ class UrnTable(Table):
 
     def counts(self) -> tuple[int, ...]:
         """Return how often each colour was drawn."""
-        return tuple(self.drawn.count(colour) for colour in range(self.colours))
+        return tuple(self.drawn.count(colour) for colour in range(self.options.colours))
 
     def key(self, seat: int) -> str:
         """Return the urns, the colours drawn in order, and how it ended."""
@@ -186,31 +208,18 @@ class UrnTable(Table):
         return f"{self.key(0)} hidden {NAMES[self.hidden] if self.hidden >= 0 else '?'}"
 
 
-def rules(
-    urns: int, colours: int, balls: int, apart: int, draws: int, cost: float, sets: int, bank: int
-) -> Rules:
+def rules(options: UrnOptions) -> Rules:
     """Return the facts of the game."""
     return Rules(
-        opening=UrnTable(urns, colours, balls, apart, draws, cost, sets, bank),
-        actions=1 + urns,
-        outcomes=max(sets, urns, colours),
-        length=draws + 1,
-        least=0.0 - cost * draws,
+        opening=UrnTable(options),
+        actions=1 + options.urns,
+        outcomes=max(options.sets, options.urns, options.colours),
+        length=options.draws + 1,
+        least=0.0 - options.cost * options.draws,
         most=1.0,
         utility="identical",
         seats=1,
     )
 
 
-DEFAULTS = {
-    "urns": 2,
-    "colours": 2,
-    "balls": 10,
-    "apart": 3,
-    "draws": 8,
-    "cost": 0.02,
-    "sets": 16,
-    "bank": 0,
-}
-
-register(NAME, DEFAULTS, rules)
+register(NAME, UrnOptions, rules)

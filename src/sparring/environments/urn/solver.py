@@ -103,8 +103,8 @@ def urn(state: State, *, prior: Literal["uniform", "bank"] = "uniform") -> Judge
             hidden is drawn anew in every game.
     """
     table = state.table
-    counts, best = table.counts(), trial(table.contents, table.most, table.cost)
-    chances, paid = best.chances(counts), table.cost * len(table.drawn)
+    counts, best = table.counts(), trial(table.contents, table.options.draws, table.options.cost)
+    chances, paid = best.chances(counts), table.options.cost * len(table.drawn)
     values = [
         (chances[index - 1] if index else best.drawing(counts)) - paid
         for index in state.legal_indices()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import asdict, replace
 
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
-from sparring.environments.options import check_range
+from sparring.environments.options import with_options
 from sparring.environments.zebra import picture
 from sparring.environments.zebra.deduction import Board, Clue
 from sparring.environments.zebra.puzzles import (
@@ -19,7 +19,7 @@ from sparring.environments.zebra.puzzles import (
     plain,
     word_of,
 )
-from sparring.environments.zebra.rules import NAME, ZebraTable
+from sparring.environments.zebra.rules import NAME, ZebraOptions, ZebraTable
 
 SENTENCES = {
     "is": "House {two} has {one}.",
@@ -42,16 +42,16 @@ class Zebra(Banked):
     counted = "puzzles"
     drawing = picture
 
-    def __init__(self, options: dict[str, Any], style: Style) -> None:
-        houses, attributes = options["houses"], options["attributes"]
+    def __init__(self, options: ZebraOptions, style: Style) -> None:
+        houses, attributes = options.houses, options.attributes
         words = tuple(
             word_of(houses, attributes, index) for index in range(houses * houses * attributes)
         )
         super().__init__(
-            load(NAME, options), name=NAME, roles=("solver",), words=words, style=style
+            load(NAME, asdict(options)), name=NAME, roles=("solver",), words=words, style=style
         )
         self.table: ZebraTable = self.first_table
-        self.kinds = OF_KIND["order" if self.table.only else options["kinds"]]
+        self.kinds = OF_KIND["order" if self.table.only else options.kinds]
         self.rules = _rules(self.table)
 
     def private_words(self) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ def _rules(table: ZebraTable) -> str:
     )
     wrong = (
         "A wrong value, one that is not in the solution, ends the game."
-        if table.ends
+        if table.wrong == "ends"
         else (
             "A value stays where it is written, right or wrong, and you are not told which it is; "
             "the game ends when the board is full."
@@ -122,7 +122,7 @@ def _rules(table: ZebraTable) -> str:
     )
     pay = (
         f"You get 1/{table.blanks} point for every value you wrote that is in the solution."
-        if table.share
+        if table.pay == "share"
         else "You get 1 point if you solve the puzzle, and 0 otherwise."
     )
     return (
@@ -134,19 +134,8 @@ def _rules(table: ZebraTable) -> str:
     )
 
 
-def zebra(
-    *,
-    houses: int = 3,
-    attributes: int = 3,
-    kinds: Literal["places", "links", "order"] = "order",
-    level: Literal["any", "deduced", "search"] = "any",
-    puzzles: int = 64,
-    bank: int = 0,
-    wrong: Literal["ends", "continues"] = "ends",
-    pay: Literal["solved", "share"] = "solved",
-    puzzle: str = "",
-    style: Style = "brief",
-) -> Game:
+@with_options(ZebraOptions)
+def zebra(options: ZebraOptions, *, style: Style = "brief") -> Game:
     """Logic-grid (zebra) puzzle for 1 seat: a value a turn into a house, from clues.
 
     The clues leave exactly one solution.
@@ -187,18 +176,6 @@ def zebra(
     Reference: "Who Owns the Zebra?", Life International, 1962; the task: arXiv 2502.01100
     (ZebraLogic).
     """
-    check_range("zebra: houses", houses, 2, 5)
-    check_range("zebra: attributes", attributes, 2, 4)
-    check_range("zebra: puzzles", puzzles, 1, 100_000)
-    check_range("zebra: bank", bank, 0, 2**31 - 1)
-    options = {
-        "houses": houses,
-        "attributes": attributes,
-        "kinds": kinds,
-        "level": level,
-        "puzzles": puzzles,
-        "bank": bank,
-    }
-    made = Zebra({**options, "wrong": wrong, "pay": pay, "puzzle": plain(puzzle)}, style)
+    made = Zebra(replace(options, puzzle=plain(options.puzzle)), style)
     made.first_node().child(0)  # a puzzle that cannot be found is refused here
     return made

@@ -29,7 +29,7 @@ def paint(canvas: Canvas, position: ZebraTable, seat: int | None) -> None:
                 row.append(VALUES[number][right - 1] if seat is None else "?")
                 continue
             row.append(VALUES[number][value - 1])
-            wrong = value != right and (seat is None or position.ends)
+            wrong = value != right and (seat is None or position.wrong == "ends")
             colours[place] = "red" if wrong else "sky"
             if position.moves and position.moves[-1] // houses == cell:
                 marked.append(place)

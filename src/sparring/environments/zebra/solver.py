@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
-from sparring.environments.grid import filling
 from sparring.environments.openspiel.base import State
-from sparring.environments.z3_solver import load_z3
+from sparring.environments.openspiel.fill_in import load_z3
 from sparring.environments.zebra.deduction import Board, Clue, deduced, solutions
 from sparring.environments.zebra.puzzles import clues_text, word_of
 from sparring.environments.zebra.rules import ZebraTable
@@ -62,18 +61,11 @@ def zebra(
     """
     table: ZebraTable = state.table
     truth = solution(table.houses, table.attributes, table.clues, solver)
-    legal = [divmod(index, table.houses) for index in state.legal_indices()]
-    good = [truth[cell] == value + 1 for cell, value in legal]
-    wrong = sum(held != 0 and held != true for held, true in zip(table.cells, truth, strict=True))
-    forced: list[bool] | None = None
+    known = None
     if right == "forced":
-        known = deduced(table.houses, table.attributes, table.clues, table.cells) or (0,) * len(
-            truth
-        )
-        forced = [
-            ok and known[cell] == value + 1 for ok, (cell, value) in zip(good, legal, strict=True)
-        ]
-    return filling(table, good, wrong, forced, lost)
+        cells = deduced(table.houses, table.attributes, table.clues, table.cells)
+        known = dict(enumerate(cells or ()))
+    return table.judged(truth, known, lost)
 
 
 def reference(state: State) -> tuple[str, ...]:

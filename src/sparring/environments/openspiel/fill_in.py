@@ -1,0 +1,180 @@
+"""Puzzles for one seat, which writes a value a turn into an empty cell until the board is full."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table
+from sparring.errors import ConfigError
+from sparring.types import Judgement
+
+Cells = tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FillInTable(Table):
+    """A position: the board now, and the action ids so far.
+
+    An id is cell * values + value - 1. Chance draws the puzzle, before which there is no solution.
+    The options of a subclass include ``puzzles``, ``wrong`` and ``pay``.
+    """
+
+    puzzles: int
+    wrong: str
+    pay: str
+    only: Any = None  # the one puzzle, if it is given
+    solution: Cells = ()
+    cells: Cells = ()  # 0 where nothing is written
+    moves: tuple[int, ...] = ()
+    mistakes: int = 0
+
+    @property
+    @abstractmethod
+    def values(self) -> int:
+        """How many values a cell may have."""
+
+    @abstractmethod
+    def drawn(self, index: int) -> Self:
+        """Return the table with puzzle number ``index`` of the bank, or with the one given."""
+
+    @abstractmethod
+    def word(self, index: int) -> str:
+        """Return the word of an action id."""
+
+    @abstractmethod
+    def text(self, moves: tuple[int, ...]) -> str:
+        """Return the puzzle, and the words of moves in it."""
+
+    def rules(self, actions: int, length: int) -> Rules:
+        """Return the facts of the game that begins here."""
+        return Rules(
+            opening=self,
+            actions=actions,
+            outcomes=len(self.draws()),
+            length=length,
+            least=0.0,
+            most=1.0,
+            utility="identical",
+            seats=1,
+            hidden=False,
+            views=True,
+        )
+
+    @property
+    def player(self) -> int:
+        """The solver, or chance at the start.
+
+        The end comes at a full board or after a wrong value that ends.
+        """
+        if not self.solution:
+            return CHANCE
+        ended = 0 not in self.cells or (self.wrong == "ends" and self.mistakes)
+        return TERMINAL if ended else 0
+
+    def legal(self) -> list[int]:
+        """Return every value in every empty cell."""
+        return [
+            cell * self.values + value
+            for cell, filled in enumerate(self.cells)
+            if not filled
+            for value in range(self.values)
+        ]
+
+    def draws(self) -> range:
+        """Return the numbers of the puzzles."""
+        return range(1 if self.only else self.puzzles)
+
+    def after(self, index: int) -> Self:
+        """Return the table with its puzzle, or after a value."""
+        if not self.solution:
+            return self.drawn(index)
+        cell, value = index // self.values, index % self.values + 1
+        return replace(
+            self,
+            cells=(*self.cells[:cell], value, *self.cells[cell + 1 :]),
+            moves=(*self.moves, index),
+            mistakes=self.mistakes + (self.solution[cell] != value),
+        )
+
+    def returns(self) -> list[float]:
+        """Return at the end 1 for a solved puzzle, else 0 or a share.
+
+        The share is that of the cells, empty at the start, that were filled rightly.
+        """
+        if self.player != TERMINAL:
+            return [0.0]
+        if self.pay == "share":
+            filled = len(self.moves)
+            return [(filled - self.mistakes) / (filled + self.cells.count(0))]
+        return [float(not self.mistakes)]
+
+    def name_of(self, player: int, index: int) -> str:
+        """Return the name of a value in a cell, or of a puzzle."""
+        return f"puzzle {index}" if player < 0 else self.word(index)
+
+    def key(self, seat: int) -> str:
+        """Return the puzzle and all values in the order in which they were written."""
+        return self.text(self.moves)
+
+    def view(self, seat: int) -> str:
+        """Return the puzzle and which values were written, whenever that was."""
+        return self.text(tuple(sorted(self.moves)))
+
+    def __str__(self) -> str:
+        """Return what the seat sees: nothing is hidden."""
+        return self.view(0)
+
+    def judged(
+        self,
+        truth: Cells,
+        deduced: Mapping[int, int] | None,
+        lost: Literal["abstain", "solution"],
+    ) -> Judgement | None:
+        """Return the judgement on the legal moves of the position.
+
+        Args:
+            truth: the only solution.
+            deduced: values by cell; of the right moves these are the best, if there are any. None:
+                all are.
+            lost: what is said where nothing that is paid is left: None ("abstain"), or the right
+                moves with ``bound`` 1.
+        """
+        moves = [divmod(index, self.values) for index in self.legal()]
+        right = [truth[cell] == value + 1 for cell, value in moves]
+        wrong = sum(held not in (0, true) for held, true in zip(self.cells, truth, strict=True))
+        filled = len(self.moves)
+        blanks = filled + self.cells.count(0)
+        best, worst = 1.0, 0.0
+        if self.pay == "share":
+            best, worst = (blanks - wrong) / blanks, (blanks - wrong - 1) / blanks
+            if self.wrong == "ends":
+                best, worst = 1.0, filled / blanks
+        elif wrong:  # nothing that is done now changes what is paid
+            if lost == "abstain":
+                return None
+            return Judgement(values=[float(ok) for ok in right], bound=1.0)
+        forced = [
+            ok and deduced is not None and deduced.get(cell) == value + 1
+            for ok, (cell, value) in zip(right, moves, strict=True)
+        ]
+        values = [best if ok else worst for ok in right]
+        return Judgement(values=values, best=forced if any(forced) else None)
+
+
+def load_z3() -> Any:
+    """Return the module z3, the reference for the solvers of such puzzles: an optional package.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        import z3
+    except ImportError:
+        raise ConfigError(
+            "Oracle 'constraint' with solver='z3' needs the package z3-solver, which is not "
+            "installed; run pip install 'sparring[oracles]', or write solver='backtracking'."
+        ) from None
+    return z3

@@ -72,7 +72,7 @@ def test_full_wording():
 
 def test_spaces_and_the_options_of_openspiel():
     assert game(" 2; 3 ").sizes == (2, 3)
-    assert make_game("nim").sizes == (1, 3, 5, 7) and make_game("nim").misere
+    assert make_game("nim").sizes == (1, 3, 5, 7) and make_game("nim").is_misere
     assert (game().zero_sum, game().num_seats, game().spiel.get_type().short_name) == (True, 2, "nim")
     with pytest.raises(UnknownNameError, match="pile_sizes"):
         make_game("nim", options={"piles": "1;2"})

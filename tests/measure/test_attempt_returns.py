@@ -232,7 +232,7 @@ def test_a_win_of_the_other_seat_that_remembers_ends_a_trial_though_it_is_told_a
     def again(query):
         return {"go": 0.5, "stay": 0.5} if len(query.observations) == 1 else {move: float(move == query.actions[0]) for move in ("go", "stay")}
 
-    rules = Trial(Gifts(), attempts=2, carried=(0, 1), reflect=False, memory="all", redeal="fresh", stop_on_win=stop, note_limit=9)
+    rules = Trial(environment=Gifts(), attempts=2, carry=("left", "right"), reflect=False, stop_on_win=stop)
     found = attempt_returns(rules, Policy(again), role="left", opponents={"any": biased()})
     assert found.returns[:, 0] == pytest.approx([-0.5, later])
 

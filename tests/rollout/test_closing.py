@@ -227,11 +227,10 @@ def test_playouts_and_checks_and_matches_close_their_plays():
 
 
 def trial(inner):
-    options = {"carried": (0,), "reflect": False, "memory": "all", "redeal": "same", "stop_on_win": False, "note_limit": 9}
-    return Trial(inner, attempts=3, **options)
+    return Trial(environment=inner, attempts=3, reflect=False, redeal="same")
 
 
-@pytest.mark.parametrize("around", [lambda inner: Repeated(inner, rounds=3, recall=False), trial])
+@pytest.mark.parametrize("around", [lambda inner: Repeated(environment=inner, rounds=3), trial])
 def test_plays_inside_a_combinator_are_closed_as_each_is_over(around):
     rules = Counted(room=1)
     game = around(completed("counted", rules))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -11,7 +12,6 @@ from pydantic import Field
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.drawing.pieces import Said, heading, seats, timeline
-from sparring.environments.options import check_range
 from sparring.rng import Stream
 from sparring.types import Observation
 
@@ -30,24 +30,50 @@ def claimed(said: str) -> str:
     return found[-1] if found else "low"
 
 
+@dataclass(kw_only=True, eq=False)
 class Bluff:
-    """Rules and wording.
+    """Bluff: a seat says what its card is, which need not be true, and the other believes or calls.
+
+    What: one round. The speaker's card is high or low, both equally likely. Who claims the low card
+    pays 1. A claim of the high card that is believed earns 1; one that is called earns 1 + stake
+    with the high card, and loses as much with the low one.
+    When to use: as the smallest environment in which lying pays and an equilibrium mixes truth and
+    lies, and to test what learns from statements in words.
+    Mathematics: with stake b, in equilibrium the speaker claims its high card, and of its low cards
+    claims as high the share
+
+        b / (2 + b),   and is called with probability   2 / (2 + b)
+
+    The speaker earns b / (2 + b): 1/3 with stake 1, lying one time in three, called two in three.
+    Pitfalls: ``phrases`` words mean the same; which of them is said is of no account, though
+    players that learn may give it a meaning. With ``speech: free`` a text claims what the last of
+    its words says that means a card, and the low card without any; exact figures need
+    ``speech: words``. A claim that the high card is low is dominated.
+    Reference: poker with one card and one bet, as von Neumann and Morgenstern, 1944, solve it.
+    Verified by: tests/environments/test_bluff.py.
 
     Args:
-        stake: what a call adds.
-        phrases: words that mean each card.
-        speech: "words" or "free".
-        style: "brief" or "full".
+        stake: what a call adds to what is won or lost, above 0, at most 10.
+        phrases: words that mean each card, 1 to 3: high, strong, great; low, weak, poor.
+        speech: "words" (default): the speaker says one of these words. "free": any text.
+        style: "brief" (default): words for a tiny model. "full": sentences for a language model.
+
+    Raises:
+        ConfigError: a number out of range.
     """
+
+    stake: Annotated[float, Field(ge=1e-6, le=10)] = 1.0
+    phrases: Annotated[int, Field(ge=1, le=3)] = 1
+    speech: Speech = "words"
+    style: Literal["brief", "full"] = "brief"
 
     name, roles, num_seats, max_turns = "bluff", ("speaker", "listener"), 2, 2
     utility_sum, zero_sum = 0.0, True
 
-    def __init__(self, stake: float, phrases: int, speech: Speech, style: str) -> None:
-        self.extra, self.phrases, self.speech = stake, phrases, speech
-        self.style, self.brief = style, style == "brief"
-        self.max_utility, self.min_utility = 1.0 + stake, -1.0 - stake
-        self.claims = tuple(word for card in CARDS for word in MEANT[card][:phrases])
+    def __post_init__(self) -> None:
+        self.brief = self.style == "brief"
+        self.max_utility, self.min_utility = 1.0 + self.stake, -1.0 - self.stake
+        self.claims = tuple(word for card in CARDS for word in MEANT[card][: self.phrases])
 
     def vocabulary(self) -> tuple[str, ...]:
         """Return every word of the brief wording."""
@@ -89,7 +115,7 @@ class Claim(Painted):
         elif self.said[1] == "believe":
             won = 1.0
         else:
-            won = (1.0 + self.rules.extra) * (1.0 if self.card == "high" else -1.0)
+            won = (1.0 + self.rules.stake) * (1.0 if self.card == "high" else -1.0)
         return (won, -won)
 
     def due(self) -> tuple[int, ...]:
@@ -132,7 +158,7 @@ class Claim(Painted):
 
     def _rules(self) -> str:
         """Return the rules in sentences."""
-        called = f"{1 + self.rules.extra:g}"
+        called = f"{1 + self.rules.stake:g}"
         return (
             "We play one round of bluff. The speaker has a card, high or low, both equally likely, "
             "and says what it is; it need not be true. Who claims the low card pays 1 to the "
@@ -176,41 +202,4 @@ class Claim(Painted):
         return Claim(self.rules, self.card, self.said)
 
 
-def bluff(
-    *,
-    stake: float = 1.0,
-    phrases: Annotated[int, Field(ge=1, le=3)] = 1,
-    speech: Speech = "words",
-    style: Literal["brief", "full"] = "brief",
-) -> Bluff:
-    """Bluff: a seat says what its card is, which need not be true, and the other believes or calls.
-
-    What: one round. The speaker's card is high or low, both equally likely. Who claims the low card
-    pays 1. A claim of the high card that is believed earns 1; one that is called earns 1 + stake
-    with the high card, and loses as much with the low one.
-    When to use: as the smallest environment in which lying pays and an equilibrium mixes truth and
-    lies, and to test what learns from statements in words.
-    Mathematics: with stake b, in equilibrium the speaker claims its high card, and of its low cards
-    claims as high the share
-
-        b / (2 + b),   and is called with probability   2 / (2 + b)
-
-    The speaker earns b / (2 + b): 1/3 with stake 1, lying one time in three, called two in three.
-    Pitfalls: ``phrases`` words mean the same; which of them is said is of no account, though
-    players that learn may give it a meaning. With ``speech: free`` a text claims what the last of
-    its words says that means a card, and the low card without any; exact figures need
-    ``speech: words``. A claim that the high card is low is dominated.
-    Reference: poker with one card and one bet, as von Neumann and Morgenstern, 1944, solve it.
-    Verified by: tests/environments/test_bluff.py.
-
-    Args:
-        stake: what a call adds to what is won or lost, above 0, at most 10.
-        phrases: words that mean each card, 1 to 3: high, strong, great; low, weak, poor.
-        speech: "words" (default): the speaker says one of these words. "free": any text.
-        style: "brief" (default): words for a tiny model. "full": sentences for a language model.
-
-    Raises:
-        ConfigError: a number out of range.
-    """
-    check_range("bluff: stake", stake, 1e-6, 10)
-    return Bluff(float(stake), phrases, speech, style)
+bluff = Bluff

@@ -38,7 +38,7 @@ def inner_of(
 
     Args:
         combinator: whose option it is, for errors.
-        environment: ``{name: ..., options: {...}}``; None: the default.
+        environment: ``{name: ..., options: {...}}``, or one that is made; None: the default.
         default: name of the environment to look at.
         style: wording of an environment that has this option and is given none; None: its own.
 
@@ -46,6 +46,8 @@ def inner_of(
         ConfigError: it is no such mapping, or an option is wrong.
         UnknownNameError: there is no such environment.
     """
+    if hasattr(environment, "reset"):
+        return environment
     environment = {"name": default} if environment is None else environment
     where = f"environments {combinator!r}, option 'environment'"
     example = f"write environment: {{name: {default}, options: {{}}}}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sparring.environments.drawing.boards import Cell, grid
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.openspiel.base import Game, State, Style
@@ -16,20 +18,27 @@ RULES = (
 )
 
 
+@dataclass(kw_only=True, eq=False)
 class ConnectFour(Game):
-    """Connect four with columns 1 to 7."""
+    """Connect four: two seats, perfect information, a win for the first seat under best play.
+
+    Args:
+        style: wording, "brief" for tiny models, "full" for language models.
+    """
+
+    style: Style = "brief"
 
     title = "connectfour"
     rules = RULES
 
-    def __init__(self, style: Style) -> None:
+    def __post_init__(self) -> None:
         words = tuple(str(column + 1) for column in range(COLUMNS))
         super().__init__(
             load("connect_four"),
             name="connect_four",
             roles=("x", "o"),
             words=words,
-            style=style,
+            style=self.style,
         )
 
     def _columns(self, state: State) -> list[str]:
@@ -82,10 +91,4 @@ def _cell(game: Game, disc: str, last: bool) -> Cell:
     return Cell(disc, shape="disc", colour=colour, marked=last, bold=True)
 
 
-def connect_four(*, style: Style = "brief") -> Game:
-    """Connect four: two seats, perfect information, a win for the first seat under best play.
-
-    Args:
-        style: wording, "brief" for tiny models, "full" for language models.
-    """
-    return ConnectFour(style)
+connect_four = ConnectFour

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from sparring.environments.drawing.canvas import Canvas, seat_colour
@@ -14,15 +15,27 @@ NAMES = {"J": "Jack", "Q": "Queen", "K": "King", "A": "Ace"}
 ROLES = ("first", "second", "third")
 
 
+@dataclass(kw_only=True, eq=False)
 class KuhnPoker(Game):
-    """Kuhn poker for two or three seats, with the highest of one card each taking the pot."""
+    """Kuhn poker with 2 or 3 seats: a three- or four-card deck, one bet, solved exactly.
+
+    Args:
+        players: number of seats.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Reference: Kuhn, "A simplified two-person poker", 1950; game value -1/18 for the first seat.
+    """
+
+    players: Literal[2, 3] = 2
+    style: Style = "brief"
 
     title = "kuhn"
 
-    def __init__(self, players: int, style: Style) -> None:
+    def __post_init__(self) -> None:
+        players = self.players
         spiel = load("kuhn_poker", {"players": players})
         super().__init__(
-            spiel, name="kuhn_poker", roles=ROLES[:players], words=("pass", "bet"), style=style
+            spiel, name="kuhn_poker", roles=ROLES[:players], words=("pass", "bet"), style=self.style
         )
         self.cards = CARDS[: players + 1]
         deck = ", ".join(NAMES[card] for card in self.cards)
@@ -108,13 +121,4 @@ def _is_bet(event: Event) -> bool:
     return event.player != CHANCE and event.action == 1
 
 
-def kuhn_poker(*, players: Literal[2, 3] = 2, style: Style = "brief") -> Game:
-    """Kuhn poker with 2 or 3 seats: a three- or four-card deck, one bet, solved exactly.
-
-    Args:
-        players: number of seats.
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Reference: Kuhn, "A simplified two-person poker", 1950; game value -1/18 for the first seat.
-    """
-    return KuhnPoker(players, style)
+kuhn_poker = KuhnPoker

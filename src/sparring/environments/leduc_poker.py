@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Literal
 
 from sparring.environments.drawing.canvas import Canvas, seat_colour
@@ -15,22 +16,31 @@ NAMES = {"J": "Jack", "Q": "Queen", "K": "King", "A": "Ace"}
 ROLES = ("first", "second", "third")
 
 
+@dataclass(kw_only=True, eq=False)
 class LeducPoker(Game):
-    """Leduc poker for two or three seats.
+    """Leduc poker with 2 or 3 seats: two betting rounds and a public card.
 
-    Suits do not matter, so no seat is told them (OpenSpiel's suit isomorphism).
+    Args:
+        players: number of seats.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Reference: Southey et al., "Bayes' bluff: opponent modelling in poker", 2005.
     """
+
+    players: Literal[2, 3] = 2
+    style: Style = "brief"
 
     title = "leduc"
 
-    def __init__(self, players: int, style: Style) -> None:
+    def __post_init__(self) -> None:
+        players = self.players
         spiel = load("leduc_poker", {"players": players, "suit_isomorphism": True})
         super().__init__(
             spiel,
             name="leduc_poker",
             roles=ROLES[:players],
             words=("fold", "call", "raise"),
-            style=style,
+            style=self.style,
         )
         self.ranks = RANKS[: players + 1]
         ranks = ", ".join(NAMES[rank] for rank in self.ranks)
@@ -113,13 +123,4 @@ class LeducPoker(Game):
         return float(found.group(1).split()[seat]) if found else 1.0
 
 
-def leduc_poker(*, players: Literal[2, 3] = 2, style: Style = "brief") -> Game:
-    """Leduc poker with 2 or 3 seats: two betting rounds and a public card.
-
-    Args:
-        players: number of seats.
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Reference: Southey et al., "Bayes' bluff: opponent modelling in poker", 2005.
-    """
-    return LeducPoker(players, style)
+leduc_poker = LeducPoker

@@ -2,32 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.rows import dice as draw_dice
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
-from sparring.environments.options import check_range
 
 LIAR = "liar"
 
 
+@dataclass(kw_only=True, eq=False)
 class LiarsDice(Game):
-    """Liar's dice for two seats.
+    """Liar's dice for 2 seats, with private dice and bids that only rise.
 
-    A bid is one word, "2-5": at least two dice show five; the highest face is wild.
+    Args:
+        dice: dice per seat, 1 to 5.
+        sides: faces of a die, 2 to 10; the highest is wild.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range.
+
+    Reference: Lanctot et al., "Monte Carlo sampling for regret minimization", 2009 (as "Bluff").
     """
+
+    dice: Annotated[int, Field(ge=1, le=5)] = 1
+    sides: Annotated[int, Field(ge=2, le=10)] = 6
+    style: Style = "brief"
 
     title = "dice"
 
-    def __init__(self, dice: int, sides: int, style: Style) -> None:
+    def __post_init__(self) -> None:
+        dice, sides = self.dice, self.sides
         spiel = load("liars_dice", {"numdice": dice, "dice_sides": sides})
         bids = tuple(
             f"{count}-{face}" for count in range(1, 2 * dice + 1) for face in range(1, sides + 1)
         )
         super().__init__(
-            spiel, name="liars_dice", roles=("seat0", "seat1"), words=(*bids, LIAR), style=style
+            spiel,
+            name="liars_dice",
+            roles=("seat0", "seat1"),
+            words=(*bids, LIAR),
+            style=self.style,
         )
-        self.dice, self.faces = dice, tuple(str(face) for face in range(1, sides + 1))
+        self.faces = tuple(str(face) for face in range(1, sides + 1))
         self.rules = (
             f"We play liar's dice with 2 players and {dice} private dice each; a die has faces 1 "
             f"to {sides}. The players take turns. A bid such as 1-{sides - 1} claims that at "
@@ -86,19 +108,4 @@ class LiarsDice(Game):
         return f"The dice: {', '.join(shown)}."
 
 
-def liars_dice(*, dice: int = 1, sides: int = 6, style: Style = "brief") -> Game:
-    """Liar's dice for 2 seats, with private dice and bids that only rise.
-
-    Args:
-        dice: dice per seat, 1 to 5.
-        sides: faces of a die, 2 to 10; the highest is wild.
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: a number out of range.
-
-    Reference: Lanctot et al., "Monte Carlo sampling for regret minimization", 2009 (as "Bluff").
-    """
-    check_range("liars_dice: dice", dice, 1, 5)
-    check_range("liars_dice: sides", sides, 2, 10)
-    return LiarsDice(dice, sides, style)
+liars_dice = LiarsDice

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.rows import discs
 from sparring.environments.openspiel.base import Game, State, Style
@@ -13,18 +15,46 @@ PILES, STONES = 8, 20  # most piles, and most stones of one
 LETTERS = "abcdefgh"
 
 
+@dataclass(kw_only=True, eq=False)
 class Nim(Game):
-    """Nim from given piles, named a, b, c, ...; "b2" takes two stones from pile b."""
+    """Nim: two seats take stones from piles by turns, perfect information, solved by theory.
 
-    def __init__(self, sizes: tuple[int, ...], misere: bool, style: Style) -> None:
+    Options are OpenSpiel's. In brief style the title is "nim" in normal play and "misere" in misere
+    play, and the opening tells the piles: "misere first 1 3 5 7". An action is a pile and how many
+    stones to take from it: "b2". Taking more than a pile has is illegal.
+
+    The number of positions is the product of (size + 1) over the piles: 6 for "1;2", 24 for
+    "1;2;3", 384 for "1;3;5;7", 1,920 for "3;4;7;11", 7,920 for "7;8;9;10". Normal play is lost for
+    the seat to act if the exclusive or of all sizes is 0 ("1;2;3", "1;3;5;7"), and misere play too,
+    unless no pile has more than one stone; then misere play is lost with an odd number of piles.
+
+    Args:
+        pile_sizes: stones of each pile at the start, parted by ";": 1 to 8 piles of 1 to 20 stones.
+        is_misere: whether the seat that takes the last stone loses; else it wins.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: ``pile_sizes`` is not such a list.
+
+    Reference: Bouton, "Nim, a game with a complete mathematical theory", 1901.
+    """
+
+    pile_sizes: str = "1;3;5;7"
+    is_misere: bool = True
+    style: Style = "brief"
+
+    def __post_init__(self) -> None:
+        sizes, misere = _sizes(self.pile_sizes), self.is_misere
         spiel = load("nim", {"pile_sizes": ";".join(map(str, sizes)), "is_misere": misere})
         words = tuple(
             f"{LETTERS[index % len(sizes)]}{index // len(sizes) + 1}"
             for index in range(len(sizes) * max(sizes))
         )
-        super().__init__(spiel, name="nim", roles=("first", "second"), words=words, style=style)
+        super().__init__(
+            spiel, name="nim", roles=("first", "second"), words=words, style=self.style
+        )
         self.title = "misere" if misere else "nim"
-        self.sizes, self.misere = sizes, misere
+        self.sizes = sizes
         self.rules = _rules(misere)
 
     def piles(self, state: State) -> tuple[int, ...]:
@@ -109,26 +139,4 @@ def _sizes(pile_sizes: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-def nim(*, pile_sizes: str = "1;3;5;7", is_misere: bool = True, style: Style = "brief") -> Game:
-    """Nim: two seats take stones from piles by turns, perfect information, solved by theory.
-
-    Options are OpenSpiel's. In brief style the title is "nim" in normal play and "misere" in misere
-    play, and the opening tells the piles: "misere first 1 3 5 7". An action is a pile and how many
-    stones to take from it: "b2". Taking more than a pile has is illegal.
-
-    The number of positions is the product of (size + 1) over the piles: 6 for "1;2", 24 for
-    "1;2;3", 384 for "1;3;5;7", 1,920 for "3;4;7;11", 7,920 for "7;8;9;10". Normal play is lost for
-    the seat to act if the exclusive or of all sizes is 0 ("1;2;3", "1;3;5;7"), and misere play too,
-    unless no pile has more than one stone; then misere play is lost with an odd number of piles.
-
-    Args:
-        pile_sizes: stones of each pile at the start, parted by ";": 1 to 8 piles of 1 to 20 stones.
-        is_misere: whether the seat that takes the last stone loses; else it wins.
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: ``pile_sizes`` is not such a list.
-
-    Reference: Bouton, "Nim, a game with a complete mathematical theory", 1901.
-    """
-    return Nim(_sizes(pile_sizes), is_misere, style)
+nim = Nim

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -63,173 +64,8 @@ def opposed(one: Counts, other: Counts) -> bool:
     return all((a - c) * (b - d) < 0 for (a, b), (c, d) in pairs)
 
 
+@dataclass(kw_only=True, eq=False)
 class PoolSplit(Bank):
-    """Rules and wording."""
-
-    name, roles, num_seats, max_turns = NAME, ROLES, 2, 2
-    counted = "scenarios"
-    min_utility, max_utility, utility_sum, zero_sum = 0.0, 1.0, None, False
-
-    def __init__(self, source: Scenarios, over: Over, values: Values, style: str) -> None:
-        self.source, self.over, self.values = source, over, values
-        self.style, self.brief = style, style == "brief"
-        self.bank, self.scenarios = source.bank, source.scenarios
-        self.kinds = KINDS[: source.kinds]
-
-    def start(self, number: int) -> Scenario:
-        """Return a scenario of the bank: pool and values.
-
-        With opposed values it is the first of number, number + 100,000, ... that has them.
-        """
-        found = map(self.source.scenario, itertools.count(number, SCENARIOS))
-        return next(one for one in found if self.values == "any" or opposed(*one.values))
-
-    def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief wording."""
-        numbers = map(str, range(max(self.source.most, self.source.total) + 1))
-        return tuple(sorted({*numbers, *self.roles, "pool", "worth", "take", "took", "other"}))
-
-    def reset(self, stream: Stream) -> SplitPlay:
-        """Return a play of a scenario of the bank."""
-        scenario = self.drawn(stream)
-        assert isinstance(scenario, Scenario)
-        return SplitPlay(self, scenario)
-
-
-class SplitPlay(Painted):
-    """One play.
-
-    Attributes:
-        start: pool and values.
-        claims: what seats 0 and 1 took, a number per kind; empty before.
-    """
-
-    def __init__(
-        self, rules: PoolSplit, scenario: Scenario, claims: tuple[Counts, ...] = ()
-    ) -> None:
-        self.rules, self.start, self.claims = rules, scenario, claims
-
-    @property
-    def done(self) -> bool:
-        """Whether both have named what they take."""
-        return bool(self.claims)
-
-    @property
-    def returns(self) -> tuple[float, ...]:
-        """What each seat's items are worth to it, as a share of the pool's worth."""
-        if not self.claims:
-            return (0.0, 0.0)
-        one, two = self.claims
-        return shares(self.start, (one, two), self.rules.source.total, self.rules.over)
-
-    def due(self) -> tuple[int, ...]:
-        """Return both seats: they name it at once."""
-        return () if self.done else (0, 1)
-
-    def legal(self, seat: int) -> tuple[str, ...]:
-        """Return all that can be taken, a number per kind: "2 0 1"."""
-        counts = (range(held + 1) for held in self.start.counts)
-        return tuple(" ".join(map(str, claim)) for claim in itertools.product(*counts))
-
-    def observe(self, seat: int) -> Observation:
-        """Return the pool and the seat's own values, which the other seat is not told."""
-        rules, start = self.rules, self.start
-        pool = " ".join(map(str, start.counts))
-        worth = " ".join(map(str, start.values[seat]))
-        key = f"{seat} {pool} worth {worth}"
-        if rules.brief:
-            told = f"{rules.roles[seat]} pool {pool} worth {worth} take"
-            return Observation(told=told, key=key, view=told)
-        beyond = (
-            "is shared out in proportion to what you two named"
-            if rules.over == "share"
-            else "goes to nobody"
-        )
-        own = start.values[seat]
-        listed = ", ".join(
-            f"{held} {kind} worth {value} each to you"
-            for held, kind, value in zip(start.counts, rules.kinds, own, strict=True)
-        )
-        told = (
-            "You and another player split a pool of items. Each of you names at once how many of "
-            "every kind to take, without seeing what the other names. You get what you named; a "
-            f"kind of which you two name more than there is {beyond}. Each player has values of "
-            f"its own, at which the whole pool is worth {rules.source.total}. Your result is what "
-            "your items are worth to you, as a share of that.\n\n"
-            f"You are {rules.roles[seat]!r}. The pool: {listed}."
-        )
-        order = ", ".join(rules.kinds)
-        example = " ".join(str(held // 2) for held in start.counts)
-        ask = f"Reply with one number per kind ({order}), for example: {example}"
-        return Observation(told=told, ask=ask, key=key, view=told)
-
-    def step(self, replies: Mapping[int, str]) -> None:
-        """Take what both named."""
-        self.claims = tuple(tuple(map(int, replies[seat].split())) for seat in (0, 1))
-
-    def ending(self, seat: int) -> str:
-        """Return what a seat learns at the end: what both took."""
-        other = " ".join(map(str, self.claims[1 - seat]))
-        if self.rules.brief:
-            return f"other took {other}"
-        listed = zip(self.claims[1 - seat], self.rules.kinds, strict=True)
-        named = ", ".join(f"{count} {kind}" for count, kind in listed)
-        return f"The other player named {named}. You got {self.returns[seat]:g}."
-
-    def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the pool, the values that are seen, and once they are in what both named."""
-        rules, start = self.rules, self.start
-        paid = {one: f"{value:g}" for one, value in enumerate(self.returns)} if self.done else {}
-        shown = {one: said for one, said in paid.items() if seat in (None, one)}
-        seats(canvas, rules.roles, self.due(), shown)
-        heading(canvas, "Pool")
-        rows = [("", "items", *(f"worth to {role}" for role in rules.roles), *self._named())]
-        for place, kind in enumerate(rules.kinds):
-            worth = (
-                str(start.values[one][place]) if seat in (None, one) else "?" for one in (0, 1)
-            )
-            named = (str(claim[place]) for claim in self.claims)
-            rows.append((kind, str(start.counts[place]), *worth, *named))
-        table(canvas, rows)
-        what = "in proportion" if rules.over == "share" else "to nobody"
-        paragraph(canvas, f"What both name too much of goes {what}.", colour="dim")
-
-    def _named(self) -> list[str]:
-        """Return the heads of what was named."""
-        return [f"{role} took" for role in self.rules.roles] if self.claims else []
-
-    def described(self, seat: int | None) -> str:
-        """Return the pool, the values that are seen, and what was named."""
-        rules, start = self.rules, self.start
-        pool = ", ".join(f"{n} {kind}" for n, kind in zip(start.counts, rules.kinds, strict=True))
-        parts = [f"The pool: {pool}."]
-        parts += [
-            f"One of each is worth {', '.join(map(str, start.values[one]))} to {role}."
-            for one, role in enumerate(rules.roles)
-            if seat in (None, one)
-        ]
-        if not self.done:
-            return " ".join([due_sentence(rules.roles), *parts])
-        for role, claim in zip(rules.roles, self.claims, strict=True):
-            parts.append(f"{role} took {', '.join(map(str, claim))}.")
-        return " ".join(parts)
-
-    def clone(self) -> SplitPlay:
-        """Return a copy that goes on the same."""
-        return SplitPlay(self.rules, self.start, self.claims)
-
-
-def pool_split(
-    *,
-    kinds: Annotated[int, Field(ge=2, le=4)] = 3,
-    most: Annotated[int, Field(ge=1, le=5)] = 3,
-    total: Annotated[int, Field(ge=2, le=20)] = 10,
-    over: Over = "share",
-    values: Values = "any",
-    scenarios: Annotated[int, Field(ge=1, le=SCENARIOS)] = 1000,
-    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0,
-    style: Literal["brief", "full"] = "brief",
-) -> PoolSplit:
     """Splitting a pool for 2 seats: private values, and each names at once what it takes.
 
     What: pools and values are those of ``bargain``: books, hats and balls, worth ``total`` in all
@@ -269,14 +105,175 @@ def pool_split(
     Raises:
         ConfigError: no pool can be worth ``total`` to both seats, or none with opposed values.
     """
-    made = Scenarios(kinds=kinds, most=most, total=total, scenarios=scenarios, bank=bank)
-    made.check(NAME)
-    if values == "opposed" and not _can_oppose(kinds, most, total):
-        raise ConfigError(
-            f"{NAME}: values='opposed' needs {kinds} different values of items, and no pool with "
-            f"at most {most} of each is worth {total} so; write total=20 or values=any."
+
+    kinds: Annotated[int, Field(ge=2, le=4)] = 3
+    most: Annotated[int, Field(ge=1, le=5)] = 3
+    total: Annotated[int, Field(ge=2, le=20)] = 10
+    over: Over = "share"
+    values: Values = "any"
+    scenarios: Annotated[int, Field(ge=1, le=SCENARIOS)] = 1000
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
+    style: Literal["brief", "full"] = "brief"
+
+    name, roles, num_seats, max_turns = NAME, ROLES, 2, 2
+    counted = "scenarios"
+    min_utility, max_utility, utility_sum, zero_sum = 0.0, 1.0, None, False
+
+    def __post_init__(self) -> None:
+        kinds, most, total = self.kinds, self.most, self.total
+        self.source = Scenarios(
+            kinds=kinds, most=most, total=total, scenarios=self.scenarios, bank=self.bank
         )
-    return PoolSplit(made, over, values, style)
+        self.source.check(NAME)
+        if self.values == "opposed" and not _can_oppose(kinds, most, total):
+            raise ConfigError(
+                f"{NAME}: values='opposed' needs {kinds} different values of items, and no pool "
+                f"with at most {most} of each is worth {total} so; write total=20 or values=any."
+            )
+        self.items = KINDS[:kinds]
+        self.brief = self.style == "brief"
+
+    def start(self, number: int) -> Scenario:
+        """Return a scenario of the bank: pool and values.
+
+        With opposed values it is the first of number, number + 100,000, ... that has them.
+        """
+        found = map(self.source.scenario, itertools.count(number, SCENARIOS))
+        return next(one for one in found if self.values == "any" or opposed(*one.values))
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word of the brief wording."""
+        numbers = map(str, range(max(self.most, self.total) + 1))
+        return tuple(sorted({*numbers, *self.roles, "pool", "worth", "take", "took", "other"}))
+
+    def reset(self, stream: Stream) -> SplitPlay:
+        """Return a play of a scenario of the bank."""
+        scenario = self.drawn(stream)
+        assert isinstance(scenario, Scenario)
+        return SplitPlay(self, scenario)
+
+
+class SplitPlay(Painted):
+    """One play.
+
+    Attributes:
+        start: pool and values.
+        claims: what seats 0 and 1 took, a number per kind; empty before.
+    """
+
+    def __init__(
+        self, rules: PoolSplit, scenario: Scenario, claims: tuple[Counts, ...] = ()
+    ) -> None:
+        self.rules, self.start, self.claims = rules, scenario, claims
+
+    @property
+    def done(self) -> bool:
+        """Whether both have named what they take."""
+        return bool(self.claims)
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """What each seat's items are worth to it, as a share of the pool's worth."""
+        if not self.claims:
+            return (0.0, 0.0)
+        one, two = self.claims
+        return shares(self.start, (one, two), self.rules.total, self.rules.over)
+
+    def due(self) -> tuple[int, ...]:
+        """Return both seats: they name it at once."""
+        return () if self.done else (0, 1)
+
+    def legal(self, seat: int) -> tuple[str, ...]:
+        """Return all that can be taken, a number per kind: "2 0 1"."""
+        counts = (range(held + 1) for held in self.start.counts)
+        return tuple(" ".join(map(str, claim)) for claim in itertools.product(*counts))
+
+    def observe(self, seat: int) -> Observation:
+        """Return the pool and the seat's own values, which the other seat is not told."""
+        rules, start = self.rules, self.start
+        pool = " ".join(map(str, start.counts))
+        worth = " ".join(map(str, start.values[seat]))
+        key = f"{seat} {pool} worth {worth}"
+        if rules.brief:
+            told = f"{rules.roles[seat]} pool {pool} worth {worth} take"
+            return Observation(told=told, key=key, view=told)
+        beyond = (
+            "is shared out in proportion to what you two named"
+            if rules.over == "share"
+            else "goes to nobody"
+        )
+        own = start.values[seat]
+        listed = ", ".join(
+            f"{held} {kind} worth {value} each to you"
+            for held, kind, value in zip(start.counts, rules.items, own, strict=True)
+        )
+        told = (
+            "You and another player split a pool of items. Each of you names at once how many of "
+            "every kind to take, without seeing what the other names. You get what you named; a "
+            f"kind of which you two name more than there is {beyond}. Each player has values of "
+            f"its own, at which the whole pool is worth {rules.total}. Your result is what "
+            "your items are worth to you, as a share of that.\n\n"
+            f"You are {rules.roles[seat]!r}. The pool: {listed}."
+        )
+        order = ", ".join(rules.items)
+        example = " ".join(str(held // 2) for held in start.counts)
+        ask = f"Reply with one number per kind ({order}), for example: {example}"
+        return Observation(told=told, ask=ask, key=key, view=told)
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Take what both named."""
+        self.claims = tuple(tuple(map(int, replies[seat].split())) for seat in (0, 1))
+
+    def ending(self, seat: int) -> str:
+        """Return what a seat learns at the end: what both took."""
+        other = " ".join(map(str, self.claims[1 - seat]))
+        if self.rules.brief:
+            return f"other took {other}"
+        listed = zip(self.claims[1 - seat], self.rules.items, strict=True)
+        named = ", ".join(f"{count} {kind}" for count, kind in listed)
+        return f"The other player named {named}. You got {self.returns[seat]:g}."
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the pool, the values that are seen, and once they are in what both named."""
+        rules, start = self.rules, self.start
+        paid = {one: f"{value:g}" for one, value in enumerate(self.returns)} if self.done else {}
+        shown = {one: said for one, said in paid.items() if seat in (None, one)}
+        seats(canvas, rules.roles, self.due(), shown)
+        heading(canvas, "Pool")
+        rows = [("", "items", *(f"worth to {role}" for role in rules.roles), *self._named())]
+        for place, kind in enumerate(rules.items):
+            worth = (
+                str(start.values[one][place]) if seat in (None, one) else "?" for one in (0, 1)
+            )
+            named = (str(claim[place]) for claim in self.claims)
+            rows.append((kind, str(start.counts[place]), *worth, *named))
+        table(canvas, rows)
+        what = "in proportion" if rules.over == "share" else "to nobody"
+        paragraph(canvas, f"What both name too much of goes {what}.", colour="dim")
+
+    def _named(self) -> list[str]:
+        """Return the heads of what was named."""
+        return [f"{role} took" for role in self.rules.roles] if self.claims else []
+
+    def described(self, seat: int | None) -> str:
+        """Return the pool, the values that are seen, and what was named."""
+        rules, start = self.rules, self.start
+        pool = ", ".join(f"{n} {kind}" for n, kind in zip(start.counts, rules.items, strict=True))
+        parts = [f"The pool: {pool}."]
+        parts += [
+            f"One of each is worth {', '.join(map(str, start.values[one]))} to {role}."
+            for one, role in enumerate(rules.roles)
+            if seat in (None, one)
+        ]
+        if not self.done:
+            return " ".join([due_sentence(rules.roles), *parts])
+        for role, claim in zip(rules.roles, self.claims, strict=True):
+            parts.append(f"{role} took {', '.join(map(str, claim))}.")
+        return " ".join(parts)
+
+    def clone(self) -> SplitPlay:
+        """Return a copy that goes on the same."""
+        return SplitPlay(self.rules, self.start, self.claims)
 
 
 def _can_oppose(kinds: int, most: int, total: int) -> bool:
@@ -288,3 +285,6 @@ def _can_oppose(kinds: int, most: int, total: int) -> bool:
             [values for values in valuations(counts, total) if len(set(values)) == kinds], repeat=2
         )
     )
+
+
+pool_split = PoolSplit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -25,12 +26,40 @@ SHOWN = 6  # earlier plays that a picture shows
 RESULTS = ("minus", "zero", "plus")  # what a seat got, in brief style
 
 
+@dataclass(kw_only=True, eq=False)
 class Repeated(Combined):
-    """Rules: those of the other environment, ``rounds`` times."""
+    """An environment played several times in a row by the same seats, who remember.
 
-    def __init__(self, inner: Any, rounds: int, recall: bool) -> None:
-        super().__init__("repeated", inner)
-        self.rounds, self.recall, self.max_turns = rounds, recall, rounds * inner.max_turns
+    What: each play begins afresh, with chance drawn anew. At its first turn in a play a seat is
+    told how the one before ended and what it got. The conversations go on.
+    When to use: to learn about an opponent from play to play, and for repeated games.
+    Mathematics:
+        return of a seat = sum over plays of its return
+    Pitfalls: in style "full" every play says its rules again. ``rollout.max_new_tokens`` and the
+    model's context must hold all plays. Information states are those of the whole sequence, so that
+    their number grows exponentially.
+    Verified by: tests/environments/test_combinators.py.
+
+    Args:
+        environment: the other environment, {name: ..., options: {...}}. null (default):
+            rock_paper_scissors, to look at.
+        rounds: number of plays, 1 to 1000.
+        recall: false (default): the view is that of the play that goes on, so that with ``context:
+            markov`` a seat knows nothing of the plays before. true: it begins with how the play
+            before ended for the seat, and no more.
+
+    Raises:
+        ConfigError: the option ``environment`` names none.
+    """
+
+    environment: dict[str, Any] | None = None
+    rounds: Annotated[int, Field(ge=1, le=1000)] = 3
+    recall: bool = False
+
+    def __post_init__(self) -> None:
+        super().__init__("repeated", inner_of("repeated", self.environment))
+        inner, rounds = self.inner, self.rounds
+        self.max_turns = rounds * inner.max_turns
         self.min_utility, self.max_utility = rounds * inner.min_utility, rounds * inner.max_utility
         total = inner.utility_sum
         self.utility_sum = None if total is None else rounds * total
@@ -125,33 +154,4 @@ def result_text(play: Any, seat: int, got: float, brief: bool, reveal: bool = Fa
     return joined([ending_of(play, seat), shown, result], brief)
 
 
-def repeated(
-    *,
-    environment: dict[str, Any] | None = None,
-    rounds: Annotated[int, Field(ge=1, le=1000)] = 3,
-    recall: bool = False,
-) -> Repeated:
-    """An environment played several times in a row by the same seats, who remember.
-
-    What: each play begins afresh, with chance drawn anew. At its first turn in a play a seat is
-    told how the one before ended and what it got. The conversations go on.
-    When to use: to learn about an opponent from play to play, and for repeated games.
-    Mathematics:
-        return of a seat = sum over plays of its return
-    Pitfalls: in style "full" every play says its rules again. ``rollout.max_new_tokens`` and the
-    model's context must hold all plays. Information states are those of the whole sequence, so that
-    their number grows exponentially.
-    Verified by: tests/environments/test_combinators.py.
-
-    Args:
-        environment: the other environment, {name: ..., options: {...}}. null (default):
-            rock_paper_scissors, to look at.
-        rounds: number of plays, 1 to 1000.
-        recall: false (default): the view is that of the play that goes on, so that with ``context:
-            markov`` a seat knows nothing of the plays before. true: it begins with how the play
-            before ended for the seat, and no more.
-
-    Raises:
-        ConfigError: the option ``environment`` names none.
-    """
-    return Repeated(inner_of("repeated", environment), rounds, recall)
+repeated = Repeated

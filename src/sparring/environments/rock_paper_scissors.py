@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from sparring.environments.thrown import Throws
 
 MOVES = ("rock", "paper", "scissors")
 
 
 class RockPaperScissors(Throws):
-    """Rules and wording."""
+    """Rock, paper, scissors: both seats are asked at once, and neither sees the other's choice.
+
+    What: one round. For several in a row, each seat told what the other chose, name it in the
+    combinator ``repeated``.
+    When to use: as the smallest environment with simultaneous moves; with ``repeated``, to learn
+    about an opponent from round to round.
+    Mathematics: The equilibrium chooses each with probability 1/3 and is worth 0 to both. Against
+    an opponent that chooses with probabilities p the best choice is worth
+        max over a of  p(what a beats) - p(what beats a)
+    Pitfalls: in self-play the gradient circles around the equilibrium; averages of the weights
+    (``learner.average``) or a magnet (loss ``magnetic_mirror_descent``) settle.
+    Verified by: tests/environments/test_rock_paper_scissors.py.
+
+    Args:
+        style: "brief" (default): words for a tiny model. "full": sentences for a language model.
+    """
 
     name, moves, payoffs = "rock_paper_scissors", MOVES, "Payoffs"
     rules = (
@@ -29,21 +42,4 @@ class RockPaperScissors(Throws):
         return f"{self.won(left, right):g}, {self.won(right, left):g}"
 
 
-def rock_paper_scissors(*, style: Literal["brief", "full"] = "brief") -> RockPaperScissors:
-    """Rock, paper, scissors: both seats are asked at once, and neither sees the other's choice.
-
-    What: one round. For several in a row, each seat told what the other chose, name it in the
-    combinator ``repeated``.
-    When to use: as the smallest environment with simultaneous moves; with ``repeated``, to learn
-    about an opponent from round to round.
-    Mathematics: The equilibrium chooses each with probability 1/3 and is worth 0 to both. Against
-    an opponent that chooses with probabilities p the best choice is worth
-        max over a of  p(what a beats) - p(what beats a)
-    Pitfalls: in self-play the gradient circles around the equilibrium; averages of the weights
-    (``learner.average``) or a magnet (loss ``magnetic_mirror_descent``) settle.
-    Verified by: tests/environments/test_rock_paper_scissors.py.
-
-    Args:
-        style: "brief" (default): words for a tiny model. "full": sentences for a language model.
-    """
-    return RockPaperScissors(style)
+rock_paper_scissors = RockPaperScissors

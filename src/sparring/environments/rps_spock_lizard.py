@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from sparring.environments.thrown import Throw, Throws
 
@@ -23,7 +22,28 @@ def won_by(left: str, right: str) -> float:
 
 
 class RpsSpockLizard(Throws):
-    """Rules and wording."""
+    """Rock, paper, scissors, Spock, lizard: five choices, both seats at once.
+
+    What: one round. Each choice beats two others and loses to two.
+    When to use: to see whether a method finds actions that its model hardly ever takes. A language
+    model says rock, paper and scissors far more often than Spock and lizard, and the equilibrium of
+    three or four of the words loses 1/3 to a best response in the game of five.
+    Mathematics: The equilibrium chooses each of the five with probability 1/5 and is worth 0 to
+    both. Against an opponent that chooses with probabilities p the best choice is worth
+        max over a of  sum of p over the two that a beats - sum of p over the two that beat a
+    which is 1/3 against the equilibrium of any three or four of the words that hold rock, paper and
+    scissors: Spock makes rock dominated, lizard is dominated itself. Other mixtures of these words
+    lose less, at least 1/9 for the three and 1/15 with Spock; always the same word loses 1.
+    Pitfalls: in self-play the gradient circles around the equilibrium, as in
+    ``rock_paper_scissors``. Spock beats rock and shares letters with it, so that an embedding by
+    letters takes the two for alike.
+    Reference: the game of Xu et al., 2025 (LSPO, arXiv:2502.04686), on which the method is shown
+    before Werewolf.
+    Verified by: tests/environments/test_rps_spock_lizard.py.
+
+    Args:
+        style: "brief" (default): words for a tiny model. "full": sentences for a language model.
+    """
 
     name, moves, payoffs = "rps_spock_lizard", MOVES, "What left gets"
     rules = (
@@ -51,27 +71,4 @@ class Said(Throw):
         return "throw"
 
 
-def rps_spock_lizard(*, style: Literal["brief", "full"] = "brief") -> RpsSpockLizard:
-    """Rock, paper, scissors, Spock, lizard: five choices, both seats at once.
-
-    What: one round. Each choice beats two others and loses to two.
-    When to use: to see whether a method finds actions that its model hardly ever takes. A language
-    model says rock, paper and scissors far more often than Spock and lizard, and the equilibrium of
-    three or four of the words loses 1/3 to a best response in the game of five.
-    Mathematics: The equilibrium chooses each of the five with probability 1/5 and is worth 0 to
-    both. Against an opponent that chooses with probabilities p the best choice is worth
-        max over a of  sum of p over the two that a beats - sum of p over the two that beat a
-    which is 1/3 against the equilibrium of any three or four of the words that hold rock, paper and
-    scissors: Spock makes rock dominated, lizard is dominated itself. Other mixtures of these words
-    lose less, at least 1/9 for the three and 1/15 with Spock; always the same word loses 1.
-    Pitfalls: in self-play the gradient circles around the equilibrium, as in
-    ``rock_paper_scissors``. Spock beats rock and shares letters with it, so that an embedding by
-    letters takes the two for alike.
-    Reference: the game of Xu et al., 2025 (LSPO, arXiv:2502.04686), on which the method is shown
-    before Werewolf.
-    Verified by: tests/environments/test_rps_spock_lizard.py.
-
-    Args:
-        style: "brief" (default): words for a tiny model. "full": sentences for a language model.
-    """
-    return RpsSpockLizard(style)
+rps_spock_lizard = RpsSpockLizard

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -18,23 +19,51 @@ from sparring.types import Observation
 Values = tuple[int, ...]
 
 
+@dataclass(kw_only=True, eq=False)
 class SealedAuction(Bank):
-    """Rules and wording."""
+    """A sealed auction of one thing with private values; all seats bid at once.
+
+    What: each seat is told its own value v alone and bids a whole number. The largest bid wins, a
+    lot decides between equal ones.
+    When to use: simultaneous moves with private knowledge, any number of seats, general sum.
+    Mathematics:
+        return of the winner = v - price,  of the others = 0
+    With ``price: second`` bidding one's own value is best whatever the others do (Vickrey). With
+    ``price: first``, continuous values uniform on [0, V] and n bidders, the equilibrium bids
+        v (n - 1) / n
+    Pitfalls: in first-price auctions uniform play loses money, as it bids above its value; whoever
+    bids 0 always is ahead of it. The largest return is reached at a price of 0 alone.
+    Reference: Vickrey, "Counterspeculation, auctions, and competitive sealed tenders", 1961.
+    Verified by: tests/environments/test_sealed_auction.py.
+
+    Args:
+        seats: number of bidders, 2 to 10.
+        largest: the largest value and the largest bid, 1 to 100.
+        price: what the winner pays: "first" (default), its own bid; "second", the second largest.
+        deals: number of value tuples in the bank, 1 to 100,000.
+        bank: number of the bank, below 2^31. Another bank has other deals, drawn from the same
+            values, so that small auctions share some.
+        style: "brief" (default): words for a tiny model. "full": sentences for a language model.
+    """
+
+    seats: Annotated[int, Field(ge=2, le=10)] = 2
+    largest: Annotated[int, Field(ge=1, le=100)] = 10
+    price: Literal["first", "second"] = "first"
+    deals: Annotated[int, Field(ge=1, le=100_000)] = 1000
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
+    style: Literal["brief", "full"] = "brief"
 
     name = "sealed_auction"
     counted = "deals"
     utility_sum, zero_sum = None, False
 
-    def __init__(
-        self, seats: int, largest: int, price: str, deals: int, bank: int, style: str
-    ) -> None:
-        self.roles = tuple(f"bidder{seat + 1}" for seat in range(seats))
-        self.num_seats = self.max_turns = seats
-        self.largest, self.price, self.deals, self.bank = largest, price, deals, bank
-        self.style, self.brief = style, style == "brief"
-        self.bids = tuple(str(bid) for bid in range(largest + 1))
+    def __post_init__(self) -> None:
+        self.roles = tuple(f"bidder{seat + 1}" for seat in range(self.seats))
+        self.num_seats = self.max_turns = self.seats
+        self.brief = self.style == "brief"
+        self.bids = tuple(str(bid) for bid in range(self.largest + 1))
         # who bids more than anything is worth pays it where the price is one's own bid
-        self.min_utility, self.max_utility = -float(largest), float(largest)
+        self.min_utility, self.max_utility = -float(self.largest), float(self.largest)
 
     def start(self, number: int) -> Values:
         """Return the values of deal ``number`` of the bank."""
@@ -163,37 +192,4 @@ class Auction(Painted):
         return Auction(self.rules, self.start, self.stream, self.bids)
 
 
-def sealed_auction(
-    *,
-    seats: Annotated[int, Field(ge=2, le=10)] = 2,
-    largest: Annotated[int, Field(ge=1, le=100)] = 10,
-    price: Literal["first", "second"] = "first",
-    deals: Annotated[int, Field(ge=1, le=100_000)] = 1000,
-    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0,
-    style: Literal["brief", "full"] = "brief",
-) -> SealedAuction:
-    """A sealed auction of one thing with private values; all seats bid at once.
-
-    What: each seat is told its own value v alone and bids a whole number. The largest bid wins, a
-    lot decides between equal ones.
-    When to use: simultaneous moves with private knowledge, any number of seats, general sum.
-    Mathematics:
-        return of the winner = v - price,  of the others = 0
-    With ``price: second`` bidding one's own value is best whatever the others do (Vickrey). With
-    ``price: first``, continuous values uniform on [0, V] and n bidders, the equilibrium bids
-        v (n - 1) / n
-    Pitfalls: in first-price auctions uniform play loses money, as it bids above its value; whoever
-    bids 0 always is ahead of it. The largest return is reached at a price of 0 alone.
-    Reference: Vickrey, "Counterspeculation, auctions, and competitive sealed tenders", 1961.
-    Verified by: tests/environments/test_sealed_auction.py.
-
-    Args:
-        seats: number of bidders, 2 to 10.
-        largest: the largest value and the largest bid, 1 to 100.
-        price: what the winner pays: "first" (default), its own bid; "second", the second largest.
-        deals: number of value tuples in the bank, 1 to 100,000.
-        bank: number of the bank, below 2^31. Another bank has other deals, drawn from the same
-            values, so that small auctions share some.
-        style: "brief" (default): words for a tiny model. "full": sentences for a language model.
-    """
-    return SealedAuction(seats, largest, price, deals, bank, style)
+sealed_auction = SealedAuction

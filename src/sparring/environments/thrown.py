@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
@@ -12,6 +13,7 @@ from sparring.environments.drawing.told import due_sentence
 from sparring.types import Observation
 
 
+@dataclass(kw_only=True, eq=False)
 class Throws:
     """Rules and wording.
 
@@ -23,14 +25,16 @@ class Throws:
     """
 
     name = ""
-    moves: tuple[str, ...] = ()
+    moves: ClassVar[tuple[str, ...]] = ()
     rules, ask, payoffs = "", "", ""
     roles = ("left", "right")
     max_turns = 2
     min_utility, max_utility, utility_sum, zero_sum = -1.0, 1.0, 0.0, True
 
-    def __init__(self, style: str) -> None:
-        self.style, self.brief = style, style == "brief"
+    style: Literal["brief", "full"] = "brief"
+
+    def __post_init__(self) -> None:
+        self.brief = self.style == "brief"
 
     def won(self, left: str, right: str) -> float:
         """Return what the first word gets from the second: 1, 0 or -1."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import heading, table
@@ -13,15 +14,24 @@ from sparring.environments.openspiel.load import load
 CARDS, ACTIONS = ("d0", "d1"), ("a0", "a1", "a2")
 
 
+@dataclass(kw_only=True, eq=False)
 class TinyHanabi(Game):
-    """Two seats with one private card each act once, in order, and share the payoff."""
+    """Tiny Hanabi: a two-step cooperative signalling game; the best joint play earns 10.
+
+    Args:
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Reference: Foerster et al., "Bayesian action decoder", 2019 (OpenSpiel's default payoff).
+    """
+
+    style: Style = "brief"
 
     title = "tinyhanabi"
 
-    def __init__(self, style: Style) -> None:
+    def __post_init__(self) -> None:
         spiel = load("tiny_hanabi")
         super().__init__(
-            spiel, name="tiny_hanabi", roles=("seat0", "seat1"), words=ACTIONS, style=style
+            spiel, name="tiny_hanabi", roles=("seat0", "seat1"), words=ACTIONS, style=self.style
         )
         self.rules = (
             "We play tiny Hanabi, a cooperative game for two players. Each player receives one "
@@ -109,12 +119,4 @@ def _payoffs(game: Game) -> str:
     return "\n".join(lines)
 
 
-def tiny_hanabi(*, style: Style = "brief") -> Game:
-    """Tiny Hanabi: a two-step cooperative signalling game; the best joint play earns 10.
-
-    Args:
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Reference: Foerster et al., "Bayesian action decoder", 2019 (OpenSpiel's default payoff).
-    """
-    return TinyHanabi(style)
+tiny_hanabi = TinyHanabi

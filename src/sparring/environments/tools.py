@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from sparring.environments.base import random_reply, read_reply, teams_of
 from sparring.environments.combining import Combined, CombinedPlay, inner_of
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, timeline
 from sparring.environments.drawing.words import wrapped
-from sparring.environments.options import check_range
 from sparring.environments.tool_calls import NONE, SIGNS, called, found, result, written
 from sparring.environments.toolbox import MOST
 from sparring.errors import GameError, quoted
@@ -233,9 +234,9 @@ def _plain(call: str) -> str:
 def tools(
     *,
     environment: dict[str, Any] | None = None,
-    calls: int = 3,
-    results: int = 3,
-    cost: float = 0.0,
+    calls: Annotated[int, Field(ge=1, le=50)] = 3,
+    results: Annotated[int, Field(ge=1, le=MOST)] = 3,
+    cost: Annotated[float, Field(ge=0, le=1)] = 0.0,
     style: Style = "brief",
 ) -> WithTools:
     """Another environment whose seats may search and calculate before each move.
@@ -275,8 +276,5 @@ def tools(
     Reference: Schick and others, "Toolformer", arXiv 2302.04761; Yao and others, "ReAct", arXiv
     2210.03629.
     """
-    check_range("tools: calls", calls, 1, 50)
-    check_range("tools: results", results, 1, MOST)
-    check_range("tools: cost", cost, 0.0, 1.0)
     inner = inner_of("tools", environment, default="tic_tac_toe", style=style)
     return WithTools(inner, calls=calls, results=results, cost=cost)

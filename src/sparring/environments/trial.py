@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -14,61 +15,8 @@ from sparring.errors import ConfigError
 from sparring.rng import Stream
 
 
+@dataclass(kw_only=True, eq=False)
 class Trial(Combined):
-    """Rules: those of the other environment, ``attempts`` times."""
-
-    def __init__(
-        self,
-        inner: Any,
-        *,
-        attempts: int,
-        carried: tuple[int, ...],
-        reflect: bool,
-        memory: str,
-        redeal: str,
-        stop_on_win: bool,
-        note_limit: int,
-        reveal: bool = False,
-        retell: bool = True,
-    ) -> None:
-        super().__init__("trial", inner)
-        self.told_once = "" if retell else _rules_of(inner)
-        self.attempts, self.reflect, self.memory, self.redeal = attempts, reflect, memory, redeal
-        self.stop_on_win, self.note_limit, self.reveal = stop_on_win, note_limit, reveal
-        self.carried = carried
-        notes = (attempts - 1) * len(carried) if reflect else 0
-        self.notes = notes > 0 or getattr(inner, "notes", False)
-        self.max_turns = attempts * inner.max_turns + notes
-        ends = (inner.min_utility, inner.max_utility)
-        self.min_utility, self.max_utility = (attempts * end for end in ends)
-        if stop_on_win:  # a win may be the first attempt's, and nothing follows it
-            self.max_utility = max(self.max_utility, inner.max_utility)
-            self.min_utility = min(self.min_utility, inner.min_utility)
-        total = inner.utility_sum
-        self.utility_sum = None if total is None or (stop_on_win and total) else attempts * total
-
-    def words(self) -> tuple[str, ...]:
-        """Return the words between attempts."""
-        return (*RESULTS, REFLECT, NOTE, *([SHOWS] if self.reveal else []))
-
-    def reset(self, stream: Stream) -> TrialPlay:
-        """Return the first attempt at its start."""
-        return TrialPlay(self, stream)
-
-
-def trial(
-    *,
-    environment: dict[str, Any] | None = None,
-    attempts: Annotated[int, Field(ge=1, le=100)] = 3,
-    carry: tuple[str, ...] = (),
-    reflect: bool = True,
-    memory: Literal["all", "notes"] = "all",
-    redeal: Literal["fresh", "same"] = "fresh",
-    stop_on_win: bool = False,
-    note_limit: Annotated[int, Field(ge=1, le=100_000)] = 2000,
-    reveal: bool = False,
-    retell: bool = True,
-) -> Trial:
     """Several attempts at an environment in one episode: meta-RL, learning within an episode.
 
     What: the seats named in ``carry`` remember from attempt to attempt, and write a note (any text)
@@ -109,19 +57,43 @@ def trial(
             rules to leave out.
         UnknownNameError: the environment has no role of a name in ``carry``.
     """
-    inner = inner_of("trial", environment)
-    return Trial(
-        inner,
-        attempts=attempts,
-        carried=seats_of("trial", "carry", carry, inner.roles, inner.name) or (0,),
-        reflect=reflect,
-        memory=memory,
-        redeal=redeal,
-        stop_on_win=stop_on_win,
-        note_limit=note_limit,
-        reveal=reveal,
-        retell=retell,
-    )
+
+    environment: dict[str, Any] | None = None
+    attempts: Annotated[int, Field(ge=1, le=100)] = 3
+    carry: tuple[str, ...] = ()
+    reflect: bool = True
+    memory: Literal["all", "notes"] = "all"
+    redeal: Literal["fresh", "same"] = "fresh"
+    stop_on_win: bool = False
+    note_limit: Annotated[int, Field(ge=1, le=100_000)] = 2000
+    reveal: bool = False
+    retell: bool = True
+
+    def __post_init__(self) -> None:
+        super().__init__("trial", inner_of("trial", self.environment))
+        inner, attempts, reflect = self.inner, self.attempts, self.reflect
+        self.carried = seats_of("trial", "carry", self.carry, inner.roles, inner.name) or (0,)
+        self.told_once = "" if self.retell else _rules_of(inner)
+        notes = (attempts - 1) * len(self.carried) if reflect else 0
+        self.notes = notes > 0 or getattr(inner, "notes", False)
+        self.max_turns = attempts * inner.max_turns + notes
+        ends = (inner.min_utility, inner.max_utility)
+        self.min_utility, self.max_utility = (attempts * end for end in ends)
+        if self.stop_on_win:  # a win may be the first attempt's, and nothing follows it
+            self.max_utility = max(self.max_utility, inner.max_utility)
+            self.min_utility = min(self.min_utility, inner.min_utility)
+        total = inner.utility_sum
+        self.utility_sum = (
+            None if total is None or (self.stop_on_win and total) else attempts * total
+        )
+
+    def words(self) -> tuple[str, ...]:
+        """Return the words between attempts."""
+        return (*RESULTS, REFLECT, NOTE, *([SHOWS] if self.reveal else []))
+
+    def reset(self, stream: Stream) -> TrialPlay:
+        """Return the first attempt at its start."""
+        return TrialPlay(self, stream)
 
 
 def _rules_of(inner: Any) -> str:
@@ -140,3 +112,6 @@ def _rules_of(inner: Any) -> str:
             f"write retell: true{other}."
         )
     return rules
+
+
+trial = Trial

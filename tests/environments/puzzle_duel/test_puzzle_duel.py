@@ -158,17 +158,17 @@ def test_the_same_from_its_spec_by_way_of_json():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"numbers": 1}, "numbers=1 must be at least 2"),
-        ({"largest": 1}, "largest=1 must be at least 2"),
+        ({"numbers": 1}, "option .numbers.: Input should be greater than or equal to 2, got 1"),
+        ({"largest": 1}, "option .largest.: Input should be greater than or equal to 2, got 1"),
         ({"largest": 5, "allowed": 6}, "allowed=6 must be at least 2 and at most 5"),
         ({"most": 20}, "write most=27"),
         ({"most": 10_000}, "at most 9999"),
-        ({"rounds": 0}, "rounds=0"),
-        ({"easy": 1.5}, "easy=1.5"),
-        ({"sets": 0}, "sets=0"),
-        ({"bank": -1}, "bank=-1"),
+        ({"rounds": 0}, "option .rounds."),
+        ({"easy": 1.5}, "option .easy.: .* less than or equal to 1, got 1.5"),
+        ({"sets": 0}, "option .sets."),
+        ({"bank": -1}, "option .bank."),
     ],
 )
 def test_options_out_of_range_are_refused(options, text):
     with pytest.raises(ConfigError, match=text):
-        puzzle_duel(**options)
+        make_game("puzzle_duel", options=options)

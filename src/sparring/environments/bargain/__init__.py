@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from sparring.environments.bank import Bank
 from sparring.environments.bargain.play import BargainPlay
 from sparring.environments.bargain.rules import NAME, Scenario, Scenarios, Table
 from sparring.environments.bargain.wording import brief_words, full_rules
 from sparring.environments.openspiel.wording import Style
-from sparring.environments.options import check_range
 from sparring.rng import Stream
 
 ROLES = ("first", "second")
@@ -73,8 +74,8 @@ def bargain(
     kinds: int = 3,
     most: int = 3,
     total: int = 10,
-    messages: int = 6,
-    talk: int = 200,
+    messages: Annotated[int, Field(ge=2, le=40)] = 6,
+    talk: Annotated[int, Field(ge=10, le=2000)] = 200,
     pay: Literal["own", "joint"] = "own",
     scenarios: int = 1000,
     bank: int = 0,
@@ -125,8 +126,6 @@ def bargain(
 
     Reference: Lewis et al., "Deal or no deal? End-to-end learning for negotiation dialogues", 2017.
     """
-    check_range(f"{NAME}: messages", messages, 2, 40)
-    check_range(f"{NAME}: talk", talk, 10, 2000)
     made = Scenarios(kinds=kinds, most=most, total=total, scenarios=scenarios, bank=bank)
     made.check()
     return Bargain(made, messages=messages, talk=talk, joint=pay == "joint", style=style)

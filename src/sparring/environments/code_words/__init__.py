@@ -7,13 +7,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.environments.code_words.play import CodeWords
-from sparring.environments.options import check_range
 
 
 def code_words(
     *,
     words: Annotated[int, Field(ge=2, le=6)] = 3,
-    leak: float = 0.5,
+    leak: Annotated[float, Field(ge=0, le=1)] = 0.5,
     style: Literal["brief", "full"] = "brief",
 ) -> CodeWords:
     """A word game of two against two: be understood by one's team-mate, and not by the others.
@@ -63,5 +62,4 @@ def code_words(
     Raises:
         ConfigError: a number out of range.
     """
-    check_range("code_words: leak", leak, 0, 1)
-    return CodeWords(words, float(leak), style)
+    return CodeWords(words, leak, style)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sparring.environments.drawing.canvas import Canvas
@@ -16,20 +17,33 @@ VARIANTS = {
 }
 
 
+@dataclass(kw_only=True, eq=False)
 class Hanabi(Game):
-    """Hanabi of a given size.
+    """Hanabi for 2 to 4 seats in small sizes: cooperative, imperfect information.
 
-    Everything is worded from the seat's own point of view and told exactly once.
+    Args:
+        size: "mini" (2 colours, 2 ranks, hands of 3, 3 information tokens) or "simple" (3 colours,
+            2 ranks, hands of 5, 8 tokens); 3 lives. With more than two seats the hands shrink until
+            at least one card stays in the deck.
+        players: number of seats.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Reference: Bard et al., "The Hanabi challenge", 2020.
     """
+
+    size: Literal["mini", "simple"] = "mini"
+    players: Literal[2, 3, 4] = 2
+    style: Style = "brief"
 
     title = "hanabi"
 
-    def __init__(self, sizes: Sizes, style: Style) -> None:
-        self.sizes = sizes
+    def __post_init__(self) -> None:
+        full = Sizes(players=self.players, **VARIANTS[self.size])
+        sizes = self.sizes = replace(full, hand=min(full.hand, (full.deck - 1) // full.players))
         spiel = load("hanabi", _parameters(sizes))
         words = tuple(self._word(index) for index in range(spiel.num_distinct_actions()))
         roles = tuple(f"seat{seat}" for seat in range(sizes.players))
-        super().__init__(spiel, name="hanabi", roles=roles, words=words, style=style)
+        super().__init__(spiel, name="hanabi", roles=roles, words=words, style=self.style)
         self.rules = _rules(sizes)
         self._last: tuple[tuple[Event, ...], Table] | None = None
 
@@ -211,23 +225,4 @@ def _rules(sizes: Sizes) -> str:
     )
 
 
-def hanabi(
-    *,
-    size: Literal["mini", "simple"] = "mini",
-    players: Literal[2, 3, 4] = 2,
-    style: Style = "brief",
-) -> Game:
-    """Hanabi for 2 to 4 seats in small sizes: cooperative, imperfect information.
-
-    Args:
-        size: "mini" (2 colours, 2 ranks, hands of 3, 3 information tokens) or "simple" (3 colours,
-            2 ranks, hands of 5, 8 tokens); 3 lives. With more than two seats the hands shrink until
-            at least one card stays in the deck.
-        players: number of seats.
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Reference: Bard et al., "The Hanabi challenge", 2020.
-    """
-    full = Sizes(players=players, **VARIANTS[size])
-    hand = min(full.hand, (full.deck - 1) // players)
-    return Hanabi(Sizes(players=players, **{**VARIANTS[size], "hand": hand}), style)
+hanabi = Hanabi

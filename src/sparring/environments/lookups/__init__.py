@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from sparring.environments.bank import BANKS, Bank
 from sparring.environments.lookups.rules import NOUNS, Library, Questions, Style, said
-from sparring.environments.options import check_range
 from sparring.environments.toolbox import MOST
 from sparring.environments.tools import ToolPlay, WithTools
 from sparring.errors import ConfigError
@@ -73,15 +74,15 @@ class Lookup(ToolPlay):
 
 def lookups(
     *,
-    hops: int = 3,
-    terms: int = 2,
-    things: int = 6,
-    largest: int = 9,
-    calls: int = 9,
-    results: int = 2,
-    libraries: int = 4096,
-    bank: int = 0,
-    cost: float = 0.0,
+    hops: Annotated[int, Field(ge=1, le=3)] = 3,
+    terms: Annotated[int, Field(ge=1, le=3)] = 2,
+    things: Annotated[int, Field(ge=1, le=12)] = 6,
+    largest: Annotated[int, Field(ge=1, le=99)] = 9,
+    calls: Annotated[int, Field(ge=1, le=50)] = 9,
+    results: Annotated[int, Field(ge=1, le=MOST)] = 2,
+    libraries: Annotated[int, Field(ge=1, le=100_000)] = 4096,
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0,
+    cost: Annotated[float, Field(ge=0, le=1)] = 0.0,
     style: Style = "brief",
 ) -> Lookups:
     """A question for 1 seat that takes several searches in a library, and a calculator.
@@ -131,14 +132,6 @@ def lookups(
     others, "Search-R1", arXiv 2503.09516 (search as a turn, learnt by reinforcement).
     """
     sizes = {"things": things, "largest": largest, "hops": hops, "terms": terms}
-    most = {"hops": 3, "terms": 3, "things": 12, "largest": 99}
-    for name, value in sizes.items():
-        check_range(f"lookups: {name}", value, 1, most[name])
-    check_range("lookups: calls", calls, 1, 50)
-    check_range("lookups: results", results, 1, MOST)
-    check_range("lookups: libraries", libraries, 1, 100_000)
-    check_range("lookups: bank", bank, 0, BANKS - 1)
-    check_range("lookups: cost", cost, 0.0, 1.0)
     if terms > things:
         raise ConfigError(f"lookups: terms={terms} of {things} things; write terms={things}.")
     inner = Questions(sizes, bank, libraries, style)

@@ -3,77 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from sparring.environments.bank import BANKS, Bank
 from sparring.environments.options import check_range
 from sparring.environments.puzzle_duel.puzzles import Limits, Style
-from sparring.environments.puzzle_duel.rules import Duel, Payoff, Position, Setting
+from sparring.environments.puzzle_duel.rules import Duel, Position
 from sparring.environments.puzzle_duel.wording import WORDS, rules_text
 from sparring.errors import ConfigError
 from sparring.rng import Stream
 
 
+@dataclass(kw_only=True, eq=False)
 class PuzzleDuel(Bank):
-    """The duel as a value: who plays, for what, and from which starts."""
-
-    name = "puzzle_duel"
-    counted = "sets"
-    roles = ("proposer", "solver")
-    num_seats = 2
-
-    def __init__(
-        self, setting: Setting, *, largest: int, allowed: int, sets: int, bank: int
-    ) -> None:
-        self.setting, self.style, self.brief = setting, setting.style, setting.style == "brief"
-        self.largest, self.allowed, self.sets, self.bank = largest, allowed, sets, bank
-        self.max_turns = 2 * setting.rounds
-        self.zero_sum = setting.payoff == "duel"
-        self.utility_sum = 0.0 if self.zero_sum else None
-        self.max_utility = float(setting.rounds)
-        self.min_utility = -self.max_utility if self.zero_sum else -1.0
-        self.rules = rules_text(setting)
-
-    def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief style, sorted."""
-        highest = max(self.largest, self.setting.limits.most)
-        return tuple(sorted({*WORDS, *map(str, range(1, highest + 1))}))
-
-    def reset(self, stream: Stream) -> Duel:
-        """Return a play from one of the bank's sets of numbers, all equally likely."""
-        return Duel(self.setting, Position(allowed=self.start(stream.integer(0, self.sets))))
-
-    def start(self, number: int) -> tuple[int, ...]:
-        """Return one of the bank's sets of numbers, ascending."""
-        own = Stream.from_seed(self.bank).child("puzzle_duel").child(number)
-        left = list(range(1, self.largest + 1))
-        drawn = [left.pop(own.integer(place, len(left))) for place in range(self.allowed)]
-        return tuple(sorted(drawn))
-
-    def start_of(self, play: Any) -> Hashable:
-        """Return the numbers that puzzles may use, which chance has drawn."""
-        allowed: tuple[int, ...] = play.position.allowed
-        return allowed
-
-    def stake(self, play: Duel, seat: int) -> float:
-        """Return what a seat can lose: its rounds left in "duel", else 1."""
-        left = self.setting.rounds - len(play.position.solved)
-        return float(left) if self.zero_sum else 1.0
-
-
-def puzzle_duel(
-    *,
-    numbers: int = 3,
-    largest: int = 9,
-    most: int = 99,
-    allowed: int = 4,
-    rounds: int = 1,
-    payoff: Payoff = "frontier",
-    easy: float = 0.5,
-    sets: int = 64,
-    bank: int = 0,
-    style: Style = "brief",
-) -> PuzzleDuel:
     """Puzzle duel for 2 seats: the proposer writes puzzles of arithmetic, the solver solves them.
 
     A round: the proposer writes numbers, a target, and a proof that the target can be reached; the
@@ -119,23 +64,65 @@ def puzzle_duel(
     Reference: Zhao et al., "Absolute Zero: Reinforced self-play reasoning with zero data", 2025
     (proposer and solver, with an exact check; there, programs).
     """
-    check_range("puzzle_duel: numbers", numbers, 2, 6)
-    check_range("puzzle_duel: largest", largest, 2, 99)
-    check_range("puzzle_duel: allowed", allowed, 2, largest)
-    check_range("puzzle_duel: rounds", rounds, 1, 16)
-    check_range("puzzle_duel: easy", easy, 0, 1)
-    check_range("puzzle_duel: sets", sets, 1, 100_000)
-    check_range("puzzle_duel: bank", bank, 0, BANKS - 1)
-    if not numbers * largest <= most <= 9999:
-        raise ConfigError(
-            f"puzzle_duel: most={most} must be at least numbers * largest = {numbers * largest}, "
-            f"so that every sum is a target, and at most 9999; write most={numbers * largest}."
-        )
-    setting = Setting(
-        limits=Limits(numbers=numbers, most=most),
-        rounds=rounds,
-        payoff=payoff,
-        easy=float(easy),
-        style=style,
-    )
-    return PuzzleDuel(setting, largest=largest, allowed=allowed, sets=sets, bank=bank)
+
+    numbers: Annotated[int, Field(ge=2, le=6)] = 3
+    largest: Annotated[int, Field(ge=2, le=99)] = 9
+    most: int = 99
+    allowed: int = 4
+    rounds: Annotated[int, Field(ge=1, le=16)] = 1
+    payoff: Literal["duel", "frontier"] = "frontier"
+    easy: Annotated[float, Field(ge=0, le=1)] = 0.5
+    sets: Annotated[int, Field(ge=1, le=100_000)] = 64
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
+    style: Style = "brief"
+
+    name = "puzzle_duel"
+    counted = "sets"
+    roles = ("proposer", "solver")
+    num_seats = 2
+
+    def __post_init__(self) -> None:
+        least = self.numbers * self.largest
+        check_range("puzzle_duel: allowed", self.allowed, 2, self.largest)
+        if not least <= self.most <= 9999:
+            raise ConfigError(
+                f"puzzle_duel: most={self.most} must be at least numbers * largest = {least}, so "
+                f"that every sum is a target, and at most 9999; write most={least}."
+            )
+        self.limits = Limits(numbers=self.numbers, most=self.most)
+        self.brief = self.style == "brief"
+        self.max_turns = 2 * self.rounds
+        self.zero_sum = self.payoff == "duel"
+        self.utility_sum = 0.0 if self.zero_sum else None
+        self.max_utility = float(self.rounds)
+        self.min_utility = -self.max_utility if self.zero_sum else -1.0
+        self.rules = rules_text(self)
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word of the brief style, sorted."""
+        highest = max(self.largest, self.most)
+        return tuple(sorted({*WORDS, *map(str, range(1, highest + 1))}))
+
+    def reset(self, stream: Stream) -> Duel:
+        """Return a play from one of the bank's sets of numbers, all equally likely."""
+        return Duel(self, Position(allowed=self.start(stream.integer(0, self.sets))))
+
+    def start(self, number: int) -> tuple[int, ...]:
+        """Return one of the bank's sets of numbers, ascending."""
+        own = Stream.from_seed(self.bank).child("puzzle_duel").child(number)
+        left = list(range(1, self.largest + 1))
+        drawn = [left.pop(own.integer(place, len(left))) for place in range(self.allowed)]
+        return tuple(sorted(drawn))
+
+    def start_of(self, play: Any) -> Hashable:
+        """Return the numbers that puzzles may use, which chance has drawn."""
+        allowed: tuple[int, ...] = play.position.allowed
+        return allowed
+
+    def stake(self, play: Duel, seat: int) -> float:
+        """Return what a seat can lose: its rounds left in "duel", else 1."""
+        left = self.rounds - len(play.position.solved)
+        return float(left) if self.zero_sum else 1.0
+
+
+puzzle_duel = PuzzleDuel

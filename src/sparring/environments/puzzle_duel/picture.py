@@ -30,7 +30,7 @@ def paint(canvas: Canvas, play: Duel, seat: int | None) -> None:
     seats(canvas, ROLES, play.due(), paid)
     if seat != 1:
         paragraph(canvas, f"Numbers allowed: {' '.join(map(str, now.allowed))}.")
-    heading(canvas, "Puzzles", f"{len(now.solved)} of {play.setting.rounds} rounds")
+    heading(canvas, "Puzzles", f"{len(now.solved)} of {play.rules.rounds} rounds")
     rows, first = [("", "puzzle", "solver")], max(0, len(now.posed) - SHOWN)
     colours = {}
     for number, puzzle in enumerate(now.posed[first:], start=first):

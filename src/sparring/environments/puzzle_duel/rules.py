@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.puzzle_duel import picture
 from sparring.environments.puzzle_duel.puzzles import (
-    Limits,
     Puzzle,
-    Style,
     random_puzzle,
     random_solution,
     read_puzzle,
@@ -25,19 +23,10 @@ from sparring.errors import GameError
 from sparring.rng import Stream
 from sparring.types import Observation
 
+if TYPE_CHECKING:
+    from sparring.environments.puzzle_duel import PuzzleDuel
+
 PROPOSER, SOLVER = 0, 1
-Payoff = Literal["duel", "frontier"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Setting:
-    """What does not change during a play: see the options of ``puzzle_duel``."""
-
-    limits: Limits
-    rounds: int
-    payoff: Payoff
-    easy: float
-    style: Style
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,30 +49,30 @@ class Position:
 class Duel(Painted):
     """One play: the proposer and the solver are due in turn, the proposer first."""
 
-    __slots__ = ("position", "setting")
+    __slots__ = ("position", "rules")
 
-    def __init__(self, setting: Setting, position: Position) -> None:
-        self.setting, self.position = setting, position
+    def __init__(self, rules: PuzzleDuel, position: Position) -> None:
+        self.rules, self.position = rules, position
 
     def clone(self) -> Duel:
         """Return an independent copy."""
-        return Duel(self.setting, self.position)
+        return Duel(self.rules, self.position)
 
     @property
     def done(self) -> bool:
         """Whether all rounds are played, or a puzzle was none."""
-        return self.position.invalid or len(self.position.solved) == self.setting.rounds
+        return self.position.invalid or len(self.position.solved) == self.rules.rounds
 
     @property
     def returns(self) -> tuple[float, float]:
         """What the rounds so far have paid the proposer and the solver."""
-        now, setting = self.position, self.setting
-        right, left = sum(now.solved), setting.rounds - len(now.solved)
-        if setting.payoff == "duel":
+        now, rules = self.position, self.rules
+        right, left = sum(now.solved), rules.rounds - len(now.solved)
+        if rules.payoff == "duel":
             won = float(right + left * now.invalid)
             return (0.0 - won, won)
         failed = len(now.solved) - right
-        return (failed + setting.easy * right - now.invalid, float(right))
+        return (failed + rules.easy * right - now.invalid, float(right))
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         """Draw the numbers for who may use them, and the puzzles with how they ended."""
@@ -105,14 +94,14 @@ class Duel(Painted):
 
     def observe(self, seat: int) -> Observation:
         """Return the numbers allowed, or the puzzle; and how the round before ended."""
-        now, setting = self.position, self.setting
+        now, rules = self.position, self.rules
         past = zip(now.posed, now.solved, strict=False)
         rounds = " ".join(
             f"{written(puzzle, 'full')} {'solved' if right else 'failed'};"
             for puzzle, right in past
         )
         current = now.allowed if seat == PROPOSER else now.posed[-1:]
-        told, ask = told_to(seat, now.allowed, now.posed, now.solved, setting)
+        told, ask = told_to(seat, now.allowed, now.posed, now.solved, rules)
         return Observation(told=told, ask=ask, key=f"{seat} {current} {rounds}", view=str(current))
 
     def step(self, replies: Mapping[int, str]) -> None:
@@ -123,9 +112,9 @@ class Duel(Painted):
         """
         if tuple(replies) != self.due():
             raise GameError(f"puzzle_duel: seats {self.due()} are due, got {tuple(replies)}.")
-        now, style = self.position, self.setting.style
+        now, style = self.position, self.rules.style
         if PROPOSER in replies:
-            puzzle = read_puzzle(replies[PROPOSER], style, now.allowed, self.setting.limits)
+            puzzle = read_puzzle(replies[PROPOSER], style, now.allowed, self.rules.limits)
             self.position = (
                 replace(now, invalid=True)
                 if puzzle is None
@@ -137,10 +126,10 @@ class Duel(Painted):
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a valid random puzzle, or a random attempt: all numbers, random signs."""
-        full = self.setting.style == "full"
+        full = self.rules.style == "full"
         if seat == SOLVER:
             attempt = random_solution(self.position.posed[-1], stream)
             return f"<solution>{attempt}</solution>" if full else attempt
-        puzzle, proof = random_puzzle(self.position.allowed, self.setting.limits, stream)
-        text = written(puzzle, self.setting.style)
+        puzzle, proof = random_puzzle(self.position.allowed, self.rules.limits, stream)
+        text = written(puzzle, self.rules.style)
         return f"<puzzle>{text}</puzzle><proof>{proof}</proof>" if full else f"{text} proof {proof}"

@@ -20,11 +20,11 @@ def team_matrix(
     *,
     game: Literal["example", "rock_paper_scissors", "seek_attack_defend"] = "example",
     members: Annotated[int, Field(ge=2, le=8)] = 3,
-    eps: float = 0.1,
-    prize: float = 1.5,
+    eps: Annotated[float, Field(ge=0, le=1)] = 0.1,
+    prize: Annotated[float, Field(ge=0, le=10)] = 1.5,
     levels: Annotated[int, Field(ge=1, le=20)] = 10,
     force: int = 2,
-    cost: float = 0.0,
+    cost: Annotated[float, Field(ge=0, le=10)] = 0.0,
     style: Literal["brief", "full"] = "brief",
 ) -> TeamMatrix:
     """Team matrix games: two teams choose at once, and no seat sees what another chooses.
@@ -67,16 +67,13 @@ def team_matrix(
     Raises:
         ConfigError: a number out of range.
     """
-    check_range("team_matrix: eps", eps, 0, 1)
-    check_range("team_matrix: prize", prize, 0, 10)
     check_range("team_matrix: force", force, 1, members)
-    check_range("team_matrix: cost", cost, 0, 10)
     own: dict[str, Any] = {
-        "example": (Example, {"eps": float(eps), "prize": float(prize)}),
+        "example": (Example, {"eps": eps, "prize": prize}),
         "rock_paper_scissors": (RockPaperScissors, {}),
         "seek_attack_defend": (
             SeekAttackDefend,
-            {"levels": levels, "force": force, "cost": float(cost)},
+            {"levels": levels, "force": force, "cost": cost},
         ),
     }
     kind, constants = own[game]

@@ -72,10 +72,14 @@ class Plugin:
     function: Callable[..., Any]
     module: ModuleType
 
+    def declared(self, name: str, default: Any) -> Any:
+        """Return what its function declares, one of several in a module, or else its module."""
+        return getattr(self.function, name, getattr(self.module, name, default))
+
     @property
     def needs(self) -> frozenset[str]:
         """Names of what this plug-in wants computed."""
-        return named_now(self.slot, getattr(self.module, "NEEDS", ()))
+        return named_now(self.slot, self.declared("NEEDS", ()))
 
     @property
     def trains(self) -> bool:

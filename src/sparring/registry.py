@@ -85,7 +85,7 @@ def names(slot: str) -> tuple[str, ...]:
 
 def forget() -> None:
     """Look for plug-ins anew: packages may have come or gone."""
-    for cached in (names, built_in, load, *_further):
+    for cached in (names, built_in, load, _standard, *_further):
         cached.cache_clear()
 
 
@@ -103,8 +103,8 @@ def known(slot: str, name: str) -> bool:
 def built_in(slot: str) -> tuple[str, ...]:
     """Return the names of Sparring's own plug-ins of a slot, sorted.
 
-    A module, or a package, is a plug-in if it has a function or class of its own name. All others
-    in a slot are helpers of its plug-ins.
+    A module, or a package, is a plug-in if it has a function or class of its own name, and so is
+    each public function of a module ``standard``. All others in a slot are helpers of its plug-ins.
 
     Raises:
         UnknownNameError: no such slot.
@@ -113,7 +113,14 @@ def built_in(slot: str) -> tuple[str, ...]:
         raise UnknownNameError("slot", slot, SLOTS)
     package = importlib.import_module(f"sparring.{slot}")
     found = [m.name for m in pkgutil.iter_modules(package.__path__)]
-    return tuple(sorted(name for name in found if _is_plugin(slot, name)))
+    return tuple(sorted({*(name for name in found if _is_plugin(slot, name)), *_standard(slot)}))
+
+
+@cache
+def _standard(slot: str) -> frozenset[str]:
+    """Return the public functions of a slot's module ``standard``, each of which is a plug-in."""
+    text = _text_of(importlib.util.find_spec(f"sparring.{slot}.standard"))
+    return frozenset(re.findall(r"^def ([a-z]\w*)\(", text or "", re.MULTILINE))
 
 
 def _is_plugin(slot: str, name: str) -> bool:
@@ -127,9 +134,15 @@ def has_line(spec: ModuleSpec | None, begins: str) -> bool:
 
     This is read from its text, without importing it.
     """
-    source = getattr(getattr(spec, "loader", None), "get_source", None)
-    text = source(spec.name) if source and spec else None
+    text = _text_of(spec)
     return text is not None and re.search(rf"^{re.escape(begins)}", text, re.MULTILINE) is not None
+
+
+def _text_of(spec: ModuleSpec | None) -> str | None:
+    """Return the text of a module, or None where it has none."""
+    source = getattr(getattr(spec, "loader", None), "get_source", None)
+    text: str | None = source(spec.name) if source and spec else None
+    return text
 
 
 def loadable(slot: str) -> list[Plugin]:
@@ -193,7 +206,8 @@ def load(slot: str, name: str) -> Plugin:
         ConfigError: one from outside cannot be had.
     """
     if name in built_in(slot):
-        module = importlib.import_module(f"sparring.{slot}.{name}")
+        own = "standard" if name in _standard(slot) else name
+        module = importlib.import_module(f"sparring.{slot}.{own}")
         function = getattr(module, name)
     elif is_outside(name):
         function, module = find(slot, name, SLOTS[slot])
@@ -221,8 +235,8 @@ def asks(bound: Bound) -> frozenset[str]:
         if "columns" in (of_base(bound.plugin.slot, "NEEDS_FROM") or ())
         else ()
     )
-    modules = (bound.plugin.module, *(load("columns", name).module for name in columns))
-    return frozenset().union(*(getattr(module, "ASKS", ()) for module in modules))
+    plugins = (bound.plugin, *(load("columns", name) for name in columns))
+    return frozenset().union(*(plugin.declared("ASKS", ()) for plugin in plugins))
 
 
 def ordered(needs: Iterable[str], within: tuple[str, ...] = ()) -> tuple[str, ...]:

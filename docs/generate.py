@@ -87,7 +87,8 @@ def status(plugin: registry.Plugin, tests: dict[str, str]) -> str:
 def mentioned(source: str) -> set[tuple[str, str]]:
     """Return the slots and names of plug-ins that a test file binds or imports."""
     bound = re.findall(r'"([\w.]+)", (?="(\w+)")', source)
-    return {*bound, *re.findall(r"sparring\.([\w.]+)\.(\w+) import", source), *re.findall(r"sparring\.([\w.]+) import (\w+)", source)}
+    standard = re.findall(r"sparring\.([\w.]+)\.standard import (\w+)", source)
+    return {*bound, *standard, *re.findall(r"sparring\.([\w.]+)\.(\w+) import", source), *re.findall(r"sparring\.([\w.]+) import (\w+)", source)}
 
 
 def files(found: set[str]) -> str:

@@ -109,7 +109,7 @@ def type_text(hint: Any) -> str:
 
 def method_page(plugin: registry.Plugin) -> str:
     """Return a plug-in's page: its docstring under headings, its options and presets."""
-    place = f"src/sparring/{plugin.slot.replace('.', '/')}/{plugin.name}{'' if hasattr(plugin.module, '__path__') else '.py'}"
+    place = f"src/{plugin.module.__name__.replace('.', '/')}{'' if hasattr(plugin.module, '__path__') else '.py'}"
     head = [f"# {plugin.name}", "", f"*{registry.SLOTS[plugin.slot]}* · [`{place}`](../../{place})", ""]
     between = [*exact_bias(plugin), *(game_section(plugin.name) if plugin.slot == "environments" else []), *solved_games(plugin)]
     lines = [*head, *described_lines(plugin, between)]

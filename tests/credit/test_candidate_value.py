@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.columns.candidate_judged import candidate_judged as judged_column
-from sparring.columns.candidate_value import candidate_value as value_column
+from sparring.columns.standard import candidate_judged as judged_column
+from sparring.columns.standard import candidate_value as value_column
 from sparring.credit.candidate_value import candidate_value
 from sparring.errors import CreditError
 from sparring.rollout.table import turn_table

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sparring.columns.opponents import opponents
+from sparring.columns.standard import opponents
 from sparring.environments.catalogue import make_game
 from sparring.errors import GameError
 from sparring.players.random import random

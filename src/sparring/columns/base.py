@@ -8,11 +8,13 @@ token where its module says ``PER = "token"``. The module declares what it takes
              "candidates" (a row for every reply to a prompt, not for that alone which was played),
              "playouts" (games played on from before and after every turn)
     NEEDS    other columns, which are computed before
+
+In ``standard.py``, which holds many, the decorator ``column`` declares them of each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal, Protocol
 
@@ -75,6 +77,21 @@ def played_on(source: Source, name: str) -> FloatArray:
     return np.array(found, dtype=np.float64)
 
 
+def column(
+    *,
+    asks: Collection[str] = (),
+    needs: Collection[str] = (),
+    per: Literal["turn", "token"] = "turn",
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare ASKS, NEEDS and PER of one of several columns in a module."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        vars(function).update(ASKS=asks, NEEDS=needs, PER=per)
+        return function
+
+    return declare
+
+
 def with_column(turns: TurnTable, name: str, column: FloatArray) -> TurnTable:
     """Return the table with a column more."""
     given: Mapping[str, Any] = (
@@ -83,13 +100,13 @@ def with_column(turns: TurnTable, name: str, column: FloatArray) -> TurnTable:
     return replace(turns, **given)
 
 
-def check_output(column: Bound, given: Any, source: Source) -> None:
+def check_output(bound: Bound, given: Any, source: Source) -> None:
     """Check what a column's function has given; every call of one ends here.
 
     Raises:
         PluginError: it is not one number per turn, or per sampled token.
     """
-    turns, by_token = source.turns, getattr(column.plugin.module, "PER", "turn") == "token"
+    turns, by_token = source.turns, bound.plugin.declared("PER", "turn") == "token"
     length = int(turns.n_tokens.sum()) if by_token else len(turns.reward)
     if (
         not isinstance(given, np.ndarray)
@@ -103,6 +120,6 @@ def check_output(column: Bound, given: Any, source: Source) -> None:
         )
         what = "sampled token" if by_token else "turn"
         raise PluginError(
-            f"The {column} must give one number per {what}, an array of shape ({length},); it "
+            f"The {bound} must give one number per {what}, an array of shape ({length},); it "
             f"gave {found}."
         )

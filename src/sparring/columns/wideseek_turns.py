@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparring.columns.base import Source
-from sparring.columns.places import turns_in
+from sparring.columns.failed import turns_in
 from sparring.errors import CreditError
 from sparring.rollout.draft import sampled_tokens
 from sparring.rollout.endings import FAILED, Conversation, conversations

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from math import comb
 
-from sparring.environments.minesweeper import picture
+from sparring.environments.drawing.boards import Cell, grid
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.pieces import paragraph
 from sparring.environments.minesweeper.rules import NAME, Minefield, MinesweeperOptions, word_of
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
@@ -20,7 +22,6 @@ class Minesweeper(Banked):
 
     title = "minesweeper"
     counted = "layouts"
-    drawing = picture
 
     def every_start(self) -> int:
         """Return the number of sets of mines.
@@ -128,6 +129,56 @@ class Minesweeper(Banked):
         """Return the board with its mines."""
         table = state.table
         return f"With the mines as '*'. {self._board(table, '*')}" if table.mined else ""
+
+    def paint_table(self, canvas: Canvas, table: Minefield, seat: int | None) -> None:
+        """Draw a field: closed cells are grey, open ones say how many mines are around."""
+        last = table.moves[-1] % table.cells if table.moves else -1
+        cells = [_cell(table, cell, seat, cell == last) for cell in range(table.cells)]
+        board = [
+            cells[start : start + table.columns] for start in range(0, table.cells, table.columns)
+        ]
+        rows = [f"r{row + 1}" for row in range(table.rows)]
+        columns = [f"c{column + 1}" for column in range(table.columns)]
+        grid(canvas, board, rows=rows, columns=columns)
+        paragraph(canvas, _news(table), colour="dim")
+
+    def describe_table(self, table: Minefield, seat: int | None) -> str:
+        """Return the last move, how many cells are closed, and the rows as they are seen."""
+        mines = ""
+        if seat is None and table.mined:
+            words = (word_of(table.rows, table.columns, cell) for cell in sorted(table.mined))
+            mines = f" The mines are in {', '.join(words)}."
+        return f"{_news(table)} The rows: {table.view(0).replace('/', ' ')}.{mines}"
+
+
+COUNTS = ("dim", "blue", "green", "red", "pink", "orange", "sky", "ink", "ink")
+
+
+def _cell(table: Minefield, cell: int, seat: int | None, last: bool) -> Cell:
+    """Return a cell of the picture."""
+    mine = cell in table.mined and (seat is None or (last and table.lost))
+    if cell in table.opened:
+        count = table.number(cell)
+        return Cell(str(count) if count else "", colour=COUNTS[count], marked=last, bold=True)
+    if cell in table.flagged:
+        wrong = last and table.lost
+        return Cell("F", fill="panel", colour="red" if wrong else "orange", marked=last, bold=True)
+    if mine:
+        struck = last and table.lost
+        return Cell("*", fill="panel", shape="disc", colour="red" if struck else "sky", marked=last)
+    return Cell(fill="panel")
+
+
+def _news(table: Minefield) -> str:
+    """Return the last move and how many cells are closed."""
+    closed = table.cells - len(table.opened)
+    left = f"{closed} cells are closed, {table.mines} of them with a mine."
+    if not table.moves:
+        return left
+    word = word_of(table.rows, table.columns, table.moves[-1])
+    if table.lost:
+        return f"{word} lost the game; {left}"
+    return f"The last move is {word}; {left}"
 
 
 def _rules(table: Minefield) -> str:

@@ -6,7 +6,6 @@ They are for games whose puzzles or hidden things are made beforehand.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from types import ModuleType
 from typing import Any
 
 from sparring.environments.bank import BANKS, OTHERS
@@ -33,30 +32,37 @@ class Banked(Game):
 
     Its table has ``start``: what was drawn, equal where two starts are.
 
-    Subclasses say which option counts the starts of the bank, and by which module a table is drawn:
-    ``paint(canvas, table, seat)`` and ``describe(table, seat)``.
+    Subclasses say which option counts the starts of the bank, and draw and describe a table.
     """
 
     counted: str
     others: int = OTHERS  # how many starts the other bank holds
     # whether a seat is not told a start that is the only one, and can only learn it by heart
     untold: bool = False
-    drawing: ModuleType | None = None
+
+    def paint_table(self, canvas: Canvas, table: Any, seat: int | None) -> None:
+        """Draw a table.
+
+        Args:
+            canvas: to draw on.
+            table: the position.
+            seat: who looks; None: nothing is hidden.
+        """
+        raise NotImplementedError
+
+    def describe_table(self, table: Any, seat: int | None) -> str:
+        """Return a table in a sentence or two, as a seat knows it; None: nothing is hidden."""
+        raise NotImplementedError
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         """Draw who is due and the table; None: nothing is hidden."""
-        if self.drawing is None:
-            super().paint(canvas, state, seat)
-            return
         self.paint_seats(canvas, state, seat)
-        self.drawing.paint(canvas, state.table, seat)
+        self.paint_table(canvas, state.table, seat)
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return the table in a sentence or two, as a seat knows it; None: nothing is hidden."""
-        if self.drawing is None:
-            return super().describe(state, seat)
-        said = self.drawing.describe(state.table, seat)
-        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
+        """Return who is due and the table; None: nothing is hidden."""
+        text = self.describe_table(state.table, seat)
+        return f"{self.whose(state)} {text} {self.paid(state, seat)}".strip()
 
     def start_of(self, state: State) -> Hashable:
         """Return what was drawn from the bank."""

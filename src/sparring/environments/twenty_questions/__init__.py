@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.pieces import heading, paragraph, strip, table
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import with_options
-from sparring.environments.twenty_questions import picture
 from sparring.environments.twenty_questions.rules import (
     ATTRIBUTES,
     NAME,
@@ -26,7 +27,6 @@ class TwentyQuestions(Banked):
 
     title = "twentyquestions"
     counted = "tables"
-    drawing = picture
     untold = True
 
     def __init__(self, options: QuestionsOptions, style: Style) -> None:
@@ -85,6 +85,57 @@ class TwentyQuestions(Banked):
         return (
             "" if state.done else f"You may ask {table.questions - table.asked} more question(s)."
         )
+
+    def paint_table(self, canvas: Canvas, position: Inquiry, seat: int | None) -> None:
+        """Draw the objects with their values, and the questions with their answers."""
+        names = [name for name, _ in ATTRIBUTES[: position.attributes]]
+        rows = [("", *names), *position.sheet()[:ROWS]]
+        known = seat is None or position.guessed
+        shown = known and position.hidden < ROWS
+        colours = {(position.hidden + 1, c): "sky" for c in range(len(names) + 1)} if shown else {}
+        table(canvas, rows, size=13, colours=colours)
+        if len(position.rows) > ROWS:
+            paragraph(canvas, f"and {len(position.rows) - ROWS} more", colour="dim", size=14)
+        heading(canvas, "Asked", f"{position.asked} of {position.questions}")
+        moves = [(_step(position, number), _hue(position, number)) for number in _steps(position)]
+        if moves:
+            strip(canvas, moves)
+        else:
+            paragraph(canvas, "Nothing asked yet.", colour="dim")
+
+    def describe_table(self, position: Inquiry, seat: int | None) -> str:
+        """Return the questions with their answers, and the object if the reader may know it."""
+        said = "; ".join(_step(position, number) for number in _steps(position))
+        left = position.questions - position.asked
+        hidden = f" The object is {NOUNS[position.hidden]}." if seat is None else ""
+        return (
+            f"One of {position.objects} objects is hidden. Asked: {said or 'nothing'}. "
+            f"{left} questions are left.{hidden}"
+        )
+
+
+ROWS = 16  # objects that are drawn
+
+
+def _steps(position: Inquiry) -> range:
+    """Return the numbers of the actions."""
+    return range(len(position.moves))
+
+
+def _step(position: Inquiry, number: int) -> str:
+    """Return a question with its answer, or the guess with what came of it."""
+    word, told = position.name_of(0, position.moves[number]), " ".join(position.told(number))
+    if position.moves[number] < position.kinds:
+        return f"{word}? {told}".rstrip()
+    return f"guess {word}: {told}"
+
+
+def _hue(position: Inquiry, number: int) -> str:
+    """Return the colour of an answer: yes and right, no and wrong, or none yet."""
+    told = position.told(number)
+    if not told:
+        return "dim"
+    return "green" if told[0] in ("yes", "right") else "red"
 
 
 def _rules(table: Inquiry) -> str:

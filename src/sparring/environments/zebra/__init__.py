@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.pieces import heading, paragraph, table
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import with_options
-from sparring.environments.zebra import picture
 from sparring.environments.zebra.deduction import Board, Clue
 from sparring.environments.zebra.puzzles import (
     ATTRIBUTES,
     OF_KIND,
     VALUES,
+    clue_words,
     clues_text,
     item_word,
     plain,
@@ -40,7 +42,6 @@ class Zebra(Banked):
 
     title = "zebra"
     counted = "puzzles"
-    drawing = picture
 
     def __init__(self, options: ZebraOptions, style: Style) -> None:
         houses, attributes = options.houses, options.attributes
@@ -95,6 +96,50 @@ class Zebra(Banked):
             )
             lines.append(f"house {house + 1}: {', '.join(said)}")
         return lines
+
+    def paint_table(self, canvas: Canvas, position: ZebraTable, seat: int | None) -> None:
+        """Draw the houses as columns, and the clues below."""
+        houses, attributes = position.houses, position.attributes
+        rows = [("", *(f"house {house + 1}" for house in range(houses)))]
+        faint, colours, marked = [], {}, []
+        for number in range(attributes):
+            row = [ATTRIBUTES[number]]
+            for house in range(houses):
+                cell, place = house * attributes + number, (number + 1, house + 1)
+                value, right = position.cells[cell], position.solution[cell]
+                if not value:
+                    faint.append(place)
+                    row.append(VALUES[number][right - 1] if seat is None else "?")
+                    continue
+                row.append(VALUES[number][value - 1])
+                wrong = value != right and (seat is None or position.wrong == "ends")
+                colours[place] = "red" if wrong else "sky"
+                if position.moves and position.moves[-1] // houses == cell:
+                    marked.append(place)
+            rows.append(tuple(row))
+        table(canvas, rows, faint=faint, colours=colours, marked=marked)
+        heading(canvas, "Clues")
+        said = "; ".join(clue_words(houses, clue) for clue in position.clues)
+        paragraph(canvas, f"{said}.", most=12, size=14)
+
+    def describe_table(self, position: ZebraTable, seat: int | None) -> str:
+        """Return what stands in each house, and how many cells are empty."""
+        houses, attributes = position.houses, position.attributes
+        said = []
+        for house in range(houses):
+            row = position.cells[house * attributes : (house + 1) * attributes]
+            known = [VALUES[number][value - 1] for number, value in enumerate(row) if value]
+            said.append(f"house {house + 1} has {', '.join(known) or 'nothing'}")
+        last = ""
+        if position.moves:
+            last = f" {word_of(houses, attributes, position.moves[-1])} was written last."
+        hidden = ""
+        if seat is None and position.mistakes:
+            hidden = f" {position.mistakes} values are wrong."
+        return (
+            f"{position.cells.count(0)} of {position.blanks} cells are empty: {'; '.join(said)}."
+            f"{last}{hidden}"
+        )
 
 
 def _sentence(houses: int, clue: Clue) -> str:

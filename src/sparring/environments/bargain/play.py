@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sparring.environments.bargain import picture
 from sparring.environments.bargain.rules import KINDS, Counts, Message, Table
 from sparring.environments.bargain.wording import (
     NOTES,
@@ -21,8 +20,11 @@ from sparring.environments.bargain.wording import (
     read_brief,
     read_full,
 )
-from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.pieces import Said, heading, seats, table, timeline
+from sparring.environments.drawing.told import due_sentence
+from sparring.environments.drawing.words import wrapped
 from sparring.rng import Stream
 from sparring.types import Observation
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from sparring.environments.bargain import Bargain
 
 FIRM, SOFT = 0.8, 0.3  # shares of the pool that the house asks for at its first and last message
+ACTS = {"offer": "offers", "accept": "accepts", "reject": "breaks off", "talk": ""}
 
 
 class BargainPlay(Painted):
@@ -75,11 +78,43 @@ class BargainPlay(Painted):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         """Draw the pool, the values that are seen, the offers that stand and the messages."""
-        picture.paint(canvas, self.table, seat, self.rules.roles)
+        position, roles = self.table, self.rules.roles
+        scenario, due = position.scenario, () if position.done else (position.seat,)
+        kinds = KINDS[: len(scenario.counts)]
+        seats(canvas, roles, due, _got(position, seat))
+        rows = [("", *kinds), ("pool", *map(str, scenario.counts))]
+        for one, role in enumerate(roles):
+            known = seat in (None, one)
+            values = scenario.values[one] if known else ("?",) * len(kinds)
+            rows.append((f"worth to {role}", *map(str, values)))
+        for one, role in enumerate(roles):
+            if (share := position.offer_of(one)) is not None:
+                rows.append((f"{role} would take", *map(str, share)))
+        table(canvas, rows)
+        heading(canvas, "Messages", f"{len(position.said)} of {position.limit}")
+        said = [
+            Said(roles[number % 2], message.said or "(nothing)", seat_colour(number % 2), note)
+            for number, message in enumerate(position.said)
+            for note in [_note(position, number, seat)]
+        ]
+        timeline(canvas, said, most=8)
 
     def described(self, seat: int | None) -> str:
         """Return who is to speak, the pool, the values that are seen and the last message."""
-        return picture.describe(self.table, seat, self.rules.roles)
+        position, roles = self.table, self.rules.roles
+        scenario = position.scenario
+        parts = [due_sentence([] if position.done else [roles[position.seat]])]
+        parts.append(f"The pool holds {_listed(scenario.counts)}.")
+        for one, role in enumerate(roles):
+            if seat in (None, one):
+                parts.append(f"Each is worth {_listed(scenario.values[one])} to {role}.")
+            if (share := position.offer_of(one)) is not None:
+                parts.append(f"{role} would take {_listed(share)}.")
+        if position.said:
+            number = len(position.said) - 1
+            last = wrapped(position.said[-1].said, 1, 60, 1)[0]
+            parts.append(f"{roles[number % 2]} said last: {last or '(nothing)'}")
+        return " ".join(parts)
 
     def due(self) -> tuple[int, ...]:
         """Return the seat whose message is wanted."""
@@ -213,3 +248,26 @@ def _record(table: Table, seat: int) -> str:
             for number, one in enumerate(table.said)
         ]
     )
+
+
+def _listed(numbers: Counts) -> str:
+    """Return a number per kind of item, in words."""
+    return ", ".join(f"{kind} {number}" for kind, number in zip(KINDS, numbers, strict=False))
+
+
+def _note(position: Table, number: int, seat: int | None) -> str:
+    """Return what a message does, as far as the reader knows it.
+
+    What is wrong with a proposal its own seat alone is told.
+    """
+    message = position.said[number]
+    own = seat is None or number % 2 == seat
+    return ACTS.get(message.act, message.act if own else "")
+
+
+def _got(position: Table, seat: int | None) -> dict[int, str]:
+    """Return what each seat has got, as far as the reader can count it."""
+    if position.shares() is None:
+        return {}
+    points = enumerate(position.worth())
+    return {one: f"{worth} points" for one, worth in points if seat in (None, one)}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from sparring.environments.code_words.picture import describe, paint
-from sparring.environments.code_words.rules import WORDS, Deal, Position, coded, deals
+from sparring.environments.code_words.rules import TEAMS, WORDS, Deal, Position, coded, deals
 from sparring.environments.code_words.wording import (
     brief_ending,
     brief_key,
@@ -18,8 +17,10 @@ from sparring.environments.code_words.wording import (
     full_said,
     full_secret,
 )
-from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.pieces import paragraph, seats, table
+from sparring.environments.drawing.told import due_sentence
 from sparring.environments.reply import listed_reply
 from sparring.rng import Stream
 from sparring.types import Observation
@@ -170,12 +171,49 @@ class Round(Painted):
         """Draw both teams: their words and keys where they are seen, what was said and guessed."""
         rules, position = self.rules, self.position
         paid = position.paid(rules.leak)
-        paint(canvas, position, rules.words, seat, rules.roles, self.due(), paid)
+        words, roles, due = rules.words, rules.roles, self.due()
+        order = (0, 2, 1, 3)  # a team in each column
+        shown = [roles[one] for one in order]
+        colours = [seat_colour(one // 2) for one in order]
+        seats(
+            canvas,
+            shown,
+            [order.index(one) for one in due],
+            _spoken(position, words),
+            colours=colours,
+        )
+        rows = [("team", "word", "key", "gets")]
+        for team, name in enumerate(TEAMS):
+            secret, key = _seen(position, team, seat)
+            gets = f"{paid[team]:+g}" if position.guessed else ""
+            word = words[position.deal.secret[team]] if secret else "?"
+            rows.append((name, word, str(position.deal.key[team]) if key else "?", gets))
+        table(canvas, rows)
+        for team, name in enumerate(TEAMS):
+            if _seen(position, team, seat)[1]:
+                said = _table(position.deal.key[team], words)
+                paragraph(canvas, f"Key of team {name}: {said}.", colour="dim", size=14)
 
     def described(self, seat: int | None) -> str:
         """Return who is to act, and the words and keys that are seen."""
         rules = self.rules
-        return describe(self.position, rules.words, seat, rules.roles, self.due())
+        position, words, roles, due = self.position, rules.words, rules.roles, self.due()
+        parts = [due_sentence([roles[one] for one in due])]
+        for team, name in enumerate(TEAMS):
+            secret, key = _seen(position, team, seat)
+            if secret:
+                parts.append(
+                    f"The secret word of team {name} is {words[position.deal.secret[team]]}."
+                )
+            if key:
+                parts.append(
+                    f"Its key is {position.deal.key[team]}."
+                    if secret
+                    else f"The key of team {name} is {position.deal.key[team]}."
+                )
+        spoken = _spoken(position, words)
+        parts += [f"{roles[(0, 2, 1, 3)[place]]} said {said}." for place, said in spoken.items()]
+        return " ".join(parts)
 
     def clone(self) -> Round:
         """Return a copy."""
@@ -185,3 +223,26 @@ class Round(Painted):
 def _each(of_team: Sequence[float]) -> tuple[float, ...]:
     """Return a number of each team as one of each seat."""
     return tuple(float(of_team[team]) + 0.0 for team in CodeWords.teams)
+
+
+def _spoken(position: Position, words: Sequence[str]) -> dict[int, str]:
+    """Return what was said, by the seat's place in the picture."""
+    said = {team: words[word] for team, word in enumerate(position.said)}
+    guesses = {
+        2 + team: f"{words[own]} {words[other]}"
+        for team, (own, other) in enumerate(position.guessed)
+    }
+    return said | guesses
+
+
+def _seen(position: Position, team: int, seat: int | None) -> tuple[bool, bool]:
+    """Return whether a reader knows a team's secret word, and whether it knows its key."""
+    own = seat is None or seat // 2 == team
+    return seat is None or bool(position.guessed) or seat == 2 * team, own
+
+
+def _table(key: int, words: Sequence[str]) -> str:
+    """Return what a key says for each word."""
+    return ", ".join(
+        f"{words[coded(word, key, len(words))]} for {name}" for word, name in enumerate(words)
+    )

@@ -12,11 +12,12 @@ from pydantic import Field
 
 from sparring.environments.bank import BANKS, Bank
 from sparring.environments.closing import Closed
-from sparring.environments.dag_search import picture, wording
+from sparring.environments.dag_search import wording
 from sparring.environments.dag_search.schedule import Schedule
 from sparring.environments.dag_search.world import MOST_PAGES, MOST_TASKS, RESULTS, World, world
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.pieces import heading, paragraph, seats, table
 from sparring.environments.waves import FIGURES, counted, critical_steps
 from sparring.environments.wide_search.world import NAMES
 from sparring.errors import ConfigError, GameError, quoted
@@ -317,11 +318,36 @@ class Dag(Painted):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         """Draw the sub-tasks as far as a seat knows them, and who is at work."""
-        picture.paint(canvas, self, seat)
+        start, due = self.start, self.due()
+        seats(canvas, self.rules.roles, due if seat is None else tuple({seat} & set(due)))
+        if seat is None or self.rules.leads(seat):
+            hidden = seat is not None
+            done, left = self.told if hidden else (self.finished, self.left)
+            ready = self.schedule.ready(done)
+            rows = [("sub-task", "turns", "needs", "state", *(() if hidden else ("result",)))]
+            for task, needs in enumerate(start.needs):
+                state = "finished" if done >> task & 1 else "ready" if task in ready else "waits"
+                wants = " ".join(str(other + 1) for other in needs) or "-"
+                own = (str(task + 1), str(start.steps[task]), wants, state)
+                rows.append((*own, *(() if hidden else (start.results[task],))))
+            heading(canvas, "Sub-tasks", f"{left} steps left")
+            table(canvas, rows)
+        paragraph(canvas, self.described(seat), colour="dim")
 
     def described(self, seat: int | None) -> str:
         """Return in words how far the play is."""
-        return picture.describe(self, seat)
+        rules = self.rules
+        if seat is not None and not rules.leads(seat):
+            call = self.calls.get(seat)
+            if call is None:
+                return f"{rules.roles[seat]} is not at work."
+            first = self.start.pages[call.task][0]
+            opened = [reply.split()[1] for reply in call.told[1::2]]
+            said = f", has opened {', '.join(opened)}" if opened else ""
+            return f"{rules.roles[seat]} begins at {first}{said}; {call.left} turns left."
+        over = f" Result: {self.returns[0]:.3f}." if self.done and seat is None else ""
+        number = (self.finished if seat is None else self.told[0]).bit_count()
+        return f"Finished: {number} of {rules.tasks}. Waves so far: {len(self.waves)}.{over}"
 
     def clone(self) -> Dag:
         """Return an independent copy."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sparring.environments.drawing.canvas import Canvas
-from sparring.environments.hanabi import picture
+from sparring.environments.drawing.canvas import Canvas, seat_colour
+from sparring.environments.drawing.pieces import paragraph
+from sparring.environments.drawing.rows import Card, cards, discs
 from sparring.environments.hanabi.rules import COLOUR_NAMES, COLOURS, Sizes, Step, Table, replay
 from sparring.environments.openspiel.base import Event, Game, State, Style
 from sparring.environments.openspiel.load import load
@@ -15,6 +16,7 @@ VARIANTS = {
     "mini": {"colours": 2, "ranks": 2, "hand": 3, "information": 3, "lives": 3},
     "simple": {"colours": 3, "ranks": 2, "hand": 5, "information": 8, "lives": 3},
 }
+HUES = {"R": "red", "Y": "yellow", "G": "green", "W": "white", "B": "blue"}
 
 
 @dataclass(kw_only=True, eq=False)
@@ -156,12 +158,41 @@ class Hanabi(Game):
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         """Draw the stacks, the tokens and the hands; of the seat's own hand what it was told."""
         self.paint_seats(canvas, state, seat)
-        picture.paint(canvas, self.table(state), seat, self.roles)
+        table, roles = self.table(state), self.roles
+        stacks = [
+            Card(f"{colour}{height}", HUES[colour]) for colour, height in table.stacks.items()
+        ]
+        cards(canvas, "stacks", stacks)
+        discs(canvas, "hints left", [("i", "sky")] * table.information, radius=10)
+        after = f"deck {table.deck}"
+        discs(canvas, "lives left", [("", "red")] * table.lives, radius=10, after=after)
+        for one, (role, hand) in enumerate(zip(roles, table.hands, strict=True)):
+            told = ["".join(known).replace("??", "") for known in table.known[one]]
+            shown = [
+                Card("" if seat == one else card, _hue(card, seat == one, known), known.strip("?"))
+                for card, known in zip(hand, told, strict=True)
+            ]
+            cards(canvas, role, shown, colour=seat_colour(one))
+        paragraph(
+            canvas, f"Discarded: {' '.join(table.discards) or 'none'}.", colour="dim", size=14
+        )
         self.paint_moves(canvas, state)
 
     def describe(self, state: State, seat: int | None) -> str:
         """Return who acts, the last move, the stacks, the tokens and the hands that are seen."""
-        said = picture.describe(self.table(state), seat, self.roles)
+        table, roles = self.table(state), self.roles
+        stacks = " ".join(f"{colour}{height}" for colour, height in table.stacks.items())
+        hands = [
+            f"Stacks {stacks}; {table.information} hints, {table.lives} lives and {table.deck} "
+            "cards in the deck are left."
+        ]
+        for one, (role, hand) in enumerate(zip(roles, table.hands, strict=True)):
+            if seat == one:
+                told = " ".join("".join(known) for known in table.known[one])
+                hands.append(f"{role} knows of its own hand: {told}.")
+            else:
+                hands.append(f"{role} holds {' '.join(hand)}.")
+        said = " ".join(hands)
         parts = (self.whose(state), self.last_move(state), said, self.paid(state, seat))
         return " ".join(part for part in parts if part)
 
@@ -226,3 +257,10 @@ def _rules(sizes: Sizes) -> str:
 
 
 hanabi = Hanabi
+
+
+def _hue(card: str, own: bool, known: str) -> str:
+    """Return the colour of a card; of one's own what was told of it."""
+    if own:
+        return HUES.get(known[:1], "ink")
+    return HUES[card[0]]

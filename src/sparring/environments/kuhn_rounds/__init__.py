@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from sparring.environments.drawing.canvas import Canvas
-from sparring.environments.kuhn_rounds import picture
-from sparring.environments.kuhn_rounds.rules import ACTIONS, CARDS, NAME, KuhnOptions, Round
+from sparring.environments.drawing.canvas import Canvas, seat_colour
+from sparring.environments.drawing.pieces import heading, paragraph, strip, table
+from sparring.environments.drawing.rows import Card, cards
+from sparring.environments.kuhn_rounds.rules import (
+    ACTIONS,
+    CARDS,
+    NAME,
+    KuhnOptions,
+    Round,
+)
 from sparring.environments.openspiel.base import Event, Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import with_options
@@ -21,6 +28,7 @@ AIMS = {
     ),
     "last_round": "Whoever wins the last round wins the game, whatever the chips.",
 }
+PAST = 8  # earlier rounds that are shown, the latest ones
 
 
 class KuhnRounds(Game):
@@ -122,11 +130,47 @@ class KuhnRounds(Game):
         """Draw the round that is played, its cards as far as they are seen, and those before."""
         chips = state.table.chips
         self.paint_seats(canvas, state, seat, {0: f"{chips:+d} chips", 1: f"{-chips:+d} chips"})
-        picture.paint(canvas, state.table, seat, self.roles)
+        position, roles = state.table, self.roles
+        *before, now = position.rounds
+        pot = "" if now.over else f"pot {now.bets(0)} + {now.bets(1)}"
+        heading(canvas, f"Round {len(position.rounds)} of {position.total}", pot)
+        for one, role in enumerate(roles):
+            cards(canvas, role, [Card(_card(now, one, seat))], colour=seat_colour(one), high=50)
+        if now.actions:
+            strip(canvas, [*_moves(now)])
+        else:
+            paragraph(canvas, f"{roles[now.starter]} acts first.", colour="dim")
+        if before:
+            first = max(0, len(before) - PAST)
+            heading(canvas, "Rounds before", f"{first} more" if first else "")
+            rows = [("", *roles, "actions", roles[0])]
+            for number, item in enumerate(before[first:], start=first + 1):
+                held = (_card(item, one, seat) or "?" for one in (0, 1))
+                acted = " ".join(ACTIONS[action] for action in item.actions)
+                rows.append((str(number), *held, acted, f"{item.gain():+d}"))
+            table(canvas, rows, size=13, shares=(1, 1, 2.4, 1))
 
     def describe(self, state: State, seat: int | None) -> str:
         """Return who acts, the chips, and the round that is played."""
-        said = picture.describe(state.table, seat, self.roles)
+        position, roles = state.table, self.roles
+        now = position.rounds[-1]
+        held = [
+            f"{role} holds {card}."
+            for one, role in enumerate(roles)
+            if (card := _card(now, one, seat))
+        ]
+        acted = ", ".join(
+            f"{roles[(now.starter + place) % 2]} {ACTIONS[action]}"
+            for place, action in enumerate(now.actions)
+        )
+        said = " ".join(
+            [
+                f"Round {len(position.rounds)} of {position.total}.",
+                *held,
+                f"Actions: {acted or 'none'}.",
+                f"{roles[0]} has won {position.chips:+d} chips so far.",
+            ]
+        )
         return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def stake(self, state: State, seat: int) -> float:
@@ -158,3 +202,18 @@ def kuhn_rounds(options: KuhnOptions, *, style: Style = "brief") -> Game:
     (rounds=5); there seat 1 starts.
     """
     return KuhnRounds(options, style)
+
+
+def _card(item: Round, one: int, seat: int | None) -> str:
+    """Return the card of a seat as the reader sees it, "" for one that is face down."""
+    if seat in (None, one) or item.shown:
+        return CARDS[item.cards[one]] if len(item.cards) > one else ""
+    return ""
+
+
+def _moves(item: Round) -> list[tuple[str, str]]:
+    """Return the actions of a round with the colours of who acted."""
+    return [
+        (ACTIONS[action], seat_colour((item.starter + place) % 2))
+        for place, action in enumerate(item.actions)
+    ]

@@ -24,6 +24,14 @@ from sparring.environments.options import with_options
 from sparring.errors import ConfigError
 
 LISTED = 81  # most codes that full style lists at every turn
+HUES = {
+    "red": "red",
+    "green": "green",
+    "blue": "blue",
+    "white": "white",
+    "pink": "pink",
+    "violet": "orange",  # no hue near to it can be told from blue and pink; the letter says it
+}
 
 
 class Mastermind(Banked):
@@ -117,16 +125,6 @@ class Mastermind(Banked):
         code = f" The code is {table.name_of(0, table.hidden)}." if _known(table, seat) else ""
         guesses = f"Guesses: {'; '.join(said)}." if said else "No guess yet."
         return f"{guesses} {table.left} guesses are left.{code}"
-
-
-HUES = {
-    "red": "red",
-    "green": "green",
-    "blue": "blue",
-    "white": "white",
-    "pink": "pink",
-    "violet": "orange",  # no hue near to it can be told from blue and pink; the letter says it
-}
 
 
 def _known(table: Board, seat: int | None) -> bool:

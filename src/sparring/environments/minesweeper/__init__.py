@@ -16,6 +16,8 @@ from sparring.environments.openspiel.load import load
 from sparring.environments.options import with_options
 from sparring.errors import ConfigError
 
+COUNTS = ("dim", "blue", "green", "red", "pink", "orange", "sky", "ink", "ink")
+
 
 class Minesweeper(Banked):
     """One seat reveals cells, and flags mines where flags are in the game."""
@@ -149,9 +151,6 @@ class Minesweeper(Banked):
             words = (word_of(table.rows, table.columns, cell) for cell in sorted(table.mined))
             mines = f" The mines are in {', '.join(words)}."
         return f"{_news(table)} The rows: {table.view(0).replace('/', ' ')}.{mines}"
-
-
-COUNTS = ("dim", "blue", "green", "red", "pink", "orange", "sky", "ink", "ink")
 
 
 def _cell(table: Minefield, cell: int, seat: int | None, last: bool) -> Cell:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
-from sparring.environments.puzzle_duel import picture
+from sparring.environments.drawing.pieces import heading, paragraph, seats, table
+from sparring.environments.drawing.told import due_sentence
 from sparring.environments.puzzle_duel.puzzles import (
     Puzzle,
     random_puzzle,
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from sparring.environments.puzzle_duel import PuzzleDuel
 
 PROPOSER, SOLVER = 0, 1
+ROLES = ("proposer", "solver")
+SHOWN = 10  # rounds, the latest ones
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,11 +79,39 @@ class Duel(Painted):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         """Draw the numbers for who may use them, and the puzzles with how they ended."""
-        picture.paint(canvas, self, seat)
+        now, paid = self.position, {}
+        if seat is None:
+            paid = {one: f"{value:+g}" for one, value in enumerate(self.returns)}
+        seats(canvas, ROLES, self.due(), paid)
+        if seat != 1:
+            paragraph(canvas, f"Numbers allowed: {' '.join(map(str, now.allowed))}.")
+        heading(canvas, "Puzzles", f"{len(now.solved)} of {self.rules.rounds} rounds")
+        rows, first = [("", "puzzle", "solver")], max(0, len(now.posed) - SHOWN)
+        colours = {}
+        for number, puzzle in enumerate(now.posed[first:], start=first):
+            ended = _ended(self, number)
+            if number < len(now.solved):
+                colours[len(rows), 2] = "green" if now.solved[number] else "orange"
+            rows.append((str(number + 1), written(puzzle, "full"), ended))
+        table(canvas, rows, colours=colours, shares=(2, 1))
+        if now.invalid:
+            paragraph(canvas, "The last puzzle was not valid, which ends the self.")
 
     def described(self, seat: int | None) -> str:
         """Return who is due, the newest puzzle and how the ones before ended."""
-        return picture.describe(self, seat)
+        now = self.position
+        parts = [due_sentence([ROLES[one] for one in self.due()])]
+        if seat != 1:
+            parts.append(f"Numbers allowed: {' '.join(map(str, now.allowed))}.")
+        if now.posed:
+            number = len(now.posed) - 1
+            parts.append(
+                f"Puzzle {number + 1}: {written(now.posed[-1], 'full')}, {_ended(self, number)}."
+            )
+        if now.invalid:
+            parts.append("The last puzzle was not valid.")
+        parts.append(f"{sum(now.solved)} of {len(now.solved)} puzzles were solved.")
+        return " ".join(parts)
 
     def due(self) -> tuple[int, ...]:
         """Return the proposer, then the solver, in every round."""
@@ -133,3 +164,11 @@ class Duel(Painted):
         puzzle, proof = random_puzzle(self.position.allowed, self.rules.limits, stream)
         text = written(puzzle, self.rules.style)
         return f"<puzzle>{text}</puzzle><proof>{proof}</proof>" if full else f"{text} proof {proof}"
+
+
+def _ended(play: Duel, number: int) -> str:
+    """Return how a puzzle ended, in words."""
+    solved = play.position.solved
+    if number >= len(solved):
+        return "to be solved"
+    return "solved" if solved[number] else "not solved"

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.canvas import Canvas, seat_colour
+from sparring.environments.drawing.pieces import Said, heading, table, timeline
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import with_options
-from sparring.environments.simple_negotiation import picture
 from sparring.environments.simple_negotiation.rules import (
+    ACCEPT,
+    DENY,
     FIXED,
     NAME,
     RESOURCES,
     START,
     VALUES,
     NegotiationOptions,
+    NegotiationTable,
     Offer,
     offers,
 )
@@ -107,11 +110,46 @@ class SimpleNegotiation(Game):
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         """Draw the goods of both seats, what they are worth to whom, and the offers."""
         self.paint_seats(canvas, state, seat)
-        picture.paint(canvas, state.table, seat, self.roles)
+        position, roles = state.table, self.roles
+        rows = [("", *RESOURCES, "worth", "gain")]
+        for one, role in enumerate(roles):
+            wood, gold = position.holdings[one]
+            known = seat in (None, one)
+            prices = VALUES[position.values[one]] if known else ("?", "?")
+            rows.append(
+                (
+                    role,
+                    f"{wood} at {prices[0]}",
+                    f"{gold} at {prices[1]}",
+                    str(position.worth(one)) if known else "?",
+                    f"{position.gains()[one]:+d}" if known else "?",
+                )
+            )
+        table(canvas, rows)
+        heading(canvas, "Offers", f"turn {len(position.actions)} of {position.turns} taken")
+        said = [
+            Said(roles[number % 2], _action(position, action), seat_colour(number % 2))
+            for number, action in enumerate(position.actions)
+        ]
+        timeline(canvas, said, most=8)
 
     def describe(self, state: State, seat: int | None) -> str:
         """Return who acts, the goods of both seats, their worth and the open offer."""
-        said = picture.describe(state.table, seat, self.roles)
+        position, roles = state.table, self.roles
+        parts = []
+        for one, role in enumerate(roles):
+            wood, gold = position.holdings[one]
+            prices = VALUES[position.values[one]]
+            worth = (
+                f", worth {prices[0]} and {prices[1]} each, {position.gains()[one]:+d} gained"
+                if seat in (None, one)
+                else ""
+            )
+            parts.append(f"{role} holds {wood} wood and {gold} gold{worth}.")
+        if position.offer:
+            proposer = roles[(len(position.actions) - 1) % 2]
+            parts.append(f"{proposer} {_offer(position.offer)}.")
+        said = " ".join(parts)
         return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def stake(self, state: State, seat: int) -> float:
@@ -149,3 +187,16 @@ def simple_negotiation(options: NegotiationOptions, *, style: Style = "brief") -
     offers are free text.
     """
     return SimpleNegotiation(options, style)
+
+
+def _action(position: NegotiationTable, action: int) -> str:
+    """Return an action in words."""
+    if action <= DENY:
+        return "accepts" if action == ACCEPT else "declines"
+    return _offer(offers(position.largest)[action - DENY - 1])
+
+
+def _offer(offer: Offer) -> str:
+    """Return an offer in words."""
+    gives, asks = RESOURCES[offer.resource], RESOURCES[1 - offer.resource]
+    return f"offers {offer.give} {gives} for {offer.ask} {asks}"

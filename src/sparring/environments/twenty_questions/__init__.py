@@ -21,6 +21,8 @@ from sparring.environments.twenty_questions.rules import (
 )
 from sparring.errors import ConfigError
 
+ROWS = 16  # objects that are drawn
+
 
 class TwentyQuestions(Banked):
     """One seat asks yes-or-no questions about a hidden object of a table, then guesses it."""
@@ -112,9 +114,6 @@ class TwentyQuestions(Banked):
             f"One of {position.objects} objects is hidden. Asked: {said or 'nothing'}. "
             f"{left} questions are left.{hidden}"
         )
-
-
-ROWS = 16  # objects that are drawn
 
 
 def _steps(position: Inquiry) -> range:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from sparring.environments.closing import Closed
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.pieces import heading, paragraph, seats, table
 from sparring.environments.reply import listed_reply
 from sparring.environments.waves import counted, critical_steps, total_steps
-from sparring.environments.wide_search import answers, naming, picture, searching, wording
+from sparring.environments.wide_search import answers, naming, searching, wording
 from sparring.environments.wide_search.call import Call, Cell
 from sparring.environments.wide_search.scoring import Score, plain, score
 from sparring.environments.wide_search.world import World
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 LEAD = 0
 FINISH, CALL = "finish", "call"
+ROWS = 12  # of the table that are drawn
 
 
 class Search(Painted):
@@ -287,14 +289,72 @@ class Search(Painted):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         """Draw the table as far as it is known, and who is at work."""
-        picture.paint(canvas, self, seat)
+        rules, start, due = self.rules, self.start, self.due()
+        seats(canvas, rules.roles, due if seat is None else tuple({seat} & {*due}))
+        if seat is not None and not rules.leads(seat):
+            _own(canvas, self, seat)
+        elif seat is None:
+            rows: list[tuple[str, ...]] = [("", *start.columns)]
+            for item in range(min(len(start.names), ROWS)):
+                cells = (_cell(self, item, column) for column in range(rules.columns))
+                rows.append((start.names[item], *cells))
+            heading(canvas, "Table", "noted / right")
+            table(canvas, rows)
+        if self.written and seat in (None, 0):
+            heading(canvas, "Answer", "malformed" if self.answer is None else "")
+            for line in self.written.splitlines()[:ROWS]:
+                paragraph(canvas, line, most=2)
+        paragraph(canvas, self.described(seat), colour="dim")
 
     def described(self, seat: int | None) -> str:
         """Return in words how far the search is."""
-        return picture.describe(self, seat)
+        rules = self.rules
+        if seat is None:
+            over = f" Item F1: {self.returns[0]:.3f}." if self.done else ""
+            cells = f"Cells noted: {len(self.notes)} of {len(self.start.names) * rules.columns}."
+            return f"{cells} Waves so far: {len(self.waves)}.{over}"
+        if not rules.leads(seat):
+            call = self.calls.get(seat)
+            if call is None:
+                return f"{rules.roles[seat]} is not at work."
+            names = ", ".join(self.start.names[item] for item in call.items)
+            return f"{rules.roles[seat]} searches for {names}; {call.left} turns left."
+        told = " ".join(self.said[-1].split()) if self.said else "No worker was called yet."
+        return f"{told} Waves so far: {len(self.waves)}."
 
     def clone(self) -> Search:
         """Return an independent copy."""
         twin = object.__new__(Search)
         twin.__dict__.update(self.__dict__)
         return twin
+
+
+def _own(canvas: Canvas, play: Search, seat: int) -> None:
+    """Draw what a worker sees: its items, and the page that is open."""
+    call = play.calls.get(seat)
+    if call is not None:
+        heading(canvas, "Items")
+        paragraph(canvas, ", ".join(play.start.names[item] for item in call.items))
+        if call.open >= 0:
+            _page(canvas, play, call.open)
+
+
+def _page(canvas: Canvas, play: Search, number: int) -> None:
+    """Draw the page that is open."""
+    if play.rules.by_words:
+        page = searching.pages(play)[number]
+        heading(canvas, page.title)
+        for line in page.text.splitlines()[:ROWS]:
+            paragraph(canvas, line, most=2)
+        return
+    row = play.start.row(number)
+    heading(canvas, play.start.names[number])
+    table(canvas, [tuple(row), tuple(row.values())])
+
+
+def _cell(play: Search, item: int, column: int) -> str:
+    """Return what was noted of a cell, and what is right where that is something else."""
+    noted, right = play.notes.get((item, column)), play.start.values[item][column]
+    if noted is None:
+        return f"- / {right}"
+    return noted if noted == right else f"{noted} / {right}"

@@ -1,16 +1,14 @@
-"""Calls of plug-ins: what they raise names them, and a call that does not come back is noticed.
+"""Calls of plug-ins: an exception names the plug-in, and a call that does not come back is noticed.
 
-A call is put on a list while it lasts, which costs two moves of a pointer. While a ``Watch`` is on,
-a thread looks at the list once a second. A call that has lasted longer than the limit is
-interrupted: the main thread gets a signal, whose handler raises ``HungError`` inside the call.
-Python code and waiting (sleep, sockets, locks) are interrupted so. Code that catches the error and
-goes on, or code in C that gives Python no turn, is not: after a further ``GRACE`` seconds the
-process ends with exit code ``EXIT``, by the thread with a message, or by Python's faulthandler with
-the trace of all threads where not even the thread gets a turn. Ending so is a kill like any other:
-the last checkpoint is good, and --resume goes on.
+A call stands on a list while it lasts. A ``Watch`` lets a timer's signal come to the main thread,
+whose handler looks at the innermost call and raises ``HungError`` inside it when it has lasted
+longer than the limit. Python code and waiting (sleep, sockets, locks) are interrupted so. Code that
+catches the error and goes on ends the process ``GRACE`` seconds later with exit code ``EXIT``; code
+in C that gives Python no turn ends it by faulthandler, with the trace of all threads. The last
+checkpoint is good in both cases, and --resume goes on.
 
-The watch works in the main thread of Linux and macOS; elsewhere nothing is watched. Time in which
-the process is stopped, as by Ctrl-Z, does not count.
+The watch works in the main thread of Linux and macOS. Time in which the process is stopped, as by
+Ctrl-Z, does not count.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from sparring.errors import HungError, PluginError, SparringError
 log = logging.getLogger(__name__)
 LIMIT = 1800.0  # seconds that a call may last where nothing else is said
 GRACE = 30.0  # seconds after the limit until the process is ended
-TICK = 1.0  # seconds between looks
+TICK = 10.0  # seconds between looks at most; 20 looks fit into the limit
 EXIT = 75  # exit code: a temporary failure, after which one may go on
 OPTION = "call_seconds"  # the configuration's key of the limit
 
@@ -89,9 +87,10 @@ def failed(call: Call, error: Exception) -> PluginError:
     """Return the error of a plug-in that raised one of its own."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
-    said = f": {error}" if str(error) else ""
+    message = f": {error}" if str(error) else ""
     return PluginError(
-        f"The {call} failed{place}: {type(error).__name__}{said}. SPARRING_DEBUG=1 shows the trace."
+        f"The {call} failed{place}: {type(error).__name__}{message}. SPARRING_DEBUG=1 shows the "
+        "trace."
     )
 
 
@@ -101,95 +100,75 @@ def limit() -> float:
 
 
 class Watch:
-    """Context in which calls that last longer than so many seconds are interrupted.
+    """Context in which calls that last longer than so many seconds are interrupted; 0: no limit.
 
-    It is 0 watches nothing. The innermost is in force.
+    The innermost watch is in force.
     """
 
-    def __init__(self, seconds: float = LIMIT, *, grace: float = GRACE, tick: float = TICK) -> None:
-        self.seconds, self.grace, self.tick = seconds, grace, tick
-        self._end = threading.Event()
-        self._hung: tuple[Call, Any] | None = None
-        self._previous: dict[signal.Signals, Any] = {}
-        self._thread: threading.Thread | None = None
+    def __init__(self, seconds: float = LIMIT) -> None:
+        self.seconds, self.tick = seconds, min(seconds / 20, TICK)
+        self._call: Call | None = None  # seen by the last look
+        self._now: object = None  # of that call
+        self._lasted, self._last_look, self._raised = 0.0, 0.0, False
+        self._handlers: dict[signal.Signals, Any] = {}  # those of before
+        self._timer = (0.0, 0.0)  # that of before
 
     def __enter__(self) -> Watch:
         _watches.append(self)
         main = threading.current_thread() is threading.main_thread()
-        if self.seconds and main and hasattr(signal, "pthread_kill"):
-            self._previous = {signal.SIGALRM: signal.signal(signal.SIGALRM, self._interrupt)}
+        if self.seconds and main and hasattr(signal, "setitimer"):
+            self._handlers[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._look)
             if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
-                self._previous[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._pause)
-            self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
-            self._thread.start()
+                self._handlers[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, _pause)
+            self._timer = signal.setitimer(signal.ITIMER_REAL, self.tick, self.tick)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._end.set()
-        if self._thread is not None:
-            self._thread.join()
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
+        if self._handlers:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            faulthandler.cancel_dump_traceback_later()
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+            signal.setitimer(signal.ITIMER_REAL, *self._timer)
         _watches.remove(self)
 
-    def _look(self) -> None:
-        """Look at the innermost call once per tick.
+    def _look(self, number: int, frame: FrameType | None) -> None:
+        """Look at the innermost call: interrupt it after the limit, and end the process later.
 
-        Interrupt it when it has lasted too long, and then end the process.
+        Raises:
+            HungError: the call has lasted longer than the limit; once.
         """
-        seen: tuple[Call, Any] | None = None
-        lasted, last = 0.0, time.monotonic()
-        while not self._end.wait(self.tick):
-            before, last = last, time.monotonic()
-            if _watches[-1] is not self:  # an inner one looks, and has set the alarm
-                seen, lasted = None, 0.0
-                continue
-            call = _calls[-1] if _calls else None
-            if call is None or seen is None or seen[0] is not call or seen[1] is not call.now:
-                seen, lasted = None if call is None else (call, call.now), 0.0
-            else:
-                # the rest of a longer pause was not its own
-                lasted += min(last - before, 2 * self.tick)
-            self._arm(seen is not None)
-            # once: what cleans up is let do so
-            if seen is not None and lasted >= self.seconds and self._hung != seen:
-                self._hung = seen
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
-            if seen is not None and lasted >= self.seconds + self.grace:
-                log.critical(
-                    "%s The process ends here; its last checkpoint is good: go on with --resume.",
-                    self._said(seen[0]),
-                )
-                os._exit(EXIT)
-        self._arm(False)
-
-    def _arm(self, on: bool) -> None:
-        """Let the process be ended if this thread gets no turn for as long as a call may last."""
-        if sys.__stderr__ is None:
-            return
-        if not on:
+        before, self._last_look = self._last_look, time.monotonic()
+        call = _calls[-1] if _calls and _watches[-1] is self else None
+        if call is None:
+            self._call = None
             faulthandler.cancel_dump_traceback_later()
             return
-        # in place of the one before, in one call: between two the lock might go, and not come back
-        faulthandler.dump_traceback_later(
-            self.seconds + 2 * self.grace, exit=True, file=sys.__stderr__
-        )
-
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Raise in the main thread, if the call that was seen to hang is still going on."""
-        hung = self._hung
-        if hung is not None and _calls and _calls[-1] is hung[0] and hung[0].now is hung[1]:
-            raise HungError(self._said(hung[0]))
-
-    def _said(self, call: Call) -> str:
-        """Return in words that a call hangs."""
+        if call is self._call and call.now is self._now:
+            # the rest of a longer pause was not its own
+            self._lasted += min(self._last_look - before, 2 * self.tick)
+        else:
+            self._call, self._now, self._lasted, self._raised = call, call.now, 0.0, False
+        if sys.__stderr__ is not None:  # ends the process where no further look comes
+            after = self.seconds + 2 * GRACE
+            faulthandler.dump_traceback_later(after, exit=True, file=sys.__stderr__)
         long = f"has not come back for {self.seconds:g} seconds, the limit of {OPTION}"
-        return f"The {call} {long}; mend it, or raise {OPTION} (0: no limit)."
+        message = f"The {call} {long}; mend it, or raise {OPTION} (0: no limit)."
+        if self._lasted >= self.seconds + GRACE:
+            log.critical(
+                "%s The process ends here; its last checkpoint is good: go on with --resume.",
+                message,
+            )
+            os._exit(EXIT)
+        if self._lasted >= self.seconds and not self._raised:  # once: it may clean up
+            self._raised = True
+            raise HungError(message)
 
-    def _pause(self, number: int, frame: FrameType | None) -> None:
-        """Stop, as the terminal asks, with no alarm set that would ring on going on."""
-        faulthandler.cancel_dump_traceback_later()
-        os.kill(os.getpid(), signal.SIGSTOP)
+
+def _pause(number: int, frame: FrameType | None) -> None:
+    """Stop, as the terminal asks, with no alarm set that would ring on going on."""
+    faulthandler.cancel_dump_traceback_later()
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def watched(function: Callable[_P, _T]) -> Callable[_P, _T]:

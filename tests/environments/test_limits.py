@@ -151,7 +151,7 @@ def test_what_hangs_is_interrupted_and_named(question, monkeypatch):
     part, ask = SELDOM[question]
     monkeypatch.setattr(guard, "LIMIT", 0.4)
     monkeypatch.setattr(Watch.__init__, "__defaults__", (0.4,))
-    with Watch(0.4, grace=60, tick=0.05), pytest.raises(HungError, match=r"has not come back for 0.4 seconds, the limit of call_seconds") as caught:
+    with Watch(0.4), pytest.raises(HungError, match=r"has not come back for 0.4 seconds, the limit of call_seconds") as caught:
         ask(faulty(**{part: hang}))
     assert "environment" in str(caught.value)
     assert guard._calls == []
@@ -171,14 +171,14 @@ def test_an_environment_that_does_not_get_made(what, monkeypatch, tmp_path):
     name = f"limits_{len(what)}"
     (tmp_path / f"{name}.py").write_text(f'"""None."""\n\nimport time\n\nSLOT = "environments"\n\n\ndef {name}():\n    """None."""\n    {what}\n')
     monkeypatch.syspath_prepend(str(tmp_path))
-    with Watch(0.4, grace=60, tick=0.05), pytest.raises(HungError if "sleep" in what else PluginError, match=f"environment '{name}.{name}'"):
+    with Watch(0.4), pytest.raises(HungError if "sleep" in what else PluginError, match=f"environment '{name}.{name}'"):
         make_game(f"{name}.{name}")
 
 
 @pytest.mark.parametrize("hangs", [True, False])
 def test_a_game_of_openspiel_that_does_not_get_made(hangs, monkeypatch):
     monkeypatch.setattr(catalogue, "openspiel_game", lambda *_: (hang if hangs else fail)())
-    with Watch(0.4, grace=60, tick=0.05), pytest.raises(HungError if hangs else PluginError, match="environment 'pig'"):
+    with Watch(0.4), pytest.raises(HungError if hangs else PluginError, match="environment 'pig'"):
         make_game("pig")
 
 
@@ -188,7 +188,7 @@ def test_a_walk_of_all_histories_has_the_limit_for_each_of_them(monkeypatch):
     monkeypatch.setattr(type(game), "state_of", lambda self, node: (time.sleep(0.03) if next(asked) < 60 else hang(), first(node))[1])
     began = time.monotonic()
     # 24 decisions of 0.03 seconds each: longer than the limit together, and none of them alone
-    with Watch(0.4, grace=60, tick=0.05):
+    with Watch(0.4):
         assert len(enumerate_info_states(game, limit=100).queries) == 12
         assert time.monotonic() - began > 0.7
         with pytest.raises(HungError, match="environment 'kuhn_poker'"):
@@ -199,13 +199,13 @@ def test_a_walk_of_all_histories_has_the_limit_for_each_of_them(monkeypatch):
 def test_an_estimate_of_histories_is_watched(fault, monkeypatch):
     game = make_game("kuhn_poker")
     monkeypatch.setattr(type(game), "first_node", lambda self: fault())
-    with Watch(0.4, grace=60, tick=0.05), pytest.raises(HungError if fault is hang else PluginError, match="environment 'kuhn_poker'"):
+    with Watch(0.4), pytest.raises(HungError if fault is hang else PluginError, match="environment 'kuhn_poker'"):
         estimate_histories(game)
 
 
 def test_the_returns_at_the_end_have_the_limit_too():
     games = [faulty(**{"last returns": hang}), faulty()]
-    with Watch(0.4, grace=60, tick=0.05):
+    with Watch(0.4):
         episodes, counts = rollout([spec(game, group_id=number, episode_id=number) for number, game in enumerate(games)], {"a": random()})
     assert counts.dropped_groups == {0} and counts.retried == 0 and [episode.group_id for episode in episodes] == [1]
 
@@ -233,7 +233,7 @@ def test_what_a_bot_asks_has_the_limit_and_what_it_raises_costs_the_group_alone(
         parts[part] = fault if part == "sample" else lambda fault=fault: fault() if next(asked) % 2 else None
         games = [faulty(**parts), faulty()]
         specs = [spec(game, group_id=number, episode_id=number) for number, game in enumerate(games)]
-        with Watch(0.4, grace=60, tick=0.05):
+        with Watch(0.4):
             if fault is hang:
                 with pytest.raises(HungError, match=r"player 'a'"):
                     play(specs, {"a": random()}, retries=0)
@@ -271,7 +271,7 @@ def test_what_an_environment_lacks_is_still_named():
 
 
 def test_a_part_that_is_asked_often_begins_its_time_anew():
-    with Watch(0.4, grace=60, tick=0.05), Asking(faulty()) as call:
+    with Watch(0.4), Asking(faulty()) as call:
         for number in range(6):
             call.now = number
             time.sleep(0.15)
@@ -282,7 +282,8 @@ def test_an_inner_watch_keeps_its_last_resort(monkeypatch):
     armed = []
     monkeypatch.setattr(guard.faulthandler, "dump_traceback_later", lambda *_, **__: armed.append(True))
     monkeypatch.setattr(guard.faulthandler, "cancel_dump_traceback_later", lambda: armed.append(False))
-    with Watch(30, tick=0.02), Watch(30, tick=0.2), Call("game 'x'"):
+    monkeypatch.setattr(guard, "TICK", 0.1)
+    with Watch(30), Watch(30), Call("game 'x'"):
         time.sleep(0.9)
         assert armed[-1] and sum(armed) >= 2 and len(armed) <= 20
 
@@ -296,7 +297,6 @@ def test_every_verb_is_watched(monkeypatch):
 
 def test_the_public_functions_are_watched(monkeypatch):
     monkeypatch.setattr(Watch.__init__, "__defaults__", (0.4,))
-    monkeypatch.setattr(Watch.__init__, "__kwdefaults__", {"grace": 60.0, "tick": 0.05})
     monkeypatch.setattr(catalogue, "openspiel_game", lambda *_: hang())
     for ask in (lambda: sparring.make_environment("pig"), lambda: sparring.play("pig", ["random"] * 2)):
         with pytest.raises(HungError, match="environment 'pig'"):

@@ -76,7 +76,7 @@ def train(path, monkeypatch, method, plugin, **keys):
     replaced = {"main": replaced} if method == "credit" else replaced
     of = Methods.of
     monkeypatch.setattr(loop, "Methods", SimpleNamespace(of=lambda *args: replace(of(*args), **{method: replaced})))
-    with RunFolder.create(path, to_yaml(config)) as folder, Watch(3.0, tick=0.05):
+    with RunFolder.create(path, to_yaml(config)) as folder, Watch(3.0):
         loop.train(config, LocalEngine(config), folder)
 
 
@@ -171,7 +171,7 @@ def hang():
 @pytest.mark.parametrize("fault", [crash, hang])
 def test_a_game_that_fails_costs_its_group_alone(where, fault, caplog):
     game = Faulty(where, fault)
-    with Watch(0.5, tick=0.05):
+    with Watch(0.5):
         episodes, counts = rollout(specs(game, 8, name="bot", group_size=2), {"bot": random()}, retries=0)
     assert {episode.group_id for episode in episodes} == {1, 2, 3}
     assert counts.dropped_groups == {0}
@@ -180,7 +180,7 @@ def test_a_game_that_fails_costs_its_group_alone(where, fault, caplog):
 
 def test_a_game_that_hangs_is_not_tried_again_and_one_that_raises_is():
     for fault, retried in ((hang, 0), (crash, 1)):
-        with Watch(0.5, tick=0.05):
+        with Watch(0.5):
             _, counts = rollout(specs(Faulty("step", fault), 4, name="bot", group_size=2), {"bot": random()}, retries=2)
         assert (counts.retried, len(counts.dropped_groups)) == (retried, 1 - retried)
 
@@ -204,7 +204,7 @@ def test_payoffs_that_are_not_one_finite_number_per_seat_fail_the_game(returns, 
 )
 def test_a_faulty_agent_is_named(act, said):
     agent = SimpleNamespace(name="bot", renderer=None, act=act)
-    with pytest.raises(PluginError, match=said), Watch(0.5, tick=0.05):
+    with pytest.raises(PluginError, match=said), Watch(0.5):
         play(specs(make_game("kuhn_poker"), 2, name="bot"), {"bot": agent})
 
 
@@ -243,7 +243,7 @@ def test_workers_of_an_oracle_that_are_stopped_are_noticed():
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     began = time.monotonic()
-    with pytest.raises(SparringError, match=r"hang or have been stopped|has not come back"), Watch(1.0, tick=0.1):
+    with pytest.raises(SparringError, match=r"hang or have been stopped|has not come back"), Watch(1.0):
         verdicts(oracle, states[2:])
     assert time.monotonic() - began < 40
     for pid in pids:

@@ -135,7 +135,7 @@ def test_a_player_that_gives_no_reply_is_an_error_that_says_so():
             while True:
                 yield []
 
-    with Watch(0.3, tick=0.05), pytest.raises(HungError, match=r"'late'.* has given no reply for 0.3 seconds"):
+    with Watch(0.3), pytest.raises(HungError, match=r"'late'.* has given no reply for 0.3 seconds"):
         play(specs(make_game("kuhn_poker"), 2, name="late"), {"late": Silent(set())})
 
 

@@ -25,8 +25,8 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game, State
 from sparring.oracles.base import Oracle
-from sparring.parts import load_part
 from sparring.recipe import apply_overrides, load_recipe
+from sparring.registry import load_part
 from sparring.rng import Stream
 from sparring.run.methods import Methods
 from sparring.run.state import RunState

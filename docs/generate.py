@@ -25,8 +25,8 @@ from pages import config_page, method_page, metrics_page, prose, table
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.errors import SparringError
-from sparring.parts import load_part
 from sparring.recipe import load_recipe, recipe_names
+from sparring.registry import load_part
 from sparring.report.catalogue import METHOD_SLOTS
 
 ROOT = Path(__file__).resolve().parents[1]

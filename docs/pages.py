@@ -20,7 +20,7 @@ from sparring import registry
 from sparring.config import PluginConfig, RunConfig
 from sparring.environments.catalogue import make_game
 from sparring.oracles.solvers import solved_by
-from sparring.parts import load_part
+from sparring.registry import load_part
 from sparring.report import game_page
 from sparring.report.catalogue import glossary
 from sparring.report.open_play import is_open, rules_lines, sample_text

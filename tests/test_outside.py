@@ -172,8 +172,14 @@ def test_the_solver_in_the_folder_of_a_game_is_found(package, tmp_path):
         registry.bind("oracles", "posterior", {"options": {"mots": 0.5}})().covers(game)
 
 
+@pytest.mark.parametrize("line", ["SLOT = 'rewards'", "SLOT: Final = 'rewards'", 'SLOT: Final[str]="rewards"  # a reward'])
+def test_a_module_declares_its_slot_in_one_line(package, line):
+    name = package(good=f"from typing import Final\n\n{line}\n\n\ndef good(episode): ...\n")
+    assert registry.load("rewards", f"{name}.good").name == f"{name}.good"
+
+
 def test_a_line_in_a_docstring_declares_nothing(package):
-    name = package(bad='"""How to:\n\nSLOT = "rewards"\n"""\nraise SystemExit("imported")\n')
+    name = package(bad='"""How to:\n\nSLOT = "rewards"\n"""\n\n\ndef bad(episode): ...\n')
     with pytest.raises(ConfigError, match="is no plug-in"):
         registry.load("rewards", f"{name}.bad")
 

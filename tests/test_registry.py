@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from sparring import parts, registry
+from sparring import plugin, registry
 from sparring.errors import ConfigError, UnknownNameError
 from tests.cases import every_case
 
@@ -49,8 +49,9 @@ def plugins(monkeypatch):
     }
     real = registry.load
     monkeypatch.setattr(registry, "load", lambda slot, name: made[name] if name in made else real(slot, name))
-    monkeypatch.setattr("sparring.plugin._output_check", lambda slot: None)  # they give no credit
-    monkeypatch.setattr("sparring.plugin._entry", lambda plugin: plugin.function)
+    of_base = plugin.of_base
+    calls = ("check_output", "adapted")  # they give no credit
+    monkeypatch.setattr(plugin, "of_base", lambda slot, name: None if name in calls else of_base(slot, name))
 
 
 def test_options_are_checked_by_what_is_made_once_and_share_no_default(monkeypatch):
@@ -93,12 +94,12 @@ def test_helpers_are_not_plugins():
 
 
 def test_what_the_folder_of_a_plugin_offers_besides_it():
-    assert set(parts.offering("environments", "solver", "def reference(")) >= {"sokoban", "sudoku", "zebra"}
-    assert parts.offering("environments", "solver", "def sudoku(") == ("sudoku",)
-    assert parts.offering("environments", "solver", "def nothing(") == parts.offering("rewards", "solver", "") == ()
-    solver = parts.load_part("environments", "sudoku", "solver")
+    assert set(registry.offering("environments", "solver", "def reference(")) >= {"sokoban", "sudoku", "zebra"}
+    assert registry.offering("environments", "solver", "def sudoku(") == ("sudoku",)
+    assert registry.offering("environments", "solver", "def nothing(") == registry.offering("rewards", "solver", "") == ()
+    solver = registry.load_part("environments", "sudoku", "solver")
     assert (solver.module.__name__, str(registry.with_options(solver))) == ("sparring.environments.sudoku.solver", "solver 'sudoku' (environments.N.oracle)")
-    assert parts.load_part("environments", "kuhn_rounds", "solver") is parts.load_part("environments", "nim", "solver") is None
+    assert registry.load_part("environments", "kuhn_rounds", "solver") is registry.load_part("environments", "nim", "solver") is None
     with pytest.raises(UnknownNameError, match=r"option of environments\.solver 'sudoku' 'rigt'\. Did you mean 'right'"):
         registry.with_options(solver, {"rigt": "forced"})
 

@@ -5,8 +5,8 @@
                                                     the function short_replies of the module
                                                     my_package, which lists it
 
-A module is a plug-in if it says of which slot, by an assignment at its top: `SLOT = "rewards"`. The
-text is read before anything is imported, so that a recipe of a stranger can name plug-ins alone,
+A module is a plug-in if it says of which slot, by a line `SLOT = "rewards"`. The text is searched
+for that line before anything is imported, so that a recipe of a stranger can name plug-ins alone,
 not any function of any package. The plug-in is the function of the module's name; a module with
 others, or with several, lists them: `PLUGINS = ("short_replies", "long_replies")`. The command
 `sparring` does not search the current folder: install the package (`pip install -e .`), or name its
@@ -21,17 +21,14 @@ An installed package may give a plug-in a short name, by an entry point of the g
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib
-import importlib.machinery
 import importlib.util
 import inspect
 import re
 import traceback
 from collections.abc import Callable
 from importlib import metadata
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,10 +37,9 @@ from sparring import spelling
 from sparring.errors import DEBUG, ConfigError, quoted
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
-# where the text is no Python that could be read
-_SLOT = re.compile(r"""^SLOT\s*=\s*["']([\w.]+)["']""", re.MULTILINE)
+_SLOT = re.compile(r"""^SLOT\s*(?::[^=\n]+)?=\s*["']([\w.]+)["']""", re.MULTILINE)
 
-Found = tuple[Callable[..., Any], ModuleType]
+Entry = tuple[Callable[..., Any], ModuleType]
 _loaded: dict[str, str] = {}  # module -> digest of its text as it was imported
 
 
@@ -55,7 +51,7 @@ def is_outside(name: str) -> bool:
     return _NAME.fullmatch(name) is not None and not name.startswith("sparring.")
 
 
-def find(slot: str, name: str, what: str) -> Found:
+def find(slot: str, name: str, what: str) -> Entry:
     """Return the function and the module of a plug-in that is named with a dot.
 
     Args:
@@ -69,32 +65,22 @@ def find(slot: str, name: str, what: str) -> Found:
             imported; the message says what to write.
     """
     where = f"{what} {quoted(name)}"
-    parent, _, last = name.rpartition(".")
-    seen: list[tuple[str, str]] = []  # modules that exist and are of another slot, or of none
-    for module in (name, parent):
-        text = _text(module, where)
-        if text is None:
-            continue
-        declared = spelling.slot(_declared(text))
-        if declared == slot:
-            return _listed(imported(module, last, where), last, where)
-        seen.append((module, declared))
-    if not seen:
-        top = name.split(".")[0]
+    slots = _slots_of(name, where)
+    module = next((module for module, declared in slots.items() if declared == slot), None)
+    if module is not None:
+        return _listed(slot, imported(module, name.rpartition(".")[2], where), name, where)
+    if not slots:
         raise ConfigError(
-            f"{where}: there is no module {parent!r} here. Install the package of {top!r} into "
-            "this environment (`pip install -e .` in its folder), or name the folder that holds "
-            "it in PYTHONPATH."
+            f"{where}: there is no module {name.rpartition('.')[0]!r} here. Install the package of "
+            f"{name.split('.')[0]!r} into this environment (`pip install -e .` in its folder), or "
+            "name the folder that holds it in PYTHONPATH."
         )
-    module, other = next(((module, other) for module, other in seen if other), seen[0])
-    if other:
-        raise ConfigError(
-            f"{where}: the module {module!r} is a plug-in of {other!r}, not of {slot!r}."
-        )
-    raise ConfigError(
-        f"{where}: the module {module!r} is no plug-in. Write the line SLOT = {slot!r} into it, "
-        "if it is meant to be one."
-    )
+    for module, declared in slots.items():
+        if declared:
+            raise ConfigError(
+                f"{where}: the module {module!r} is a plug-in of {declared!r}, not of {slot!r}."
+            )
+    raise _no_plugin(slot, next(iter(slots)), where)
 
 
 def slot_of(name: str) -> str | None:
@@ -102,10 +88,30 @@ def slot_of(name: str) -> str | None:
 
     None where there is no plug-in of this name.
     """
-    modules = (name, name.rpartition(".")[0]) if is_outside(name) else ()
-    texts = (_text(module, f"plug-in {quoted(name)}") for module in modules)
-    found = (_declared(text) for text in texts if text is not None)
-    return next((spelling.slot(slot) for slot in found if slot), None)
+    slots = _slots_of(name, f"plug-in {quoted(name)}") if is_outside(name) else {}
+    return next(filter(None, slots.values()), None)
+
+
+def _slots_of(name: str, where: str) -> dict[str, str]:
+    """Return the modules that a name may mean, each with the slot that a line of it declares.
+
+    The slot is empty where no line does; a module without a text is left out.
+    """
+    slots = {}
+    for module in (name, name.rpartition(".")[0]):
+        text = _text(module, where)
+        if text is not None:
+            line = _SLOT.search(text)
+            slots[module] = spelling.slot(line[1]) if line else ""
+    return slots
+
+
+def _no_plugin(slot: str, module: str, where: str) -> ConfigError:
+    """Return the error of a module that declares itself no plug-in."""
+    return ConfigError(
+        f"{where}: the module {module!r} is no plug-in. Write the line SLOT = {slot!r} into it, "
+        "if it is meant to be one."
+    )
 
 
 def entry_points(slot: str) -> dict[str, metadata.EntryPoint]:
@@ -119,7 +125,7 @@ def entry_points(slot: str) -> dict[str, metadata.EntryPoint]:
     }
 
 
-def from_entry_point(point: metadata.EntryPoint, what: str) -> Found:
+def from_entry_point(point: metadata.EntryPoint, what: str) -> Entry:
     """Return the function and the module of an entry point.
 
     ``module``, whose function has the entry point's name, or ``module:function``.
@@ -127,147 +133,98 @@ def from_entry_point(point: metadata.EntryPoint, what: str) -> Found:
     Raises:
         ConfigError: it cannot be imported.
     """
-    distribution = f" of {point.dist.name} {point.dist.version}" if point.dist is not None else ""
-    return imported(
-        point.module,
-        point.attr or point.name,
-        f"{what} {point.name!r}, an entry point{distribution}",
-    )
+    package = f" of {point.dist.name} {point.dist.version}" if point.dist is not None else ""
+    where = f"{what} {point.name!r}, an entry point{package}"
+    return imported(point.module, point.attr or point.name, where)
 
 
-def imported(module: str, function: str, where: str) -> Found:
-    """Import a module and return its function.
+def imported(name: str, function: str, where: str) -> Entry:
+    """Import a module and return its function, and the module.
 
     Raises:
         ConfigError: it raises as it is imported, or has no such function.
     """
     try:
-        found = importlib.import_module(module)
+        module = importlib.import_module(name)
     except (Exception, SystemExit) as error:
-        frames = [
-            frame
-            for frame in traceback.extract_tb(error.__traceback__)
-            if "importlib" not in frame.filename
-        ]
-        at = (
-            f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}"
-            if len(frames) > 1
-            else ""
-        )
-        said = " ".join(str(error).split())[:300]
+        frames = traceback.extract_tb(error.__traceback__)[1:]
+        frames = [frame for frame in frames if "importlib" not in frame.filename]
+        at = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+        message = " ".join(str(error).split())[:300]
         raise ConfigError(
-            f"{where}: importing {module!r} failed{at}: {type(error).__name__}: {said}. {DEBUG}=1 "
+            f"{where}: importing {name!r} failed{at}: {type(error).__name__}: {message}. {DEBUG}=1 "
             "shows the whole trace."
         ) from error
-    entry = getattr(found, function, None)
+    entry = getattr(module, function, None)
     if not callable(entry):
         raise ConfigError(
-            f"{where}: the module {module!r} has no function {function!r}; it is what the "
+            f"{where}: the module {name!r} has no function {function!r}; it is what the "
             "plug-in's name calls."
         )
-    _loaded.setdefault(module, hashlib.sha256((_text(module, where) or "").encode()).hexdigest())
-    return entry, found
+    _loaded.setdefault(name, hashlib.sha256((_text(name, where) or "").encode()).hexdigest())
+    return entry, module
 
 
-def _listed(found: Found, function: str, where: str) -> Found:
+def _listed(slot: str, plugin: Entry, name: str, where: str) -> Entry:
     """Return a plug-in that was named with a dot, if its module offers it as one.
 
     Raises:
         ConfigError: it does not, or it is no function of this module.
     """
-    entry, module = found
+    entry, module = plugin
+    if spelling.slot(str(getattr(module, "SLOT", ""))) != slot:  # a line of a docstring, say
+        raise _no_plugin(slot, module.__name__, where)
+    function = name.rpartition(".")[2]
     allowed = {module.__name__.rpartition(".")[2], *getattr(module, "PLUGINS", ())}
-    if (
-        function not in allowed
-        or not inspect.isfunction(entry)
-        or entry.__module__ != module.__name__
-    ):
+    in_module = inspect.isfunction(entry) and entry.__module__ == module.__name__
+    if function not in allowed or not in_module:
         raise ConfigError(
             f"{where}: {function!r} is no plug-in of the module {module.__name__!r}, which "
             f"has {', '.join(map(repr, sorted(allowed)))}. A function of its own that is one is "
             f"listed there: PLUGINS = ({function!r},)."
         )
-    return found
-
-
-def _declared(text: str) -> str:
-    """Return the slot that a module's text declares; empty where it declares none."""
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        found = _SLOT.search(text)
-        return found[1] if found else ""
-    for node in body:
-        targets = (
-            node.targets
-            if isinstance(node, ast.Assign)
-            else [node.target]
-            if isinstance(node, ast.AnnAssign)
-            else []
-        )
-        if any(isinstance(target, ast.Name) and target.id == "SLOT" for target in targets):
-            value = getattr(node, "value", None)
-            return (
-                value.value
-                if isinstance(value, ast.Constant) and isinstance(value.value, str)
-                else ""
-            )
-    return ""
+    return plugin
 
 
 def _text(module: str, where: str) -> str | None:
-    """Return the text of a module, found without importing it or a package above it.
+    """Return the text of a module, read without importing it or a package above it.
 
     None where there is none.
 
     Raises:
         ConfigError: its bytes are no text.
     """
-    spec = _spec(module)
-    loader: Any = getattr(spec, "loader", None)
-    if spec is None or not hasattr(loader, "get_source"):
-        return None
+    top, *rest = module.split(".")
     try:
-        text: str | None = loader.get_source(spec.name)
+        spec = importlib.util.find_spec(top)  # imports nothing: there is no package above it
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None:
+        return None
+    stems = [Path(folder, *rest) for folder in spec.submodule_search_locations or ()]
+    if not stems and not rest and (spec.origin or "").endswith(".py"):
+        stems = [Path(spec.origin or "").with_suffix("")]
+    try:
+        texts = [text for text in map(read_module, stems) if text is not None]
     except (UnicodeError, SyntaxError) as error:  # the text is decoded, not compiled
         raise ConfigError(
             f"{where}: the file of the module {module!r} is no UTF-8 text."
         ) from error
-    except (ImportError, OSError):
-        return None
-    return text or ""
+    return texts[0] if texts else None if rest else ""
 
 
-def _spec(module: str) -> ModuleSpec | None:
-    """Return where a module is, or None."""
-    top, *rest = module.split(".")
-    try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):
-        return None
-    places = _places(spec)
-    for number, part in enumerate(rest, 1):
-        try:
-            spec = importlib.machinery.PathFinder.find_spec(".".join([top, *rest[:number]]), places)
-        except KeyError:  # a namespace in a package that is not imported: its folders are as good
-            spec, places = (
-                None,
-                [str(Path(place) / part) for place in places if (Path(place) / part).is_dir()],
-            )
-        except (ImportError, ValueError):
-            return None
-        else:
-            places = _places(spec)
-    return spec
+def read_module(stem: Path) -> str | None:
+    """Return the text of a module by its path without ending, or of a package by its folder.
 
+    None where there is no such file.
 
-def _places(spec: ModuleSpec | None) -> list[str]:
-    """Return the folders that a package's modules are in.
-
-    Those of a namespace are found without importing what is above it.
+    Raises:
+        UnicodeError, SyntaxError: its bytes are no text in the encoding that it declares.
     """
-    found: Any = spec.submodule_search_locations if spec is not None else None
-    return list(getattr(found, "_path", found) or ())
+    for path in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
+        if path.is_file():
+            return importlib.util.decode_source(path.read_bytes())
+    return None
 
 
 def loaded() -> dict[str, dict[str, str]]:
@@ -276,11 +233,11 @@ def loaded() -> dict[str, dict[str, str]]:
     It maps a module to its package and version if installed, and the digest of its text.
     """
     packages = metadata.packages_distributions() if _loaded else {}
-    found = {}
+    plugins = {}
     for module, digest in sorted(_loaded.items()):
-        own = dict.fromkeys(packages.get(module.split(".")[0], ()))
-        found[module] = {
-            "package": ", ".join(f"{package} {metadata.version(package)}" for package in own),
+        names = dict.fromkeys(packages.get(module.split(".")[0], ()))
+        plugins[module] = {
+            "package": ", ".join(f"{name} {metadata.version(name)}" for name in names),
             "sha256": digest,
         }
-    return found
+    return plugins

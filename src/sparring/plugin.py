@@ -1,18 +1,26 @@
-"""A plug-in, and a plug-in with its options: what it declares, and how it is called."""
+"""A plug-in, and a plug-in with its options: what it declares, checks of options, and the call.
+
+Options are the keyword-only parameters of the plug-in's function, checked by their annotations.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import inspect
+import types
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any
 
+import pydantic
+
+from sparring.errors import ConfigError, UnknownNameError, quoted
 from sparring.guard import Call
-from sparring.schedule import Schedule
+from sparring.schedule import Schedule, is_schedule, parse
 
 SLOTS = {
     "environments": "environment",
@@ -105,10 +113,8 @@ class Plugin:
     @property
     def options(self) -> dict[str, inspect.Parameter]:
         """Keyword-only parameters of the entry function: the plug-in's whole configuration."""
-        parameters = inspect.signature(self.function).parameters
-        return {
-            name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY
-        }
+        parameters = inspect.signature(self.function).parameters.values()
+        return {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
     @property
     def summary(self) -> str:
@@ -130,9 +136,11 @@ class Bound:
     @property
     def needs(self) -> frozenset[str]:
         """Names of what the plug-in wants computed with these options."""
-        further: Mapping[str, Mapping[Any, set[str]]] = getattr(self.plugin.module, "NEEDS_BY", {})
-        found = (wanted.get(self.options.get(option), ()) for option, wanted in further.items())
-        return self.plugin.needs.union(*(named_now(self.plugin.slot, names) for names in found))
+        by_option: Mapping[str, Mapping[Any, set[str]]] = getattr(
+            self.plugin.module, "NEEDS_BY", {}
+        )
+        needs = (values.get(self.options.get(option), ()) for option, values in by_option.items())
+        return self.plugin.needs.union(*(named_now(self.plugin.slot, names) for names in needs))
 
     @property
     def group_relative(self) -> bool:
@@ -160,16 +168,118 @@ class Bound:
             PluginError: it raised an exception that is none of Sparring's, or gave what
                 ``check_output`` of its slot refuses.
         """
+        plugin = self.plugin
         options = self.at(progress) if self.schedules else self.options
         with Call(self):
-            given = _entry(self.plugin)(*args, **options)
-            check = _output_check(self.plugin.slot)
+            adapted = of_base(plugin.slot, "adapted")
+            function = plugin.function if adapted is None else adapted(plugin)
+            output = function(*args, **options)
+            check = of_base(plugin.slot, "check_output")
             if check is not None:
-                check(self, given, *args)
-        return given
+                check(self, output, *args)
+        return output
 
     def __str__(self) -> str:
         return named(self.plugin.slot, self.plugin.name)
+
+
+def with_options(
+    plugin: Plugin, options: Mapping[str, Any] | None = None, *, preset: str | None = None
+) -> Bound:
+    """Return a plug-in that is at hand with its options checked.
+
+    Arguments and errors are those of ``registry.bind``.
+    """
+    where = f"{plugin.slot} {plugin.name!r}"
+    merged: dict[str, Any] = {}
+    if preset is not None:
+        if preset not in plugin.presets:
+            raise UnknownNameError(f"preset of {where}", preset, plugin.presets)
+        merged.update(plugin.presets[preset])
+    merged.update(options or {})
+    for key in merged:
+        if key not in plugin.options:
+            raise UnknownNameError(f"option of {where}", key, plugin.options)
+    hints = _annotations(plugin.function, where)
+    schedules = {
+        key: _schedule(value, hints[key], f"{where}, option {key!r}")
+        for key, value in merged.items()
+        if is_schedule(value) and _is_float(hints[key])
+    }
+    plain = {key: value for key, value in merged.items() if key not in schedules}
+    try:
+        checked = dict(_options_model(plugin.function, where, frozenset(schedules))(**plain))
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(
+            f"{where}, option {key!r}: {first['msg']}, got {quoted(first.get('input'))}."
+        ) from None
+    return Bound(plugin=plugin, options=checked, schedules=schedules)
+
+
+@cache
+def _annotations(function: Callable[..., Any], where: str) -> dict[str, Any]:
+    """Return the annotations of a plug-in's function.
+
+    Raises:
+        ConfigError: they cannot be read, or an option has none.
+    """
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except Exception as error:  # an annotation is any expression
+        raise ConfigError(
+            f"{where}: the annotations of its function cannot be "
+            f"read: {type(error).__name__}: {error}."
+        ) from error
+    for key, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and key not in hints:
+            raise ConfigError(
+                f"{where}: its option {key!r} has no annotation; write {key}: float = 1.0, say."
+            )
+    return hints
+
+
+def _is_float(hint: Any) -> bool:
+    """Return whether an annotation is float, with or without limits, or such a float or None."""
+    if typing.get_origin(hint) is typing.Annotated:
+        return _is_float(typing.get_args(hint)[0])
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return all(part is type(None) or _is_float(part) for part in typing.get_args(hint))
+    return hint is float
+
+
+def _schedule(value: Any, hint: Any, where: str) -> Schedule:
+    """Return an option's schedule, all of whose values keep the option's limits.
+
+    Raises:
+        ConfigError: one does not; between its ends a ramp is monotone.
+    """
+    schedule = parse(value, where)
+    adapter = pydantic.TypeAdapter(hint, config=pydantic.ConfigDict(allow_inf_nan=False))
+    for number in schedule.values:
+        try:
+            adapter.validate_python(number)
+        except pydantic.ValidationError as error:
+            raise ConfigError(
+                f"{where}: {error.errors()[0]['msg']}, got {quoted(number)} in its schedule."
+            ) from None
+    return schedule
+
+
+@cache
+def _options_model(
+    function: Callable[..., Any], where: str, scheduled: frozenset[str]
+) -> type[pydantic.BaseModel]:
+    """Return the model of a function's options, made once, without those that are scheduled."""
+    hints = _annotations(function, where)
+    fields: dict[str, Any] = {
+        key: (hints[key], ... if p.default is inspect.Parameter.empty else p.default)
+        for key, p in inspect.signature(function).parameters.items()
+        if p.kind is inspect.Parameter.KEYWORD_ONLY and key not in scheduled
+    }
+    config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+    return pydantic.create_model("Options", __config__=config, **fields)
 
 
 def word(slot: str) -> str:
@@ -186,7 +296,7 @@ def named(slot: str, name: str) -> str:
 def of_base(slot: str, name: str) -> Any:
     """Return what a slot's base module has under a name, or None.
 
-    It may have ``check_output(bound, given, *args)``, ``adapted(plugin)``, ``GIVEN`` (what NEEDS
+    It may have ``check_output(bound, output, *args)``, ``adapted(plugin)``, ``GIVEN`` (what NEEDS
     may name, each with what it is), ``NEEDS_FROM`` (slots whose plug-ins' names NEEDS may name),
     and ``RENAMED`` (names in NEEDS of before -> those of now).
     """
@@ -194,21 +304,6 @@ def of_base(slot: str, name: str) -> Any:
     if slot in PARTS or importlib.util.find_spec(base) is None:
         return None
     return getattr(importlib.import_module(base), name, None)
-
-
-def _output_check(slot: str) -> Callable[..., None] | None:
-    """Return what checks the output of a slot's plug-ins, if there is such a function."""
-    found: Callable[..., None] | None = of_base(slot, "check_output")
-    return found
-
-
-def _entry(plugin: Plugin) -> Callable[..., Any]:
-    """Return what is called of a plug-in.
-
-    Its function, or that with what its slot lets it leave out.
-    """
-    adapted: Callable[[Plugin], Callable[..., Any]] | None = of_base(plugin.slot, "adapted")
-    return plugin.function if adapted is None else adapted(plugin)
 
 
 def named_now(slot: str, needs: Iterable[str]) -> frozenset[str]:

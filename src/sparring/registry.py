@@ -2,9 +2,10 @@
 
 A slot is a package; each module in it with a function of its own name, or a class assigned to that
 name (``nim = Nim``), is a plug-in. This is its entry, whose keyword-only parameters are its
-options. Adding a plug-in edits no existing file. Plug-ins of other packages are found too: names
-with a dot, and entry points (``outside.py``). A plug-in that is a folder may have further functions
-(``parts.py``).
+options. Adding a plug-in edits no
+existing file. Plug-ins of other packages are found too: names with a dot, and entry points
+(``outside.py``). A plug-in that is a folder may have parts: modules of the folder with a function
+of the plug-in's name, such as ``environments/sudoku/solver.py`` with its function ``sudoku``.
 
 A plug-in module may also declare:
     NEEDS      names of what it wants computed, e.g. {"value"}; of an estimator, columns of the turn
@@ -34,20 +35,26 @@ A plug-in module may also declare:
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import logging
-import pkgutil
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.machinery import ModuleSpec
+from pathlib import Path
 from typing import Any
 
 from sparring.errors import ConfigError, UnknownNameError
-from sparring.options import check_limits, checked, hints_of, is_float
-from sparring.outside import entry_points, find, from_entry_point, is_outside
-from sparring.plugin import KEYS, SLOTS, Bound, Plugin, named, named_now, of_base, word
-from sparring.schedule import is_schedule, parse
+from sparring.outside import entry_points, find, from_entry_point, imported, is_outside, read_module
+from sparring.plugin import (
+    KEYS,
+    SLOTS,
+    Bound,
+    Plugin,
+    named,
+    named_now,
+    of_base,
+    with_options,
+    word,
+)
 
 __all__ = [
     "KEYS",
@@ -58,20 +65,19 @@ __all__ = [
     "bind",
     "built_in",
     "forget",
-    "forgets",
-    "has_line",
     "known",
     "load",
+    "load_part",
     "loadable",
     "named",
     "names",
+    "offering",
     "ordered",
     "with_options",
     "word",
 ]
 
 log = logging.getLogger(__name__)
-_further: list[Any] = []  # caches
 
 
 @cache
@@ -85,13 +91,8 @@ def names(slot: str) -> tuple[str, ...]:
 
 def forget() -> None:
     """Look for plug-ins anew: packages may have come or gone."""
-    for cached in (names, built_in, load, _standard, *_further):
+    for cached in (names, built_in, load, load_part, _standard):
         cached.cache_clear()
-
-
-def forgets(cached: Any) -> None:
-    """Let ``forget`` clear a further cache, of what was found by way of plug-ins."""
-    _further.append(cached)
 
 
 def known(slot: str, name: str) -> bool:
@@ -111,38 +112,29 @@ def built_in(slot: str) -> tuple[str, ...]:
     """
     if slot not in SLOTS:
         raise UnknownNameError("slot", slot, SLOTS)
-    package = importlib.import_module(f"sparring.{slot}")
-    found = [m.name for m in pkgutil.iter_modules(package.__path__)]
-    return tuple(sorted({*(name for name in found if _is_plugin(slot, name)), *_standard(slot)}))
+    folders = importlib.import_module(f"sparring.{slot}").__path__
+    stems = {path.with_suffix("") for folder in folders for path in Path(folder).iterdir()}
+    found = {stem.name for stem in stems if _is_plugin(stem)}
+    return tuple(sorted(found | _standard(slot)))
 
 
 @cache
 def _standard(slot: str) -> frozenset[str]:
     """Return the public functions of a slot's module ``standard``, each of which is a plug-in."""
-    text = _text_of(importlib.util.find_spec(f"sparring.{slot}.standard"))
-    return frozenset(re.findall(r"^def ([a-z]\w*)\(", text or "", re.MULTILINE))
+    folders = importlib.import_module(f"sparring.{slot}").__path__
+    texts = (read_module(Path(folder, "standard")) or "" for folder in folders)
+    return frozenset(re.findall(r"^def ([a-z]\w*)\(", "\n".join(texts), re.MULTILINE))
 
 
-def _is_plugin(slot: str, name: str) -> bool:
-    """Return whether a module of a slot has a function of its own name, or a class under it."""
-    spec = importlib.util.find_spec(f"sparring.{slot}.{name}")
-    return has_line(spec, f"def {name}(") or has_line(spec, f"{name} = ")
+def _is_plugin(stem: Path) -> bool:
+    """Return whether a module has a function of its own name, or a class under it."""
+    return _has_line(stem, f"def {stem.name}(") or _has_line(stem, f"{stem.name} = ")
 
 
-def has_line(spec: ModuleSpec | None, begins: str) -> bool:
-    """Return whether a line of a module begins so.
-
-    This is read from its text, without importing it.
-    """
-    text = _text_of(spec)
-    return text is not None and re.search(rf"^{re.escape(begins)}", text, re.MULTILINE) is not None
-
-
-def _text_of(spec: ModuleSpec | None) -> str | None:
-    """Return the text of a module, or None where it has none."""
-    source = getattr(getattr(spec, "loader", None), "get_source", None)
-    text: str | None = source(spec.name) if source and spec else None
-    return text
+def _has_line(stem: Path, begins: str) -> bool:
+    """Return whether a line of a module's text begins so; nothing is imported."""
+    text = read_module(stem)
+    return text is not None and bool(re.search(rf"^{re.escape(begins)}", text, re.MULTILINE))
 
 
 def loadable(slot: str) -> list[Plugin]:
@@ -150,15 +142,15 @@ def loadable(slot: str) -> list[Plugin]:
 
     An entry point of another package that cannot be imported is left out, with a warning.
     """
-    found = []
+    plugins = []
     for name in names(slot):
         try:
-            found.append(load(slot, name))
+            plugins.append(load(slot, name))
         except ConfigError as error:
             if name in built_in(slot):
                 raise
             log.warning("%s", error)
-    return found
+    return plugins
 
 
 def _check_needs(plugin: Plugin) -> Plugin:
@@ -169,15 +161,13 @@ def _check_needs(plugin: Plugin) -> Plugin:
     """
     given: Mapping[str, str] = of_base(plugin.slot, "GIVEN") or {}
     sources: tuple[str, ...] = of_base(plugin.slot, "NEEDS_FROM") or ()
-    further: Mapping[str, Mapping[Any, set[str]]] = getattr(plugin.module, "NEEDS_BY", {})
-    wanted = plugin.needs.union(
-        *(named_now(plugin.slot, names) for values in further.values() for names in values.values())
-    )
-    for need in sorted(wanted):
+    by_option: Mapping[str, Mapping[Any, set[str]]] = getattr(plugin.module, "NEEDS_BY", {})
+    needs = [names for values in by_option.values() for names in values.values()]
+    for need in sorted(plugin.needs.union(*(named_now(plugin.slot, names) for names in needs))):
         if need not in given and not any(known(slot, need) for slot in sources):
-            there = {*given, *(name for slot in sources for name in names(slot))}
+            choices = {*given, *(name for slot in sources for name in names(slot))}
             raise UnknownNameError(
-                f"name in NEEDS of {named(plugin.slot, plugin.name)}", need, there
+                f"name in NEEDS of {named(plugin.slot, plugin.name)}", need, choices
             )
     return plugin
 
@@ -225,17 +215,50 @@ def load(slot: str, name: str) -> Plugin:
     return _check_needs(Plugin(slot=slot, name=name, function=function, module=module))
 
 
+@cache
+def load_part(slot: str, name: str, part: str) -> Plugin | None:
+    """Return a part of a plug-in, such as the solver of a game; None where it has none.
+
+    Raises:
+        UnknownNameError: the slot has no plug-in of this name.
+        ConfigError: the plug-in, or its part, is from outside and cannot be imported.
+    """
+    plugin = load(slot, name)
+    folders = getattr(plugin.module, "__path__", ())
+    function = name if name in built_in(slot) else plugin.function.__name__
+    if not any(_has_line(Path(folder, part), f"def {function}(") for folder in folders):
+        return None
+    path, of_slot = f"{plugin.module.__name__}.{part}", f"{slot}.{part}"
+    if name in built_in(slot):
+        module = importlib.import_module(path)
+        entry = getattr(module, function)
+    else:
+        entry, module = imported(path, function, named(of_slot, name))
+    return Plugin(slot=of_slot, name=name, function=entry, module=module)
+
+
+def offering(slot: str, part: str, line: str) -> tuple[str, ...]:
+    """Return the names, sorted, of Sparring's own plug-ins of a slot whose part has such a line.
+
+    Texts are read, and nothing is imported.
+
+    Args:
+        slot: of the plug-ins.
+        part: a module of their folders.
+        line: how the line begins, such as ``def reference(``.
+    """
+    folder = Path(__file__).parent.joinpath(*slot.split("."))
+    return tuple(name for name in built_in(slot) if _has_line(folder / name / part, line))
+
+
 def asks(bound: Bound) -> frozenset[str]:
     """Return the parts of a run that it takes to compute a plug-in's columns.
 
     "critic", "reference", "process", "tree", "candidates", "playouts".
     """
-    columns = (
-        ordered(bound.needs)
-        if "columns" in (of_base(bound.plugin.slot, "NEEDS_FROM") or ())
-        else ()
-    )
-    plugins = (bound.plugin, *(load("columns", name) for name in columns))
+    plugins = [bound.plugin]
+    if "columns" in (of_base(bound.plugin.slot, "NEEDS_FROM") or ()):
+        plugins += [load("columns", name) for name in ordered(bound.needs)]
     return frozenset().union(*(plugin.declared("ASKS", ()) for plugin in plugins))
 
 
@@ -249,16 +272,16 @@ def ordered(needs: Iterable[str], within: tuple[str, ...] = ()) -> tuple[str, ..
     Raises:
         ConfigError: a column needs itself.
     """
-    found: dict[str, None] = {}
+    columns: dict[str, None] = {}
     for name in sorted(needs):
         if name in within:
             raise ConfigError(
                 f"column {name!r} needs itself: {' -> '.join((*within, name))}. Leave one out of "
                 "NEEDS."
             )
-        if name not in found:
-            found |= dict.fromkeys((*ordered(bind("columns", name).needs, (*within, name)), name))
-    return tuple(found)
+        if name not in columns:
+            columns |= dict.fromkeys((*ordered(bind("columns", name).needs, (*within, name)), name))
+    return tuple(columns)
 
 
 def bind(
@@ -278,35 +301,3 @@ def bind(
         ConfigError: a value of the wrong type or outside its limits, or a required option left out.
     """
     return with_options(load(slot, name), options, preset=preset)
-
-
-def with_options(
-    plugin: Plugin, options: Mapping[str, Any] | None = None, *, preset: str | None = None
-) -> Bound:
-    """Return a plug-in that is at hand with its options checked.
-
-    As ``bind``, whose errors it raises.
-    """
-    where = f"{plugin.slot} {plugin.name!r}"
-    merged: dict[str, Any] = {}
-    if preset is not None:
-        if preset not in plugin.presets:
-            raise UnknownNameError(f"preset of {where}", preset, plugin.presets)
-        merged.update(plugin.presets[preset])
-    merged.update(options or {})
-    for key in merged:
-        if key not in plugin.options:
-            raise UnknownNameError(f"option of {where}", key, plugin.options)
-    hints = hints_of(plugin.function, plugin.options, where)
-    schedules, plain = {}, {}
-    for key, value in merged.items():
-        if is_schedule(value) and is_float(hints.get(key)):
-            schedules[key] = parse(value, f"{where}, option {key!r}")
-            check_limits(schedules[key], hints[key], f"{where}, option {key!r}")
-        else:
-            plain[key] = value
-    return Bound(
-        plugin=plugin,
-        options=checked(plugin.function, plugin.options, plain, schedules, where),
-        schedules=schedules,
-    )

@@ -9,7 +9,7 @@ import pytest
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.oracles.solvers import solved_by
-from sparring.parts import load_part
+from sparring.registry import load_part
 from sparring.rng import Stream
 from tests.cases import every_case
 

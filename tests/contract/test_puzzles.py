@@ -10,7 +10,7 @@ from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.oracles.reference import has_reference, reference_of
 from sparring.oracles.solvers import solved_by
-from sparring.parts import load_part, offering
+from sparring.registry import load_part, offering
 from sparring.rng import Stream
 from tests.cases import every_case
 

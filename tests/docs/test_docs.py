@@ -12,8 +12,8 @@ from typing import Literal
 import pytest
 
 from sparring import config, registry
-from sparring.parts import load_part, offering
 from sparring.recipe import recipe_names
+from sparring.registry import load_part, offering
 from sparring.report.catalogue import METHOD_SLOTS
 from tests.cases import every_case
 from tests.docs.loading import ROOT, load

@@ -8,7 +8,7 @@ from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, OracleError
 from sparring.oracles.solvers import solved_by
-from sparring.parts import load_part
+from sparring.registry import load_part
 from sparring.rng import Stream
 from tests.oracles.positions import played
 

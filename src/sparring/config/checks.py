@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from sparring import registry
 from sparring.config_parts import PluginConfig, bound_agent, check_requires
 from sparring.errors import ConfigError, MissingError, UnknownNameError
-from sparring.parts import load_part, offering
 from sparring.refs import MAIN, OWN, ref
+from sparring.registry import load_part, offering
 
 if TYPE_CHECKING:
     from sparring.config.run import RunConfig

@@ -8,7 +8,7 @@ from sparring.environments.openspiel.base import Game, State
 from sparring.errors import UnknownNameError
 from sparring.oracles.base import Oracle, verdict_of
 from sparring.oracles.solvers import KeyedOracle, solver_of
-from sparring.parts import offering
+from sparring.registry import offering
 from sparring.types import Judgement, Verdict
 
 TIERS, OFFER = "TIERS", "tiers"  # of a solver's module: what each tier pays, and the tiers

@@ -15,8 +15,7 @@ from typing import Literal
 from sparring import registry
 from sparring.environments.openspiel.base import Game, State
 from sparring.oracles.cached import CachedOracle
-from sparring.parts import load_part, offering
-from sparring.registry import Plugin
+from sparring.registry import Plugin, load_part, offering
 
 PART = "solver"
 Prior = Literal["uniform", "bank"]

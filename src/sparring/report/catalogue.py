@@ -13,8 +13,8 @@ from sparring.environments.catalogue import game_names
 from sparring.environments.openspiel.people import wrapped
 from sparring.errors import UnknownNameError
 from sparring.outside import slot_of
-from sparring.parts import load_part
 from sparring.recipe import layers, load_recipe, recipe_names, to_yaml
+from sparring.registry import load_part
 from sparring.run.health import matches
 from sparring.yaml_text import dump_yaml
 

@@ -14,7 +14,7 @@ from sparring.environments.battleship_hunt.rules import Sea, fleet_of
 from sparring.environments.battleship_hunt.solver import key, posterior_of
 from sparring.environments.catalogue import make_game
 from sparring.errors import OracleError
-from sparring.parts import load_part
+from sparring.registry import load_part
 from sparring.rng import Stream
 
 

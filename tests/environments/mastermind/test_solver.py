@@ -13,7 +13,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.mastermind.rules import answer_of, bank_of, code_of
 from sparring.environments.mastermind.solver import answers, breaker, key
 from sparring.errors import OracleError
-from sparring.parts import load_part
+from sparring.registry import load_part
 from sparring.rng import Stream
 from tests.environments import worlds
 

@@ -10,7 +10,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.minesweeper.rules import Minefield, mines_of, order_of
 from sparring.environments.minesweeper.solver import mine_probabilities
 from sparring.errors import OracleError
-from sparring.parts import load_part
+from sparring.registry import load_part
 from sparring.rng import Stream
 
 

@@ -15,7 +15,7 @@ from sparring.environments.twenty_questions.solver import (
     inquest,
     reachable,
 )
-from sparring.parts import load_part
+from sparring.registry import load_part
 from sparring.rng import Stream
 from tests.environments import worlds
 

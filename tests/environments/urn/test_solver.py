@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.environments.urn.solver import Trial
-from sparring.parts import load_part
+from sparring.registry import load_part
 from sparring.rng import Stream
 from tests.environments import worlds
 

@@ -10,7 +10,7 @@ import pytest
 
 from sparring.errors import RolloutError
 from sparring.players.endpoint_client import Client
-from sparring.system.transport import LARGEST
+from sparring.system.endpoint import LARGEST
 
 KEY = "sk-Very0Secret1Key2"
 BODY = json.dumps({"choices": [{"message": {"content": "bet"}, "finish_reason": "stop"}]}).encode()

@@ -8,8 +8,7 @@ from typing import Any
 
 from sparring.environments.options import check_range
 from sparring.players.endpoint_cache import Answer
-from sparring.system.endpoint import Connection, MalformedError
-from sparring.system.transport import OPENAI
+from sparring.system.endpoint import OPENAI, Connection, MalformedError
 from sparring.system.trust import address
 
 _MOST_TOKENS = 10**9  # that one answer may claim to have taken

@@ -1,18 +1,39 @@
-"""Talks to an OpenAI-compatible endpoint.
+"""Talks to an OpenAI-compatible endpoint by the package openai.
 
-The key, one request with its retries, and what can go wrong.
+The key, the limits of one request with its retries, and what can go wrong. Time-outs of HTTP
+libraries are per read: a server that sends a byte now and then is waited for without end. Here a
+try as a whole, from the connection to the last byte, has a deadline.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from threading import Thread
 from typing import Any, TypeVar
 
 from sparring.errors import ConfigError, RolloutError
-from sparring.system.transport import http_client
 from sparring.system.trust import address, check_host
 
+LARGEST = 16 << 20  # bytes of an answer
+OPENAI = "api.openai.com"
+_HEADERS = (
+    "accept",
+    "authorization",
+    "connection",
+    "content-",
+    "host",
+    "idempotency-key",
+    "user-agent",
+    "x-stainless-",
+)
+"""Beginnings of what is sent to others than OpenAI.
+
+The package takes more out of the environment (organisation, project, custom headers).
+"""
 _SHOWN = 200  # characters of an endpoint's own words that an error quotes
 _PART = 4  # characters of the key in a row that are not quoted
 _LONG = 8  # characters of a real key, at least; a shorter one is a word that may stand in replies
@@ -82,17 +103,22 @@ class Connection:
         check_host(asked, key_variable)
         self._openai = openai = _library()
         self._key = _key(key_variable, needed=not asked.loopback)
-        client = http_client(openai, timeout=timeout, host=asked.host)
-        self._api = openai.OpenAI(
+        self._api = openai.AsyncOpenAI(
             api_key=self._key or "none",
             base_url=base_url,
             timeout=timeout,
             max_retries=retries,
-            http_client=client,
+            http_client=_http_client(openai, asked.host),
         )
 
     def send(
-        self, path: str, request: Mapping[str, Any], read: Callable[[str], Read], what: str
+        self,
+        path: str,
+        request: Mapping[str, Any],
+        read: Callable[[str], Read],
+        what: str,
+        *,
+        once: float | None = None,
     ) -> Read:
         """Return what is read of the answer to one request.
 
@@ -101,6 +127,7 @@ class Connection:
             request: its fields; of these, "model" is named in errors.
             read: returns what is in a body, or raises ``MalformedError``.
             what: the body of an answer in words, such as "a chat completion".
+            once: seconds after which the request is given up, with no further try.
 
         Raises:
             StatusError: the endpoint refused, or failed more often than it was tried.
@@ -110,7 +137,9 @@ class Connection:
         where += f" (model {request['model']!r})" if "model" in request else ""
         status = None
         try:
-            return read(self._api.post(path, cast_to=str, body=dict(request)))
+            options = {} if once is None else {"timeout": once, "max_retries": 0}
+            answer = self._api.post(path, cast_to=str, body=dict(request), options=options)
+            return read(asyncio.run_coroutine_threadsafe(answer, _loop()).result())
         except openai.APIStatusError as error:
             status = error.status_code
             problem = (
@@ -198,6 +227,59 @@ def _library() -> Any:
             "'sparring[endpoint]'."
         ) from None
     return openai
+
+
+def _http_client(openai: Any, host: str) -> Any:
+    """Return an HTTP client for ``openai.AsyncOpenAI``, with limits to a try and to an answer."""
+    # httpx, by the name it has there
+    http = import_module(openai.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
+    sent = (*_HEADERS, "openai-") if host == OPENAI else _HEADERS
+
+    class Client(openai.DefaultAsyncHttpxClient):  # type: ignore[misc]
+        async def send(self, request: Any, **options: Any) -> Any:
+            for name in [name for name in request.headers if not name.startswith(sent)]:
+                del request.headers[name]
+            request.headers["accept-encoding"] = "identity"
+            try:
+                async with asyncio.timeout(request.extensions["timeout"]["read"]):
+                    return await self._whole(request, **options)
+            except TimeoutError:
+                raise http.ReadTimeout("the deadline has passed", request=request) from None
+
+        async def _whole(self, request: Any, **options: Any) -> Any:
+            """Return the response with all of its body; no redirect is followed."""
+            options |= {"stream": True, "follow_redirects": False}
+            response = await super().send(request, **options)
+            try:
+                if response.headers.get("content-encoding", "identity") != "identity":
+                    problem = "the answer is compressed, which was not asked for"
+                    raise http.ProtocolError(problem, request=request)
+                body = bytearray()
+                async for part in response.aiter_raw():
+                    body += part
+                    if len(body) > LARGEST:
+                        problem = f"the answer is longer than {LARGEST >> 20} MiB"
+                        raise http.ProtocolError(problem, request=request)
+            finally:
+                await response.aclose()
+            headers = [
+                (name, value)
+                for name, value in response.headers.multi_items()
+                if name not in ("content-length", "transfer-encoding")
+            ]
+            return http.Response(
+                response.status_code, headers=headers, content=bytes(body), request=request
+            )
+
+    return Client()
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop that all requests of this process run on, in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, name="endpoint-network", daemon=True).start()
+    return loop
 
 
 def _key(variable: str, *, needed: bool) -> str:

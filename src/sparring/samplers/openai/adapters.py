@@ -22,6 +22,7 @@ from sparring.system.files import disk_errors
 
 SHARED = "SPARRING_ADAPTERS"  # environment variable: a folder that the server sees too
 ALREADY, UNKNOWN = "already been loaded", 404  # what a server says of a name
+PARTING = 10.0  # seconds that a server has to unload adapters
 
 Key = tuple[int, int]  # updates, and changes from outside
 
@@ -44,23 +45,22 @@ class Shelf:
 
     Args:
         connection: to the server.
-        parting: to the same, by which it is asked once and briefly, to unload what is left.
 
     Raises:
         RunError: the folder that the user named is none.
     """
 
-    def __init__(self, connection: Connection, parting: Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         named = os.environ.get(SHARED)
         if named and not Path(named).is_dir():
             raise RunError(f"{SHARED} names {named}, which is no folder; make it, or unset it.")
-        self._connection, self._parting = connection, parting
+        self._connection = connection
         self.folder = Path(tempfile.mkdtemp(prefix="sparring-adapters-", dir=named or None))
         self.folder.chmod(0o755)  # the server may run as another user
         self._count, self._lock = itertools.count(1), threading.RLock()
         self._loaded: set[str] = set()
         self._gone: set[str] = set()  # of these: what nobody needs any more
-        weakref.finalize(self, _left, parting, self._loaded, self.folder)
+        weakref.finalize(self, _left, connection, self._loaded, self.folder)
 
     def add(self, model: LanguageModel) -> str:
         """Let the server load the adapters of now; return the name it has for them.
@@ -102,22 +102,29 @@ class Shelf:
         """Let the server unload what was dropped, but for what is needed for a while."""
         with self._lock:
             for name in [one for one in self._gone if one not in needed]:
-                _unload(self._parting, name)
+                _unload(self._connection, name)
                 shutil.rmtree(self.folder / name, ignore_errors=True)
                 self._gone.discard(name)
                 self._loaded.discard(name)
 
 
-def _unload(parting: Connection, name: str) -> None:
+def _unload(connection: Connection, name: str) -> None:
     """Let the server unload adapters; one that is gone has none."""
-    with contextlib.suppress(RolloutError):
-        parting.send("/unload_lora_adapter", {"lora_name": name}, str, "a word")
+    # RuntimeError: at the end of the process a host's address cannot be looked up any more
+    with contextlib.suppress(RolloutError, RuntimeError):
+        connection.send(
+            "/unload_lora_adapter",
+            {"lora_name": name},
+            str,
+            "a word",
+            once=min(PARTING, connection.timeout),
+        )
 
 
-def _left(parting: Connection, loaded: set[str], folder: Path) -> None:
+def _left(connection: Connection, loaded: set[str], folder: Path) -> None:
     """Unload all that is loaded, and remove the folder."""
     for name in sorted(loaded):
-        _unload(parting, name)
+        _unload(connection, name)
     shutil.rmtree(folder, ignore_errors=True)
 
 

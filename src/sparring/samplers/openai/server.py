@@ -19,7 +19,6 @@ from sparring.system.endpoint import Connection, StatusError
 from sparring.types import SampleResult
 
 REST = 0.05  # seconds that one waits for a reply before others have a turn
-PARTING = 10.0  # seconds that a server has to unload adapters
 ADVICE = {
     400: (
         "Its limit of tokens (vLLM: --max-model-len) must be at least model.context, and it must "
@@ -60,11 +59,20 @@ class Server:
 
     Args:
         settings: of it.
+
+    Raises:
+        ConfigError: as for ``openai``.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings, self.where = settings, settings.base_url
-        self._connection = self._connected(settings.timeout, settings.retries)
+        self._connection = Connection(
+            base_url=settings.base_url,
+            key_variable=settings.key_variable,
+            timeout=settings.timeout,
+            retries=settings.retries,
+            advice=ADVICE,
+        )
         self._shelf: Shelf | None = None  # of adapters, where a policy has any
         self.lock = threading.RLock()
         self._threads = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="openai")
@@ -76,20 +84,6 @@ class Server:
             weakref.WeakKeyDictionary()
         )
 
-    def _connected(self, timeout: float, retries: int) -> Connection:
-        """Return a connection to it.
-
-        Raises:
-            ConfigError: as for ``openai``.
-        """
-        return Connection(
-            base_url=self.where,
-            key_variable=self.settings.key_variable,
-            timeout=timeout,
-            retries=retries,
-            advice=ADVICE,
-        )
-
     def adapters_of(self, model: LanguageModel) -> Adapters:
         """Return the adapters of a model, as the server is given them.
 
@@ -98,8 +92,7 @@ class Server:
         """
         with self.lock:
             if self._shelf is None:
-                parting = self._connected(min(PARTING, self.settings.timeout), 0)
-                self._shelf = Shelf(self._connection, parting)
+                self._shelf = Shelf(self._connection)
             if model not in self._known:
                 self._known[model] = Adapters(self._shelf)
             return self._known[model]

@@ -16,7 +16,7 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, RolloutError, UnknownNameError
 from sparring.oracles.base import verdict
-from sparring.players.endpoint_cache import Answer
+from sparring.players.endpoint_account import Answer
 from sparring.rewards.components import opinions
 from sparring.rewards.llm_judge import _account, described, score
 from sparring.rng import Stream

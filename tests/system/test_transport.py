@@ -9,7 +9,7 @@ import time
 import pytest
 
 from sparring.errors import RolloutError
-from sparring.players.endpoint_client import Client
+from sparring.players.endpoint_account import Account
 from sparring.system.endpoint import LARGEST
 
 KEY = "sk-Very0Secret1Key2"
@@ -62,12 +62,13 @@ def request_on(connection):
     return head
 
 
-def client(url, *, timeout=0.4, retries=0):
-    return Client(base_url=url, key_variable="MY_API_KEY", timeout=timeout, retries=retries)
+def account(url, *, timeout=0.4, retries=0):
+    free = dict(budget_tokens=0, budget_cost=0.0, price_in=0.0, price_out=0.0, cache=None)
+    return Account("A test", base_url=url, key_variable="MY_API_KEY", timeout=timeout, retries=retries, **free)
 
 
 def ask(url, **options):
-    return client(url, **options).ask(REQUEST)
+    return account(url, **options).ask(REQUEST, 0)
 
 
 def answer(body=BODY, status="200 OK", *headers):
@@ -101,10 +102,10 @@ def drip(whole, before=b""):
 )
 def test_a_try_ends_at_the_deadline_however_slowly_it_is_answered(listen, speak):
     url, heard = listen(speak)
-    slow = client(url)
+    slow = account(url)
     began = time.monotonic()
     with pytest.raises(RolloutError, match=rf"Endpoint {url} .* did not answer within timeout=0\.4 seconds, 1 try"):
-        slow.ask(REQUEST)
+        slow.ask(REQUEST, 0)
     assert time.monotonic() - began < 5 and len(heard) == 1
 
 

@@ -10,8 +10,7 @@ from typing import Any
 from sparring.environments.options import check_range
 from sparring.errors import SparringError
 from sparring.players.base import Agent, PendingTurn, Reply
-from sparring.players.endpoint_account import Account, Counters, open_account
-from sparring.players.endpoint_cache import Answer
+from sparring.players.endpoint_account import Account, Answer, Counters
 
 ASKS_OTHERS = True  # over the network, at their price: estimates and trials leave it out
 SYSTEM = (
@@ -241,7 +240,7 @@ def endpoint(
     check_range("endpoint: max_new_tokens", max_new_tokens, 1)
     check_range("endpoint: temperature", temperature or 0.0, 0)
     check_range("endpoint: top_p", 1.0 if top_p is None else top_p, 0, 1)
-    account = open_account(
+    account = Account(
         "Agent 'endpoint'",
         base_url=base_url,
         key_variable=key_variable,
@@ -256,7 +255,7 @@ def endpoint(
     options = {
         "temperature": temperature,
         "top_p": top_p,
-        account.client.limit_name: max_new_tokens,
+        account.limit_name: max_new_tokens,
     }
     return EndpointAgent(
         account=account,

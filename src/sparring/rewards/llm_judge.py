@@ -19,8 +19,7 @@ from pydantic import Field
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.situation import close_copies
 from sparring.errors import RolloutError, SparringError
-from sparring.players.endpoint_account import Account, BudgetError, open_account
-from sparring.players.endpoint_cache import Answer
+from sparring.players.endpoint_account import Account, Answer, BudgetError
 from sparring.rollout.replay import replay
 from sparring.types import Episode, Turn
 
@@ -48,7 +47,7 @@ _LINE = re.compile(r"SCORE\s*:\s*(\d{1,2}(?:\.\d+)?)(?:\s*/\s*10)?\.?", re.IGNOR
 _CONTROL = re.compile(r"<|\[(?=/?[A-Z_]+\])")
 
 
-_account = cached(open_account)  # one per process for equal options
+_account = cached(Account)  # one per process for equal options
 
 
 def llm_judge(
@@ -144,7 +143,7 @@ def llm_judge(
         price_out=price_out,
         cache=cache,
     )
-    fields = {"model": model, "temperature": temperature, account.client.limit_name: max_new_tokens}
+    fields = {"model": model, "temperature": temperature, account.limit_name: max_new_tokens}
     fields = {name: value for name, value in fields.items() if value is not None}
     system = {"role": "system", "content": SYSTEM.format(rubric=rubric)}
     rows: list[list[float | None]] = [[None] * len(episode.turns) for episode in episodes]

@@ -33,24 +33,7 @@ scale: .venv/.scale ## install Ray
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,scale]'
 	touch $@
 
-# The viewer: its packages come with the extra dev; the script that draws curves comes from npm, checked, and is not committed.
-VENDOR := src/sparring/view/static/vendor
-UPLOT := uplot-1.6.32
-UPLOT_SHA512 := KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/ep3tOkyTxpiQIw==
-
-# Without npm curves are drawn all the same, without a cursor.
-view: setup ## fetch the script with which the viewer draws curves
-	@command -v npm >/dev/null && $(MAKE) --no-print-directory $(VENDOR)/uPlot.esm.js || \
-		echo "uPlot could not be fetched by npm: the viewer draws curves by itself, without a cursor."
-
-$(VENDOR)/uPlot.esm.js:
-	rm -rf build/uplot && mkdir -p build/uplot $(VENDOR)
-	cd build/uplot && npm pack --silent --ignore-scripts uplot@$(UPLOT:uplot-%=%)
-	test "$$(openssl dgst -sha512 -binary build/uplot/$(UPLOT).tgz | openssl base64 -A)" = "$(UPLOT_SHA512)"
-	tar -xzf build/uplot/$(UPLOT).tgz -C build/uplot
-	cp build/uplot/package/LICENSE $(VENDOR)/uPlot-LICENSE
-	cp build/uplot/package/dist/uPlot.min.css build/uplot/package/dist/uPlot.esm.js $(VENDOR)/
-	touch $@
+view: setup ## install what the viewer needs
 
 # a browser, and what drives it; it downloads none of its own
 .venv/.browser: $(STAMP)
@@ -86,7 +69,7 @@ test: setup ## run the quick tests
 scale-test: scale ## run the tests of Ray
 	$(ALONE) tests/engine/fleet/test_ray.py
 
-view-test: view .venv/.browser ## run the tests of the viewer in a browser
+view-test: setup .venv/.browser ## run the tests of the viewer in a browser
 	$(ALONE) tests/view/browser
 
 # W&B and trackio themselves, in an environment of their own, without an account and without a network
@@ -149,7 +132,7 @@ WHEEL := .venv-wheel
 
 # The wheel, made of a copy, as its making writes metadata that others read, is installed into an empty environment: with the viewer,
 # and then what the viewer alone needs goes. Compiled files are left to what imports.
-wheel: setup view ## test the wheel in an empty environment
+wheel: setup ## test the wheel in an empty environment
 	rm -rf $(WHEEL)
 	$(PYTHON) -m venv $(WHEEL)
 	mkdir $(WHEEL)/source

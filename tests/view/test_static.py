@@ -1,5 +1,6 @@
 """Laws of the page's own files: no way for text to become markup or script, nothing from elsewhere."""
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -116,3 +117,12 @@ def test_the_mailed_page_is_made_of_files_that_are_here():
         wanted = IMPORT.findall((STATIC / name).read_text(encoding="utf-8"))
         assert {part.removeprefix("./") for part in wanted} <= seen
         seen.add(name)
+
+
+def test_uplot_is_the_released_one():
+    """Its files have the digests that uPlot.sha512 names."""
+    lines = (STATIC / "vendor/uPlot.sha512").read_text(encoding="utf-8").splitlines()
+    digests = dict(reversed(line.split("  ")) for line in lines if not line.startswith("#"))
+    assert set(digests) == {"uPlot.esm.js", "uPlot.min.css", "uPlot-LICENSE"}
+    for name, digest in digests.items():
+        assert hashlib.sha512((STATIC / "vendor" / name).read_bytes()).hexdigest() == digest, name

@@ -108,8 +108,6 @@ def test_the_page_of_the_viewer_is_whole(run):
     source = ROOT / "src" / "sparring"
     wanted = {str(path.relative_to(source)) for path in (source / "view" / "static").rglob("*")}
     assert wanted <= there
-    vendor = {"uPlot.esm.js", "uPlot.min.css", "uPlot-LICENSE"}
-    assert {f"view/static/vendor/{name}" for name in vendor} <= there
 
 
 def test_list_and_explain(run):

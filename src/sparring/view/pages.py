@@ -28,7 +28,6 @@ SPARKS = 60  # points of a small curve
 WARMED = 8  # runs whose tokenizers are made at the start
 SEARCHES = 16  # whose answers are kept
 NAMES = 64  # figures of one request
-PLOT = "vendor/uPlot.esm.js"  # draws curves, where it is; the page asks for it only then
 Asked = Mapping[str, str]
 Answer = dict[str, Any]
 
@@ -58,10 +57,7 @@ class Pages:
     def runs(self, asked: Asked) -> Answer:
         """Return the table of runs."""
         self.watch.look()
-        plot = (export.STATIC / PLOT).is_file()
-        return self._of(
-            lambda: {"plot": plot, "runs": [self._summary(run) for run in self.watch.runs]}
-        )
+        return self._of(lambda: {"runs": [self._summary(run) for run in self.watch.runs]})
 
     def _summary(self, run: Run) -> Answer:
         """Return a run's row of the table."""

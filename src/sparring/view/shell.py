@@ -15,7 +15,7 @@ from sparring.view.plain_files import read_from
 AHEAD, MAIN = "ahead.js", "main.js"  # what the page itself runs: the first asks for data
 FIRST_VIEW = "runs"
 MARK = "<!-- modules -->"  # in index.html: where the links stand
-_IMPORT = re.compile(r"""^(?:import|export)\b[^;"']*["']\./([\w.-]+)["'];""", re.MULTILINE)
+_IMPORT = re.compile(r"""^(?:import|export)\b[^;"']*["']\./([\w./-]+)["'];""", re.MULTILINE)
 _VIEW = re.compile(r"""(\w+): \{[^{}]*import\("\./([\w.-]+)"\)""")
 
 

@@ -33,7 +33,7 @@ def served(tmp_path_factory, serve):
 def test_each_file_and_the_first_answer_are_asked_once(visitor, served, view):
     asked = visitor.open(served, QUERIES[view]).evaluate(ASKED)
     own = [name.removeprefix("/static/") for name in asked if name.endswith(".js")]
-    modules = sorted(name for name in own if name != "theme.js" and "vendor" not in name)
+    modules = sorted(name for name in own if name != "theme.js")
     assert modules == sorted(shell.modules(view))  # none is found late, none for nothing
     data = [name for name in asked if name.startswith("/api/") and "changes" not in name]
     assert sorted(data) == sorted(set(data))

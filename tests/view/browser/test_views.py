@@ -1,13 +1,8 @@
 """Every view in both themes and on a narrow screen: drawn, whole, nothing refused."""
 
-from pathlib import Path
-
 import pytest
 
-import sparring
 from tests.view import run_made as made
-
-PLOT = Path(sparring.__file__).parent / "view/static/vendor/uPlot.esm.js"
 
 VIEWS = {
     "runs": ("?view=runs", "Runs", "table.runs tbody tr"),
@@ -144,30 +139,14 @@ def test_a_filter_that_is_no_range_is_said(visitor, served):
     assert page.input_value("[data-field=turns]") == "many"  # the form is still there
 
 
-@pytest.mark.skipif(not PLOT.is_file(), reason="uPlot is not here: make view")
 def test_curves_are_drawn_by_uplot_under_the_same_policy(visitor, served):
-    context = visitor.context()
-    context.route("**/api/runs", lambda route: with_plot(route, there=True))
-    page = visitor.open(served, "?view=curves&runs=0,1,2&group=1&metrics=loss", context=context)
+    page = visitor.open(served, "?view=curves&runs=0,1,2&group=1&metrics=loss")
     page.wait_for_selector("[data-metric=loss] canvas")
     page.hover("[data-metric=loss] .u-over", position={"x": 150, "y": 60})
     page.wait_for_selector("[data-metric=loss] .readout:has-text('mean of 3 seeds')")
     assert "step" in page.inner_text("[data-metric=loss] .readout")
     page.click("#theme")
     page.wait_for_selector("[data-metric=loss] canvas")
-
-
-def test_curves_are_drawn_without_uplot(visitor, served):
-    context = visitor.context()
-    context.route("**/api/runs", lambda route: with_plot(route, there=False))
-    page = visitor.open(served, "?view=curves&runs=0,1,2&group=1&metrics=loss", context=context)
-    assert page.locator("[data-metric=loss] svg path[fill-opacity]").count() == 1
-
-
-def with_plot(route, *, there):
-    """Answer as the server does, with or without the file of uPlot."""
-    answer = route.fetch()
-    route.fulfill(response=answer, json={**answer.json(), "plot": there})
 
 
 CONTRAST = """

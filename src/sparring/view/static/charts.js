@@ -1,5 +1,5 @@
 /**
- * Curves. All are drawn through `draw`: by uPlot where the server has it, by our SVG otherwise.
+ * Curves. All are drawn through `draw`, by uPlot.
  *
  * A series is {name, x, y, values, colour, faint, dash, reference}, a band {x, low, high, colour},
  * an event {x, text, level}. Where y is smoothed, values are as they were measured. A reference is
@@ -8,19 +8,10 @@
 
 import { el, plain, word } from "./dom.js";
 import { number } from "./format.js";
-import { drawSvg } from "./chart_svg.js";
+import Plot from "./vendor/uPlot.esm.js";
 
 const HEIGHT = 206;
 const FEW = 20; // points of a line that are drawn as dots too
-let library = null;
-
-/** Load uPlot, if the server says that it is there. */
-export async function prepare(there) {
-  if (!there || library) return;
-  const sheet = el("link", { rel: "stylesheet", href: "/static/vendor/uPlot.min.css" });
-  document.head.append(sheet);
-  library = (await import("./vendor/uPlot.esm.js")).default;
-}
 
 /** Return the colour of the n-th series of a chart, and whether its line is dashed. */
 export function paint(index) {
@@ -184,7 +175,7 @@ function lines(chart) {
 /** Return the ends of a chart that begins at 0, unless a value lies below. */
 function fromZero(plot, low, high) {
   if (low === null) return [0, 1];
-  return low < 0 ? library.rangeNum(low, high, 0.1, true) : [0, high * 1.06 || 1];
+  return low < 0 ? Plot.rangeNum(low, high, 0.1, true) : [0, high * 1.06 || 1];
 }
 
 function optionsOf(box, line, now) {
@@ -218,7 +209,7 @@ function shape(chart) {
 function drawPlot(box, line, chart) {
   const now = { chart, ...lines(chart) };
   const options = optionsOf(box, line, now);
-  const plot = new library(options, now.data, box);
+  const plot = new Plot(options, now.data, box);
   const watch = new ResizeObserver(() => {
     plot.setSize({ width: box.clientWidth, height: options.height });
   });
@@ -251,9 +242,7 @@ function place(element, chart) {
     box.replaceChildren(el("p", { class: "missing" }, "no points yet"));
     return null;
   }
-  if (library) return drawPlot(box, line, chart);
-  box.append(drawSvg(chart, box.clientWidth || 400));
-  return null;
+  return drawPlot(box, line, chart);
 }
 
 /**

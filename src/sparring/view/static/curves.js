@@ -1,6 +1,6 @@
 /** Curves of any figures: several runs, smoothed over raw, seeds as a band, health as marks. */
 
-import { draw, prepare } from "./charts.js";
+import { draw } from "./charts.js";
 import { AXES, chartOf, groups, settings } from "./curves_chart.js";
 import { figures, legend, listFigures, toolsOf } from "./curves_controls.js";
 import { differences, events } from "./curves_tables.js";
@@ -54,7 +54,6 @@ class Curves {
 
   async loadRuns() {
     const answer = await this.get("/api/runs");
-    await prepare(answer.plot);
     this.runs = answer.runs;
   }
 

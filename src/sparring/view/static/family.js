@@ -1,6 +1,5 @@
 /** The family tree of a league: a lane for each policy, its members by step, who came from whom. */
 
-import { ticks } from "./chart_svg.js";
 import { paint } from "./charts.js";
 import { el, missing, plain, svg, word } from "./dom.js";
 import { count, number } from "./format.js";
@@ -20,6 +19,16 @@ const STATES = {
   now: "as it is trained now",
 };
 const TABLE = 400; // rows of the table
+
+/** Return round numbers between two values. */
+function ticks(low, high, about = 4) {
+  const raw = (high - low) / about;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((k) => k * power).find((size) => size >= raw);
+  const found = [];
+  for (let k = Math.ceil(low / step); k * step <= high + step * 1e-9; k += 1) found.push(k * step);
+  return found.map((value) => Number(value.toPrecision(12)));
+}
 
 /** Return a member in a sentence. */
 export function sentence({ name, step, state, tag, parent, recorded }) {

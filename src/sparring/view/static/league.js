@@ -1,6 +1,6 @@
 /** The league of a run: ratings with intervals, who beats whom, exploitability over time. */
 
-import { draw, paint, prepare } from "./charts.js";
+import { draw, paint } from "./charts.js";
 import { el, missing, plain, svg, word } from "./dom.js";
 import { Tree } from "./family.js";
 import { count, number, probability, signed } from "./format.js";
@@ -207,24 +207,23 @@ export function open(root, { get, setKeys }) {
   }
 
   async function show(now) {
-    const answer = await choice.update(now);
-    if (!answer) {
+    const run = await choice.update(now);
+    if (run === null) {
       body.replaceChildren(missing("runs", "there is none"));
       return;
     }
-    await prepare(answer.plot);
-    held.run = answer.run;
-    const league = await get(`/api/runs/${answer.run}/league`);
+    held.run = run;
+    const league = await get(`/api/runs/${run}/league`);
     if (league.none) {
       for (const node of [body, meta, tree.node]) node.replaceChildren();
       body.append(el("p", { class: "note" }, word(league.none)));
-      await exploitability(answer.run, {});
+      await exploitability(run, {});
       return;
     }
     const environments = [...new Set(league.standings.map((one) => one.environment))];
     const tables = environments.map((name) =>
       standings(
-        answer.run,
+        run,
         name,
         league.standings.filter((one) => one.environment === name),
         league,
@@ -245,9 +244,9 @@ export function open(root, { get, setKeys }) {
       ...notes,
       ...(tables.length ? tables : [none]),
     );
-    const weighed = weigh(answer.run, now);
-    tree.show(await get(`/api/runs/${answer.run}/family`));
-    await exploitability(answer.run, league);
+    const weighed = weigh(run, now);
+    tree.show(await get(`/api/runs/${run}/family`));
+    await exploitability(run, league);
     await weighed;
   }
 

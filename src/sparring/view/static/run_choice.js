@@ -9,7 +9,7 @@ export function runChoice(get) {
   return {
     node,
     async update(now) {
-      const { runs, plot } = await get("/api/runs");
+      const { runs } = await get("/api/runs");
       if (!runs.length) return null;
       const asked = Number(now.run ?? runs[0].run);
       const run = runs.some((one) => one.run === asked) ? asked : runs[0].run;
@@ -23,7 +23,7 @@ export function runChoice(get) {
       );
       if (!node.contains(document.activeElement))
         node.replaceChildren(el("label", {}, "run ", select));
-      return { run, plot };
+      return run;
     },
   };
 }

@@ -1,7 +1,6 @@
 /** The table of runs: state, rate, chosen figures with their curves, health. */
 
-import { sparkline } from "./chart_svg.js";
-import { button, el, passage, plain, word } from "./dom.js";
+import { button, el, passage, plain, svg, word } from "./dom.js";
 import { count, date, number, seconds } from "./format.js";
 import { better, meaning } from "./metric_names.js";
 import { address, change, state } from "./router.js";
@@ -115,11 +114,32 @@ function playsCell(run) {
   return el("td", { class: "plays" }, el("a", { href, title }, text[indexing] ?? plays));
 }
 
+/** Return a small curve for a cell, described by its first and last value. */
+function sparkline(values, label) {
+  const [width, height] = [84, 20];
+  const known = values.filter((value) => value !== null && value !== undefined);
+  const said = known.length ? `from ${number(known[0])} to ${number(known.at(-1))}` : "no values";
+  const spoken = { role: "img", "aria-label": `${label} ${said}` };
+  const size = { viewBox: `0 0 ${width} ${height}`, width, height };
+  const root = svg("svg", { ...size, ...spoken, class: "spark" });
+  if (known.length < 2) return root;
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const share = (value) => (high > low ? (value - low) / (high - low) : 0.5);
+  const atX = (index) => 2 + (index / (known.length - 1)) * (width - 6);
+  const atY = (value) => height - 3 - share(value) * (height - 6);
+  const points = known.map((value, index) => `${atX(index).toFixed(1)} ${atY(value).toFixed(1)}`);
+  root.append(
+    svg("path", { d: `M${points.join("L")}`, class: "spark-line" }),
+    svg("circle", { cx: atX(known.length - 1), cy: atY(known.at(-1)), r: 2, class: "spark-end" }),
+  );
+  return root;
+}
+
 function metricCell(run, name, sparks) {
   const cell = el("td", { class: "metric" });
   const newest = run.newest?.[name];
   const values = sparks[run.run]?.[name];
-  if (values) cell.append(sparkline(values, { label: name }));
+  if (values) cell.append(sparkline(values, name));
   cell.append(el("span", { class: "value" }, newest ? number(newest.value, 3) : "–"));
   return cell;
 }

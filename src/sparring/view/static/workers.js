@@ -1,6 +1,6 @@
 /** The workers of a run: who plays, who waits, what went wrong. */
 
-import { draw, paint, prepare } from "./charts.js";
+import { draw, paint } from "./charts.js";
 import { el, missing, word } from "./dom.js";
 import { count, number } from "./format.js";
 import { workerLanes } from "./lanes.js";
@@ -100,14 +100,13 @@ export function open(root, { get, setKeys }) {
   }
 
   async function show(now) {
-    const chosen = await choice.update(now);
-    if (!chosen) {
+    const run = await choice.update(now);
+    if (run === null) {
       body.replaceChildren(missing("runs", "there is none"));
       return;
     }
-    await prepare(chosen.plot);
-    held.run = chosen.run;
-    const answer = await get(`/api/runs/${chosen.run}/workers`);
+    held.run = run;
+    const answer = await get(`/api/runs/${run}/workers`);
     const nobody =
       "No workers: the training process played by itself. " +
       "Workers: scale.fleet=processes scale.workers=2";

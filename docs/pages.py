@@ -19,11 +19,12 @@ from pydantic.fields import FieldInfo
 from sparring import registry
 from sparring.config import PluginConfig, RunConfig
 from sparring.environments.catalogue import make_game
+from sparring.environments.own import no_rules as is_open
 from sparring.oracles.solvers import solved_by
 from sparring.registry import load_part
 from sparring.report import game_page
 from sparring.report.catalogue import glossary
-from sparring.report.open_play import is_open, rules_lines, sample_text
+from sparring.report.game_page import rules_lines, sample_text
 
 HEADINGS = ("What", "When to use", "Mathematics", "Shapes", "Options", "Pitfalls", "Metrics", "Reference", "Verified by", "Args", "Raises")
 NEW_PARAGRAPH = "\n\n"

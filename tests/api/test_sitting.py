@@ -14,7 +14,7 @@ from sparring.measure.oracle_choice import chosen_oracle
 from sparring.oracles.judge import judge_episodes, regret
 from sparring.players.base import Reply
 from sparring.recipe import load_recipe, to_yaml
-from sparring.report.played import drawn_line
+from sparring.report.episode_summary import drawn_line
 from sparring.rollout.replay import replay
 from sparring.rollout.store import EpisodeStore
 from sparring.run.folder import RunFolder

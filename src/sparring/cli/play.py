@@ -17,10 +17,10 @@ from sparring.api.sitting import YOU, Sitting, fresh_seed
 from sparring.cli.text import ENVIRONMENT, say, shown
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.people import for_people, rules_of, wrapped
+from sparring.environments.own import no_rules
 from sparring.errors import ConfigError
 from sparring.players.human import human
-from sparring.report.open_play import is_open, said_lines
-from sparring.report.played import drawn_line, ending, moves, verdict
+from sparring.report.episode_summary import drawn_line, ending, moves, said_lines, verdict
 
 
 def play(
@@ -79,7 +79,7 @@ def play(
         return
     opposite = room.opposite(rules, against)
     say(f"{rules.name}, {_against(opposite, run)}.")
-    if is_open(rules):
+    if no_rules(rules):
         say("? shows what was said, q or Ctrl-D leaves.")
     else:
         say(f"? shows the rules, q or Ctrl-D leaves.\n\n{wrapped(rules_of(for_people(rules)))}")
@@ -175,7 +175,7 @@ def _finish(rules: Game, sitting: Sitting) -> None:
             say(trouble)
     episode = sitting.episode
     assert episode is not None, "it is over"
-    last = "" if is_open(rules) else ending(rules, episode, seat)
+    last = "" if no_rules(rules) else ending(rules, episode, seat)
     say(f"\n--- The end.\n\n{wrapped(last)}" if last else "\n--- The end.")
     say(f"\n{verdict(rules, episode.returns, seat)}")
     if sitting.drawn:
@@ -183,7 +183,7 @@ def _finish(rules: Game, sitting: Sitting) -> None:
     called = {YOU: "you"}
     if opposite is not None:
         called[opposite.name] = opposite.said.partition(",")[0]
-    if is_open(rules):
+    if no_rules(rules):
         say("\n".join(["What was said:", *said_lines(episode, called)]))
         return
     name, agent = ("", None) if opposite is None else (opposite.name, opposite.agent)

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by
+from sparring.environments.own import no_rules
 from sparring.errors import SparringError
 from sparring.measure.oracle_choice import chosen_oracle
-from sparring.measure.references import References, references_of
+from sparring.measure.references import references_of
+from sparring.players.random import random
 from sparring.recipe import load_recipe, recipe_names
-from sparring.report.open_play import is_open, rules_lines, sample_text
 from sparring.rng import Stream
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
+from sparring.types import Episode
 
 SEED = 0  # of the sample play
 TURNS = 4  # a longer play is shown up to the last but one of these, and its last turn
+TOLD_TURNS = 6  # of an environment whose rules nothing can search
 READ = 200  # letters of the brief wording
 LARGE = ("smol", "paper", "gemma")  # in the names of recipes that want a pretrained model
 ACTIONS = 12  # legal actions listed per turn
@@ -26,7 +32,7 @@ ACTIONS = 12  # legal actions listed per turn
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleTurn:
-    """One turn of a sample play, as the seat that acts sees it."""
+    """One turn of a sample play, as the seat that acts sees it; ``legal`` may be empty."""
 
     role: str
     seen: str
@@ -65,35 +71,32 @@ def sample_play(name: str) -> SamplePlay:
         legal = state.legal_actions()
         choice = [action for action in legal if verdict is None or action in verdict.best]
         action = choice[draws.integer(state.plies, len(choice))]
-        turns.append(_turn(told, state, action))
+        turns.append(
+            SampleTurn(
+                role=game.roles[state.seat],
+                seen=seen_by(told, state, state.seat),
+                legal=listed(legal, ACTIONS).replace(" (? lists all)", ""),
+                action=action,
+            )
+        )
         state.apply(action)
-    shown = turns if len(turns) <= TURNS else [*turns[: TURNS - 1], turns[-1]]
+    hidden = told.revealed(told.state_of(state.node))
     return SamplePlay(
         drawn="at random" if oracle is None else f"as the oracle {oracle.name} says",
         brief=brief if len(brief) <= READ else f"{brief[:READ]} ...",
-        turns=tuple(shown),
-        left_out=len(turns) - len(shown),
-        ending=_ending(told, state),
+        turns=_shortened(turns, TURNS),
+        left_out=max(0, len(turns) - TURNS),
+        ending="\n".join(filter(None, [hidden, _payoffs(told.roles, state.returns)])),
     )
 
 
-def _turn(told: Game, state: State, action: str) -> SampleTurn:
-    """Return what is shown of the turn that is due."""
-    return SampleTurn(
-        role=state.game.roles[state.seat],
-        seen=seen_by(told, state, state.seat),
-        legal=listed(state.legal_actions(), ACTIONS).replace(" (? lists all)", ""),
-        action=action,
-    )
+def _shortened(turns: Sequence[SampleTurn], most: int) -> tuple[SampleTurn, ...]:
+    return tuple(turns) if len(turns) <= most else (*turns[: most - 1], turns[-1])
 
 
-def _ending(told: Game, state: State) -> str:
-    """Return what was hidden, and what each seat got."""
-    hidden = told.revealed(told.state_of(state.node))
-    got = ", ".join(
-        f"{role} {value:g}" for role, value in zip(told.roles, state.returns, strict=True)
-    )
-    return "\n".join(part for part in (hidden, f"Payoffs: {got}.") if part)
+def _payoffs(roles: Sequence[str], returns: Sequence[float]) -> str:
+    got = (f"{role} {value:g}" for role, value in zip(roles, returns, strict=True))
+    return f"Payoffs: {', '.join(got)}."
 
 
 def sample_lines(play: SamplePlay) -> list[str]:
@@ -102,10 +105,61 @@ def sample_lines(play: SamplePlay) -> list[str]:
     for number, turn in enumerate(play.turns):
         if number == len(play.turns) - 1 and play.left_out:
             lines += [f"... {play.left_out} more turn(s) ...", ""]
-        seen = [line for line in turn.seen.split("\n") if line]
-        lines += [f"{turn.role}:", *(f"    {line}" for line in seen)]
-        lines += [f"    Legal actions: {turn.legal}", f"  > {turn.action}", ""]
+        lines += [f"{turn.role}:", *_indented(turn.seen)]
+        lines += [f"    Legal actions: {turn.legal}"] if turn.legal else []
+        lines += [f"  > {turn.action}", ""]
     return [*lines, *play.ending.split("\n")]
+
+
+def _indented(text: str) -> list[str]:
+    return [f"    {line}" for line in text.split("\n") if line.strip()]
+
+
+def rules_lines(name: str) -> list[str]:
+    """Return what each seat is told at its first turn, as lines."""
+    episode, lines = _random_play(name), list[str]()
+    for seat, role in enumerate(episode.roles):
+        first = next((turn for turn in episode.turns if turn.seat == seat), None)
+        if first is not None:
+            lines += [f"{role} is told:", "", *_indented(first.told), ""]
+    return lines[:-1]
+
+
+def sample_text(name: str) -> str:
+    """Return a play of an environment without searchable rules, with what each seat got."""
+    episode = _random_play(name)
+    turns = [
+        SampleTurn(role=episode.roles[turn.seat], seen=turn.told, legal="", action=turn.reply)
+        for turn in episode.turns
+    ]
+    sample = SamplePlay(
+        drawn="at random",
+        brief="",
+        turns=_shortened(turns, TOLD_TURNS),
+        left_out=max(0, len(turns) - TOLD_TURNS),
+        ending=_payoffs(episode.roles, episode.returns),
+    )
+    return "\n".join(sample_lines(sample))
+
+
+def _random_play(name: str) -> Episode:
+    """Return a play at random, always the same, in sentences where the environment has any."""
+    styled = registry.known("environments", name) and "style" in (
+        registry.load("environments", name).options
+    )
+    environment: Any = make_game(name, options={"style": "full"} if styled else {})
+    stream, seats = Stream.from_seed(SEED), environment.num_seats
+    spec = EpisodeSpec(
+        game=environment,
+        episode_id=0,
+        group_id=0,
+        deal=stream,
+        stream=stream.child("sample"),
+        seats=("random",) * seats,
+        trained=(False,) * seats,
+    )
+    (episode,) = play([spec], {"random": random()}, retries=0)
+    return episode
 
 
 def exact_text(name: str) -> str:
@@ -120,24 +174,17 @@ def exact_text(name: str) -> str:
     ]
     if game.num_seats > 1:
         said.append(f"NashConv of uniform play is {uniform.nash_conv:.4g}, of an equilibrium 0.")
-    return " ".join([*said, *_worth(game, known)])
-
-
-def _worth(game: Game, known: References) -> list[str]:
-    """Return sentences on the values of best and of uniform play."""
-    label = {
+    names = {
         "equilibrium": "An equilibrium",
         "best team": "The best team",
         "best play": "Best play",
     }
-    rows = [(label[known.best], known.values), ("Uniform play", known.uniform.values)]
-    return [
-        f"{who} is worth {_by_role(game, values)}." for who, values in rows if values is not None
-    ]
+    for who, values in ((names[known.best], known.values), ("Uniform play", uniform.values)):
+        said += [f"{who} is worth {_by_role(game, values)}."] if values is not None else []
+    return " ".join(said)
 
 
 def _by_role(game: Game, values: Sequence[float]) -> str:
-    """Return values per role; one number where all are alike."""
     shown = [f"{round(value, 4) + 0.0:.4g}" for value in values]
     if len(set(shown)) == 1:
         return shown[0] + (" to each seat" if game.num_seats > 1 else "")
@@ -148,12 +195,10 @@ def _by_role(game: Game, values: Sequence[float]) -> str:
 def recipes_with(name: str) -> tuple[str, ...]:
     """Return the recipes that train on a game, those for a laptop first."""
     using = [recipe for recipe in recipe_names() if name in _games_of(recipe)]
-    return tuple(
-        sorted(
-            using,
-            key=lambda recipe: (any(size in recipe for size in LARGE), recipe.count("/"), recipe),
-        )
+    using.sort(
+        key=lambda recipe: (any(size in recipe for size in LARGE), recipe.count("/"), recipe)
     )
+    return tuple(using)
 
 
 @cache
@@ -165,30 +210,25 @@ def _games_of(recipe: str) -> tuple[str, ...]:
 
 def explain_game(name: str) -> list[str]:
     """Return the paragraphs that follow a game's own description, from rules to what is next."""
-    if is_open(make_game(name)):
-        return [*_explain_open(name), _next(name)]
-    parts = [f"Rules\n\n{rules_text(name)}"]
-    exact = exact_text(name)
-    parts += [f"Exact values\n\n{exact}"] if exact else []
+    parts = []
+    has_rules = not no_rules(make_game(name))
+    if has_rules:
+        parts.append(f"Rules\n\n{rules_text(name)}")
+        parts += [f"Exact values\n\n{exact}"] if (exact := exact_text(name)) else []
     try:
-        play = sample_play(name)
+        if has_rules:
+            sample = sample_play(name)
+            text, how = "\n".join(sample_lines(sample)), f"moves {sample.drawn}"
+        else:
+            parts.append("\n".join(["The first turns", "", *rules_lines(name)]))
+            text, how = sample_text(name), "replies at random"
+        parts.append(f"A sample play with default options, {how}, as the seats see it\n\n{text}")
     except SparringError as error:
         parts.append(f"No sample play: {error}")
     else:
-        head = f"A sample play with default options, moves {play.drawn}, as the seats see it"
-        parts += ["\n".join([head, "", *sample_lines(play)])]
-        parts.append(f"In brief style, for tiny models, the first turn reads: {play.brief}")
+        brief = "In brief style, for tiny models, the first turn reads:"
+        parts += [f"{brief} {sample.brief}"] if has_rules else []
     return [*parts, _next(name)]
-
-
-def _explain_open(name: str) -> list[str]:
-    """Return the paragraphs on an environment that is told as it comes."""
-    try:
-        told, sample = "\n".join(rules_lines(name)), sample_text(name)
-    except SparringError as error:
-        return [f"No sample play: {error}"]
-    head = "A sample play with default options, replies at random, as the seats see it"
-    return [f"The first turns\n\n{told}", f"{head}\n\n{sample}"]
 
 
 def _next(name: str) -> str:

@@ -14,7 +14,7 @@ from sparring.environments.openspiel.people import rules_of
 from sparring.environments.own import Asking, no_rules
 from sparring.errors import SparringError
 from sparring.oracles.judge import regret
-from sparring.report.played import drawn_line, ending, thoughts, verdict
+from sparring.report.episode_summary import drawn_line, ending, thoughts, verdict
 from sparring.types import Episode, Turn, Verdict
 
 Answer = dict[str, Any]

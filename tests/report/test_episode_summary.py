@@ -5,7 +5,7 @@ import pytest
 
 from sparring.environments.catalogue import make_game
 from sparring.players.base import Reply
-from sparring.report.played import ending, moves, verdict
+from sparring.report.episode_summary import ending, moves, verdict
 from sparring.rng import Stream
 from sparring.rollout.play import play
 from sparring.rollout.spec import EpisodeSpec

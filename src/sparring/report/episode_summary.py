@@ -16,9 +16,7 @@ from sparring.measure.policies import Query
 from sparring.rollout.replay import replay
 from sparring.types import Episode, FloatArray, Observation, Turn
 
-MOST_ACTIONS = (
-    30  # legal actions of a turn, up to which the policy is asked for their probabilities
-)
+MOST_ACTIONS = 30  # of a turn, up to which the policy is asked for their probabilities
 MOST_SCORED = 600  # of a whole play
 SHARES = 4  # probabilities shown per turn, the largest first
 
@@ -81,19 +79,39 @@ def moves(
         name: the policy's in ``episode.agents``.
         names: what the agents are called, by their names in the episode.
     """
-    known = thoughts(game, episode, policy, name)
-    pairs = zip(episode.roles, episode.agents, strict=True)
-    called = [f"{role} ({names.get(agent, agent)})" for role, agent in pairs]
-    width, lines, refused = max(map(len, called)), list[str](), list[Turn]()
+    known, called = thoughts(game, episode, policy, name), _called(episode, names)
+    lines, refused = list[str](), list[Turn]()
     for number, turn in enumerate(episode.turns):
         if turn.event in ("illegal", "unparsable"):
             refused.append(turn)
         if turn.action is not None:
             said = f"    [{known[number]}]" if number in known else ""
             did = turn.action + _refused(refused)
-            lines.append(f"{len(lines) + 1:>4}  {called[turn.seat]:<{width}}  {did}{said}")
+            lines.append(f"{len(lines) + 1:>4}  {called[turn.seat]}  {did}{said}")
             refused = []
     return lines
+
+
+def said_lines(episode: Episode, names: dict[str, str]) -> list[str]:
+    """Return a line per turn: who, and what was said.
+
+    Args:
+        episode: a finished play.
+        names: what the players are called, by their names in the episode.
+    """
+    called, lines = _called(episode, names), []
+    for number, turn in enumerate(episode.decisions, start=1):
+        played = f"; {turn.action} was played" if turn.action else ""
+        note = "" if turn.event == "ok" else f"    [no legal action{played}]"
+        lines.append(f"{number:>4}  {called[turn.seat]}  {turn.reply}{note}")
+    return lines
+
+
+def _called(episode: Episode, names: dict[str, str]) -> list[str]:
+    """Return what each seat is called, all of one width."""
+    pairs = zip(episode.roles, episode.agents, strict=True)
+    called = [f"{role} ({names.get(agent, agent)})" for role, agent in pairs]
+    return [f"{name:<{max(map(len, called))}}" for name in called]
 
 
 def _refused(turns: list[Turn]) -> str:

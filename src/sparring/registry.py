@@ -247,8 +247,12 @@ def offering(slot: str, part: str, line: str) -> tuple[str, ...]:
         part: a module of their folders.
         line: how the line begins, such as ``def reference(``.
     """
-    folder = Path(__file__).parent.joinpath(*slot.split("."))
-    return tuple(name for name in built_in(slot) if _has_line(folder / name / part, line))
+    folders = importlib.import_module(f"sparring.{slot}").__path__
+    return tuple(
+        name
+        for name in built_in(slot)
+        if any(_has_line(Path(folder, name, part), line) for folder in folders)
+    )
 
 
 def asks(bound: Bound) -> frozenset[str]:

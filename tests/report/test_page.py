@@ -10,15 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.report.page import document, folded, marked, quoted_text, section, style, table
+from sparring.report.page import document, marked, style, templates
 from sparring.system.text import HIDDEN, JOINERS, KEPT
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
 
 
+def macro(name, *values, **more):
+    """Return what a macro of the templates makes of these values."""
+    return str(getattr(templates().get_template("macros.html").module, name)(*values, **more))
+
+
 @given(st.text(alphabet=st.characters()))
 def test_any_text_is_seen_and_is_no_markup(text):
-    shown = marked(text)
+    shown = str(marked(text))
+    assert macro("quoted", text, len(text)) == f"<bdi>{shown}</bdi>"  # in a template too
     assert not [c for c in shown if unicodedata.category(c) in HIDDEN and c not in KEPT + JOINERS]
     plain = re.sub(r'<span class="mark">(U\+[0-9A-F]{4,6})</span>', "", shown)
     assert "<" not in plain and ">" not in plain and '"' not in plain and "'" not in plain
@@ -35,13 +41,13 @@ def test_joiners_and_line_ends_stay():
 
 
 def test_a_long_text_is_cut_and_counted():
-    shown = quoted_text("x" * 10_000_000)
+    shown = macro("quoted", "x" * 10_000_000)
     assert len(shown) < 1_500 and "and 9,998,800 more characters" in shown
-    assert quoted_text("\u202eab").startswith('<bdi><span class="mark">U+202E')
+    assert macro("quoted", "\u202eab").startswith('<bdi><span class="mark">U+202E')
 
 
 def test_the_policy_allows_its_own_style_alone():
-    page = document(EVIL, f"<p>{marked(EVIL)}</p>").decode()
+    page = document("page.html", EVIL, body=EVIL).decode()
     digest = base64.b64encode(hashlib.sha256(re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1].encode()).digest()).decode()
     assert f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'" in page
     assert "<script" not in page and "<img" not in page and page.count("<title>") == 1
@@ -54,11 +60,11 @@ def test_the_style_needs_nothing_and_knows_dark_and_print():
 
 
 def test_tables_name_their_rows_and_columns():
-    shown = table(("a", EVIL), [(EVIL, "1")], "of <it>")
+    shown = macro("table", ("a", EVIL), [(EVIL, "1")], "of <it>")
     assert shown.count('scope="col"') == 2 and shown.count('scope="row"') == 1 and "<caption>of &lt;it&gt;</caption>" in shown
-    assert "<script" not in shown + folded(EVIL, "") + section("x", EVIL, "body")
-    assert section("x", "title", "", "") == ""
+    assert "<script" not in shown + macro("folded", EVIL, caller=lambda: "") + macro("section", "x", EVIL, "body")
+    assert macro("section", "x", "title", " \n").strip() == ""
 
 
 def test_half_a_pair_cannot_break_the_page():
-    assert document("\ud800", "\ud800").decode()
+    assert document("page.html", "\ud800", body="\ud800").decode()

@@ -6,14 +6,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparring.report.play_shown import FIRST, LAST, TOKENS, play_html
-from sparring.report.sample_plays import Sample, sample_plays
+from sparring.report.episode_text import UNSENT, WINDOW, split
+from sparring.report.page import templates
+from sparring.report.sample_plays import FIRST, LAST, TOKENS, Sample, play_values, sample_plays
 from sparring.rollout.credit_store import COLUMNS, SCHEMA
 from sparring.rollout.store import EpisodeStore
-from sparring.run.token_texts import split
 from sparring.types import Episode, Segment, Turn, Verdict
 
 EVIL = "<script>alert(1)</script>"
+
+
+def play_html(sample, decode):
+    """Return a play as its page has it."""
+    return templates().get_template("play.html").render(play=play_values(sample, decode), unsent=UNSENT)
 
 
 def turn(seat=0, told="Q", reply="bet", event="ok", index=0, **more):
@@ -102,7 +107,7 @@ def test_a_play_shows_told_said_tokens_credit_and_what_was_not_legal(tmp_path):
     assert '<span class="mark">U+202E</span>' in page and '<span class="wrong">unparsable</span>' in page
     assert '<span class="token p2"><bdi>&lt;5&gt;␣</bdi><small>0.5</small></span>' in page and 'class="token p0"' in page
     assert '<span class="loss">advantage -0.25</span>, baseline +0.5' in page and "game +1" in page
-    assert "bet +1, pass -1; regret" in page and "Forfeited by b." in page and "learner, trained</td><td>+1</td>" in page
+    assert "bet +1, pass -1; regret" in page and "This play was forfeited by b." in page and "learner, trained</td><td>+1</td>" in page
     assert "<bdi>5</bdi>" in play_html(sample, None)
 
 
@@ -125,6 +130,8 @@ def test_a_piece_that_ends_no_character_has_no_text_and_the_last_one_has_it_all(
     assert split(Bytes(), "aé€".encode()) == ["a", "", "é", "", "", "€"]
     assert split(Bytes(), "é".encode()[:1]) == ["\ufffd"]
     assert split(Bytes(), []) == []
+    text = "añ€ " * WINDOW  # more than are decoded together
+    assert "".join(split(Bytes(), text.encode())) == text
 
 
 @pytest.mark.parametrize("returns", [(math.nan, math.nan), (0.0, math.inf)])

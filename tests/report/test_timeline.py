@@ -8,8 +8,7 @@ import pytest
 
 from sparring import play
 from sparring.errors import RunError
-from sparring.report.play_shown import play_html
-from sparring.report.sample_plays import Sample
+from sparring.report.sample_plays import Sample, play_values
 from sparring.report.timeline import (
     MOST,
     of_episode,
@@ -125,5 +124,5 @@ def test_a_long_play_is_drawn_up_to_a_number_of_moments_and_says_so():
 def test_the_report_draws_plays_of_several_seats():
     (two,) = play("kuhn_poker", ["random"] * 2, plays=1)
     (one,) = play("sudoku", ["random"], plays=1)
-    assert "Who acts when" in play_html(Sample(when="Early", step=1, episode=two), None)
-    assert "Who acts when" not in play_html(Sample(when="Early", step=1, episode=one), None)
+    assert "Who acts when" in play_values(Sample(when="Early", step=1, episode=two), None)["timeline"]
+    assert play_values(Sample(when="Early", step=1, episode=one), None)["timeline"] == ""

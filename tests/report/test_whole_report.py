@@ -63,7 +63,7 @@ def test_the_command_that_repeats_it_is_the_one_that_was_given(run):
     start = {"date": "2026-01-01", "command": "sparring train kuhn-tiny 'x={a: 1}'", "commit": "abc123-dirty", "after_step": 0}
     (run / PROVENANCE).write_text(json.dumps({"starts": [start, {**start, "commit": "def"}]}))
     text = page(run)
-    assert "git checkout abc123    # of Sparring\nsparring train kuhn-tiny &#x27;x={a: 1}&#x27;\n" in text
+    assert "git checkout abc123    # of Sparring\nsparring train kuhn-tiny &#39;x={a: 1}&#39;\n" in text
     assert "changes that were not committed" in text and "other code than it began with" in text
 
 
@@ -106,7 +106,7 @@ def test_a_tokenizer_that_is_not_here_leaves_ids(run, monkeypatch):
     def none(path):
         raise sparring.errors.ModelError("the model is not on this machine")
 
-    monkeypatch.setattr("sparring.run.token_texts.load_tokenizers", none)
+    monkeypatch.setattr("sparring.run.folder.load_tokenizers", none)
     assert "Tokens are shown as ids: the model is not on this machine" in missing(run)
 
 
@@ -138,11 +138,12 @@ def test_the_league_is_drawn_for_the_learner_and_listed_for_all(run, monkeypatch
         Row("g", 1, LEARNER, LEARNER): Results(games=4, wins=2, losses=2),
     }
     monkeypatch.setattr(ratings.RunState, "payoffs", property(lambda self: Payoffs(rows)))
-    text = ratings.league(run)
-    assert text.count("<circle") == 1 and "g: learner against past-000010 0.75 [0.30, 0.95]" in text
-    assert text.count("<tr>") == 3 and "up to step 4" in text
+    found = ratings.league(run)
+    (chart,) = found["charts"]
+    assert chart.count("<circle") == 1 and "g: learner against past-000010 0.75 [0.30, 0.95]" in chart
+    assert len(found["rows"]) == 2 and "up to step 4" in found["caption"]
     monkeypatch.setattr(ratings.RunState, "payoffs", property(lambda self: Payoffs()))
-    assert ratings.league(run) == ""
+    assert ratings.league(run) is None
 
 
 def test_rows_of_a_chart_of_ratings_have_their_intervals_and_are_cut():
@@ -152,5 +153,5 @@ def test_rows_of_a_chart_of_ratings_have_their_intervals_and_are_cut():
 
 
 def test_a_play_of_what_no_run_writes_is_said(run, monkeypatch):
-    monkeypatch.setattr("sparring.report.html.play_html", lambda *_: None.count)
+    monkeypatch.setattr("sparring.report.html.play_values", lambda *_: None.count)
     assert re.search(r"Play \d+ of step 4 holds what no run writes", missing(run))

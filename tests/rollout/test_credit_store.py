@@ -20,7 +20,7 @@ from sparring.credit.rae import rae
 from sparring.errors import PluginError, RunError, SparringError
 from sparring.registry import bind
 from sparring.report.episode_record import finite
-from sparring.report.shown import episode_lines
+from sparring.report.episode_text import episode_lines
 from sparring.rollout.credit_store import COLUMNS, CreditStore, Learned, credit_rows
 from sparring.rollout.table import turn_table
 from sparring.testing import check_svg

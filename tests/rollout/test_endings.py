@@ -8,7 +8,7 @@ import pytest
 from sparring.environments.catalogue import make_game
 from sparring.environments.closing import Closing
 from sparring.players.base import TextAgent
-from sparring.report.shown import endings_lines, episode_lines
+from sparring.report.episode_text import endings_lines, episode_lines
 from sparring.rng import Stream
 from sparring.rollout.endings import ENDS, FAILED, conversations, cut_short, unsent
 from sparring.rollout.play import play

@@ -12,7 +12,7 @@ from sparring.measure.matches import play_matches
 from sparring.measure.self_plays import self_plays
 from sparring.measure.starts import every
 from sparring.players.base import Reply
-from sparring.report.shown import episode_lines
+from sparring.report.episode_text import episode_lines
 from sparring.rewards.draw_bonus import draw_bonus
 from sparring.rng import Stream
 from sparring.rollout import store

@@ -14,9 +14,9 @@ from sparring.engine.local import LocalEngine
 from sparring.errors import RunError
 from sparring.recipe import to_yaml
 from sparring.report import progress
+from sparring.report.episode_record import StoredEpisodes
 from sparring.report.html import write_report
 from sparring.report.progress import Watcher
-from sparring.report.stored import Stored
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
@@ -211,7 +211,7 @@ def test_old_stored_steps_go_and_the_rest_is_read(tmp_path, reference):
     assert sorted(stored(tmp_path / "run")) == [f"{folder}/{name}" for folder in ("credit", "episodes") for name in names]
     assert fingerprint(tmp_path / "run")[0] == reference[0]
     assert {name: reference[2][name] for name in names} == fingerprint(tmp_path / "run")[2]
-    records = Stored(tmp_path / "run")
+    records = StoredEpisodes(tmp_path / "run")
     assert records.steps == [4, 5, 6]
     with pytest.raises(RunError, match=r"Step 2 .* is not stored. Near it are 4, 5, 6; store.every says which are, and store.keep how many stay"):
         records.step(2)

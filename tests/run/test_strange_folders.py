@@ -169,7 +169,7 @@ def test_a_part_of_very_many_values_is_left_out(run, monkeypatch):
 
 def test_of_a_part_the_first_turns_are_looked_at(run, monkeypatch):
     unpacked = []
-    monkeypatch.setattr("sparring.report.judged_game.ROWS", 3)
+    monkeypatch.setattr("sparring.report.sample_plays.JUDGED_ROWS", 3)
     monkeypatch.setattr("sparring.rollout.store.episodes_in", lambda table: unpacked.append(len(table)) or iter(()))
     assert VERBS["report"](run).exit_code == 0
     assert set(unpacked) == {3}

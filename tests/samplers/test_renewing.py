@@ -13,7 +13,7 @@ from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.players.base import Reply
-from sparring.report.shown import _reply_lines
+from sparring.report.episode_text import turn_texts
 from sparring.rng import Stream
 from sparring.rollout.draft import said
 from sparring.samplers.base import Lot
@@ -21,7 +21,7 @@ from sparring.samplers.in_process import in_process
 from sparring.samplers.renewing import Renewing
 from sparring.samplers.truncation import restrict
 from sparring.testing.context import Letters
-from sparring.types import SampledRun, SampleRequest, SamplingParams, Turn
+from sparring.types import Episode, SampledRun, SampleRequest, SamplingParams, Turn
 
 TOKENIZER = tiny_tokenizer([f"w{i}" for i in range(12)])
 BASE = LanguageModel(tiny_model(vocabulary_size=len(TOKENIZER), stream=Stream.from_seed(3), context=64).to_transformers(), TOKENIZER)
@@ -140,8 +140,12 @@ def test_in_a_batch_of_several_models_each_has_its_own_runs():
 
 def shown_runs(segments):
     """Return what `sparring show` says of the weights of a reply."""
-    lines = [line.strip() for line in _reply_lines(Turn(0, 0, "learner", "", (), "abc", None, "ok", {}, segments), None, None)]
-    return "".join(line.removeprefix("weights").strip() for line in lines if line.startswith("weights"))
+    turn = Turn(0, 0, "learner", "", (), "abc", None, "ok", {}, segments)
+    episode = Episode(
+        episode_id=0, group_id=0, game="g", seed=0, roles=("a",), agents=("learner",), trained=(True,), turns=(turn,), returns=(0.0,)
+    )
+    (text,) = turn_texts(episode, {}, None)
+    return text.reply.facts["weights"]
 
 
 def test_runs_by_hand():

@@ -102,12 +102,13 @@ def test_every_module_imports_and_none_is_of_the_checkout(run):
     assert place.is_relative_to(BIN.parent / "lib")
 
 
-def test_the_page_of_the_viewer_is_whole(run):
+def test_the_pages_of_the_viewer_and_of_reports_are_whole(run):
     package = Path(run("python", "-c", "import sparring; print(sparring.__file__)").strip()).parent
-    there = {str(path.relative_to(package)) for path in (package / "view" / "static").rglob("*")}
     source = ROOT / "src" / "sparring"
-    wanted = {str(path.relative_to(source)) for path in (source / "view" / "static").rglob("*")}
-    assert wanted <= there
+    for folder in ("view/static", "report/templates"):
+        there = {str(path.relative_to(package)) for path in (package / folder).rglob("*")}
+        wanted = {str(path.relative_to(source)) for path in (source / folder).rglob("*")}
+        assert wanted and wanted <= there
 
 
 def test_list_and_explain(run):

@@ -11,10 +11,13 @@ import typer
 from sparring.cli.text import say, say_rows
 from sparring.environments.drawing.canvas import Theme
 from sparring.errors import ConfigError, SparringError, UnknownNameError
-from sparring.refs import MAIN, ref
-from sparring.report.episode_record import episode_record, finite
-from sparring.report.shown import Decode, endings_lines, episode_lines, listing_rows
-from sparring.report.stored import Stored
+from sparring.report.episode_record import StoredEpisodes, episode_record, finite
+from sparring.report.episode_text import (
+    endings_lines,
+    episode_lines,
+    listing_rows,
+    token_decoder,
+)
 from sparring.report.timeline import of_episode, summary, timeline_lines, timeline_svg
 from sparring.rollout.endings import Conversation, conversations
 from sparring.rollout.pictures import environment_of, picture, sentences
@@ -74,7 +77,7 @@ def show(
 
         show_league(run, step, as_json)
         return
-    stored = Stored(run, played)
+    stored = StoredEpisodes(run, played)
     number = stored.step(step)
     if every:
         say_rows(listing_rows(stored.episodes(number)))
@@ -92,7 +95,9 @@ def show(
         _write_picture(found, svg, turn, seat, "dark" if dark else "light")
         return
     positions, ended = _positions(found), _conversations(found)
-    decode = None if ids else _decoder(run)
+    decode, trouble = (None, "") if ids else token_decoder(run)
+    if trouble:
+        say(f"{trouble}\n")
     for line in episode_lines(number, found, credit, decode, positions, ended):
         say(line)
     say(f"\nStored steps: {_several(stored.steps)}. Others of this step: --list, then --episode N.")
@@ -140,21 +145,6 @@ def _conversations(episode: Episode) -> list[Conversation]:
         return conversations(environment_of(episode), episode)
     except SparringError:
         return []
-
-
-def _decoder(run: Path) -> Decode | None:
-    """Return what gives the text of a token of a policy of a run.
-
-    None where a tokenizer is not on this machine.
-    """
-    from sparring.run.token_texts import load_tokenizers
-
-    try:
-        tokenizers = load_tokenizers(run)
-    except SparringError as error:
-        say(f"Tokens are shown as ids: {error}\n")
-        return None
-    return lambda agent, index: str(tokenizers[ref(agent).name or MAIN].decode([index]))
 
 
 def _several(steps: list[int]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparring.cli.text import say, say_rows
 from sparring.report.episode_record import finite
-from sparring.report.league_shown import league_rows, standings_of
+from sparring.report.ratings import league_rows, standings_of
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState
 from sparring.system.files import parse_json

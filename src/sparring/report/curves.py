@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sparring.config import of_any
 from sparring.config.checks import LIVE
-from sparring.report.known import Known, across
+from sparring.report.baselines import Known, across
 from sparring.report.svg import Series, line_chart
 from sparring.run.evaluation import weights_mark
 
@@ -124,22 +124,17 @@ def names_of(lines: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def with_weights(series: Sequence[Series], measured: str) -> list[Series]:
-    """Return series whose names say which weights they are of, where those differ.
-
-    Args:
-        series: named by their figures.
-        measured: the weights that are measured, of ``config.checks.measured_weights``.
-    """
-    return [replace(one, name=one.name + weights_mark(one.name, measured)) for one in series]
+    """Return series whose names say which weights they are of, where those differ."""
+    return [replace(line, name=line.name + weights_mark(line.name, measured)) for line in series]
 
 
 def drawn(
     chart: Chart,
     series: Sequence[Series],
     known: Known,
-    marks: Sequence[float],
+    marks: Sequence[float] = (),
     *,
-    names: Sequence[str] | None = None,
+    names: Sequence[str],
     weights: str = LIVE,
 ) -> str:
     """Return a chart with what is known across it; "" without series.
@@ -149,22 +144,19 @@ def drawn(
         series: its lines.
         known: of ``known_values``.
         marks: steps at which something happened.
-        names: of the figures, where they are not those of the series.
+        names: of the figures.
         weights: that are measured, of ``config.checks.measured_weights``.
     """
     if not series:
         return ""
-    names = [one.name for one in series] if names is None else names
-    names = [] if chart.title in WITHOUT_REFERENCES else names
-    steps = [x for one in series for x, _ in one.points]
-    svg = line_chart(
+    steps = [x for line in series for x, _ in line.points]
+    return line_chart(
         with_weights(series, weights),
         title=chart.title,
         note=chart.note,
-        references=across(known, names),
+        references=across(known, [] if chart.title in WITHOUT_REFERENCES else names),
         marks=[mark for mark in marks if min(steps) <= mark <= max(steps)],
     )
-    return f"<figure>{svg}</figure>"
 
 
 def charts(
@@ -173,7 +165,7 @@ def charts(
     events: Sequence[Mapping[str, Any]],
     policies: Collection[str] = (),
     weights: str = LIVE,
-) -> str:
+) -> list[str]:
     """Return all charts of a run that have something to show.
 
     Args:
@@ -183,11 +175,10 @@ def charts(
         policies: names, where the run has several.
         weights: that are measured, of ``config.checks.measured_weights``.
     """
-    parts = []
+    svgs = []
     for chart in CHARTS:
         series = series_of(lines, chart.prefixes, policies)
-        names = {one.name for one in series}
+        names = [line.name for line in series]
         marks = sorted({event["step"] for event in events if event.get("metric") in names})
-        parts.append(drawn(chart, series, known, marks, weights=weights))
-    body = "".join(parts)
-    return f'<div class="charts">{body}</div>' if body else ""
+        svgs.append(drawn(chart, series, known, marks, names=names, weights=weights))
+    return list(filter(None, svgs))

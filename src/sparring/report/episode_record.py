@@ -1,14 +1,18 @@
-"""A stored episode as one value of JSON: what `sparring show --json` and the viewer show."""
+"""The stored episodes of a run folder, and an episode as one value of JSON."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from sparring.rollout.credit_store import Credits
+from sparring.errors import RunError
+from sparring.rollout.credit_store import Credits, CreditStore, credits_of
+from sparring.rollout.store import EpisodeStore
 from sparring.rollout.turn_record import turn_record
+from sparring.run.folder import PLAYED, RunFolder
 from sparring.types import Episode
 
 
@@ -18,7 +22,7 @@ def episode_record(step: int, episode: Episode, credit: Credits) -> dict[str, An
     Args:
         step: it was played in.
         episode: what is shown.
-        credit: of ``Stored.credit``.
+        credit: what was learned from its replies.
     """
     return {
         "step": step,
@@ -36,3 +40,90 @@ def finite(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return [finite(part) for part in sorted(value)]
     return [finite(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+class StoredEpisodes:
+    """The stored episodes of a run folder by step, or the plays of people in it by number.
+
+    Args:
+        path: of the run.
+        played: whether those of people are meant.
+
+    Raises:
+        RunError: there is no run, or nothing is stored.
+    """
+
+    def __init__(self, path: Path, played: bool = False) -> None:
+        RunFolder.open(path)
+        self.path, self.played = path, played
+        within = path / PLAYED if played else path
+        self._episodes = EpisodeStore(within / "episodes")
+        self._credit = CreditStore(within / "credit")
+        self.steps = self._episodes.steps()
+        if not self.steps and played:
+            raise RunError(
+                f"Nobody has played in {path} yet; sit down with `sparring play {path} --web`."
+            )
+        if not self.steps:
+            raise RunError(
+                f"{path} has no stored episodes: store.every says which steps store theirs, and 0 "
+                "is none."
+            )
+
+    def step(self, number: int | None) -> int:
+        """Return a step, or the newest where no number is given.
+
+        Raises:
+            RunError: this step is not stored.
+        """
+        if number is None:
+            return self.steps[-1]
+        if number not in self.steps and self.played:
+            raise RunError(
+                f"There is no play {number} of people in {self.path}; they are numbered "
+                f"{self.steps[0]} to {self.steps[-1]}."
+            )
+        if number not in self.steps:
+            near = sorted(sorted(self.steps, key=lambda step: abs(step - number))[:6])
+            known = ", ".join(map(str, near))
+            raise RunError(
+                f"Step {number} of {self.path} is not stored. Near it are {known}; store.every "
+                "says which are, and store.keep how many stay."
+            )
+        return number
+
+    def episodes(self, step: int) -> list[Episode]:
+        """Return the episodes of a step.
+
+        Raises:
+            RunError: its part cannot be read.
+        """
+        episodes = [episode for _, episode in self._episodes.episodes(lambda other: other == step)]
+        if not episodes:
+            raise RunError(
+                f"The episodes of step {step} in {self.path} cannot be read, or there are none; "
+                "show another step."
+            )
+        return episodes
+
+    def episode(self, step: int, number: int | None) -> Episode:
+        """Return an episode of a step by its number, or the first.
+
+        Raises:
+            RunError: the step has no such episode.
+        """
+        episodes = self.episodes(step)
+        if number is None:
+            return episodes[0]
+        by_number = {episode.episode_id: episode for episode in episodes}
+        if number not in by_number:
+            numbers = f"{episodes[0].episode_id} to {episodes[-1].episode_id}"
+            raise RunError(
+                f"Step {step} has no episode {number}; it has {len(episodes)}, with numbers "
+                f"from {numbers}. See --list."
+            )
+        return by_number[number]
+
+    def credit(self, step: int, episode: Episode) -> Credits:
+        """Return what was learned from an episode; nothing in runs of before it was recorded."""
+        return credits_of(self._credit.read(lambda other: other == step), episode.episode_id)

@@ -1,7 +1,7 @@
 """report.html: a run on one page that needs nothing else, fit to be attached to a paper.
 
-The page is a function of the run folder: the same folder gives the same bytes. Everything in it is
-escaped (``page.py``); what cannot be read is said, and the rest is there.
+The page is a function of the run folder: the same folder gives the same bytes. This module gathers
+what the template ``run.html`` shows. What cannot be read is said, and the rest is there.
 """
 
 from __future__ import annotations
@@ -12,30 +12,34 @@ from typing import Any
 
 from sparring.config import RunConfig
 from sparring.config.checks import LIVE, measured_weights
+from sparring.config.scale import FRESH
 from sparring.measure.verdicts import run_verdicts
+from sparring.report.baselines import RANDOM, Known, best_of, cells_of, known_values
 from sparring.report.catalogue import glossary
 from sparring.report.curves import CHARTS, charts, names_of, points_of, series_of, with_weights
-from sparring.report.judged_game import judged_games
-from sparring.report.known import RANDOM, Known, best_of, cells_of, known_values
-from sparring.report.page import document, folded, marked, paragraphs, section, table
-from sparring.report.play_shown import play_html
+from sparring.report.episode_text import STRANGE, UNSENT, token_decoder
+from sparring.report.page import document
 from sparring.report.ratings import league, matches
-from sparring.report.repeating import configuration, repeating
-from sparring.report.sample_plays import RULE, STRANGE, sample_plays
-from sparring.report.several import Seed, charts_over_seeds, results_over_seeds, said_of, seeds_of
+from sparring.report.sample_plays import RULE, judged_games, play_values, sample_plays
+from sparring.report.seeds import about_seeds, charts_over_seeds, results_over_seeds, seeds_of
 from sparring.report.svg import line_chart
-from sparring.report.workers_shown import workers_section
+from sparring.report.worker_status import workers_values
+from sparring.run.changes import CHANGES, START
 from sparring.run.evaluation import FAMILIES
 from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines, torn_after
-from sparring.run.folder import RunFolder
-from sparring.run.provenance import starts
-from sparring.run.token_texts import token_decoder
+from sparring.run.folder import CONFIG, RunFolder
+from sparring.run.provenance import PROVENANCE, starts
 from sparring.system.files import write_bytes_atomic
 from sparring.system.text import in_words
 
+Lines = Sequence[Mapping[str, Any]]  # of a file of figures
 RESULTS = (  # figures in the table of results
     *("nash_conv/", "exploitability/", "optimality_gap/", "return/"),
     *("regret/", "optimal_rate/", "legal_rate"),
+)
+LEGEND = (
+    "Under each sampled token stands its probability; ␣ is a space, ⏎ a line end, … a piece that "
+    "ends no character. A character that cannot be seen is shown by its number."
 )
 
 
@@ -55,7 +59,49 @@ def write_report(path: Path, target: Path | None = None, others: Sequence[Path] 
     seeds = seeds_of([path, *others]) if others else []
     path = seeds[0].path if seeds else path
     config = RunFolder.open(path).config()
-    write_bytes_atomic(target, document(_named(config), _body(path, config, seeds)))
+    lines, timing = read_figures(path / METRICS), read_figures(path / TIMING)
+    events = read_lines(path / HEALTH)
+    known = known_values(config, names_of(lines))
+    weights = _weights(config)
+    policies = config.get("policies")
+    policies = policies if isinstance(policies, dict) else {}
+    plays, troubles = _plays(path)
+    if seeds:
+        results = results_over_seeds(seeds, known, RESULTS) | {"notes": []}
+        curves = charts_over_seeds(seeds, known, weights)
+    else:
+        results = _results(lines, known) | {"notes": list(run_verdicts(config, lines))}
+        curves = charts(lines, known, events, policies, weights)
+    if results["rows"] or results["notes"]:
+        results["notes"].append(_weights_sentence(weights))
+    begun = starts(path)
+    name = str(config.get("name", "run"))
+    page = document(
+        "run.html",
+        name,
+        name=name,
+        about=[*filter(None, [config.get("summary")]), *(about_seeds(seeds) if seeds else ())],
+        facts=_facts(config, lines, timing, begun),
+        troubles=list(dict.fromkeys([*_torn(path), *troubles])),
+        results=results,
+        curves=curves,
+        matches=matches(lines),
+        league=league(path) if lines and _meets_others(config) else None,
+        play_notes=[RULE, LEGEND],
+        plays=plays,
+        unsent=UNSENT,
+        judged=judged_games(path / "episodes"),
+        has_health=bool(events) or "health" in config,
+        events=[(event["step"], event.get("message", "")) for event in events],
+        failed_sinks=sum(1 for line in timing if line.get("failed_sinks")),
+        workers=workers_values(timing, lines),
+        provenance=PROVENANCE,
+        repeat=_repeating(path, config, begun),
+        config_name=CONFIG,
+        config=(path / CONFIG).read_text(encoding="utf-8", errors="replace"),
+        glossary=list(glossary().items()) if lines else [],
+    )
+    write_bytes_atomic(target, page)
     return target
 
 
@@ -72,57 +118,6 @@ def write_chart(path: Path, target: Path) -> Path:
     return target
 
 
-def _body(path: Path, config: Mapping[str, Any], seeds: Sequence[Seed]) -> str:
-    """Return the page of a run between its first heading and its end."""
-    lines, timing = read_figures(path / METRICS), read_figures(path / TIMING)
-    events = read_lines(path / HEALTH)
-    known = known_values(config, names_of(lines))
-    policies = config.get("policies")
-    policies = policies if isinstance(policies, dict) else {}
-    plays, troubles = _plays(path)
-    meets = _name(config.get("matchmaker")) not in ("", "mirror")  # somebody else than itself
-    weights = _weights(config)
-    if seeds:
-        results = results_over_seeds(seeds, known, RESULTS)
-        curves = charts_over_seeds(seeds, known, weights)
-    else:
-        results = _results(lines, known) + paragraphs(run_verdicts(config, lines))
-        curves = charts(lines, known, events, policies, weights)
-    results += paragraphs([_weights_sentence(weights)] if results else [])
-    sections = [
-        ("results", "Results", results),
-        ("curves", "Curves", curves),
-        ("ratings", "Ratings", matches(lines) + (league(path) if meets and lines else "")),
-        ("plays", "Sample plays", plays),
-        ("health", "Health", _health(events, timing, known="health" in config)),
-        ("repeat", "To repeat it", repeating(path, config)),
-        ("configuration", "Configuration", configuration(path)),
-        ("glossary", "Glossary", _glossary(lines)),
-    ]
-    parts = {name: section(name, title, body) for name, title, body in sections}
-    parts["plays"] += judged_games(path / "episodes")
-    parts["health"] += workers_section(timing, lines)
-    links = "".join(
-        f'<li><a href="#{name}">{title}</a></li>' for name, title, _ in sections if parts[name]
-    )
-    return "".join(
-        [
-            f"<header><h1>{marked(_named(config))}</h1>",
-            paragraphs([str(config.get("summary") or "")]),
-            said_of(seeds) if seeds else "",
-            _facts(path, config, lines, timing),
-            f'<nav aria-label="Contents"><ul>{links}</ul></nav></header>',
-            _missing([*_torn(path), *troubles]),
-            *parts.values(),
-        ]
-    )
-
-
-def _named(config: Mapping[str, Any]) -> str:
-    """Return what the run is called."""
-    return str(config.get("name", "run"))
-
-
 def _weights(config: Mapping[str, Any]) -> str:
     """Return in words which weights a run measures; the live ones where it cannot be read."""
     try:  # the folder may be of another version, or a stranger's
@@ -132,69 +127,61 @@ def _weights(config: Mapping[str, Any]) -> str:
 
 
 def _weights_sentence(measured: str) -> str:
-    """Return in a sentence which figures are of which weights."""
     if measured == LIVE:
         return f"All figures are of the {LIVE}, which play and learn."
     families = ", ".join(FAMILIES)
     return f"Of the {measured} are {families}. All other figures are of the {LIVE}."
 
 
-def _name(section: Any) -> str:
-    """Return the name of the plug-in that a section of the configuration names."""
-    found = section.get("name", "") if isinstance(section, dict) else section or ""
-    return str(found).split(" ")[0]
+def _meets_others(config: Mapping[str, Any]) -> bool:
+    """Return whether the learner played somebody else than itself."""
+    matchmaker = config.get("matchmaker")
+    name = matchmaker.get("name", "") if isinstance(matchmaker, dict) else matchmaker or ""
+    return str(name).split(" ")[0] not in ("", "mirror")
 
 
-def _facts(
-    path: Path,
-    config: Mapping[str, Any],
-    lines: Sequence[Mapping[str, Any]],
-    timing: Sequence[Mapping[str, Any]],
-) -> str:
-    """Return how long the run was, and what it was made with."""
+def _facts(config: Mapping[str, Any], lines: Lines, timing: Lines, begun: Lines) -> dict[str, str]:
+    """Return how long the run was, and what it was made with; nothing before its first step."""
     if not lines:
-        return "<p>No step has been recorded yet.</p>"
-    training = sum(line.get("seconds/round") or 0.0 for line in timing)
-    measuring = sum(line.get("seconds/evaluation") or 0.0 for line in timing)
-    facts = {
-        "Steps": f"{lines[-1]['step']} of {config.get('steps', '?')}",
-        "Plays": _counted(timing, "games_per_second"),
-        "Tokens trained on": _counted(timing, "tokens_per_second"),
-        "Time": f"{in_words((training + measuring) / 60)}: {training:.0f} s of training, "
-        f"{measuring:.0f} s of measuring",
-        "Seed": str(config.get("seed", 0)),
+        return {}
+
+    def summed(name: str, times: str = "") -> float:
+        return sum(
+            (line.get(name) or 0.0) * (line.get(times) or 0.0 if times else 1) for line in timing
+        )
+
+    training, measuring = summed("seconds/round"), summed("seconds/evaluation")
+    counts = {
+        "Plays": summed("games_per_second", "seconds/round"),
+        "Tokens trained on": summed("tokens_per_second", "seconds/round"),
     }
-    begun = starts(path)
+    facts = {"Steps": f"{lines[-1]['step']} of {config.get('steps', '?')}"}
+    facts |= {name: f"{round(count):,}" for name, count in counts.items() if count}
+    facts["Time"] = (
+        f"{in_words((training + measuring) / 60)}: {training:.0f} s of training, "
+        f"{measuring:.0f} s of measuring"
+    )
+    facts["Seed"] = str(config.get("seed", 0))
     if begun:
         versions = begun[-1].get("versions")
         number = versions.get("sparring") if isinstance(versions, dict) else None
         commit, _, dirty = str(begun[-1].get("commit") or "not known").partition("-")
         changed = " and changes" if dirty else ""
         facts["Sparring"] = f"{number or '?'}, commit {commit[:12]}{changed}"
-    rows = "".join(
-        f"<div><dt>{name}</dt><dd>{marked(text)}</dd></div>" for name, text in facts.items() if text
-    )
-    return f'<dl class="facts">{rows}</dl>'
+    return facts
 
 
-def _counted(timing: Sequence[Mapping[str, Any]], rate: str) -> str:
-    """Return how many there were, from a rate and the seconds of each round; "" if unknown."""
-    total = sum((line.get(rate) or 0.0) * (line.get("seconds/round") or 0.0) for line in timing)
-    return f"{round(total):,}" if total else ""
-
-
-def _results(lines: Sequence[Mapping[str, Any]], known: Known) -> str:
+def _results(lines: Lines, known: Known) -> dict[str, Any]:
     """Return the last and the best value of the figures that tell how good the policy is."""
     rows = []
     for name in names_of(lines):
         points = points_of(lines, name)
-        if not points or not name.startswith(RESULTS):
-            continue
-        best, (step, value) = best_of(name, points), points[-1]
-        shown = "-" if best is None else _at(*best)
-        rows.append((name, _at(step, value), shown, *cells_of(known, name)))
+        if points and name.startswith(RESULTS):
+            best = best_of(name, points)
+            cells = ["-" if point is None else _at(*point) for point in (points[-1], best)]
+            rows.append((name, *cells, *cells_of(known, name)))
     head = ("figure", "last", "best of the run", RANDOM, "best play")
-    return table(head, rows, tight=True) if rows else ""
+    return {"head": head, "rows": rows, "caption": ""}
 
 
 def _at(step: float, value: float) -> str:
@@ -202,67 +189,101 @@ def _at(step: float, value: float) -> str:
     return f"{value:.4g}\u00a0(step\u00a0{step})"
 
 
-def _plays(path: Path) -> tuple[str, list[str]]:
+def _plays(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """Return three plays, and in words what could not be read of them."""
     samples, troubles = sample_plays(path)
     if not samples:
-        return "", troubles
+        return [], troubles
     decode, why = token_decoder(path)
-    legend = (
-        "Under each sampled token stands its probability; ␣ is a space, ⏎ a line end, … a piece "
-        "that ends no character. A character that cannot be seen is shown by its number."
-    )
-    shown = ""
+    plays = []
     for sample in samples:
         try:
-            shown += play_html(sample, decode)
+            plays.append(play_values(sample, decode))
         except STRANGE:
             number = sample.episode.episode_id
             troubles.append(f"Play {number} of step {sample.step} holds what no run writes.")
-    return (
-        f'{paragraphs([RULE, legend])}<div class="plays">{shown}</div>',
-        troubles + ([why] if why else []),
-    )
-
-
-def _health(
-    events: Sequence[Mapping[str, Any]], timing: Sequence[Mapping[str, Any]], *, known: bool
-) -> str:
-    """Return what health rules found, oldest first, and what sinks did not take.
-
-    Nothing for a run from before there were any (not ``known``).
-    """
-    if not events and not known:
-        return ""
-    items = "".join(
-        f"<li>step {event['step']}: {marked(event.get('message', ''))}</li>" for event in events
-    )
-    failed = sum(1 for line in timing if line.get("failed_sinks"))
-    body = f"<ul>{items}</ul>" if items else "<p>No health rule has acted.</p>"
-    sinks = f"The figures of {failed} steps did not reach a sink of logging.sinks."
-    return body + (paragraphs([sinks]) if failed else "")
+    return plays, [*troubles, *filter(None, [why])]
 
 
 def _torn(path: Path) -> list[str]:
     """Return in words which files of figures end before their end."""
-    found = []
-    for name in (METRICS, TIMING, HEALTH):
-        step = torn_after(path / name)
-        if step is not None:
-            found.append(f"{name} cannot be read after step {step}: what follows is left out.")
-    return found
+    steps = {name: torn_after(path / name) for name in (METRICS, TIMING, HEALTH)}
+    return [
+        f"{name} cannot be read after step {step}: what follows is left out."
+        for name, step in steps.items()
+        if step is not None
+    ]
 
 
-def _missing(troubles: Sequence[str]) -> str:
-    """Return what is missing in the page, as a list."""
-    items = "".join(f"<li>{marked(trouble)}</li>" for trouble in dict.fromkeys(troubles))
-    return (
-        f'<div class="missing"><p>What is missing here:</p><ul>{items}</ul></div>' if items else ""
+def _repeating(path: Path, config: Mapping[str, Any], begun: Lines) -> dict[str, Any]:
+    """Return how a run is repeated, and where it ran."""
+    first = begun[0] if begun else {}
+    commit, command = str(first.get("commit") or ""), str(first.get("command") or "")
+    commands = [f"git checkout {commit.removesuffix('-dirty')}    # of Sparring"] if commit else []
+    if command:
+        is_command = command.startswith("sparring train")
+        commands.append(command if is_command else f"# begun from Python: {command}")
+    commands += [
+        "# or, with the configuration below in a file run.yaml:",
+        "sparring train run.yaml --run again",
+    ]
+    changes = [line for line in read_lines(path / CHANGES) if START not in line]
+    columns = ("date", "after_step", "command", "commit", "replies", "decoding")
+    return {
+        "commands": "\n".join(commands),
+        "conditions": _conditions(config, begun),
+        "changes": [
+            (line.get("key"), line["step"], line.get("old"), line.get("new")) for line in changes
+        ],
+        "start_head": ("started", "after step", "command", "commit", "replies", "decoding"),
+        "starts": [[_text(start.get(name)) for name in columns] for start in begun],
+        **_machines(begun),
+    }
+
+
+def _conditions(config: Mapping[str, Any], begun: Lines) -> list[str]:
+    """Return in sentences what must be alike for figures to be alike."""
+    conditions = []
+    commits = {str(start.get("commit")) for start in begun if start.get("commit")}
+    if any(commit.endswith("-dirty") for commit in commits):
+        conditions.append(
+            "The code had changes that were not committed, so the commit is not all of it."
+        )
+    if len(commits) > 1:
+        conditions.append("The run went on with other code than it began with: see the starts.")
+    scale = config.get("scale")
+    if isinstance(scale, Mapping) and scale.get("order") == FRESH:
+        conditions.append(
+            "Plays were learnt from in the order in which they came (scale.order: fresh), so this "
+            "run cannot be repeated: the same seed gives other figures. Pinned order repeats."
+        )
+        return conditions
+    threads = f"threads: {config.get('threads') or '0, one per core'}"
+    conditions.append(
+        f"The seed is {config.get('seed', 0)}. Metrics are the same bytes on one kind of machine "
+        f"with one number of threads ({threads}) and the same packages."
     )
+    return conditions
 
 
-def _glossary(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return what the metrics mean."""
-    if not lines:
-        return ""
-    return folded("What the metrics mean", table(("metric", "meaning"), glossary().items()))
+def _machines(begun: Lines) -> dict[str, Any]:
+    """Return the machines and packages of all starts, a column for each that differs."""
+    machines: list[dict[str, str]] = []
+    for start in begun:
+        machine = {"host": _text(start.get("host"))}
+        for part in (start.get("machine"), start.get("versions")):
+            pairs = part.items() if isinstance(part, dict) else ()
+            machine |= {str(name): _text(value) for name, value in pairs}
+        if machine not in machines:
+            machines.append(machine)
+    several = len(machines) > 1
+    names = dict.fromkeys(name for machine in machines for name in machine)
+    numbers = range(1, len(machines) + 1)
+    return {
+        "machine_head": ["", *(f"machine {n}" if several else "machine" for n in numbers)],
+        "machines": [[name, *(m.get(name, "-") for m in machines)] for name in names],
+    }
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)

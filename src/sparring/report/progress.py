@@ -22,7 +22,7 @@ from sparring.config.checks import LIVE, measured_weights
 from sparring.environments.catalogue import configured_game
 from sparring.measure.references import references_of
 from sparring.report.terminal import PlainConsole
-from sparring.report.workers_shown import status
+from sparring.report.worker_status import status
 from sparring.run.evaluation import weights_mark
 from sparring.run.loop import StepReport
 from sparring.run.warmup import WarmupReport

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sparring.errors import SparringError
-from sparring.report.league_shown import HEAD, Standing, league_rows, standings_of
-from sparring.report.page import paragraphs, table
+from sparring.league.payoffs import Payoffs
 from sparring.report.svg import BOTTOM, COLOURS, LETTER, RIGHT, TOP, WIDTH, element, safe, scale
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState
 
+INTERVAL = "95 % interval"
+PLAYERS = ("environment", "player", "against")
+HEAD = (*PLAYERS, "plays", "mean return", INTERVAL, "win rate", INTERVAL)
 MATCH_FIGURES = {
     "success": "success",
     "win": "win",
@@ -26,6 +28,39 @@ SHARES = ("win_or_draw", "success")  # what is drawn, the first that a match has
 MOST = 40  # rows of a chart; a table has all
 LONGEST = 44  # letters of a row's name
 ROW = 20  # height of one
+
+
+class Standing(NamedTuple):
+    """How a player has done against another, from all seats.
+
+    Attributes:
+        environment: its label, as in metrics.
+        player: whose results these are, in the text form.
+        opponent: against whom.
+        games: plays that count; sums of weights where ``league.payoff_decay`` is set; 0 where the
+            results are exact.
+        mean_return: mean of the player's returns, in the environment's units.
+        win_rate: share of wins, a draw being half of one; None where nothing was decided.
+        low: lower end of the win rate's interval of 95 %.
+        high: upper end.
+        exact: whether these are no results of plays, but computed from the players' policies.
+        return_low: lower end of the mean return's interval of 95 %; None where fewer than two
+            plays, or groups that share a deal, leave none, and in checkpoints of before it was
+            counted.
+        return_high: upper end.
+    """
+
+    environment: str
+    player: str
+    opponent: str
+    games: float
+    mean_return: float
+    win_rate: float | None
+    low: float
+    high: float
+    exact: bool = False
+    return_low: float | None = None
+    return_high: float | None = None
 
 
 class Rated(NamedTuple):
@@ -68,7 +103,7 @@ def dot_chart(rows: Sequence[Rated], *, title: str, note: str) -> str:
         )
     said = [f"{row.name} {row.value:.2f} [{row.low:.2f}, {row.high:.2f}]" for row in rows]
     height = max(bottom + 22, BOTTOM / 4)
-    return f"<figure>{element(out, height, False, f'{title}: ' + '; '.join(said))}</figure>"
+    return element(out, height, False, f"{title}: {'; '.join(said)}")
 
 
 def _fitted(name: str) -> str:
@@ -77,8 +112,8 @@ def _fitted(name: str) -> str:
     return name if len(name) <= LONGEST else f"{name[: half - 1]}…{name[-half:]}"
 
 
-def matches(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return the latest matches of a run, drawn and as a table; "" where there are none."""
+def matches(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return the latest matches of a run, drawn and as a table; None where there are none."""
     latest: dict[str, Any] = {}
     for line in lines:
         latest.update(
@@ -86,68 +121,109 @@ def matches(lines: Sequence[Mapping[str, Any]]) -> str:
         )
     seats = sorted({key.rsplit("/", 1)[0] for key in latest if key.count("/") >= 4})
     if not seats:
-        return ""
-    shown = [name for name in MATCH_FIGURES if any(f"{seat}/{name}" in latest for seat in seats)]
+        return None
+    figures = [name for name in MATCH_FIGURES if any(f"{seat}/{name}" in latest for seat in seats)]
     rows, rated = [], []
     for seat in seats:
         family, game, *middle, role = seat.split("/")
         opponent = "/".join(middle)  # an endpoint's model may have a name with /
         pair = f"match_seen/{game}/{opponent}/{role}"
         starts = ("seen" if family == "match_seen" else "unseen") if pair in seats else "-"
-        rows.append([game, starts, opponent, role, *(interval(latest, seat, n) for n in shown)])
-        on = "" if starts == "-" else f", {starts} starts"
-        rated += _rated(latest, seat, f"{game}: {role} against {opponent}{on}")
-    head = ("game", "starts", "opponent", "seat", *(MATCH_FIGURES[name] for name in shown))
+        intervals = [_ends(latest, seat, name) for name in figures]
+        cells = [
+            "-" if ends is None else "{:.3f} [{:.3f}, {:.3f}]".format(*ends) for ends in intervals
+        ]
+        rows.append([game, starts, opponent, role, *cells])
+        where = "" if starts == "-" else f", {starts} starts"
+        shares = [ends for name in SHARES if (ends := _ends(latest, seat, name)) is not None]
+        rated += [Rated(f"{game}: {role} against {opponent}{where}", *ends) for ends in shares[:1]]
     note = "share of wins and draws, or of successes, of the last matches, with 95 % intervals"
-    drawn = dot_chart(rated, title="Against bots", note=note) if rated else ""
-    charted = f'<div class="charts few">{drawn}</div>' if drawn else ""
-    return f"<h3>Latest matches, 95 % intervals</h3>{charted}{table(head, rows, tight=True)}"
+    return {
+        "charts": [dot_chart(rated, title="Against bots", note=note)] if rated else [],
+        "head": ("game", "starts", "opponent", "seat", *(MATCH_FIGURES[name] for name in figures)),
+        "rows": rows,
+    }
 
 
-def _rated(latest: Mapping[str, Any], seat: str, name: str) -> list[Rated]:
-    """Return the share of a match that is drawn, where it has one with its interval."""
-    for share in SHARES:
-        ends = [latest.get(f"{seat}/{share}{end}") for end in ("", "_low", "_high")]
-        value, low, high = (math.nan if end is None else float(end) for end in ends)
-        if ends[0] is not None:
-            return [Rated(name, value, low, high)]
-    return []
-
-
-def interval(values: Mapping[str, Any], seat: str, name: str) -> str:
-    """Return an interval as text."""
-    mean, low, high = (values.get(f"{seat}/{name}{end}") for end in ("", "_low", "_high"))
+def _ends(values: Mapping[str, Any], seat: str, name: str) -> tuple[float, float, float] | None:
+    """Return a figure of a match with the ends of its interval; None where it was not measured."""
+    mean, *ends = (values.get(f"{seat}/{name}{end}") for end in ("", "_low", "_high"))
     if mean is None:
-        return "-"
-    ends = [math.nan if end is None else end for end in (low, high)]
-    return f"{mean:.3f} [{ends[0]:.3f}, {ends[1]:.3f}]"
+        return None
+    low, high = (math.nan if end is None else float(end) for end in ends)
+    return float(mean), low, high
 
 
-def league(path: Path) -> str:
+def league(path: Path) -> dict[str, Any] | None:
     """Return how the players of a run did against each other, of its newest checkpoint.
 
-    Where nobody met anybody but its like there is nothing to say, and "" is returned.
+    None where nobody met anybody but its like. Where the payoff book cannot be read, ``trouble``
+    says why.
     """
     try:
-        found = RunFolder.open(path).checkpoint()
-        standings = standings_of(RunState(owners=found.state).payoffs)
+        checkpoint = RunFolder.open(path).checkpoint()
+        standings = standings_of(RunState(owners=checkpoint.state).payoffs)
     except SparringError as error:
-        return paragraphs([f"The payoff book cannot be read: {error}"])
-    others = [one for one in standings if one.player != one.opponent]
+        return {"trouble": f"The payoff book cannot be read: {error}"}
+    others = [row for row in standings if row.player != row.opponent]
     if not others:
-        return ""
-    rated = [rating for one in others if (rating := _of(one)) is not None]
-    note = "win rate, a draw being half a win, with 95 % intervals"
-    drawn = dot_chart(rated, title="In training", note=note) if rated else ""
-    charted = f'<div class="charts few">{drawn}</div>' if drawn else ""
-    rows = league_rows(others)[1:]
-    caption = f"Results of training's plays up to step {found.step}"
-    return f"<h3>League, 95 % intervals</h3>{charted}{table(HEAD, rows, caption, tight=True)}"
-
-
-def _of(one: Standing) -> Rated | None:
-    """Return a standing of the learner as a share; None for others, and without decided plays."""
-    if one.win_rate is None or not one.player.startswith("learner"):
         return None
-    name = f"{one.environment}: {one.player} against {one.opponent}"
-    return Rated(name, one.win_rate, one.low, one.high)
+    rated = [
+        Rated(
+            f"{row.environment}: {row.player} against {row.opponent}",
+            row.win_rate,
+            row.low,
+            row.high,
+        )
+        for row in others
+        if row.win_rate is not None and row.player.startswith("learner")
+    ]
+    note = "win rate, a draw being half a win, with 95 % intervals"
+    return {
+        "trouble": "",
+        "charts": [dot_chart(rated, title="In training", note=note)] if rated else [],
+        "head": HEAD,
+        "rows": league_rows(others)[1:],
+        "caption": f"Results of training's plays up to step {checkpoint.step}",
+    }
+
+
+def standings_of(payoffs: Payoffs) -> list[Standing]:
+    """Return the standings of each environment, sorted by names: the learner before snapshots."""
+    standings = []
+    pairs = {(row.environment, row.player, row.opponent) for row in payoffs.rows}
+    for environment, player, opponent in sorted(pairs, key=lambda pair: tuple(map(str, pair))):
+        results = payoffs.results(player, opponent, environment=environment)
+        decided = results.wins + results.draws + results.losses > 0
+        standings.append(
+            Standing(
+                environment,
+                str(player),
+                str(opponent),
+                0 if results.exact else results.games,
+                results.mean_return,
+                results.win_rate() if decided else None,
+                *results.rate_interval(),
+                results.exact,
+                *(results.return_interval() or (None, None)),
+            )
+        )
+    return standings
+
+
+def league_rows(standings: Sequence[Standing]) -> list[tuple[str, ...]]:
+    """Return standings as rows of text, under a head."""
+    return [HEAD, *map(_row, standings)]
+
+
+def _row(row: Standing) -> tuple[str, ...]:
+    """Return a standing as text; nothing is said of wins where nothing was decided."""
+    games = "exact" if row.exact else f"{row.games:.{1 if row.games % 1 else 0}f}"
+    mean_ends, rate, rate_ends = "-", "-", "-"
+    if row.return_low is not None:
+        mean_ends = "exact" if row.exact else f"[{row.return_low:+.3f}, {row.return_high:+.3f}]"
+    if row.win_rate is not None:
+        rate = f"{row.win_rate:.3f}"
+        rate_ends = "exact" if row.exact else f"[{row.low:.3f}, {row.high:.3f}]"
+    names = (row.environment, row.player, row.opponent)
+    return (*names, games, f"{row.mean_return:+.3f}", mean_ends, rate, rate_ends)

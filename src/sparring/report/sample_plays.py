@@ -1,4 +1,4 @@
-"""Three plays of a run, early, middle and late, chosen by a fixed rule from what it stored."""
+"""The plays of a run on its page: three chosen by a fixed rule, and games that an oracle judged."""
 
 from __future__ import annotations
 
@@ -13,9 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparring.errors import RunError
+from sparring.oracles.judge import is_best, regret
+from sparring.report.episode_text import (
+    STRANGE,
+    Decode,
+    early_endings,
+    seat_texts,
+    turn_texts,
+)
+from sparring.report.timeline import timeline, timeline_svg
 from sparring.rollout.credit_store import Credits, CreditStore, credits_of
-from sparring.rollout.store import EpisodeStore, episodes_in
-from sparring.types import Episode
+from sparring.rollout.store import EpisodeStore, episodes_in, from_bytes
+from sparring.types import Episode, Turn
 
 WHEN = {1: ("The only stored step",), 2: ("Early", "Late"), 3: ("Early", "Middle", "Late")}
 RULE = (
@@ -26,7 +35,12 @@ RULE = (
     "trained seat has the median return, the lower of two, and the lowest number of equals."
 )
 ROWS = 200_000  # of a part, its first, among which plays are chosen
-STRANGE = (ValueError, TypeError, LookupError, OverflowError, AttributeError)  # of strange records
+FIRST, LAST = 12, 4  # turns shown of a long play, from its beginning and its end
+TOKENS = 48  # shown of a reply
+PARTS = 5  # newest parts of the store in which a judged game is looked for
+JUDGED_ROWS = 10_000  # turns of such a part that are looked at
+ACTIONS = 8  # actions shown of a judged turn, the best first; the one that was played besides
+LETTERS = 200  # of a reply or a view of a judged turn
 Start = tuple[str, str]  # environment, first words
 
 
@@ -162,3 +176,98 @@ def _credit(run: Path, step: int, number: int, troubles: list[str]) -> Credits:
         troubles.append(str(error))
         return {}
     return credits_of(table, number)
+
+
+def play_values(sample: Sample, decode: Decode | None) -> dict[str, Any]:
+    """Return what the template ``play.html`` shows of a play; ``decode`` gives texts of tokens."""
+    episode = sample.episode
+    numbers = range(len(episode.turns))
+    left_out = max(0, len(numbers) - FIRST - LAST)
+    shown = [*numbers[:FIRST], *numbers[-LAST:]] if left_out else numbers
+    line = timeline(episode.roles, episode.turns)
+    return {
+        "when": sample.when,
+        "step": sample.step,
+        "about": f"Play {episode.episode_id} of {episode.game}, start {episode.seed:x}, group "
+        f"{episode.group_id}.",
+        "seats": seat_texts(episode),
+        "timeline": timeline_svg(line) if len({*line.seats}) > 1 else "",
+        "turns": list(turn_texts(episode, sample.credit, decode, shown, TOKENS)),
+        "first": FIRST,
+        "left_out": left_out,
+        "endings": early_endings(episode),
+    }
+
+
+def judged_games(folder: Path) -> list[dict[str, Any]]:
+    """Return what the template ``judged.html`` shows of the first judged game of each name.
+
+    They are from the newest part of an episode store that has any.
+
+    Args:
+        folder: the store's; it need not exist. Parts that cannot be read, or are older than
+            verdicts, are passed over.
+    """
+    for path in sorted(folder.glob("part-*.parquet"), reverse=True)[:PARTS]:
+        try:
+            games: dict[str, dict[str, Any]] = {}
+            for step, episode in from_bytes(path.read_bytes(), rows=JUDGED_ROWS):
+                if episode.game not in games and any(
+                    turn.verdict is not None for turn in episode.turns
+                ):
+                    games[episode.game] = _judged_game(step, episode)
+            if games:
+                return list(games.values())
+        except (pa.ArrowException, OSError, *STRANGE):
+            continue
+    return []
+
+
+def _judged_game(step: int, episode: Episode) -> dict[str, Any]:
+    regrets = [value for value in map(regret, episode.turns) if value is not None]
+    best = [right for right in map(is_best, episode.turns) if right is not None]
+    seats = zip(episode.roles, episode.returns, strict=True)
+    returns = ", ".join(f"{role} {value:g}" for role, value in seats)
+    return {
+        "title": f"A game of {episode.game}, as the oracle sees it",
+        "about": f"Step {step}, the first judged game stored. Returns: {returns}. {sum(best)} of "
+        f"{len(best)} judged moves are among the best; mean regret "
+        f"{sum(regrets) / len(regrets):.3g}. Values are those of the legal actions to the seat "
+        "that acts, best ones bold.",
+        "turns": [
+            {
+                "role": episode.roles[turn.seat],
+                "view": _short(turn.view),
+                "reply": _short(turn.reply + ("" if turn.event == "ok" else f" ({turn.event})")),
+                "regret": "-" if (lost := regret(turn)) is None else f"{lost:.3g}",
+                **_action_values(turn),
+            }
+            for turn in episode.decisions
+        ],
+    }
+
+
+def _action_values(turn: Turn) -> dict[str, Any]:
+    """Return the legal actions of a turn with their values, the best first, and notes on them."""
+    verdict = turn.verdict
+    if verdict is None:
+        return {"actions": [], "notes": ""}
+    order = sorted(
+        zip(verdict.actions, verdict.values, strict=True),
+        key=lambda pair: (pair[0] not in verdict.best, -pair[1]),
+    )
+    values = [
+        (f"{_short(action)} {value + 0.0:.3g}", action in verdict.best, action == turn.action)
+        for rank, (action, value) in enumerate(order)
+        if rank < ACTIONS or action == turn.action
+    ]
+    more = len(order) - len(values)
+    notes = [f"and {more} more"] if more else []
+    notes += [f"certainty {verdict.certainty:.2g}"] if verdict.certainty < 1 else []
+    notes += [f"values within {verdict.bound:.2g}"] if verdict.bound else []
+    notes += [f"{verdict.entropy:.2f} nats hidden"] if verdict.entropy is not None else []
+    return {"actions": values, "notes": "; ".join(notes)}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LETTERS else text[:LETTERS] + "..."

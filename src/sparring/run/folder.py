@@ -255,6 +255,30 @@ class RunFolder:
             self._lock.release()
 
 
+def load_tokenizers(path: Path) -> dict[str, Any]:
+    """Return the tokenizer of each policy of a run, without its weights.
+
+    Nothing is fetched from elsewhere.
+
+    Raises:
+        RunError: no such run.
+        ModelError: the model is not on this machine.
+    """
+    from sparring.config import resolve
+    from sparring.engine.plan import TINY
+    from sparring.engine.vocabulary import vocabulary
+    from sparring.models.pretrained import tokenizer_of
+    from sparring.models.tiny import tiny_tokenizer
+
+    config = resolve(RunFolder.open(path).config())
+    return {
+        name: tiny_tokenizer(vocabulary(own))
+        if own.model.name == TINY
+        else tokenizer_of(own.model.name)
+        for name, own in config.by_policy.items()
+    }
+
+
 def has_trained(path: Path) -> bool:
     """Return whether the run in a folder has recorded a step, or saved one."""
     figures = path / FIGURES

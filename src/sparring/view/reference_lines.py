@@ -43,7 +43,7 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         question: ``config`` with the environments of a run, and ``names`` of figures.
     """
-    from sparring.report.known import known_values  # here, as it brings OpenSpiel
+    from sparring.report.baselines import known_values  # here, as it brings OpenSpiel
 
     known = known_values(question["config"], question["names"])
     return {

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparring.ops.statistics import wilson_count
-from sparring.report.league_shown import Standing, standings_of
-from sparring.report.workers_shown import (
+from sparring.report.ratings import Standing, standings_of
+from sparring.report.worker_status import (
     ACCOUNT,
     FAULTS,
     account_of,

@@ -1,7 +1,7 @@
 import pytest
 
 from sparring.report.html import write_report
-from sparring.report.workers_shown import learner_idle, limit, status, workers_section
+from sparring.report.worker_status import learner_idle, limit, status, workers_values
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
 
@@ -32,11 +32,12 @@ PLAYS = {"issued_games": 44.0, "learned_games": 32.0, "withheld_games": 4.0, "lo
 
 def test_in_fresh_order_the_status_line_and_the_report_say_what_became_of_the_plays():
     assert status(LINE, PLAYS).endswith("1 lost  plays: issued 44 = learned 32 + withheld 4 + lost 2 + open 6")
-    page = workers_section([{"step": 1, **LINE}], [{"step": 1, **PLAYS}])
+    account = workers_values([{"step": 1, **LINE}], [{"step": 1, **PLAYS}])["account"]
     for text, number in (("issued to workers", 44), ("learnt from", 32), ("withheld, as they were too old", 4), ("lost with a worker, a group or the training process", 2), ("open", 6)):
-        assert f"<td>{text}</td><td>{number}</td>" in page
+        assert (text, str(number)) in account
     for lacking in ({**PLAYS, "open_games": None}, {"issued_games": 1.0}):
-        assert "issued" not in status(LINE, lacking) and "issued" not in workers_section([{"step": 1, **LINE}], [{"step": 1, **lacking}])
+        assert "issued" not in status(LINE, lacking)
+        assert workers_values([{"step": 1, **LINE}], [{"step": 1, **lacking}])["account"] == []
 
 
 def test_a_report_has_the_part_where_there_were_workers_alone(tmp_path):
@@ -53,5 +54,5 @@ def test_a_report_has_the_part_where_there_were_workers_alone(tmp_path):
 
 
 def test_figures_that_are_missing_break_no_page():
-    assert workers_section([{"step": 1, "workers": None}, {"step": 2, "workers": 2.0}], []) == ""
-    assert "Workers" in workers_section([{"step": 1, "workers": 2.0, "workers_idle": 0.5, "seconds/play": None}], [])
+    assert workers_values([{"step": 1, "workers": None}, {"step": 2, "workers": 2.0}], []) is None
+    assert "2 workers played" in workers_values([{"step": 1, "workers": 2.0, "workers_idle": 0.5, "seconds/play": None}], [])["sentence"]

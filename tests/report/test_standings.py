@@ -11,7 +11,7 @@ from sparring.errors import CheckpointError, RunError
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.ops.statistics import mean_interval
 from sparring.refs import LEARNER, bot, snapshot
-from sparring.report.league_shown import HEAD, Standing, league_rows, standings_of
+from sparring.report.ratings import HEAD, Standing, league_rows, standings_of
 
 OLD = snapshot(10)
 BOOK = Payoffs(

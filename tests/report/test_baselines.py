@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from sparring.report.baselines import RANDOM, across, best_of, known_values
 from sparring.report.curves import CHARTS, charts, series_of
-from sparring.report.known import RANDOM, across, best_of, known_values
 from sparring.report.svg import FEW, Reference, Series, line_chart
 
 KUHN = {"environments": [{"name": "kuhn_poker"}]}
@@ -82,10 +82,10 @@ def test_a_band_lies_around_its_line_and_within_the_axes():
 
 def test_health_events_are_marked_on_the_charts_of_their_figure():
     lines = [{"step": step, "gradient_norm": 1.0, "ratio_tail": 0.1} for step in (1, 2, 3)]
-    page = charts(lines, {}, [{"step": 2, "metric": "gradient_norm"}])
-    norm, tail = (next(part for part in page.split("<figure>") if f">{title}<" in part) for title in ("Gradient norm", "Ratio tail"))
+    svgs = charts(lines, {}, [{"step": 2, "metric": "gradient_norm"}])
+    norm, tail = (next(svg for svg in svgs if f">{title}<" in svg) for title in ("Gradient norm", "Ratio tail"))
     assert "health event at 2" in norm and "health event" not in tail
-    assert charts([], {}, []) == ""
+    assert charts([], {}, []) == []
 
 
 def test_every_chart_takes_what_its_prefixes_name():

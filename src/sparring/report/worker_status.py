@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from sparring.report.page import marked
 from sparring.report.svg import Series, line_chart
 
 IDLE = 0.2  # share of the time from which on somebody counts as waiting
@@ -55,37 +54,31 @@ def status(timing: Mapping[str, float], metrics: Mapping[str, float]) -> str:
     players, learner = timing["workers_idle"], learner_idle(timing)
     lag = f"  lag {metrics['lag']:.2g}" if "lag" in metrics else ""
     lost = sum(timing.get(name, 0.0) for name in ("lost_workers", "refused_weights"))
-    return (
+    line = (
         f"{timing['workers']:.0f} workers{lag}  idle: players {players:.0%}, learner "
-        f"{learner:.0%}  limit: {limit(players, learner)[0]}"
-        f"{f'  {lost:.0f} lost' if lost else ''}{_balance(metrics)}"
+        f"{learner:.0%}  limit: {limit(players, learner)[0]}{f'  {lost:.0f} lost' if lost else ''}"
     )
+    account = account_of(metrics)
+    if not account:
+        return line
+    first, *parts = (f"{name.removesuffix('_games')} {n:.0f}" for name, n in account.items())
+    return f"{line}  plays: {first} = {' + '.join(parts)}"
 
 
 def account_of(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Return what has become of the plays of a run in fresh order; empty in pinned order."""
-    found = {name: metrics.get(name) for name in ACCOUNT}
-    known = {name: float(value) for name, value in found.items() if value is not None}
+    known = {name: float(metrics[name]) for name in ACCOUNT if metrics.get(name) is not None}
     return known if len(known) == len(ACCOUNT) else {}
 
 
-def _balance(metrics: Mapping[str, float]) -> str:
-    """Return the account of plays as the end of a status line."""
-    account = account_of(metrics)
-    if not account:
-        return ""
-    first, *parts = (f"{name.removesuffix('_games')} {n:.0f}" for name, n in account.items())
-    return f"  plays: {first} = {' + '.join(parts)}"
-
-
-def workers_sentence(told: Sequence[Mapping[str, Any]], lag: float | None) -> str:
+def workers_sentence(lines: Sequence[Mapping[str, Any]], lag: float | None) -> str:
     """Return who waited in the latest steps, and what to do about it.
 
     Args:
-        told: lines of timing.jsonl in which workers played, at least one.
+        lines: lines of timing.jsonl in which workers played, at least one.
         lag: steps that the players are behind; None where they play with the newest weights.
     """
-    latest = told[-LATEST:]
+    latest = lines[-LATEST:]
     players = median(line["workers_idle"] for line in latest)
     learner = median(learner_idle(line) for line in latest)
     behind = "" if lag is None else f", {lag:.2g} steps ahead of the learner"
@@ -96,53 +89,42 @@ def workers_sentence(told: Sequence[Mapping[str, Any]], lag: float | None) -> st
     )
 
 
-def workers_section(
+def workers_values(
     timing: Sequence[Mapping[str, Any]], metrics: Sequence[Mapping[str, Any]]
-) -> str:
-    """Return the report's part about workers; empty where nobody but the process played.
+) -> dict[str, Any] | None:
+    """Return what a report says of workers; None where nobody but the process played.
 
     Args:
         timing: the lines of timing.jsonl.
         metrics: those of metrics.jsonl.
     """
     needed = ("workers", "workers_idle")
-    told = [line for line in timing if all(line.get(name) is not None for name in needed)]
-    if not told:
-        return ""
-    lags = [line["lag"] for line in metrics if line.get("lag") is not None]
-    sentence = workers_sentence(told, lags[-1] if lags else None)
-    series = [
-        Series(name="players", points=[(line["step"], line["workers_idle"]) for line in told]),
-        Series(name="learner", points=[(line["step"], learner_idle(line)) for line in told]),
-        Series(name="workers ready", points=[(line["step"], line["workers"]) for line in told]),
-    ]
+    lines = [line for line in timing if all(line.get(name) is not None for name in needed)]
+    if not lines:
+        return None
+    players = [(line["step"], line["workers_idle"]) for line in lines]
+    learner = [(line["step"], learner_idle(line)) for line in lines]
+    ready = [(line["step"], line["workers"]) for line in lines]
+    lag = [(line["step"], line["lag"]) for line in metrics if line.get("lag") is not None]
+    idle = [Series(name="players", points=players), Series(name="learner", points=learner)]
     charts = [
-        line_chart(series[:2], title="Idle", note="share of the time without work"),
-        line_chart(series[2:], title="Workers", note="ready at the end of each step"),
+        line_chart(idle, title="Idle", note="share of the time without work"),
+        line_chart(
+            [Series(name="workers ready", points=ready)],
+            title="Workers",
+            note="ready at the end of each step",
+        ),
     ]
-    if lags:
-        points = [(line["step"], line["lag"]) for line in metrics if line.get("lag") is not None]
-        lag = [Series(name="lag", points=points)]
-        charts.append(line_chart(lag, title="Lag", note="steps that the players are behind"))
-    drawn = "".join(f"<figure>{chart}</figure>" for chart in charts)
-    rows = "".join(
-        f"<tr><td>{marked(text)}</td><td>{sum(line.get(name) or 0 for line in told):.0f}</td></tr>"
-        for name, text in FAULTS.items()
-    )
-    return (
-        f"<h2>Workers</h2><p>{marked(sentence)}</p><div class='charts'>{drawn}</div>"
-        f"<table><tr><th>what went wrong</th><th>times</th></tr>{rows}</table>"
-        f"{_account(metrics)}"
-    )
-
-
-def _account(metrics: Sequence[Mapping[str, Any]]) -> str:
-    """Return what became of the plays of a run in fresh order, as HTML; empty in pinned order."""
+    if lag:
+        note = "steps that the players are behind"
+        charts.append(line_chart([Series(name="lag", points=lag)], title="Lag", note=note))
     account = account_of(metrics[-1]) if metrics else {}
-    if not account:
-        return ""
-    rows = "".join(
-        f"<tr><td>{marked(ACCOUNT[name])}</td><td>{number:.0f}</td></tr>"
-        for name, number in account.items()
-    )
-    return f"<table><tr><th>plays</th><th>number</th></tr>{rows}</table>"
+    return {
+        "sentence": workers_sentence(lines, lag[-1][1] if lag else None),
+        "charts": charts,
+        "faults": [
+            (text, f"{sum(line.get(name) or 0 for line in lines):.0f}")
+            for name, text in FAULTS.items()
+        ],
+        "account": [(ACCOUNT[name], f"{number:.0f}") for name, number in account.items()],
+    }

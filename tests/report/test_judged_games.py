@@ -6,8 +6,9 @@ import pytest
 
 from sparring.report.curves import series_of
 from sparring.report.html import write_report
-from sparring.report.judged_game import ACTIONS, judged_games
+from sparring.report.page import templates
 from sparring.report.progress import key_figures, short_name
+from sparring.report.sample_plays import ACTIONS, judged_games
 from sparring.rollout.store import EpisodeStore
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
@@ -43,7 +44,8 @@ def page(tmp_path, *parts):
     store = EpisodeStore(tmp_path / "episodes")
     for step, episodes in enumerate(parts, start=1):
         store.append(10 * step, episodes)
-    return judged_games(tmp_path / "episodes")
+    template = templates().get_template("judged.html")
+    return "".join(template.render(game=game) for game in judged_games(tmp_path / "episodes"))
 
 
 def regrets(text):
@@ -82,12 +84,12 @@ def test_the_newest_part_with_verdicts_is_shown_once_per_game(tmp_path):
 
 @pytest.mark.parametrize("damage", ["torn", "foreign", "nothing"])
 def test_without_verdicts_there_is_no_such_game(tmp_path, damage):
-    assert judged_games(tmp_path / "episodes") == ""
+    assert judged_games(tmp_path / "episodes") == []
     if damage != "nothing":
         assert page(tmp_path, [episode(turn("a", {"a": 1.0}))]) != ""
         part = tmp_path / "episodes" / "part-000010.parquet"
         part.write_bytes(part.read_bytes()[:100] if damage == "torn" else b"")
-    assert judged_games(tmp_path / "episodes") == ""
+    assert judged_games(tmp_path / "episodes") == []
 
 
 def test_the_page_has_the_game_and_escapes_it(tmp_path):

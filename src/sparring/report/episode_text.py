@@ -1,0 +1,357 @@
+"""A stored episode in words: of every turn what was told and said, its tokens, and its credit.
+
+`sparring show` prints the words as lines; the template ``play.html`` puts them on a page.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sparring.environments.openspiel.people import listed
+from sparring.errors import RunError, SparringError, quoted
+from sparring.oracles.judge import regret
+from sparring.refs import MAIN, ref
+from sparring.rollout.credit_store import Credits
+from sparring.rollout.endings import ENDS, Conversation, unsent
+from sparring.types import Episode, Turn, Verdict
+
+STRANGE = (ValueError, TypeError, LookupError, OverflowError, AttributeError)  # of strange records
+WIDTH = 100  # of the lines that are printed
+LABEL = 10  # columns of what stands before a line
+UNSENT = "not sent: the conversation had outgrown the model"
+BROKEN = "\ufffd"  # what a decoder writes for bytes that end no character
+WINDOW = 32  # tokens that are decoded together
+Decode = Callable[[str, Sequence[int]], list[str]]  # of a turn's agent and ids: a text per id
+
+
+class Token(NamedTuple):
+    """A sampled token; its text is its id where no tokenizer is known."""
+
+    text: str
+    probability: float
+    entropy: float | None
+
+
+class ReplyText(NamedTuple):
+    """A reply in words; what does not apply is empty.
+
+    Attributes:
+        label: "said", or "memory" where a seat wrote to its own memory.
+        reply: as the seat gave it.
+        event: why it is no legal action.
+        truncated: whether a limit of tokens ended it.
+        unsent: whether the seat was not asked, as its conversation had outgrown the model.
+        played: the action that was played in its place.
+        tokens: those that are shown.
+        num_tokens: how many were sampled.
+        facts: by name: the weights that it went on over, its rewards, its score.
+        credit: what was learned from it.
+        sign: "gain" or "loss", where it made the reply more or less probable.
+    """
+
+    label: str
+    reply: str
+    event: str
+    truncated: bool
+    unsent: bool
+    played: str
+    tokens: list[Token]
+    num_tokens: int
+    facts: dict[str, str]
+    credit: str
+    sign: str
+
+
+class TurnText(NamedTuple):
+    """A turn in words: its number in the episode, its reply, and the other candidates."""
+
+    number: int
+    turn: Turn
+    role: str
+    told: str
+    legal: str
+    reply: ReplyText
+    oracle: str
+    others: list[ReplyText]
+
+
+def turn_texts(
+    episode: Episode,
+    credits: Credits,
+    decode: Decode | None,
+    numbers: Sequence[int] | None = None,
+    most_tokens: int | None = None,
+) -> Iterator[TurnText]:
+    """Yield the turns of an episode in words.
+
+    Args:
+        episode: what is shown.
+        credits: what was learned from its replies.
+        decode: gives the texts of tokens; None shows ids.
+        numbers: of the turns that are shown; None: all.
+        most_tokens: of a reply that are shown; None: all.
+    """
+    recorded = any(turn.told for turn in episode.turns) or episode.environment is not None
+    untold = "(nothing)" if recorded else "(not recorded: this file is from before told texts were)"
+
+    def in_words(turn: Turn) -> ReplyText:
+        credit = credits.get((turn.seat, turn.turn_index, turn.candidate))
+        return _reply_text(turn, credit, decode, most_tokens)
+
+    for number in range(len(episode.turns)) if numbers is None else numbers:
+        turn = episode.turns[number]
+        yield TurnText(
+            number=number,
+            turn=turn,
+            role=episode.roles[turn.seat],
+            told=turn.told or untold,
+            legal=listed(turn.legal_actions) if turn.is_decision else "",
+            reply=in_words(turn),
+            oracle="" if turn.verdict is None else _judged(turn, turn.verdict),
+            others=[in_words(other) for other in turn.candidates],
+        )
+
+
+def _reply_text(
+    turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None, most: int | None
+) -> ReplyText:
+    sampled = [segment for segment in turn.segments if segment.kind == "sampled"]
+    pairs = [pair for part in sampled for pair in zip(part.ids, part.logprobs, strict=True)]
+    entropies = (credit["entropies"] if credit is not None else None) or [None] * len(pairs)
+    tokens = list(zip(pairs, entropies, strict=True))[:most]
+    ids = [index for (index, _), _ in tokens]
+    texts = list(map(str, ids)) if decode is None else decode(turn.agent, ids)
+    is_memory = turn.event == "memory"
+    advantage = credit["advantage"] if credit is not None and credit["selected"] else 0.0
+    facts = {
+        "weights": _weights(turn),
+        "rewards": ", ".join(f"{name} {value:+.4g}" for name, value in turn.rewards.items()),
+        "score": "" if turn.score is None else f"{turn.score:+.4g}",
+    }
+    return ReplyText(
+        label="memory" if is_memory else "said",
+        reply=turn.reply,
+        event=turn.event if turn.event in ("illegal", "unparsable") else "",
+        truncated=turn.truncated and turn.event != "unsent",
+        unsent=unsent(turn),
+        played="" if turn.action == turn.reply or is_memory else turn.action or "nothing",
+        tokens=[
+            Token(text, math.exp(logprob), entropy)
+            for text, ((_, logprob), entropy) in zip(texts, tokens, strict=True)
+        ],
+        num_tokens=len(pairs),
+        facts=facts,
+        credit="" if credit is None else credit_words(credit),
+        sign="gain" if advantage > 0 else "loss" if advantage < 0 else "",
+    )
+
+
+def _judged(turn: Turn, verdict: Verdict) -> str:
+    best = sorted(zip(verdict.actions, verdict.values, strict=True), key=lambda pair: -pair[1])
+    worth = ", ".join(f"{action} {value:+.4g}" for action, value in best[:6])
+    return f"{worth}{', ...' if len(best) > 6 else ''}; regret {regret(turn):.4g}"
+
+
+def _weights(turn: Turn) -> str:
+    """Return the versions of the weights that a reply went on over; empty where it has one."""
+    runs = [part for part in turn.segments if part.kind == "sampled"]
+    if len({part.weights_version for part in runs}) < 2:
+        return ""
+    first, *others = ((len(part.ids), part.weights_version) for part in runs)
+    later = [f"of {version} updates for the next {count}" for count, version in others]
+    return ", ".join([f"of {first[1]} updates for the first {first[0]} tokens", *later])
+
+
+def credit_words(row: Mapping[str, Any]) -> str:
+    """Return what was learned from a turn."""
+    if not row["selected"]:
+        return "not trained on: selection dropped it, or it was more than the step wanted"
+    parts = [f"advantage {row['advantage']:+.4g}"]
+    names = {"baseline": "baseline", "value": "value", "value_target": "value target"}
+    parts += [f"{label} {row[name]:+.4g}" for name, label in names.items() if row[name] is not None]
+    if row["token_advantages"]:
+        parts.append(f"per token {', '.join(f'{value:+.3g}' for value in row['token_advantages'])}")
+    return ", ".join(parts) + (", replayed" if row["replayed"] else "")
+
+
+def seat_texts(episode: Episode) -> list[tuple[str, str, str]]:
+    """Return for each seat its role, who sat there, and its return."""
+    seats = zip(episode.roles, episode.agents, episode.trained, episode.returns, strict=True)
+    return [
+        (role, f"{agent}{', trained' if trained else ''}", f"{value:+g}")
+        for role, agent, trained, value in seats
+    ]
+
+
+def early_endings(episode: Episode) -> list[str]:
+    """Return what ended an episode before its end."""
+    endings = []
+    if episode.forfeited_by is not None:
+        endings.append(f"forfeited by {episode.roles[episode.forfeited_by]}")
+    if episode.has_outgrown_context:
+        unsent_seats = [turn.seat for turn in episode.turns if turn.event == "unsent"]
+        roles = " and ".join(episode.roles[seat] for seat in unsent_seats)
+        endings.append(
+            f"truncated, without a result: the conversation of {roles} outgrew the model's context"
+        )
+    elif episode.cut:
+        endings.append("truncated by the limit of turns")
+    return endings
+
+
+def episode_lines(
+    step: int,
+    episode: Episode,
+    credit: Credits,
+    decode: Decode | None,
+    positions: Sequence[str] = (),
+    conversations: Sequence[Conversation] = (),
+) -> list[str]:
+    """Return an episode as lines.
+
+    Args:
+        step: it was played in.
+        episode: what is shown.
+        credit: what was learned from its replies.
+        decode: gives the texts of tokens; None shows ids.
+        positions: before each turn, and at the end, in words; none where they are not known.
+        conversations: with how each has ended; none where that is not known.
+
+    Raises:
+        RunError: its record holds what no run writes.
+    """
+    heading = f"Episode {episode.episode_id} of {episode.game}, step {step}, group"
+    lines = [f"{heading} {episode.group_id}"]
+    ends = {part.turns[-1]: ENDS[part.end] for part in conversations if part.end != "over"}
+    try:
+        if (spec := episode.environment) is not None:
+            options = ", ".join(f"{name}={value}" for name, value in spec.options.items())
+            lines.append(
+                f"{spec.name}{f' with {options}' if options else ''}; a reply that is no legal "
+                f"action: {spec.illegal.get('rule', '')}"
+            )
+        lines += [f"  {role}: {who}, return {value}" for role, who, value in seat_texts(episode)]
+        lines += [f"  {ending}" for ending in early_endings(episode)]
+        for text in turn_texts(episode, credit, decode):
+            now = positions[text.number] if positions else ""
+            lines += ["", *_turn_lines(text, now, decode is not None)]
+            lines += _labelled("ended", ends.get(text.number, ""))
+    except STRANGE as error:
+        raise RunError(
+            f"Episode {episode.episode_id} of step {step} holds what no run writes "
+            f"({quoted(str(error))})."
+        ) from error
+    return [*lines, "", *_labelled("end", positions[-1])] if positions else lines
+
+
+def _turn_lines(text: TurnText, now: str, is_decoded: bool) -> list[str]:
+    turn = text.turn
+    where = f", conversation {turn.conversation}" if turn.conversation else ""
+    lines = [f"[{turn.moment}] {text.role} ({turn.agent}){where}"]
+    lines += _labelled("now", now) + _labelled("told", text.told)
+    lines += _labelled("legal", text.legal) if turn.is_decision else []
+    lines += _reply_lines(text.reply, is_decoded) + _labelled("oracle", text.oracle)
+    for candidate, other in zip(turn.candidates, text.others, strict=True):
+        lines += [f"    not played, candidate {candidate.candidate}"]
+        lines += _reply_lines(other, is_decoded)
+    return lines
+
+
+def _reply_lines(reply: ReplyText, is_decoded: bool) -> list[str]:
+    words = f"{reply.reply!r}{f', {reply.event}' if reply.event else ''}"
+    words += ", cut short" if reply.truncated else ""
+    words += f"   -> {reply.played} was played" if reply.played else ""
+    words += f" ({UNSENT})" if reply.unsent else ""
+    tokens = "  ".join(
+        f"{repr(text) if is_decoded else text} p={probability:.3g}"
+        f"{'' if entropy is None else f' H={entropy:.2f}'}"
+        for text, probability, entropy in reply.tokens
+    )
+    lines = _labelled(reply.label, words) + _labelled("tokens", tokens)
+    for name, fact in reply.facts.items():
+        lines += _labelled(name, fact or ("none" if name == "rewards" else ""))
+    return lines + _labelled("credit", reply.credit)
+
+
+def _labelled(label: str, text: str) -> list[str]:
+    """Return a text below a label, wrapped; its own line ends stay. Nothing where it is empty."""
+    if not text:
+        return []
+    begin, rest = f"    {label:<{LABEL - 2}}", " " * (LABEL + 2)
+    lines: list[str] = []
+    for line in text.split("\n"):
+        parts = textwrap.wrap(
+            line,
+            WIDTH - len(rest),
+            break_long_words=False,
+            break_on_hyphens=False,
+            drop_whitespace=False,
+        )
+        lines += [
+            f"{rest if lines or at else begin}{part}".rstrip()
+            for at, part in enumerate(parts or [""])
+        ]
+    return lines
+
+
+def endings_lines(episode: Episode, conversations: Sequence[Conversation]) -> list[str]:
+    """Return a line for each seat: how its conversations have ended, in order."""
+    by_seat: dict[int, list[str]] = {}
+    for part in conversations:
+        by_seat.setdefault(part.seat, []).append(part.end)
+    return [
+        f"{episode.roles[seat]} ended: {', '.join(ends)}"
+        for seat, ends in sorted(by_seat.items())
+        if set(ends) != {"over"}
+    ]
+
+
+def listing_rows(episodes: Sequence[Episode]) -> list[tuple[str, ...]]:
+    """Return the episodes of a step as rows under a head."""
+    head = ("episode", "environment", "seats", "returns", "turns", "illegal")
+    rows: list[tuple[str, ...]] = [head]
+    for episode in episodes:
+        illegal = sum(turn.event != "ok" for turn in episode.decisions)
+        returns = " ".join(f"{value:+g}" for value in episode.returns)
+        seats, turns = " ".join(episode.agents), len(episode.turns)
+        number = str(episode.episode_id)
+        rows.append((number, episode.game, seats, returns, str(turns), str(illegal)))
+    return rows
+
+
+def token_decoder(run: Path) -> tuple[Decode | None, str]:
+    """Return what gives the texts of a run's tokens; None, and why, where there is no tokenizer."""
+    from sparring.run.folder import load_tokenizers
+
+    try:
+        tokenizers = load_tokenizers(run)
+    except SparringError as error:
+        return None, f"Tokens are shown as ids: {error}"
+
+    def pieces(agent: str, ids: Sequence[int]) -> list[str]:
+        tokenizer = tokenizers.get(ref(agent).name or MAIN)
+        return [str(index) for index in ids] if tokenizer is None else split(tokenizer, ids)
+
+    return pieces, ""
+
+
+def split(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+    """Return the text that each of these ids adds to that of the ones before.
+
+    A piece of bytes that ends no character has an empty text; the piece that ends it has it all.
+    """
+    texts, begin, before, is_whole = [], 0, "", True  # the text since the token ``begin``
+    for end in range(1, len(ids) + 1):
+        text = str(tokenizer.decode(list(ids[begin:end])))
+        ready = text if end == len(ids) else text.rstrip(BROKEN)
+        if not ready.startswith(before):  # a decoder that changes what it has written
+            return [str(tokenizer.decode([index])) for index in ids]
+        texts.append(ready[len(before) :])
+        before, was_whole, is_whole = ready, is_whole, ready == text
+        if end - begin > WINDOW and was_whole and is_whole:  # this token is whole characters
+            begin, before = end - 1, str(tokenizer.decode([ids[end - 1]]))
+    return texts

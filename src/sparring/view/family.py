@@ -2,7 +2,7 @@
 
 A record of a member may have a ``tag`` and a ``parent``. Where it names no parent, a snapshot came
 from the one before it of its policy, and the first from the policy's start. What left the league
-is in no checkpoint: ``league.jsonl`` has it (see ``view.taken``).
+is in no checkpoint: ``league.jsonl`` has it (see ``view.snapshots``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sparring.run.events import LAST_STEP
 from sparring.run.state import STATE
 from sparring.view.newest import ENGINE, newest
 from sparring.view.runs import Run
-from sparring.view.taken import Told, taken
+from sparring.view.snapshots import Told, taken
 
 MOST = 300  # members that left and are drawn; of more, every so many-th stays
 POLICIES = 12  # that are drawn

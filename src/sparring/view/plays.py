@@ -9,14 +9,15 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
+from dataclasses import dataclass, field
+from typing import Any
 
 from sparring.errors import RolloutError
 from sparring.system.pool import Job, WorkerPool
 from sparring.view.answers import Refused, one_line
 from sparring.view.body import Body
-from sparring.view.play_session import Answer, Session
 from sparring.view.play_worker import make
 from sparring.view.watch import Watch
 
@@ -25,6 +26,7 @@ SESSIONS = 4  # at once; the one that was used longest ago makes way
 PATIENCE = 0.7  # seconds that a request waits for its answer
 THINK = 600.0  # seconds after which the process that plays is ended
 READY = 20.0  # seconds that the choices may take
+Answer = dict[str, Any]
 
 
 class Plays:
@@ -285,3 +287,41 @@ class Plays:
         if pool is not None:
             pool.close(at_once=True)
         return why
+
+
+@dataclass(slots=True)
+class Session:
+    """What the server knows of a session."""
+
+    key: str  # that the page gave it
+    run: str  # its name, or ""
+    state: Answer = field(default_factory=dict)
+    job: Job | None = None  # the one that goes on
+    coming: Future[Answer] | None = None
+    waits: str = ""  # what for, in words
+    since: float = 0.0
+    used: float = 0.0
+
+    @property
+    def judging(self) -> bool:
+        """Whether nothing but the judgement of a finished play is waited for."""
+        return self.job is not None and self.job[0] == "judge"
+
+    def collect(self) -> None:
+        """Take the answer that has come, if one has; the caller holds the lock."""
+        if self.coming is None or not self.coming.done():
+            return
+        coming, self.coming, self.job = self.coming, None, None
+        try:
+            found = coming.result()
+        except CancelledError:
+            return  # it was left
+        except RolloutError as error:
+            self.state = {**self.state, "phase": "failed", "trouble": one_line(error)}
+            return
+        if "error" not in found:
+            self.state = found
+        elif self.state:
+            self.state = {**self.state, "trouble": found["error"]}
+        else:  # it never began
+            self.state = {"phase": "failed", "trouble": found["error"]}

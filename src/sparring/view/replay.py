@@ -21,10 +21,9 @@ from sparring.view.answers import Refused
 from sparring.view.boards import has_pictures
 from sparring.view.chances import has_chances
 from sparring.view.decode import Decoder, pieces, text_of
-from sparring.view.found import Episodes, Found
 from sparring.view.index import EPISODES
-from sparring.view.learned import Scales
 from sparring.view.runs import Run
+from sparring.view.stored_episodes import Episodes, Scales, StoredEpisode
 
 CREDIT_SHOWN = (
     *("selected", "replayed", "reward", "advantage", "baseline", "value", "value_target"),
@@ -102,7 +101,7 @@ class Replays:
             "turns": turns,
         }
 
-    def find(self, run: Run, step: int, number: int) -> Found:
+    def find(self, run: Run, step: int, number: int) -> StoredEpisode:
         """Return a stored episode.
 
         Raises:
@@ -120,7 +119,9 @@ class Replays:
             return known[1]
 
 
-def _turn(index: int, own: Mapping[str, Any], found: Found, decoder: Decoder) -> dict[str, Any]:
+def _turn(
+    index: int, own: Mapping[str, Any], found: StoredEpisode, decoder: Decoder
+) -> dict[str, Any]:
     """Return a turn, with the other replies to its prompt."""
     turn = found.episode.turns[index]
     shown = _reply(own, turn, found.credit, decoder)
@@ -263,7 +264,7 @@ def _doubts(turns: list[dict[str, Any]]) -> list[str]:
     return []
 
 
-def _missing(found: Found) -> list[str]:
+def _missing(found: StoredEpisode) -> list[str]:
     """Return what the record lacks, in words."""
     episode, credits = found.episode, list(found.credit.values())
     missing = []

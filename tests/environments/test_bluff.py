@@ -98,7 +98,7 @@ def test_every_brief_word_is_in_the_vocabulary():
 def test_a_spec_makes_it_again_and_bad_options_are_refused():
     made = make_game("bluff", options={"stake": 2.0, "phrases": 2})
     assert from_spec(spec_of(made)).claims == ("high", "strong", "low", "weak")
-    with pytest.raises(ConfigError, match="option .stake.: Input should be greater than or equal to 0.000001"):
+    with pytest.raises(ConfigError, match=r"option .stake.: Input should be greater than or equal to 0.000001"):
         make_game("bluff", options={"stake": 0.0})
 
 

@@ -68,7 +68,7 @@ def test_with_a_bonus_the_best_team_is_honest_and_earns_it():
     states = enumerate_info_states(made)
     report = nash_conv(made, states, UniformScorer())
     assert report.best_joint_value == pytest.approx(1.3) and report.values[0] == pytest.approx(1.3 / 3)
-    with pytest.raises(ConfigError, match="option .bonus.: Input should be less than or equal to 1"):
+    with pytest.raises(ConfigError, match=r"option .bonus.: Input should be less than or equal to 1"):
         game(bonus=1.5)
 
 

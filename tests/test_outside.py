@@ -145,6 +145,12 @@ def test_only_functions_of_its_own_that_a_module_lists_are_its_plug_ins(package,
         registry.load("rewards", f"{name}.short_replies.{function}")
 
 
+def test_a_module_that_is_in_no_package_has_plug_ins(package, tmp_path):
+    name = package()
+    (tmp_path / "path" / f"{name}_alone.py").write_text(REWARD)
+    assert registry.load("rewards", f"{name}_alone.nothing").function.__name__ == "nothing"
+
+
 def test_namespaces_without_init_are_searched(package, tmp_path):
     name = package()
     (tmp_path / "path" / name / "__init__.py").unlink()

@@ -2,10 +2,9 @@
 
 A slot is a package; each module in it with a function of its own name, or a class assigned to that
 name (``nim = Nim``), is a plug-in. This is its entry, whose keyword-only parameters are its
-options. Adding a plug-in edits no
-existing file. Plug-ins of other packages are found too: names with a dot, and entry points
-(``outside.py``). A plug-in that is a folder may have parts: modules of the folder with a function
-of the plug-in's name, such as ``environments/sudoku/solver.py`` with its function ``sudoku``.
+options. Adding a plug-in edits no existing file. Plug-ins of other packages are found too: names
+with a dot, and entry points (``outside.py``). A plug-in that is a folder may have parts: modules of
+the folder with a function of the plug-in's name, such as ``environments/sudoku/solver.py``.
 
 A plug-in module may also declare:
     NEEDS      names of what it wants computed, e.g. {"value"}; of an estimator, columns of the turn
@@ -114,8 +113,8 @@ def built_in(slot: str) -> tuple[str, ...]:
         raise UnknownNameError("slot", slot, SLOTS)
     folders = importlib.import_module(f"sparring.{slot}").__path__
     stems = {path.with_suffix("") for folder in folders for path in Path(folder).iterdir()}
-    found = {stem.name for stem in stems if _is_plugin(stem)}
-    return tuple(sorted(found | _standard(slot)))
+    modules = {stem.name for stem in stems if _is_plugin(stem)}
+    return tuple(sorted(modules | _standard(slot)))
 
 
 @cache
@@ -196,8 +195,8 @@ def load(slot: str, name: str) -> Plugin:
         ConfigError: one from outside cannot be had.
     """
     if name in built_in(slot):
-        own = "standard" if name in _standard(slot) else name
-        module = importlib.import_module(f"sparring.{slot}.{own}")
+        module_name = "standard" if name in _standard(slot) else name
+        module = importlib.import_module(f"sparring.{slot}.{module_name}")
         function = getattr(module, name)
     elif is_outside(name):
         function, module = find(slot, name, SLOTS[slot])

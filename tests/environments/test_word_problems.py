@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from sparring.config import resolve
 from sparring.environments.catalogue import make_game
-from sparring.environments.word_problems import word_problems
-from sparring.environments.word_problems.rules import Problem
+from sparring.environments.word_problems import Problem, word_problems
 from sparring.environments.word_problems.stories import Story, most, story
 from sparring.errors import GameError
 from sparring.measure.starts import Met, columns

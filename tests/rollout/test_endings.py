@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from sparring.environments.base import Closing
 from sparring.environments.catalogue import make_game
-from sparring.environments.closing import Closing
 from sparring.players.base import TextAgent
 from sparring.report.episode_text import endings_lines, episode_lines
 from sparring.rng import Stream

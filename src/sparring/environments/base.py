@@ -9,8 +9,9 @@ What an environment can do besides is said by small protocols: a play that can b
 random is ``Sampling`` (warm-up and the player ``random`` ask for it where any text is allowed); one
 whose chance can be drawn anew is ``Redealt``; one that shows itself as a picture is ``Drawable``;
 one that counts things of its own for the metrics of a run is ``Counting``; one whose result is made
-of what some seats did apart is ``Parted``; one that holds a session, a socket or a process is
-``Closeable``.
+of what some seats did apart is ``Parted``; one that says how conversations have ended is
+``Closing``; one that holds a session, a socket or a process is ``Closeable``. An environment whose
+histories can be visited one by one is ``Enumerable``.
 OpenSpiel is one implementation that has all of them, and everything that exact solvers ask for
 (``environments/openspiel``).
 """
@@ -21,7 +22,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from sparring.environments.drawing.canvas import Theme
 from sparring.environments.reply import listed_reply
@@ -31,12 +32,23 @@ from sparring.types import Observation
 
 log = logging.getLogger(__name__)
 
+Closed = Literal["answered", "turns", "malformed", "limit"]
+"""What an environment says of a conversation that is over.
+
+"answered": its seat ended it, or had done all it was asked for. "turns": it had no turns left.
+"malformed": what it ended with could not be read. "limit": the environment ended it at its work.
+"""
+
 __all__ = [
     "Cloneable",
     "Closeable",
+    "Closed",
+    "Closing",
     "Counting",
     "Drawable",
+    "Enumerable",
     "Environment",
+    "Node",
     "Parted",
     "Play",
     "Reading",
@@ -139,6 +151,15 @@ class Closeable(Protocol):
 
 
 @runtime_checkable
+class Closing(Protocol):
+    """A play whose seats' conversations end by themselves, and that knows how."""
+
+    def closed(self, seat: int) -> Closed | None:
+        """Return how a seat's latest conversation has ended; None: it goes on, or is not known."""
+        ...
+
+
+@runtime_checkable
 class Reading(Protocol):
     """A play that finds the action in a reply itself."""
 
@@ -217,6 +238,59 @@ class Drawable(Protocol):
     def described(self, seat: int | None) -> str:
         """Return a sentence or two that say the position in words, for the same reader."""
         ...
+
+
+class Node(Protocol):
+    """A history of a game, with nothing hidden. It is not to be changed, but left for a child.
+
+    ``str`` of it is the position as it is printed, equal where two histories lead to one position.
+    """
+
+    def is_terminal(self) -> bool:
+        """Return whether the game is over."""
+
+    def is_chance_node(self) -> bool:
+        """Return whether chance is to move."""
+
+    def current_player(self) -> int:
+        """Return the seat that is to act, below 0 where none is."""
+
+    def legal_actions(self) -> list[int]:
+        """Return the ids of the legal actions, or of what chance can do, ascending."""
+
+    def chance_outcomes(self) -> list[tuple[int, float]]:
+        """Return what chance can do, with its probabilities."""
+
+    def child(self, index: int, /) -> Node:
+        """Return the history after an action or a chance outcome."""
+
+    def returns(self) -> list[float]:
+        """Return the payoffs so far, [num_seats]."""
+
+    def information_state_string(self, seat: int, /) -> str:
+        """Return all that a seat knows, where ``Enumerable.has_info_states`` says there is one."""
+
+
+class Enumerable(Protocol):
+    """An environment whose every history can be visited, as exact solvers ask."""
+
+    name: str
+    num_seats: int
+
+    @property
+    def rules_key(self) -> str:
+        """Rules and options as text; games with one text have one tree."""
+
+    @property
+    def perfect_information(self) -> bool:
+        """Whether nothing is hidden from any seat."""
+
+    @property
+    def has_info_states(self) -> bool:
+        """Whether nodes say what a seat knows."""
+
+    def first_node(self) -> Node:
+        """Return the history in which nothing has happened."""
 
 
 def close_play(play: Any) -> None:

@@ -12,8 +12,7 @@ from sparring.environments.combining import Combined, CombinedPlay, inner_of
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, timeline
 from sparring.environments.drawing.words import wrapped
-from sparring.environments.tool_calls import NONE, SIGNS, called, found, result, written
-from sparring.environments.toolbox import MOST
+from sparring.environments.toolbox import MOST, NONE, SIGNS, called, found, result, written
 from sparring.errors import GameError, quoted
 from sparring.rng import Stream
 from sparring.types import Observation

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sparring.environments.enumerable import Enumerable, Node
+from sparring.environments.base import Enumerable, Node
 from sparring.errors import TooLargeError
 from sparring.ops.game_tree import GameTree
 from sparring.types import IntArray

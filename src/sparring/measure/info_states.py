@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sparring.environments.base import teams_of
-from sparring.environments.enumerable import Enumerable, Node
+from sparring.environments.base import Enumerable, Node, teams_of
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.own import Asking, no_rules
 from sparring.environments.played import tree_of

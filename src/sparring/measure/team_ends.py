@@ -16,8 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from sparring.environments.base import sides_of
-from sparring.environments.enumerable import Enumerable, Node
+from sparring.environments.base import Enumerable, Node, sides_of
 from sparring.environments.openspiel.base import Game
 from sparring.environments.played import tree_of
 from sparring.measure.info_states import InfoStates

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sparring.environments.base import Enumerable
 from sparring.environments.combining import played
-from sparring.environments.enumerable import Enumerable
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.openspiel.events import pick
 from sparring.environments.openspiel.solvers import CfrVariant, PolicyTable, average_policy

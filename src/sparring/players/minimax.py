@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sparring.environments.base import Node
 from sparring.environments.combining import played
-from sparring.environments.enumerable import Node
 from sparring.environments.openspiel.base import State
 from sparring.environments.openspiel.solve import Search, unfit
 from sparring.environments.options import check_range

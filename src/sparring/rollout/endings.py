@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
-from sparring.environments.closing import Closed
+from sparring.environments.base import Closed
 from sparring.environments.own import Asking
 from sparring.rollout.draft import sampled_tokens
 from sparring.rollout.replay import replayed

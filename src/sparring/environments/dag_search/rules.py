@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.environments.bank import BANKS, Bank
-from sparring.environments.closing import Closed
+from sparring.environments.base import Closed
 from sparring.environments.dag_search import wording
 from sparring.environments.dag_search.schedule import Schedule
 from sparring.environments.dag_search.world import MOST_PAGES, MOST_TASKS, RESULTS, World, world

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyspiel
 
-from sparring.environments.enumerable import Node
+from sparring.environments.base import Node
 
 _PERFECT = pyspiel.GameType.Information.PERFECT_INFORMATION
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyspiel
 
-from sparring.environments.enumerable import Node
+from sparring.environments.base import Node
 from sparring.environments.openspiel.base import Game
 
 DEEPEST = 300  # plies below the position that is searched: two of Python's 1,000 frames each

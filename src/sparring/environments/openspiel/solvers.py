@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 import numpy as np
 import pyspiel
 
-from sparring.environments.enumerable import Node
+from sparring.environments.base import Node
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.walked import walk
 from sparring.ops.cfr import average_strategies

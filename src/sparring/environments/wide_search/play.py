@@ -8,7 +8,7 @@ from itertools import pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from sparring.environments.closing import Closed
+from sparring.environments.base import Closed
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table

@@ -1,18 +1,29 @@
 """The registry: plug-ins by file name, options by signature, the nearest name for a typo."""
 
+import inspect
 import types
 import typing
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import pytest
 from pydantic import Field
 
 from sparring import plugin, registry
+from sparring.environments.options import with_options
 from sparring.errors import ConfigError, UnknownNameError
 from tests.cases import every_case
 
 RAMP = {"schedule": "linear", "start": 0.4, "end": 0.2}
 EVERY = [(slot, name) for slot in registry.SLOTS for name in registry.names(slot)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Options of an entry."""
+
+    size: Annotated[int, Field(ge=1, le=4)] = 3
+    cost: float = 0.5
 
 
 def sample(
@@ -86,6 +97,29 @@ def test_every_plugin_describes_itself_and_its_options_have_types(slot, name):
 def test_every_slot_has_plugins_and_their_names_are_sorted():
     for slot in registry.SLOTS:
         assert registry.names(slot) == tuple(sorted(registry.names(slot))) != ()
+
+
+def test_a_class_and_a_function_among_several_are_plugins():
+    nim, value = registry.load("environments", "nim"), registry.load("columns", "token_value")
+    assert inspect.isclass(nim.function) and list(nim.options) == ["pile_sizes", "is_misere", "style"]
+    assert value.module.__name__ == "sparring.columns.standard" and (value.declared("PER", ""), registry.asks(registry.bind("columns", "value"))) == ("token", {"critic"})
+    assert not {"standard", "turns_in", "played_on"} & {*registry.names("columns")}
+
+
+def test_options_of_a_dataclass_are_those_of_the_entry_and_its_own_come_last():
+    made = []
+
+    @with_options(Sizes)
+    def entry(options: Sizes, *, style: str = "brief") -> None:
+        """Make something."""
+        made.append((options, style))
+
+    plugin = registry.Plugin(slot="environments", name="entry", function=entry, module=types.ModuleType("entry"))
+    assert list(plugin.options) == ["size", "cost", "style"] and plugin.summary == "Make something."
+    registry.with_options(plugin, {"cost": 2, "style": "full"})()
+    assert made == [(Sizes(size=3, cost=2.0), "full")]
+    with pytest.raises(ConfigError, match=r"option 'size': Input should be less than or equal to 4, got 5"):
+        registry.with_options(plugin, {"size": 5})
 
 
 def test_helpers_are_not_plugins():

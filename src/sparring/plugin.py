@@ -171,9 +171,7 @@ class Bound:
         plugin = self.plugin
         options = self.at(progress) if self.schedules else self.options
         with Call(self):
-            adapted = of_base(plugin.slot, "adapted")
-            function = plugin.function if adapted is None else adapted(plugin)
-            output = function(*args, **options)
+            output = _entry(plugin)(*args, **options)
             check = of_base(plugin.slot, "check_output")
             if check is not None:
                 check(self, output, *args)
@@ -181,6 +179,12 @@ class Bound:
 
     def __str__(self) -> str:
         return named(self.plugin.slot, self.plugin.name)
+
+
+def _entry(plugin: Plugin) -> Callable[..., Any]:
+    """Return a plug-in's function, with what its slot lets it leave out."""
+    adapted: Callable[[Plugin], Callable[..., Any]] | None = of_base(plugin.slot, "adapted")
+    return plugin.function if adapted is None else adapted(plugin)
 
 
 def with_options(

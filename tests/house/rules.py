@@ -5,7 +5,7 @@ import re
 from functools import cache
 
 ORDER = [
-    *("errors", "refs", "types", "guard", "names", "spelling", "outside", "yaml_text", "schedule", "options", "rng", "plugin", "registry", "parts", "config_parts", "config", "recipe", "system", "ops", "environments"),
+    *("errors", "refs", "types", "guard", "names", "spelling", "outside", "yaml_text", "schedule", "rng", "plugin", "registry", "config_parts", "config", "recipe", "system", "ops", "environments"),
     *("render", "context", "models", "samplers", "players"),
     *("rollout", "roles", "knowledge", "oracles", "rewards", "columns", "credit", "features", "losses", "selection", "learn", "league"),
     *("measure", "engine", "run", "report", "recipes", "scaffold", "api", "view", "cli", "interop", "testing"),

@@ -87,7 +87,7 @@ class _Leak(KuhnPoker):
 
 def test_a_wording_that_breaks_perfect_recall_is_refused():
     with pytest.raises(GameError, match="breaks perfect recall: seat 1"):
-        enumerate_info_states(_Leak(2, "brief"))
+        enumerate_info_states(_Leak(players=2))
 
 
 def test_too_many_information_states_say_how_far_the_walk_came_and_what_to_do():

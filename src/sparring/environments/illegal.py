@@ -100,7 +100,8 @@ class IllegalRule:
         if self.payoff == "spiral":
             mine, others = SPIRAL_OFFENDER, SPIRAL_OTHERS
         elif self.payoff == "mars":
-            stake = game.stake(state, offender) if hasattr(game, "stake") else 1.0
+            staked = getattr(game, "stake", None)  # an option's number in some environments
+            stake = staked(state, offender) if callable(staked) else 1.0
             mine, others = -stake - MARS_FINE, 0.0
         elif self.payoff == "offender_only":
             mine, others = game.min_utility, 0.0

@@ -235,7 +235,7 @@ def _http_client(openai: Any, host: str) -> Any:
     http = import_module(openai.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
     sent = (*_HEADERS, "openai-") if host == OPENAI else _HEADERS
 
-    class Client(openai.DefaultAsyncHttpxClient):  # type: ignore[misc]
+    class _Client(openai.DefaultAsyncHttpxClient):  # type: ignore[misc]
         async def send(self, request: Any, **options: Any) -> Any:
             for name in [name for name in request.headers if not name.startswith(sent)]:
                 del request.headers[name]
@@ -271,7 +271,7 @@ def _http_client(openai: Any, host: str) -> Any:
                 response.status_code, headers=headers, content=bytes(body), request=request
             )
 
-    return Client()
+    return _Client()
 
 
 @cache

@@ -270,3 +270,10 @@ def test_a_module_or_folder_with_a_function_of_its_name_is_a_plugin_and_others_a
         monkeypatch.undo()
         registry.built_in.cache_clear()
     assert registry.built_in("features") == before
+
+
+def test_an_option_of_an_earlier_version_is_dropped_at_its_default_and_else_refused():
+    """As the configurations of old runs have it."""
+    assert "max_entries" not in registry.bind("credit", "coma", {"max_entries": 20_000, "decay": 0.5}).options
+    with pytest.raises(ConfigError, match=r"'coma' has no option 'max_entries' any more: max_entries=7 needs version 0.2.0"):
+        registry.bind("credit", "coma", {"max_entries": 7})

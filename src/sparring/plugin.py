@@ -200,7 +200,7 @@ def with_options(
         if preset not in plugin.presets:
             raise UnknownNameError(f"preset of {where}", preset, plugin.presets)
         merged.update(plugin.presets[preset])
-    merged.update(options or {})
+    merged.update(_without_removed(plugin, options or {}, where))
     for key in merged:
         if key not in plugin.options:
             raise UnknownNameError(f"option of {where}", key, plugin.options)
@@ -220,6 +220,23 @@ def with_options(
             f"{where}, option {key!r}: {first['msg']}, got {quoted(first.get('input'))}."
         ) from None
     return Bound(plugin=plugin, options=checked, schedules=schedules)
+
+
+def _without_removed(plugin: Plugin, options: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return options without those that an earlier version had, where they have their default.
+
+    Raises:
+        ConfigError: one has another value.
+    """
+    removed: Mapping[str, tuple[Any, str]] = getattr(plugin.module, "REMOVED", {})
+    for name in removed.keys() & options.keys():
+        default, version = removed[name]
+        if options[name] != default:
+            raise ConfigError(
+                f"{where} has no option {name!r} any more: {name}={quoted(options[name])} needs "
+                f"version {version}, and {name}={default} is what it does now; leave it out."
+            )
+    return {name: value for name, value in options.items() if name not in removed}
 
 
 @cache

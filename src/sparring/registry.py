@@ -11,6 +11,7 @@ A plug-in module may also declare:
                table
     NEEDS_BY   option -> value -> names of what it wants besides, where that depends on an option
     REQUIRES   what must stand beside it in a configuration; see ``config_parts.check_requires``
+    REMOVED    options of earlier versions -> (their default, the last version that had them)
     GROUP_RELATIVE
                of an estimator: True where a play is compared with others of its start alone, so
                that a group of one teaches nothing; or option -> the values with which it is so,

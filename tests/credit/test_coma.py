@@ -101,8 +101,9 @@ def test_its_gradient_is_the_exact_one_up_to_the_batch_it_learns_from():
     assert gradient == pytest.approx(exact * (members - 1) / members)
 
 
-def test_the_table_is_bounded_and_keeps_what_it_saw_most():
-    credit = coma(seen([[1.0], [3.0], [8.0]], [0, 0, 1], [0, 0, 1]), {}, max_entries=1)
+def test_the_table_is_bounded_and_keeps_what_it_saw_most(monkeypatch):
+    monkeypatch.setattr("sparring.credit.coma.MAX_ENTRIES", 1)
+    credit = coma(seen([[1.0], [3.0], [8.0]], [0, 0, 1], [0, 0, 1]), {})
     assert list(credit.state) == ['["game", "first", "here", "stay"]']
 
 

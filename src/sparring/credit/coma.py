@@ -18,6 +18,8 @@ from sparring.ops.returns import discounted_returns, trajectory_starts
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
 FORGOTTEN = 1e-6  # an entry that weighs less leaves the table
+MAX_ENTRIES = 20_000  # of the table; those with the smallest n leave first
+REMOVED = {"max_entries": (MAX_ENTRIES, "0.2.0")}
 
 
 def coma(
@@ -27,7 +29,6 @@ def coma(
     values: Literal["table", "exact"] = "table",
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
     decay: Annotated[float, Field(ge=0, le=1)] = 0.9,
-    max_entries: Annotated[int, Field(ge=1)] = 20_000,
 ) -> Credit:
     """Compare an action with what the agent's other actions are worth in the same place.
 
@@ -63,8 +64,6 @@ def coma(
             discount.
         decay: factor on the table's n and W per batch, in [0, 1]. 0 forgets all earlier batches, 1
             forgets nothing; the default 0.9 averages over about ten batches.
-        max_entries: the largest number of entries that the table keeps, at least 1. The entries
-            with the smallest n are removed first.
 
     Raises:
         CreditError: a reward or value is not finite, or a column is missing.
@@ -101,9 +100,7 @@ def coma(
         group_counts(places, num_places), 1
     )
     metrics = {"table_size": float(len(table))}
-    return Credit(
-        advantages=played - baseline[places], state=_bounded(table, max_entries), metrics=metrics
-    )
+    return Credit(advantages=played - baseline[places], state=_bounded(table), metrics=metrics)
 
 
 def _keys(turns: TurnTable, pairs: IntArray, num_pairs: int) -> list[str]:
@@ -145,11 +142,11 @@ def _learn(
     return learnt
 
 
-def _bounded(table: Mapping[str, tuple[float, float]], max_entries: int) -> dict[str, list[float]]:
+def _bounded(table: Mapping[str, tuple[float, float]]) -> dict[str, list[float]]:
     """Return the table as lists, without the entries least seen where there are too many."""
     kept = (
         table.items()
-        if len(table) <= max_entries
-        else sorted(table.items(), key=lambda item: (-item[1][0], item[0]))[:max_entries]
+        if len(table) <= MAX_ENTRIES
+        else sorted(table.items(), key=lambda item: (-item[1][0], item[0]))[:MAX_ENTRIES]
     )
     return {key: [count, total] for key, (count, total) in kept}

@@ -25,8 +25,7 @@ from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states
 from sparring.recipe import load_recipe
 from sparring.run import checkpoint
-from sparring.run.exact_payoffs import with_exact
-from sparring.run.payoff_plays import with_plays
+from sparring.run.payoff_plays import with_exact, with_plays
 
 MEMBERS, EVERY, GAMES, HALF, SECONDS, AT_ONCE = 20, 10, 256, 0.05, 300, 20
 PASSED = 2  # first snapshots that are no members: some of their replies are illegal

@@ -18,7 +18,7 @@ from sparring.league.payoffs import Payoffs
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.run import checkpoint
-from sparring.run.exact_payoffs import with_exact
+from sparring.run.payoff_plays import with_exact
 from sparring.system.files import write_bytes_atomic
 
 BEST = "nash of exact payoffs"  # what a population could say at most, if its payoffs had no noise

@@ -38,9 +38,9 @@ from sparring.run.events import METRICS, read_figures
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.run.provenance import code_commit
-from sparring.run.signals import GracefulStop
 from sparring.run.warmup import warm_up
 from sparring.system.files import sha256_hex, write_bytes_atomic
+from sparring.system.process import GracefulStop
 from sparring.types import Episode
 from studies.vpr_released.occupancy import Enumeration
 

@@ -220,7 +220,7 @@ def test_a_mapping_may_extend_a_recipe(tmp_path):
 
 
 def test_an_interrupted_run_says_so_and_is_saved(tmp_path, monkeypatch):
-    from sparring.run.signals import GracefulStop
+    from sparring.system.process import GracefulStop
 
     entered = GracefulStop.__enter__
     monkeypatch.setattr(GracefulStop, "__enter__", lambda self: setattr(self, "requested", True) or self)

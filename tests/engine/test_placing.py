@@ -19,7 +19,7 @@ from sparring.errors import ConfigError
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.run import changes
 from sparring.run.changes import FREE_IF_THERE, _free, _may_change, saved
-from sparring.system.gpus import seeing
+from sparring.system.process import seeing
 
 
 def configured(*overrides):

@@ -20,8 +20,8 @@ from sparring.players.mixture import Mixture, mixture
 from sparring.refs import LEARNER, bot, ref, snapshot
 from sparring.registry import bind
 from sparring.rng import Stream
-from sparring.run.ahead import Ahead
 from sparring.run.methods import Methods
+from sparring.run.pipeline import Ahead
 from sparring.run.state import RunState
 from sparring.run.step import play_round
 from sparring.testing import match_request

@@ -25,9 +25,8 @@ from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.team import play_teams
-from sparring.run import checkpoint, exact_payoffs
-from sparring.run.exact_payoffs import pair_results, with_exact
-from sparring.run.payoff_plays import with_plays
+from sparring.run import checkpoint, payoff_plays
+from sparring.run.payoff_plays import pair_results, with_exact, with_plays
 from tests.run_with_members import BASE, MEMBERS, engine_of, run
 
 ONE, OTHER = snapshot(1), snapshot(2)
@@ -156,8 +155,8 @@ def test_the_meta_strategy_is_that_of_the_matrix_of_tabular_policies():
 def test_only_new_pairs_are_computed(monkeypatch):
     config = resolve({**BASE, "league": EXACT})
     engine, pairs = engine_of(config), []
-    compute = exact_payoffs.pair_results
-    monkeypatch.setattr(exact_payoffs, "pair_results", lambda game, states, pair, *rest, **more: pairs.append(pair) or compute(game, states, pair, *rest, **more))
+    compute = payoff_plays.pair_results
+    monkeypatch.setattr(payoff_plays, "pair_results", lambda game, states, pair, *rest, **more: pairs.append(pair) or compute(game, states, pair, *rest, **more))
     book = with_exact(config, engine, Payoffs())
     assert len(pairs) == 6 and with_exact(config, engine, book) == book and len(pairs) == 6
     engine.take_member(snapshot(3))
@@ -213,7 +212,7 @@ def test_where_there_are_no_exact_values_the_run_is_refused_and_nothing_is_writt
 
 def test_a_seat_alone_meets_nobody():
     config = resolve({**BASE, "environments": [{"name": "sudoku"}], "league": EXACT})
-    exact_payoffs.check_exact(config, LocalEngine(config))
+    payoff_plays.check_exact(config, LocalEngine(config))
     assert with_exact(config, engine_of(config), Payoffs()) == Payoffs()
 
 

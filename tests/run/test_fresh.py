@@ -22,10 +22,9 @@ from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.fresh import account_of
-from sparring.run.fresh_record import FreshRecord, Group
 from sparring.run.loop import train
 from sparring.run.methods import Methods
-from sparring.run.state import RunState
+from sparring.run.state import FreshRecord, Group, RunState
 from sparring.run.step import play_round
 from tests.engine.fleet.simulated import Simulated
 from tests.engine.fleet.weather import Weather

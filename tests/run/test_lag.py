@@ -18,14 +18,14 @@ from sparring.errors import CheckpointError, ConfigError, MissingError, RunError
 from sparring.recipe import to_yaml
 from sparring.registry import load, names
 from sparring.rollout.store import EpisodeStore
-from sparring.run import ahead as ahead_room
 from sparring.run import checkpoint
-from sparring.run.ahead import Ahead
+from sparring.run import pipeline as ahead_room
 from sparring.run.changes import check_same
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.run.methods import Methods
+from sparring.run.pipeline import Ahead
 from sparring.run.state import RunState
 from sparring.run.step import play_round
 from tests.engine.fleet.simulated import simulated_workers

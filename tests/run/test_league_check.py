@@ -8,7 +8,7 @@ import sparring
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError, PluginError
-from sparring.run.league_check import check_league
+from sparring.run.payoff_plays import check_league
 from tests.run_with_members import BASE
 
 THREE = [{"name": "kuhn_poker", "options": {"players": 3}}]

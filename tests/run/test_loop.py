@@ -22,9 +22,9 @@ from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import StepReport, train
-from sparring.run.signals import GracefulStop
 from sparring.run.warmup import WarmupReport
 from sparring.system import files
+from sparring.system.process import GracefulStop
 
 CONFIG = {
     "name": "test",

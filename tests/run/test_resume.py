@@ -10,7 +10,7 @@ from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from sparring.run.signals import GracefulStop
+from sparring.system.process import GracefulStop
 from tests.estimators import asked_of, played_for
 
 BASE = {

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from sparring.run.signals import GracefulStop
+from sparring.system.process import GracefulStop
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

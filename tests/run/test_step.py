@@ -14,7 +14,7 @@ from sparring.errors import RolloutError
 from sparring.rollout.play import Rollout, RolloutCounts
 from sparring.run import step as step_module
 from sparring.run.methods import Methods
-from sparring.run.playing import _mean_metrics, _whole_groups
+from sparring.run.pipeline import _mean_metrics, _whole_groups
 from sparring.run.state import RunState
 from sparring.run.step import play_round
 from tests.cases import every_case

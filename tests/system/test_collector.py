@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from sparring.system.collector import paused_collector, settled_heap
+from sparring.system.process import paused_collector, settled_heap
 
 
 @pytest.fixture(autouse=True)

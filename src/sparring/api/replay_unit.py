@@ -28,8 +28,7 @@ from sparring.run.changes import SAVED
 from sparring.run.folder import RunFolder
 from sparring.run.league import begin_league, begun_anew
 from sparring.run.methods import Methods
-from sparring.run.opened import Opened
-from sparring.run.playing import Played, Wanted, play_step
+from sparring.run.pipeline import Opened, Played, Wanted, play_step
 from sparring.run.state import RunState
 from sparring.run.warmup import warm_up
 

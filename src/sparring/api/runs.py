@@ -30,12 +30,12 @@ from sparring.run.changes import check_same
 from sparring.run.effect_check import check_effect
 from sparring.run.events import METRICS, read_lines
 from sparring.run.folder import RunFolder
-from sparring.run.league_check import check_league
 from sparring.run.loop import Summary
 from sparring.run.loop import train as run_training
+from sparring.run.payoff_plays import check_league
 from sparring.run.provenance import note_start
 from sparring.run.sending import check_packages
-from sparring.run.signals import GracefulStop
+from sparring.system.process import GracefulStop
 from sparring.types import Episode
 
 STORES: Mapping[str, Callable[[Path], Parts]] = {"episodes": EpisodeStore, "credit": CreditStore}

@@ -1,6 +1,6 @@
 """Which GPUs the processes beside a run are given, and what their configuration says of them.
 
-Each sees its own GPUs alone, counted from 0 (``system/gpus.py``): its first is its ``cuda``.
+Each sees its own GPUs alone, counted from 0 (``system/process.py``): its first is its ``cuda``.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ from sparring.learn.means import Means
 from sparring.learn.weights import fingerprint
 from sparring.system.child import Mailbox
 from sparring.system.files import disk_errors
-from sparring.system.gpus import seeing
+from sparring.system.process import seeing
 from sparring.types import Credit
 
 log = logging.getLogger(__name__)

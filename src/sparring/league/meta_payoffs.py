@@ -24,7 +24,7 @@ class TwoSides(NamedTuple):
 
 
 def two_sides(environment: Any, weight: float) -> TwoSides:
-    """Return the sides of an environment that has two (``run.league_check``)."""
+    """Return the sides of an environment that has two (``run.payoff_plays``)."""
     first, second = filled_together(tuple(teams_of(environment)))
     return TwoSides(weight, (first[0], second[0]))
 

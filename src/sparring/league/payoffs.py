@@ -11,7 +11,7 @@ begins at ``seat``, against a side of ``opponent``. What counts:
 - A play that was truncated (by ``rollout.max_turns`` or ``model.context``) has no result, and
   counts for nobody.
 - Where all seats are one team nobody wins or loses: each pair of seats has its games and returns.
-- Of two members there may be exact results (``run.exact_payoffs``). Plays add nothing to these, and
+- Of two members there may be exact results (``run.payoff_plays``). Plays add nothing to these, and
   they do not fade.
 
 The learner's rows are those of all its weights so far. With ``league.payoff_decay`` what is older

@@ -26,7 +26,6 @@ METRIC_SOURCES = (
     "run.measures",
     "run.evaluation",
     "run.step",
-    "run.knowing",
     "run.fresh",
     "run.sending",
     "engine.distributed",

@@ -22,7 +22,7 @@ from sparring.rollout.candidates import Candidates
 from sparring.rollout.loop import Judge as Judge
 from sparring.rollout.loop import PlayLoop
 from sparring.rollout.spec import EpisodeSpec
-from sparring.system.collector import paused_collector
+from sparring.system.process import paused_collector
 from sparring.types import Episode
 
 MOST_REASONS = 3  # that a message names

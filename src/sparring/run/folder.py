@@ -4,6 +4,15 @@ Layout: sparring-run.json (marker), config.yaml (resolved, as in force), changes
 provenance.json, metrics.jsonl, timing.jsonl, health.jsonl, league.jsonl, tensorboard/, episodes/,
 credit/, checkpoints/, report.html, played/ (by people); .replaced/ while another run is
 overwritten.
+
+States of a run folder that is overwritten; each is one rename away from the next:
+
+    the old run         ``.replacing/`` is there while the old run's entries move into it
+    old run aside       ``.replaced/`` holds all of them; what lies beside it is the new run's
+    the new run         it has a checkpoint; ``.replaced/`` is gone
+
+Whoever holds the folder's lock brings it out of the states between by ``settle``, also after a
+kill. So at every instant either the old run is whole on the disk or the new one has a checkpoint.
 """
 
 from __future__ import annotations
@@ -11,6 +20,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +29,80 @@ from filelock import FileLock, Timeout
 
 from sparring.errors import ConfigError, LockedError, RunError
 from sparring.run import checkpoint
-from sparring.run.aside import clear, is_unsettled, put_aside, settle
 from sparring.run.checkpoint import Checkpoint
 from sparring.system.files import (
     TEMPORARY,
     check_plain,
     disk_errors,
     parse_json,
+    sync_folder,
     write_bytes_atomic,
     write_json_atomic,
 )
 from sparring.yaml_text import parse_yaml, read_text
+
+MOVING, ASIDE = ".replacing", ".replaced"
+_GONE = f"{TEMPORARY}replaced"
+
+
+def is_unsettled(path: Path) -> bool:
+    """Return whether a run folder holds anything of a run that is being replaced."""
+    return any((path / name).exists() for name in (MOVING, ASIDE, _GONE))
+
+
+def put_aside(path: Path, staying: Collection[str]) -> None:
+    """Move everything in a run folder out of the way of a new run, but for the entries named in
+    ``staying``.
+    """
+    with disk_errors(path):
+        (path / MOVING).mkdir()
+        for entry in sorted(path.iterdir()):
+            if entry.name not in (*staying, MOVING):
+                os.rename(entry, path / MOVING / entry.name)
+        os.rename(path / MOVING, path / ASIDE)
+        sync_folder(path)
+
+
+def settle(path: Path, staying: Collection[str]) -> bool:
+    """Delete the run that is set aside if the new one has a checkpoint; else put it back.
+
+    Return whether it was put back.
+
+    Args:
+        path: the run folder, locked by the caller.
+        staying: names of the entries that belong to neither run.
+    """
+    if not is_unsettled(path):
+        return False
+    with disk_errors(path):
+        if (path / ASIDE).exists():
+            if checkpoint.steps(path):
+                shutil.rmtree(path / _GONE, ignore_errors=True)
+                os.rename(path / ASIDE, path / _GONE)
+            else:
+                clear(path, (*staying, ASIDE))
+                os.rename(path / ASIDE, path / MOVING)
+            sync_folder(path)
+        shutil.rmtree(path / _GONE, ignore_errors=True)
+        if not (path / MOVING).exists():
+            return False
+        for entry in sorted((path / MOVING).iterdir()):
+            os.rename(entry, path / entry.name)
+        (path / MOVING).rmdir()
+        sync_folder(path)
+    return True
+
+
+def clear(path: Path, staying: Collection[str]) -> None:
+    """Delete everything in a folder but the entries named in ``staying``."""
+    for entry in sorted(path.iterdir()):
+        if entry.name in staying:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
 
 log = logging.getLogger(__name__)
 MARKER, CONFIG, LOCK, HOLDER = "sparring-run.json", "config.yaml", ".lock", ".lock-holder"

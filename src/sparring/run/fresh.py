@@ -36,11 +36,9 @@ from sparring.errors import CheckpointError, ConfigError
 from sparring.refs import MAIN, OWN
 from sparring.rollout.play import RolloutCounts
 from sparring.rollout.spec import EpisodeSpec
-from sparring.run.fresh_record import FreshRecord, Group
 from sparring.run.methods import Methods
-from sparring.run.opened import Opened, book_of, specs_of
-from sparring.run.playing import Played, shaped
-from sparring.run.state import FRESH, RunState
+from sparring.run.pipeline import Opened, Played, book_of, shaped, specs_of
+from sparring.run.state import FRESH, FreshRecord, Group, RunState
 from sparring.system.files import parse_json
 from sparring.types import Episode, Turn
 

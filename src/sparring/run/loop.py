@@ -33,13 +33,12 @@ from sparring.run.health import HealthMonitor, stopping
 from sparring.run.league import begin_league, begun_anew, league_step
 from sparring.run.methods import Methods
 from sparring.run.sending import Sinks
-from sparring.run.signals import GracefulStop
 from sparring.run.state import RunState
 from sparring.run.step import play_round, steps_of
 from sparring.run.warmup import WarmupReport, warm_up
 from sparring.schedule import parse
-from sparring.system.collector import settled_heap
 from sparring.system.files import disk_errors
+from sparring.system.process import GracefulStop, settled_heap
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

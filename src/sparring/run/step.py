@@ -35,6 +35,8 @@ Metrics:
                             logprob_difference_max and _mean are with a lag of one play in 100,
                             scored again by the weights that played it
     credit/...              figures of the advantage estimator, such as its baselines
+    knowledge/NAME/...      figures of what the run knows; its page says what they are
+    knowledge/judged        share of the replies to prompts with several that it judged
 Where a run has several policies, what one of them learns from and how it is updated stands below
 its name, as in leader/loss, leader/advantage_std, leader/credit/...; main has no name.
 Timing, in timing.jsonl:
@@ -51,8 +53,10 @@ Timing, in timing.jsonl:
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from operator import is_
+from typing import Any
 
 import numpy as np
 
@@ -62,12 +66,11 @@ from sparring.engine.base import Batch, Engine
 from sparring.engine.scored import SAME
 from sparring.engine.scored import metrics as same_numbers
 from sparring.environments.base import teams_of
+from sparring.knowledge.base import Gathered, Knowledge, replies, with_scores
 from sparring.league.starts import arms
 from sparring.refs import MAIN
 from sparring.rollout.credit_store import Learned
-from sparring.run.ahead import Ahead
 from sparring.run.fresh import Fresh
-from sparring.run.knowing import known
 from sparring.run.measures import (
     candidate_metrics,
     environment_metrics,
@@ -75,10 +78,58 @@ from sparring.run.measures import (
     rollout_metrics,
 )
 from sparring.run.methods import Methods
-from sparring.run.playing import Played
+from sparring.run.pipeline import Ahead, Played
 from sparring.run.state import RunState
 from sparring.selection.curricula.base import ArmBook
 from sparring.types import Credit, Episode
+
+OWNER = "knowledge"  # under which the run's state keeps it
+
+
+def known(
+    engine: Engine, methods: Methods, state: RunState, played: Played, progress: float
+) -> tuple[Played, Mapping[str, Any]]:
+    """Return a step's plays as knowledge judges them, and what its owner remembers from now on.
+
+    Args:
+        engine: whose environments they are of.
+        methods: of the run.
+        state: of the run before the step.
+        played: the step's plays.
+        progress: share of the run that is done.
+    """
+    if methods.knowledge is None:
+        return played, {}
+    gathered = Gathered(
+        episodes=played.episodes,
+        environments={game.name: game for game, _ in engine.environments},
+        step=state.step,
+        stream=engine.root.child(OWNER).child(state.step),
+    )
+    found: Knowledge = methods.knowledge(gathered, state.json(OWNER), progress=progress)
+    episodes = with_scores(played.episodes, found.scores)
+    now = {episode.episode_id: episode for episode in episodes}
+    name = methods.knowledge.plugin.name
+    figures = {f"{OWNER}/{name}/{key}": value for key, value in found.metrics.items()}
+    judged = replace(
+        played,
+        episodes=episodes,
+        kept=[now[episode.episode_id] for episode in played.kept],
+        metrics={**played.metrics, **figures, f"{OWNER}/judged": _judged(episodes)},
+    )
+    return judged, {OWNER: found.state}
+
+
+def _judged(episodes: list[Episode]) -> float:
+    """Return the share of the replies to prompts with several that have a score."""
+    every = [
+        one.score is not None
+        for episode in episodes
+        for turn in episode.turns
+        if turn.candidates
+        for one in replies(turn)
+    ]
+    return sum(every) / max(len(every), 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,7 +10,7 @@ from sparring.config import RunConfig
 from sparring.engine.base import Engine
 from sparring.refs import DEMONSTRATOR
 from sparring.rollout.spec import EpisodeSpec
-from sparring.run.signals import GracefulStop
+from sparring.system.process import GracefulStop
 
 
 class WarmupReport(NamedTuple):

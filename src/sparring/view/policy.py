@@ -18,8 +18,7 @@ from sparring.measure.policies import renormalise
 from sparring.refs import MAIN, PlayerRef
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
-from sparring.run.aside import is_unsettled
-from sparring.run.folder import CONFIG, RunFolder
+from sparring.run.folder import CONFIG, RunFolder, is_unsettled
 from sparring.types import Episode
 
 if TYPE_CHECKING:

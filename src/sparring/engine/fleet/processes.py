@@ -23,7 +23,7 @@ from typing import Any
 
 from sparring.engine.fleet.base import Heard
 from sparring.system.child import ChildProcess, Mailbox
-from sparring.system.gpus import seeing
+from sparring.system.process import seeing
 
 CODE = "import sys; sys.path[:] = {path!r}; from {module} import main; main({hear}, {say})"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

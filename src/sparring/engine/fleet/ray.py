@@ -29,7 +29,7 @@ from sparring.engine.placing import for_worker
 from sparring.engine.worker import failed
 from sparring.errors import DEBUG, ConfigError, RunError
 from sparring.system.child import Mailbox
-from sparring.system.gpus import seeing
+from sparring.system.process import seeing
 from sparring.system.trust import RAY
 
 DRIVER = "sparring.engine.fleet.ray_driver"

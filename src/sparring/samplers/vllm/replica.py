@@ -22,7 +22,7 @@ from sparring.samplers.vllm.asked import Ask
 from sparring.samplers.vllm.weights import Key, Served, State, salt_of
 from sparring.system.child import ChildProcess, Mailbox
 from sparring.system.files import cache_folder, disk_errors, file_digest
-from sparring.system.gpus import seeing
+from sparring.system.process import seeing
 
 PYTHON = "SPARRING_VLLM_PYTHON"  # environment variable: the Python of vLLM's environment
 CHECKOUT = Path(__file__).parents[4] / ".venv-vllm" / "bin" / "python"  # where `make vllm` puts it

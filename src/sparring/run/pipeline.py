@@ -1,16 +1,24 @@
-"""The games of a step: seated, played, judged, shaped, and what is kept of them."""
+"""The steps that are being played, from their first specs to their table of turns.
+
+With ``scale.lag`` step s is opened as soon as step s - lag - 1 has been learnt from, and is played
+with the weights, the league, the curriculum and the payoff book of that moment. So what is played
+is a function of configuration and seed, however long players and learner take. Of a step that is
+open a checkpoint holds this moment and no plays: a run that goes on plays them again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sparring.config import RunConfig
-from sparring.engine.base import Engine
+from sparring.engine.base import Begun, Engine
 from sparring.engine.judging import Judging
-from sparring.errors import RolloutError
-from sparring.league.starts import turn_limit
+from sparring.errors import CheckpointError, ConfigError, RolloutError
+from sparring.league.payoffs import Payoffs
+from sparring.league.starts import arms, starts, turn_limit
+from sparring.refs import PlayerRef, refs
 from sparring.registry import asks
 from sparring.rewards.base import apply_rewards, outcome_gap
 from sparring.rewards.components import WeightedReward
@@ -23,9 +31,88 @@ from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
 from sparring.run.measures import group_metrics
 from sparring.run.methods import Methods
-from sparring.run.opened import Opened, book_of, specs_of
+from sparring.run.state import LEAGUE, RunState
 from sparring.schedule import parse
+from sparring.selection.curricula.base import ArmBook
 from sparring.types import Episode, TurnTable
+
+if TYPE_CHECKING:
+    from sparring.engine.published import Pinned
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opened:
+    """A step as its plays begin: everything that they are a function of, but for the
+    configuration.
+
+    With ``scale.lag`` it is opened while earlier steps are still to be learnt from.
+    """
+
+    step: int
+    learnt: int  # steps that had been learnt from
+    members: tuple[PlayerRef, ...] = ()
+    curriculum: Mapping[str, Any] = field(default_factory=dict)  # the state of the arm book
+    payoffs: Payoffs = field(default_factory=Payoffs)
+    pinned: Pinned | None = None  # the weights it is played with; None: those of now
+    live: str = ""  # the policy of a league that alone learns; empty: all do
+
+    @classmethod
+    def of(cls, engine: Engine, state: RunState, step: int, pinned: Pinned | None = None) -> Opened:
+        """Return a step as it is opened now.
+
+        Args:
+            engine: whose members may be met.
+            state: of the run now.
+            step: that is opened.
+            pinned: the weights that it is played with.
+        """
+        return cls(
+            step=step,
+            learnt=state.step,
+            members=engine.members,
+            curriculum=state.json("curriculum"),
+            payoffs=state.payoffs,
+            pinned=pinned,
+            live=state.json(LEAGUE).get("live", ""),
+        )
+
+
+def book_of(config: RunConfig, engine: Engine, opened: Opened) -> ArmBook:
+    """Return the curriculum's records as they were when a step was opened."""
+    return ArmBook(arms(engine.environments, config.rollout.starts), opened.curriculum)
+
+
+def specs_of(
+    config: RunConfig,
+    engine: Engine,
+    methods: Methods,
+    opened: Opened,
+    *,
+    book: ArmBook,
+    progress: float,
+    refill: int = 0,
+) -> list[EpisodeSpec]:
+    """Return the games that a step begins with, or those of a refill; see ``starts``."""
+    return starts(
+        opened.step,
+        games=engine.environments,
+        rollout=config.rollout,
+        matchmaker=methods.matchmaker,
+        members=opened.members,
+        root=engine.root,
+        progress=progress,
+        curriculum=methods.curriculum,
+        book=book,
+        refill=refill,
+        payoffs=opened.payoffs,
+        bots=config.bots,
+        seats=engine.seats,
+        mixtures=methods.mixtures,
+        learners=methods.learners,
+        tags=config.league.tags,
+        live=opened.live,
+    )
+
 
 T = TypeVar("T")
 
@@ -254,3 +341,140 @@ def _shape(
         scales=scales,
         reorder_outcomes=config.reorder_outcomes,
     )
+
+
+OPEN = "open"  # the owner in a run's state of the steps that are open
+
+
+class Ahead:
+    """Opens steps, and gives their plays.
+
+    Args:
+        config: the run's configuration.
+        engine: its models.
+        methods: its plug-ins.
+    """
+
+    def __init__(self, config: RunConfig, engine: Engine, methods: Methods) -> None:
+        self._parts = config, engine, methods
+        self._phases: dict[int, _Phase] = {}
+
+    def played(self, state: RunState) -> Played:
+        """Return the plays of the step that comes next.
+
+        Further steps are opened first, as far as ``scale.lag`` says.
+
+        Args:
+            state: the run's state now.
+
+        Raises:
+            ConfigError: there is a lag, and nothing keeps older weights.
+            CheckpointError: what the state says of open steps cannot be read.
+            RolloutError: no game could be played.
+        """
+        config, engine, _ = self._parts
+        recorded = state.json(OPEN)
+        for step in range(state.step, min(state.step + config.scale.lag + 1, config.steps)):
+            if step not in self._phases:
+                opened = _restored(engine, step, recorded.get(str(step))) or self._opened(
+                    step, state
+                )
+                self._phases[step] = _Phase(opened, *self._parts)
+        phase = self._phases.pop(state.step, None)
+        if phase is None:  # beyond the configuration's last step
+            phase = _Phase(self._opened(state.step, state), *self._parts)
+        played = phase.result()
+        if phase.opened.pinned is not None:
+            engine.release(phase.opened.pinned)
+        for other in self._phases.values():
+            other.go_on()
+        return played
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds of the steps that are open, by owner."""
+        config, *_ = self._parts
+        if not config.scale.lag:
+            return {}
+        return {OPEN: {str(step): _record(one.opened) for step, one in self._phases.items()}}
+
+    def _opened(self, step: int, state: RunState) -> Opened:
+        """Return a step as it is opened now."""
+        config, engine, _ = self._parts
+        pinned = engine.pin() if config.scale.lag else None
+        if config.scale.lag and pinned is None:
+            raise ConfigError(
+                f"scale.lag={config.scale.lag}: nothing keeps older weights here; train with "
+                "`sparring train` or sparring.train, or write scale.lag: 0."
+            )
+        return Opened.of(engine, state, step, pinned)
+
+
+class _Phase:
+    """A step that is open: what asks for its games, and what waits for those it has asked for."""
+
+    def __init__(self, opened: Opened, config: RunConfig, engine: Engine, methods: Methods) -> None:
+        self.opened, self._engine = opened, engine
+        self._asking = play_step(config, engine, methods, opened)
+        self._played: Played | None = None
+        self._waiting: Begun | None = None
+        self._begin(None)
+
+    def _begin(self, rollout: Rollout | None) -> None:
+        """Give what asks the games that it has asked for; have the next ones played."""
+        try:
+            wanted = next(self._asking) if rollout is None else self._asking.send(rollout)
+        except StopIteration as done:
+            self._played, self._waiting = done.value, None
+        else:
+            self._waiting = self._engine.begin(wanted.specs, wanted.judging, self.opened.pinned)
+
+    def go_on(self) -> None:
+        """Ask for more games, if those that were asked for are there. Nothing is waited for."""
+        while self._waiting is not None and self._waiting.there():
+            self._begin(self._waiting.result())
+
+    def result(self) -> Played:
+        """Return the plays of the step, as soon as all are there."""
+        while self._waiting is not None:
+            self._begin(self._waiting.result())
+        assert self._played is not None, "it asks for nothing more"
+        return self._played
+
+
+def _record(opened: Opened) -> dict[str, Any]:
+    """Return a step that is open as values of JSON."""
+    return {
+        "learnt": opened.learnt,
+        "members": [str(member) for member in opened.members],
+        "curriculum": opened.curriculum,
+        "payoffs": opened.payoffs.to_json(),
+        "weights": [list(key) for key in opened.pinned or ()],
+        **({"live": opened.live} if opened.live else {}),
+    }
+
+
+def _restored(engine: Engine, step: int, record: Mapping[str, Any] | None) -> Opened | None:
+    """Return a step that was open when a checkpoint was saved; None where it was not.
+
+    Raises:
+        CheckpointError: the record, or the weights that it names, cannot be read.
+    """
+    if record is None:
+        return None
+    try:
+        return Opened(
+            step=step,
+            learnt=int(record["learnt"]),
+            members=refs(record["members"]),
+            curriculum=record["curriculum"],
+            payoffs=Payoffs.from_json(record["payoffs"]),
+            pinned=engine.pin(tuple((name, version) for name, version in record["weights"])),
+            live=str(record.get("live", "")),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(
+            f"What the checkpoint says of step {step}, which was being played, cannot be read "
+            f"({error!r}). Take an earlier one, or start anew with --overwrite."
+        ) from error

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.load import load_answer, load_run
-from sparring.engine.answer import answer_of
 from sparring.league.payoffs import Payoffs
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.run import checkpoint
+from sparring.run.evaluation import answer_of
 from sparring.run.payoff_plays import with_exact
 from sparring.system.files import write_bytes_atomic
 

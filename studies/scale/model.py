@@ -17,8 +17,7 @@ from functools import cache
 from typing import Any
 
 from sparring.engine.admission import Account, Admission
-from sparring.engine.commands import Command, End, GiveUp, Send, Start
-from sparring.engine.scheduler import Scheduler
+from sparring.engine.scheduler import Command, End, GiveUp, Scheduler, Send, Start
 from sparring.errors import RolloutError
 from sparring.rng import Stream
 

@@ -17,8 +17,7 @@ from sparring.context.base import Rewrite, Shown
 from sparring.context.full import full
 from sparring.context.ledger import Ledger
 from sparring.context.summary import REQUEST, WORDS, summary
-from sparring.engine.exact_columns import ExactColumns
-from sparring.engine.local import LocalEngine
+from sparring.engine.local import ExactColumns, LocalEngine
 from sparring.errors import ConfigError, GameError
 from sparring.learn.pack import pack
 from sparring.measure.info_states import enumerate_info_states

@@ -25,8 +25,8 @@ from transformers import (
 from sparring import registry
 from sparring.config import resolve
 from sparring.credit.base import Credit
-from sparring.engine.gloo import Sums
 from sparring.engine.local import LocalEngine
+from sparring.engine.rank_messages import Sums
 from sparring.errors import ConfigError
 from sparring.league.starts import starts
 from sparring.learn.critic import fitted_at

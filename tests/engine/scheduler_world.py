@@ -2,9 +2,7 @@
 
 import math
 
-from sparring.engine.commands import End, GiveUp, Send, Start
-from sparring.engine.scheduler import HOUR, STARTING, Scheduler
-from sparring.engine.waiting import SHARE
+from sparring.engine.scheduler import HOUR, SHARE, STARTING, End, GiveUp, Scheduler, Send, Start
 
 OFF, STARTED, READY = "off", "started", "ready"
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from sparring.config import resolve
 from sparring.config.checks import measured_weights
-from sparring.engine.answer import MemberMixture, answer_of
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, GameError, UnknownNameError
@@ -20,6 +19,7 @@ from sparring.refs import snapshot
 from sparring.rng import Stream
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.team import play_teams
+from sparring.run.evaluation import MemberMixture, answer_of
 
 GAME = make_game("kuhn_poker")
 STATES = enumerate_info_states(GAME)

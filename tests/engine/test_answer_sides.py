@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.config import resolve
-from sparring.engine.answer import answer_of
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.errors import GameError
@@ -21,6 +20,7 @@ from sparring.refs import snapshot
 from sparring.rng import Stream
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.team import play_teams
+from sparring.run.evaluation import answer_of
 
 KUHN = make_game("kuhn_poker")
 STATES = enumerate_info_states(KUHN)

@@ -9,8 +9,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from sparring.config import resolve
-from sparring.engine.export import CARD, export, first_prompt
-from sparring.engine.export_mixture import export_mixture
+from sparring.engine.export import CARD, export, export_mixture, first_prompt
 from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError, ModelError, UnknownNameError
 from sparring.players.exported import exported

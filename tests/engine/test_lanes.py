@@ -1,12 +1,12 @@
 """The figures of single workers, from one asking to the next."""
 
-from sparring.engine.lanes import LANES, Lane, Lanes
+from sparring.engine.scheduler import LANES, Utilisation, WorkerUtilisation
 
 
 def test_the_figures_are_shares_of_the_time_since_the_asking_before():
-    lanes = Lanes()
-    assert lanes.since([Lane(1.0, 2.0, 0), Lane(0.0, 0.0, 3)], 10.0) == {}
-    found = lanes.since([Lane(2.0, 5.0, 0), Lane(0.0, 0.0, 5)], 14.0)
+    lanes = Utilisation()
+    assert lanes.since([WorkerUtilisation(1.0, 2.0, 0), WorkerUtilisation(0.0, 0.0, 3)], 10.0) == {}
+    found = lanes.since([WorkerUtilisation(2.0, 5.0, 0), WorkerUtilisation(0.0, 0.0, 5)], 14.0)
     assert found == {
         "worker/0/playing": 0.25,
         "worker/0/ready": 0.75,
@@ -14,11 +14,11 @@ def test_the_figures_are_shares_of_the_time_since_the_asking_before():
         "worker/1/ready": 0.0,
         "worker/1/lost": 2.0,
     }
-    assert lanes.since([Lane(2.0, 5.0, 0), Lane(0.0, 0.0, 5)], 14.0) == {}  # no time has passed
+    assert lanes.since([WorkerUtilisation(2.0, 5.0, 0), WorkerUtilisation(0.0, 0.0, 5)], 14.0) == {}  # no time has passed
 
 
 def test_a_line_has_figures_of_the_first_workers_alone():
-    lanes = Lanes()
-    many = [Lane(0.0, 0.0, 0)] * 100
+    lanes = Utilisation()
+    many = [WorkerUtilisation(0.0, 0.0, 0)] * 100
     lanes.since(many, 0.0)
     assert len(lanes.since(many, 1.0)) == 2 * LANES

@@ -16,10 +16,9 @@ import torch
 from sparring.api import train
 from sparring.config import resolve
 from sparring.credit.base import Credit
-from sparring.engine import gloo
-from sparring.engine.gloo import in_a_thread
-from sparring.engine.lesson import Lesson
+from sparring.engine import rank_messages
 from sparring.engine.local import LocalEngine
+from sparring.engine.rank_messages import LearnMessage, in_a_thread
 from sparring.engine.ranks import Ranks
 from sparring.engine.workers import learning
 from sparring.errors import ConfigError, DivergedError, RunError
@@ -186,7 +185,7 @@ def test_an_interrupt_ends_an_update_though_a_learner_is_stopped(learners):
 
 
 def test_what_waits_for_learners_ends_when_one_has_ended(monkeypatch):
-    monkeypatch.setattr(gloo, "LOOK", 0.01)
+    monkeypatch.setattr(rank_messages, "LOOK", 0.01)
     looks = iter(range(3))
     for_ever = threading.Event()
     with pytest.raises(StopIteration):
@@ -198,9 +197,9 @@ def test_what_waits_for_learners_ends_when_one_has_ended(monkeypatch):
 
 
 def test_what_torch_says_of_a_lost_learner_is_told_without_its_file_and_advice():
-    said = str(gloo.LostError("[/a/gloo/pair.cc:553] Connection closed by peer [127.0.0.1]:63140. This is typically caused by a crash.\nMore."))
+    said = str(rank_messages.LostError("[/a/gloo/pair.cc:553] Connection closed by peer [127.0.0.1]:63140. This is typically caused by a crash.\nMore."))
     assert said.startswith("A learner cannot reach another one: Connection closed by peer [127.0.0.1]:63140. The run goes on")
-    assert gloo.LostError("learner 2 has ended").why == "learner 2 has ended"
+    assert rank_messages.LostError("learner 2 has ended").why == "learner 2 has ended"
 
 
 def test_a_fingerprint_is_the_sum_of_bits(learners):
@@ -215,9 +214,9 @@ def test_a_fingerprint_is_the_sum_of_bits(learners):
 def test_what_is_learnt_from_and_what_is_counted_travel_to_the_bit(learners):
     _, batch, _ = learners()
     arrays = {"advantages": np.array([0.1, -1e300, 5e-324]), "value_targets": np.array([np.pi])}
-    data = Lesson("main", 7, 1 / 3, arrays, list(batch.episodes)).to_bytes()
+    data = LearnMessage("main", 7, 1 / 3, arrays, list(batch.episodes)).to_bytes()
     head, _, rest = data.partition(b"\n")
-    found = Lesson.from_bytes(json.loads(head)["learn"], rest)
+    found = LearnMessage.from_bytes(json.loads(head)["learn"], rest)
     assert (found.policy, found.step, found.progress) == ("main", 7, 1 / 3)
     assert all(found.arrays[name].tobytes() == arrays[name].tobytes() for name in arrays)
     assert found.episodes == list(batch.episodes)

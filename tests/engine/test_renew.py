@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sparring.config import resolve
-from sparring.engine import sameness
+from sparring.engine import logprob_check
 from sparring.engine.local import LocalEngine
 from sparring.engine.published import Published
 from sparring.engine.units import Unit, answer_of, news_bytes, task_bytes
@@ -103,7 +103,7 @@ def test_a_play_goes_on_with_newer_weights_between_turns_and_between_the_tokens_
 def test_plays_that_went_on_over_an_update_are_not_scored_by_the_newer_weights(room, monkeypatch, call, some):
     """A reply that began with older weights ends with the newer: its turn names these, its first token is not theirs."""
     config, _, _, newer, unit = room
-    monkeypatch.setattr(sameness, "EVERY", 1)
+    monkeypatch.setattr(logprob_check, "EVERY", 1)
     worker, calls = Worker(config), []
 
     def between():
@@ -115,7 +115,7 @@ def test_plays_that_went_on_over_an_update_are_not_scored_by_the_newer_weights(r
     if call == 2:  # no play has a turn that names older weights
         episodes = [episode for episode in episodes if {turn.weights_version for turn in episode.turns} == {newer[0].version}]
         assert episodes
-    found = sameness.scored(worker.players, episodes)
+    found = logprob_check.scored(worker.players, episodes)
     assert bool(found) == some and all(one.largest < TOLERANCE for one in found)
 
 

@@ -8,10 +8,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sparring.engine.commands import End, GiveUp, Send, Start
-from sparring.engine.lanes import Lane
-from sparring.engine.patience import Patience
-from sparring.engine.scheduler import Scheduler
+from sparring.engine.scheduler import (
+    End,
+    GiveUp,
+    Patience,
+    Scheduler,
+    Send,
+    Start,
+    WorkerUtilisation,
+)
 from tests.engine.scheduler_world import STARTED, World
 
 EVENTS = 24
@@ -479,10 +484,10 @@ def test_a_lane_says_what_a_worker_has_done():
     scheduler.tick(0.0)
     scheduler.joined(0, 1.0)
     scheduler.issued([0], 2.0)  # to worker 0
-    assert scheduler.lanes(4.0) == [Lane(2.0, 3.0, 0), Lane(0.0, 0.0, 0)]
+    assert scheduler.lanes(4.0) == [WorkerUtilisation(2.0, 3.0, 0), WorkerUtilisation(0.0, 0.0, 0)]
     scheduler.lost(0, 5.0)
     scheduler.lost(1, 5.0)  # it was being started
-    assert scheduler.lanes(9.0) == [Lane(3.0, 4.0, 1), Lane(0.0, 0.0, 1)]
+    assert scheduler.lanes(9.0) == [WorkerUtilisation(3.0, 4.0, 1), WorkerUtilisation(0.0, 0.0, 1)]
     scheduler.tick(9.0)  # they are started again
     scheduler.joined(0, 10.0)
-    assert scheduler.lanes(12.0)[0] == Lane(5.0, 6.0, 1)
+    assert scheduler.lanes(12.0)[0] == WorkerUtilisation(5.0, 6.0, 1)

@@ -10,9 +10,7 @@ from safetensors.torch import load_file, save_file
 import sparring
 from sparring.api.measured import measured
 from sparring.config import resolve
-from sparring.engine.answer import answer_of
-from sparring.engine.export import export
-from sparring.engine.export_mixture import export_mixture
+from sparring.engine.export import export, export_mixture
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, ModelError, SparringError
 from sparring.measure.info_states import enumerate_info_states
@@ -20,6 +18,7 @@ from sparring.measure.opponents import parse_agent
 from sparring.players.exported import exported, identity_of, is_mixture
 from sparring.players.exported_files import FILE
 from sparring.rollout.store import EpisodeStore
+from sparring.run.evaluation import answer_of
 from tests.run_with_members import BASE, CYCLE, MEMBERS, engine_of, run_of
 
 GAME = make_game("kuhn_poker", options={"style": "brief"})

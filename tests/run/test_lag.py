@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
-from sparring.engine.scored import Scored, metrics
+from sparring.engine.logprob_check import Scored, metrics
 from sparring.engine.workers import playing
 from sparring.errors import CheckpointError, ConfigError, MissingError, RunError
 from sparring.recipe import to_yaml

@@ -16,7 +16,6 @@ import torch
 
 from sparring import registry
 from sparring.config import resolve
-from sparring.engine.answer import answer_of
 from sparring.engine.local import LocalEngine
 from sparring.engine.workers import playing
 from sparring.errors import ConfigError, DivergedError, ModelError, RunError
@@ -31,6 +30,7 @@ from sparring.recipe import to_yaml
 from sparring.refs import LEARNER
 from sparring.rng import Stream
 from sparring.run import checkpoint
+from sparring.run.evaluation import answer_of
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train

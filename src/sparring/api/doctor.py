@@ -11,7 +11,7 @@ from typing import Any
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
-from sparring.engine.machine import facts
+from sparring.engine.worker import facts
 from sparring.environments.openspiel import OPENSPIEL
 from sparring.run.methods import Methods
 from sparring.run.state import RunState

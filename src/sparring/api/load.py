@@ -8,7 +8,6 @@ from pathlib import Path
 from sparring.config import RunConfig, resolve
 from sparring.config.checks import PLAIN, check_answer
 from sparring.config_parts import PluginConfig
-from sparring.engine.answer import answer_of
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, UnknownNameError
 from sparring.league.meta_payoffs import check_sides
@@ -18,6 +17,7 @@ from sparring.players.base import Agent
 from sparring.refs import PUBLISHED, PlayerRef
 from sparring.run import checkpoint
 from sparring.run.changes import edits
+from sparring.run.evaluation import answer_of
 from sparring.run.folder import CONFIG, RunFolder
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def published(config: RunConfig, path: Path, policy: str | None) -> PlayerRef:
 def load_answer(
     path: Path, config: RunConfig, engine: LocalEngine, step: int, asked: str | None = None
 ) -> Agent:
-    """Return who answers for a run; see ``engine.answer``.
+    """Return who answers for a run; see ``run.evaluation``.
 
     Args:
         path: the run folder.

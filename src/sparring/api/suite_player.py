@@ -16,7 +16,6 @@ from sparring.api.suite_results import without_traffic
 from sparring.config import EnvironmentConfig, RunConfig, resolve
 from sparring.config.checks import PLAIN, POLICY, check_answer, measured_weights
 from sparring.engine.plan import TINY
-from sparring.engine.vocabulary import vocabulary
 from sparring.environments.catalogue import configured_game
 from sparring.environments.openspiel.base import Game
 from sparring.environments.own import words_of
@@ -26,6 +25,7 @@ from sparring.league.named import apart_by
 from sparring.measure.opponents import AgentSpec
 from sparring.measure.starts import Met, rules_of
 from sparring.measure.suite import Suite, SuiteRow
+from sparring.models.words import vocabulary
 from sparring.run import checkpoint
 from sparring.run.changes import FREE
 from sparring.run.folder import RunFolder

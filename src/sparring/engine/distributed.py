@@ -22,35 +22,134 @@ from __future__ import annotations
 
 import itertools
 import logging
+import shlex
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 from sparring.engine.base import Begun
-from sparring.engine.commands import Command, End, Send, Start
 from sparring.engine.fleet.base import Fleet, Heard
-from sparring.engine.giving_up import given_up
-from sparring.engine.holding import Holding
 from sparring.engine.judging import Judging
-from sparring.engine.lanes import Lanes
-from sparring.engine.machine import check_same
 from sparring.engine.players import Players
 from sparring.engine.published import Pinned, Published
-from sparring.engine.scheduler import Scheduler
+from sparring.engine.scheduler import Command, End, Scheduler, Send, Start, Utilisation
 from sparring.engine.units import (
     Unit,
     UnreadableError,
+    Weights,
     answer_of,
     cut,
     error_of,
     head_of,
+    held_after,
     task_bytes,
 )
+from sparring.engine.worker import check_same
+from sparring.errors import RolloutError, RunError
 from sparring.rollout.play import Rollout, RolloutCounts
 from sparring.rollout.spec import EpisodeSpec
+
+HERE = "scale.workers=0 scale.fleet=here"  # where errors show: in the training process
+HERE_IN_ORDER = f"scale.order=pinned {HERE}"  # for a run in fresh order
+
+
+def given_up(why: str, unit: Unit | None, run: Path, steps: int) -> RolloutError:
+    """Return the error of plays that cannot be had.
+
+    Args:
+        why: they cannot.
+        unit: that cannot be played; None: nothing can.
+        run: the run folder.
+        steps: of the run.
+    """
+    if unit is None:
+        return RolloutError(
+            f"The plays of this step cannot go on: {why}. Play with fewer workers "
+            f"(scale.workers), or with none, where errors show: {HERE}."
+        )
+    specs = unit.specs
+    return RolloutError(
+        f"The plays {specs[0].episode_id} to {specs[-1].episode_id} of this step of "
+        f"{specs[0].game.name} cannot be played: {why}, perhaps for lack of memory. "
+        "Smaller units (scale.unit_games) or fewer workers need less; in this process, where "
+        f"errors show: {_alone(unit, run, steps)}."
+    )
+
+
+def _alone(unit: Unit, run: Path, steps: int) -> str:
+    """Return what plays a unit in one process."""
+    if unit.fresh:
+        return HERE_IN_ORDER
+    if unit.progress is None:  # of the warm-up, or played on after a turn: no step's own
+        return HERE
+    step = round(unit.progress * steps) + 1
+    return f"sparring replay-unit {shlex.quote(str(run))} {step} {unit.place}"
+
+
+REFUSALS = 3  # of one worker in succession, after which something else is wrong
+
+
+class WorkerWeights:
+    """The weights of every worker that is there.
+
+    Args:
+        published: the files.
+    """
+
+    def __init__(self, published: Published) -> None:
+        self.refusing: list[int] = []  # workers that were sent damaged weights
+        self.refused = 0  # files that were written anew
+        self._published = published
+        self._held: dict[int, dict[str, Weights]] = {}  # by each worker that is there
+        self._refusals = Counter[int]()  # of each worker, since it last answered
+
+    def __contains__(self, worker: int) -> bool:
+        """Whether a worker is there."""
+        return worker in self._held
+
+    def begin(self, worker: int) -> None:
+        """Take note that a worker is started: it holds nothing."""
+        self._held[worker] = {}
+
+    def end(self, worker: int) -> None:
+        """Take note that a worker is gone."""
+        del self._held[worker]
+        self.refusing = [one for one in self.refusing if one != worker]
+
+    def answered(self, worker: int) -> None:
+        """Take note that a worker could read what it was sent."""
+        self._refusals.pop(worker, None)
+
+    def sent(self, worker: int, units: Iterable[Unit]) -> dict[str, Path]:
+        """Take note that a worker is sent units; return the files that it does not hold."""
+        held, files = self._held[worker], dict[str, Path]()
+        for unit in units:
+            new = [one for one in unit.weights if held.get(one.player) != one]
+            files |= {one.digest: Path(one.file) for one in new}
+            held = held_after(held, unit.weights)
+        self._held[worker] = held
+        return files
+
+    def write_again(self, worker: int, units: Iterable[Unit]) -> None:
+        """Write the weights of units anew that a worker has refused.
+
+        Raises:
+            RunError: it has refused them again and again.
+        """
+        self._refusals[worker] += 1
+        if self._refusals[worker] > REFUSALS:
+            raise RunError(
+                f"A worker has refused the weights in {self._published.folder} "
+                f"{self._refusals[worker]} times: what it reads is not what was written. Choose a "
+                "run folder on another disk, which all workers can read."
+            )
+        named = {(one.player, one.version) for unit in units for one in unit.weights}
+        self.refused += self._published.again(tuple(sorted(named)))
+        self._held[worker] = {}
+
 
 log = logging.getLogger(__name__)
 LOOK = 1.0  # seconds between looks at the time, at most
@@ -80,8 +179,8 @@ class Distributed:
         self._begun = Counter[float | None]()  # units of each step
         self._open: dict[int, Unit] = {}  # units without an answer
         self._found: dict[int, Rollout] = {}
-        self._holding = Holding(self.published)
-        self._before, self._lanes = dict[str, float](), Lanes()
+        self._holding = WorkerWeights(self.published)
+        self._before, self._lanes = dict[str, float](), Utilisation()
         self._changed = threading.Condition()  # guards everything but the fleet
         self._error: BaseException | None = None
         self._closed = False

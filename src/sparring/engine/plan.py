@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from sparring.config import RunConfig
 from sparring.config.gpus import CUDA, VLLM
-from sparring.engine.vocabulary import vocabulary
 from sparring.environments.catalogue import configured_game
 from sparring.errors import ConfigError
 from sparring.learn.snapshots import planned, planned_copies
@@ -22,7 +21,7 @@ from sparring.models.memory import (
     learning_bytes,
     training_bytes,
 )
-from sparring.models.words import SPECIAL
+from sparring.models.words import SPECIAL, vocabulary
 from sparring.refs import MAIN
 from sparring.registry import Bound, asks
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from sparring.columns.base import Place, with_column
 from sparring.config import RunConfig
 from sparring.config_parts import named_components
 from sparring.engine.base import Batch, Moments
-from sparring.engine.source import EngineSource
-from sparring.engine.speaker import Speaker
-from sparring.errors import CheckpointError, ModelError
+from sparring.engine.players import PlayingPolicy
+from sparring.errors import CheckpointError, ConfigError, ModelError
 from sparring.learn.critic import fitted_at
-from sparring.learn.finite import check_output
+from sparring.learn.finite import check_output, finite_columns
 from sparring.learn.learner import Learner
 from sparring.learn.legal import legal_replies
 from sparring.learn.pack import Pack, nothing_fits, pack
@@ -29,16 +29,67 @@ from sparring.rollout.table import turn_table, with_components
 from sparring.schedule import parse
 from sparring.types import Credit, Episode, FloatArray, TurnTable
 
+
+class EngineSource:
+    """The models of a policy, asked about the turns of a batch.
+
+    ``turns`` grows by each column that is computed.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        turns: TurnTable,
+        episodes: Sequence[Episode],
+        data: Pack,
+        exact: Exact,
+    ) -> None:
+        self.turns, self.episodes = turns, episodes
+        self._policy, self._data, self._ask = policy, data, exact
+        self._exact: Mapping[str, FloatArray] | None = None
+
+    def add(self, name: str) -> None:
+        """Compute a column.
+
+        Raises:
+            DivergedError: it is not finite.
+            PluginError: its function gave something else.
+        """
+        column: FloatArray = bind("columns", name)(self)
+        self.turns = with_column(self.turns, name, finite_columns({name: column})[name])
+
+    def critic(self, at: Place) -> FloatArray:
+        """Return the critic's values; see ``columns.base.Source``."""
+        return self._policy.trained.turn_values(self._data, at=at)
+
+    def logprobs(self, of: Literal["learner", "reference", "process"]) -> FloatArray:
+        """Return a model's log-probabilities of the turns; see ``columns.base.Source``."""
+        if of != "process":
+            return self._policy.trained.turn_logprobs(self._data, of_reference=of == "reference")
+        if self._policy.process is None:
+            raise ConfigError(
+                "A column reads the reward model, which this run has not; write ASKS = "
+                '{"process"} into its module.'
+            )
+        return self._policy.process.turn_logprobs(self._data)
+
+    def exact(self) -> Mapping[str, FloatArray]:
+        """Return the exact values of the turns; see ``columns.base.Source``."""
+        if self._exact is None:
+            self._exact = self._ask(self)
+        return self._exact
+
+
 Exact = Callable[[EngineSource], Mapping[str, FloatArray]]
 
 
-class Policy(Speaker):
+class Policy(PlayingPolicy):
     """A policy that plays, and its learner, if it is trained.
 
     Args:
         name: of the policy.
         config: of a run that has this policy alone.
-        model: gives its weights; from ``engine.build``.
+        model: gives its weights; from ``engine.players``.
         root: all that is drawn for it derives from here.
         frozen: whether it is not trained: it has no learner, and no snapshots but itself.
     """

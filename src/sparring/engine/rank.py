@@ -2,7 +2,7 @@
 
 It holds nothing that matters. It is sent a policy's weights and optimiser (``take``) before it
 first learns from its plays, and whenever they have changed otherwise than by learning. Then it is
-sent what to learn from (``learn``, see ``lesson.py``).
+sent what to learn from (``learn``, see ``rank_messages.py``).
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import Any
 
 from sparring.config import resolve
 from sparring.engine.fleet.processes import end_with_parent
-from sparring.engine.gloo import LostError, Sums
-from sparring.engine.lesson import Lesson
 from sparring.engine.local import LocalEngine
 from sparring.engine.policy import Policy
+from sparring.engine.rank_messages import LearnMessage, LostError, Sums
 from sparring.engine.worker import failed, unexpected
 from sparring.errors import RunError, SparringError
 from sparring.learn.means import Means
@@ -71,7 +70,7 @@ class Rank:
             name, folder, version = said["take"]
             self.engine.policies[name].restore_learner(Path(folder), version)
             return b""
-        lesson = Lesson.from_bytes(said["learn"], rest)
+        lesson = LearnMessage.from_bytes(said["learn"], rest)
         own = self.engine.policies[lesson.policy]
         learn(own, lesson)
         parts = [part.to_bytes() for part in self.parts]
@@ -79,7 +78,7 @@ class Rank:
         return b"".join([json.dumps(answer).encode(), b"\n", *parts])
 
 
-def learn(own: Policy, lesson: Lesson) -> None:
+def learn(own: Policy, lesson: LearnMessage) -> None:
     """Update what a learner holds of a policy."""
     pack, turns = own.packed(lesson.episodes)
     trained = lesson.arrays.get("trained")

@@ -3,7 +3,7 @@
 Rank 0 is the training process, and alone keeps checkpoints. The others are processes of this
 machine, each with the run's number of threads; of GPUs each has its own (``placing.py``). They are
 told the plays and advantages of a step, and add their gradients to those of all
-(``learn/tree.py``, ``engine/gloo.py``). With ``threads: 1`` the bits of a run depend on
+(``learn/tree.py``, ``engine/rank_messages.py``). With ``threads: 1`` the bits of a run depend on
 ``learner.leaves``, and not on ``learner.ranks``.
 
 If one of them ends the run ends with an error; it goes on from its last checkpoint, with as many
@@ -31,10 +31,9 @@ from torch import Tensor
 from sparring.config import RunConfig
 from sparring.engine.base import Batch
 from sparring.engine.fleet.processes import ONE_THREAD, Child
-from sparring.engine.gloo import LOOK, PATIENCE, LostError, Sums, in_a_thread
-from sparring.engine.lesson import Lesson
 from sparring.engine.placing import for_learner, gpus_of_learners
 from sparring.engine.policy import Policy
+from sparring.engine.rank_messages import LOOK, PATIENCE, LearnMessage, LostError, Sums, in_a_thread
 from sparring.engine.units import error_of
 from sparring.errors import RunError, SparringError
 from sparring.learn.means import Means
@@ -310,7 +309,7 @@ class Ranks:
         return lost
 
 
-def lesson_of(batch: Batch, credit: Credit, step: int, progress: float) -> Lesson:
+def lesson_of(batch: Batch, credit: Credit, step: int, progress: float) -> LearnMessage:
     """Return what the others learn from."""
     arrays = {"advantages": batch.advantages(credit)}
     if credit.value_targets is not None:
@@ -318,4 +317,4 @@ def lesson_of(batch: Batch, credit: Credit, step: int, progress: float) -> Lesso
     trained = batch.trained(credit)
     if trained is not None:
         arrays["trained"] = trained.astype(np.float64)
-    return Lesson(batch.policy, step, progress, arrays, list(batch.episodes))
+    return LearnMessage(batch.policy, step, progress, arrays, list(batch.episodes))

@@ -10,20 +10,236 @@ is none of its business.
     lost        a worker is gone, or has answered what cannot be read
     returned    a worker could not begin with what it was sent
     tick        time has passed
+
+Timing, in timing.jsonl:
+    worker/N/playing        share of the time since the step before in which worker N played; of the
+                            first 16 workers, from the second step on
+    worker/N/ready          share of it in which it was there: it played, or waited for plays
+    worker/N/lost           how often it was lost in it; only where it was
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections import deque
-from collections.abc import Iterable
+import statistics
+import sys
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from sparring.engine.commands import Command, Counts, End, GiveUp, Send, Start
-from sparring.engine.lanes import Lane
-from sparring.engine.patience import LEAST, Patience
-from sparring.engine.waiting import Waiting
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Have a worker play these units, in one message."""
+
+    worker: int
+    units: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start a worker."""
+
+    worker: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """End a worker that is late; it counts as lost."""
+
+    worker: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Nothing more can be done; ``unit`` is the one that cannot be played, if it is one."""
+
+    why: str
+    unit: int | None = None
+
+
+Command = Send | Start | End | GiveUp
+
+
+@dataclass(slots=True)
+class Counts:
+    """What went wrong and was handled."""
+
+    lost_workers: int = 0
+    resent_units: int = 0
+    timed_out_units: int = 0
+    duplicate_units: int = 0
+
+
+LEAST = 60.0  # seconds that a message may always take
+TIMES = 20.0  # the median of the units so far, that one may take
+MESSAGE = 1.0  # seconds of play that a message may hold, about, if units are shorter
+REMEMBERED = 256  # units of which the median is taken
+
+
+class Patience:
+    """The limit of a message, from what units have taken so far.
+
+    Args:
+        timeout: seconds that a unit may take; None: 20 times the median of those so far, and a
+            message 60 at least. Until the first answer a unit counts as one of 60 seconds.
+    """
+
+    def __init__(self, timeout: float | None) -> None:
+        self._timeout, self._median = timeout, LEAST
+        self._took: deque[float] = deque(maxlen=REMEMBERED)  # seconds of a unit
+
+    def took(self, seconds: float, units: int) -> None:
+        """Take note that a message of so many units was answered after so many seconds."""
+        self._took.extend([seconds / units] * min(units, REMEMBERED))
+        self._median = statistics.median(self._took)
+
+    @property
+    def most(self) -> int:
+        """The units that one message may hold: so many that none waits long behind others."""
+        return max(int(MESSAGE / max(self._median, 1e-6)), 1) if self._took else sys.maxsize
+
+    def allowed(self, units: int) -> float:
+        """Return the seconds that a message of so many units may take."""
+        if self._timeout is not None:
+            return units * self._timeout
+        return max(LEAST, units * TIMES * self._median)
+
+
+LANES = 16  # workers of which figures are recorded, so that a line stays short
+
+
+class WorkerUtilisation(NamedTuple):
+    """What a worker has done so far.
+
+    Attributes:
+        playing: seconds in which it played.
+        ready: seconds in which it was there.
+        lost: how often it was lost.
+    """
+
+    playing: float
+    ready: float
+    lost: int
+
+
+class Utilisation:
+    """The figures of the first workers, from one asking to the next."""
+
+    def __init__(self) -> None:
+        self._before: Sequence[WorkerUtilisation] = ()
+        self._clock = 0.0
+
+    def since(self, lanes: Sequence[WorkerUtilisation], now: float) -> dict[str, float]:
+        """Return the figures listed above; none at the first asking.
+
+        Args:
+            lanes: of all workers.
+            now: the time, seconds.
+        """
+        before, seconds = self._before, now - self._clock
+        self._before, self._clock = lanes[:LANES], now
+        found: dict[str, float] = {}
+        for number, (old, new) in enumerate(zip(before, self._before, strict=False)):
+            if seconds > 0:
+                found[f"worker/{number}/playing"] = (new.playing - old.playing) / seconds
+                found[f"worker/{number}/ready"] = (new.ready - old.ready) / seconds
+            if new.lost > old.lost:
+                found[f"worker/{number}/lost"] = float(new.lost - old.lost)
+        return found
+
+
+SHARE = 2  # messages per worker in which what waits of an issue is sent
+
+
+class UnitQueue:
+    """Units that are open: issued and not answered; those that nobody plays wait.
+
+    They are sent in the order of their numbers, several in one message as long as many wait and
+    they are short: each worker gets its part of half of them. A message holds units of one issue,
+    so that none waits
+    for the answer to units that are wanted later. A unit that has ended a worker is sent alone.
+    """
+
+    def __init__(self) -> None:
+        self._issues = 0
+        self._open: dict[int, int] = {}  # the issue of each unit that is open
+        self._free: Counter[int] = Counter()  # how many wait of each issue
+        self._waits: set[int] = set()
+        self._heap: list[int] = []  # those that wait, and some that were answered
+        self._ended: dict[int, int] = {}  # workers that a unit has ended
+
+    def __bool__(self) -> bool:
+        """Whether any unit waits."""
+        return bool(self._waits)
+
+    def issue(self, units: Iterable[int]) -> None:
+        """Take units that are wanted together."""
+        self._issues += 1
+        for unit in units:
+            self._open[unit] = self._issues
+            self.again(unit)
+
+    def again(self, unit: int) -> bool:
+        """Let a unit wait, if it is open; return whether it is."""
+        issue = self._open.get(unit)
+        if issue is not None and unit not in self._waits:
+            self._waits.add(unit)
+            self._free[issue] += 1
+            heapq.heappush(self._heap, unit)
+        return issue is not None
+
+    def ended(self, unit: int) -> int:
+        """Take note that an open unit has ended a worker; return how many it has."""
+        found = self._ended[unit] = self._ended.get(unit, 0) + 1
+        return found
+
+    def answered(self, unit: int) -> bool:
+        """Take note that a unit is answered; return whether it was open."""
+        if unit not in self._open:
+            return False
+        if unit in self._waits:
+            self._taken(unit)
+        self._ended.pop(unit, None)
+        del self._open[unit]
+        return True
+
+    def message(self, workers: int, most: int) -> tuple[int, ...]:
+        """Return the units that a worker is to be sent; they no longer wait.
+
+        Args:
+            workers: how many share what waits.
+            most: of them in one message.
+        """
+        first = self._first()
+        part = min(-(-self._free[self._open[first]] // (SHARE * workers)), most)
+        self._taken(first)
+        found = [heapq.heappop(self._heap)]
+        while len(found) < part and first not in self._ended:
+            unit = self._first()
+            if unit in self._ended or self._open[unit] != self._open[first]:
+                break
+            self._taken(unit)
+            found.append(heapq.heappop(self._heap))
+        return tuple(found)
+
+    def _first(self) -> int:
+        """Return the first unit that waits."""
+        while self._heap[0] not in self._waits:
+            heapq.heappop(self._heap)
+        return self._heap[0]
+
+    def _taken(self, unit: int) -> None:
+        """Let a unit no longer wait."""
+        self._waits.remove(unit)
+        issue = self._open[unit]
+        self._free[issue] -= 1
+        if not self._free[issue]:
+            del self._free[issue]
+
 
 HOUR = 3600.0
 TRIES = 5  # workers that a unit may end before it is given up: 3 of 1,000 may die by chance
@@ -88,7 +304,7 @@ class Scheduler:
         self._elastic, self._alone = elastic, 0.0  # since when nobody plays what waits
         self._patience, self._restarts = Patience(timeout), restarts
         self._workers = [_Worker(starts=0.0) for _ in range(workers)]
-        self._waiting = Waiting()
+        self._waiting = UnitQueue()
         self._idle: list[int] = []  # a heap of workers, some of them no longer idle
         self._looks: list[tuple[float, int]] = []  # a heap of ``look``, and of former ones
         self._ready = self._gone = 0  # how many are there, and were lost for good
@@ -109,10 +325,10 @@ class Scheduler:
         """Return the seconds that workers have played, over all of them."""
         return sum(lane.playing for lane in self.lanes(now))
 
-    def lanes(self, now: float) -> list[Lane]:
+    def lanes(self, now: float) -> list[WorkerUtilisation]:
         """Return what each worker has done so far."""
         return [
-            Lane(
+            WorkerUtilisation(
                 own.busy + (now - own.since) * bool(own.playing),
                 own.spent + (now - own.came) * own.ready,
                 own.losses,

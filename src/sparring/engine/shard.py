@@ -16,11 +16,10 @@ import torch
 import torch.distributed
 from torch.distributed.device_mesh import init_device_mesh
 
-from sparring.engine.gloo import PATIENCE, LostError
-from sparring.engine.lesson import Lesson
 from sparring.engine.policy import Policy
 from sparring.engine.rank import Rank, learn
 from sparring.engine.rank import main as be
+from sparring.engine.rank_messages import PATIENCE, LearnMessage, LostError
 from sparring.learn.learner import Learner
 from sparring.learn.means import Means
 from sparring.learn.snapshots import refer
@@ -98,7 +97,7 @@ class Shard(Rank):
             own = self.engine.policies[name]
             (self._weights if what == "weights" else self._moments)(own.trained, *paths)
             return b"{}\n"
-        lesson = Lesson.from_bytes(said[what], rest)
+        lesson = LearnMessage.from_bytes(said[what], rest)
         own = self.engine.policies[lesson.policy]
         if what == "imitate":
             return json.dumps({"loss": own.imitate(lesson.episodes)}).encode() + b"\n"

@@ -27,9 +27,8 @@ from safetensors import safe_open
 
 from sparring.config import RunConfig
 from sparring.engine.base import Batch
-from sparring.engine.gloo import PATIENCE, LostError
-from sparring.engine.lesson import Lesson
 from sparring.engine.policy import Policy
+from sparring.engine.rank_messages import PATIENCE, LearnMessage, LostError
 from sparring.engine.ranks import STATE, Ranks, lesson_of
 from sparring.errors import RunError
 from sparring.learn.means import Means
@@ -102,7 +101,7 @@ class Shards(Ranks):
         Raises:
             RunError: a learner has ended; or the disk is full.
         """
-        lesson = Lesson(policy.name, 0, 0.0, {}, list(episodes)).to_bytes("imitate")
+        lesson = LearnMessage(policy.name, 0, 0.0, {}, list(episodes)).to_bytes("imitate")
         found = self._learnt(policy, lesson)
         loss: float = sum(head["loss"] for head, _ in found)
         return loss

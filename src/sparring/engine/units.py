@@ -14,17 +14,51 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from sparring import errors
-from sparring.engine.scored import Scored
-from sparring.engine.silent import episode_of, record_of
+from sparring.engine.logprob_check import Scored
 from sparring.environments.openspiel.base import Game
 from sparring.environments.spec import spec_of
 from sparring.errors import RolloutError, SparringError
-from sparring.refs import ref
+from sparring.refs import PlayerRef, ref
 from sparring.rollout.play import Rollout, RolloutCounts
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.store import from_stream, to_stream
 from sparring.system.files import parse_json
-from sparring.types import Episode
+from sparring.types import EnvironmentSpec, Episode
+
+
+def record_of(episode: Episode) -> dict[str, Any]:
+    """Return such an episode as values of JSON."""
+    return {
+        "episode_id": episode.episode_id,
+        "group_id": episode.group_id,
+        "game": episode.game,
+        "seed": episode.seed,
+        "roles": episode.roles,
+        "players": [player.to_json() for player in episode.players],
+        "trained": episode.trained,
+        "returns": episode.returns,
+        "forfeited_by": episode.forfeited_by,
+        "cut": episode.cut,
+        "environment": None if episode.environment is None else asdict(episode.environment),
+    }
+
+
+def episode_of(record: Mapping[str, Any]) -> Episode:
+    """Return the episode of a record."""
+    players = tuple(PlayerRef.from_json(player) for player in record["players"])
+    environment = record["environment"]
+    return Episode(
+        **{
+            **record,
+            "roles": tuple(record["roles"]),
+            "players": players,
+            "agents": tuple(map(str, players)),
+            "trained": tuple(record["trained"]),
+            "returns": tuple(record["returns"]),
+            "environment": None if environment is None else EnvironmentSpec(**environment),
+            "turns": (),
+        }
+    )
 
 
 class Weights(NamedTuple):

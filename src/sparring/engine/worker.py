@@ -9,20 +9,24 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import os
+import platform
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy
 import safetensors.torch
+import torch
 
+import sparring
 from sparring.config import resolve
 from sparring.config.scale import FRESH
 from sparring.engine.judging import Judging, rewards_of
-from sparring.engine.machine import fingerprint
+from sparring.engine.logprob_check import scored
 from sparring.engine.players import Players
-from sparring.engine.sameness import scored
 from sparring.engine.units import (
     Answer,
     Unit,
@@ -34,12 +38,49 @@ from sparring.engine.units import (
     news_of,
     task_of,
 )
-from sparring.errors import RolloutError, SparringError
+from sparring.errors import RolloutError, RunError, SparringError
 from sparring.guard import Watch
 from sparring.oracles.judge import configured_oracles
 from sparring.refs import MAIN, ref
 from sparring.rollout.play import Rollout, RolloutCounts
 from sparring.system.files import file_digest, sha256_hex
+
+
+def facts() -> dict[str, Any]:
+    """Return the threads that torch takes, and whether there is a GPU that it can use."""
+    return {"torch_threads": torch.get_num_threads(), "cuda": torch.cuda.is_available()}
+
+
+def fingerprint() -> dict[str, str]:
+    """Return what the bits of a computation depend on here: versions, processor, and compilers."""
+    return {
+        "sparring": sparring.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "processor": torch.backends.cpu.get_cpu_capability(),
+        "machine": platform.machine(),
+        "compiler": os.environ.get("CC", ""),
+    }
+
+
+def check_same(theirs: object) -> None:
+    """Refuse a worker that computes other bits.
+
+    Raises:
+        RunError: it runs on another processor, or other versions.
+    """
+    ours = fingerprint()
+    if theirs == ours:
+        return
+    known: Mapping[Any, Any] = theirs if isinstance(theirs, dict) else {}
+    name = next(name for name in ours if ours[name] != known.get(name))
+    raise RunError(
+        f"A worker has {name} {known.get(name)!r} and the training process {ours[name]!r}, so that "
+        "its replies would have other bits. Install the same on both, or leave that machine out; "
+        "scale.mixed=true lets it play, and no bytes are promised."
+    )
+
 
 log = logging.getLogger(__name__)
 Message = tuple[bytes, Mapping[str, bytes]]  # a task, and contents of files by their SHA-256

@@ -4,14 +4,72 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from time import monotonic
+from typing import Any
 
 from sparring.config import RunConfig
 from sparring.config.scale import FRESH
-from sparring.engine.fleet.base import Fleet
+from sparring.engine.fleet.base import Fleet, Heard
 from sparring.engine.local import LocalEngine
 from sparring.engine.placing import check_there, for_worker
+from sparring.engine.worker import Worker, ready
+
+
+class InlineFleet:
+    """One worker in this process.
+
+    Args:
+        config: of the run, as values of JSON.
+        worker: that plays; None: it is made.
+    """
+
+    workers, apart, elastic = 1, False, False
+
+    def __init__(self, config: Mapping[str, Any], worker: Worker | None = None) -> None:
+        self._worker = worker or Worker(config, threads=config["threads"])
+        self._heard: deque[Heard] = deque()
+        self._wanted: deque[tuple[int, bytes]] = deque()
+
+    def now(self) -> float:
+        """Return the seconds on its clock; see ``Fleet``."""
+        return monotonic()
+
+    def start(self, worker: int) -> None:
+        """Let the worker be ready; see ``Fleet``."""
+        self._heard.append(Heard(worker, ready()))
+
+    def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
+        """Keep a message until ``poll``; see ``Fleet``."""
+        self._wanted.append((worker, message))
+
+    def tell(self, message: bytes) -> None:
+        """Do nothing: nobody plays while it is told; see ``Fleet``."""
+
+    def poll(self, seconds: float) -> list[Heard]:
+        """Return what has come, or play what was sent; see ``Fleet``.
+
+        Raises:
+            SparringError: as playing does.
+        """
+        if not self._heard and self._wanted:
+            worker, message = self._wanted.popleft()
+            self._heard.append(Heard(worker, self._worker.answer(message, {})))
+        found = list(self._heard)
+        self._heard.clear()
+        return found
+
+    def end(self, worker: int) -> None:
+        """Forget what the worker was sent; see ``Fleet``."""
+        self._wanted.clear()
+        self._heard.clear()
+
+    def close(self) -> None:
+        """Forget everything; see ``Fleet``."""
+        self.end(0)
+
 
 WEIGHTS, LEARNERS = "weights", "learners"  # folders of a run while workers play or several learn
 
@@ -22,9 +80,8 @@ def fleet_of(config: RunConfig) -> Fleet | None:
     if scale.fleet == "here":
         if not scale.lag:
             return None
-        from sparring.engine.fleet.here import Here
 
-        return Here(settings)
+        return InlineFleet(settings)
     check_there(scale.gpus, f"scale.gpus={list(scale.gpus)}")
     if scale.fleet == "ray":
         from sparring.engine.fleet.ray import RayFleet

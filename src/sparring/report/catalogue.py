@@ -29,7 +29,7 @@ METRIC_SOURCES = (
     "run.fresh",
     "run.sending",
     "engine.distributed",
-    "engine.lanes",
+    "engine.scheduler",
     "rollout.plans.base",
     "learn.learner",
     "learn.process",

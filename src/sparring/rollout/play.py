@@ -35,7 +35,7 @@ class RolloutCounts:
     retried: int = 0
     dropped_groups: frozenset[int] = frozenset()
     judging: float = field(default=0.0, compare=False)  # seconds
-    scored: tuple[Any, ...] = ()  # of plays that were scored again; see ``engine.sameness``
+    scored: tuple[Any, ...] = ()  # of plays that were scored again; see ``engine.logprob_check``
     # why plays were given up, an entry each; not known of plays on workers
     failures: tuple[str, ...] = field(default=(), compare=False)
 

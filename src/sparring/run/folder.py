@@ -340,9 +340,9 @@ def load_tokenizers(path: Path) -> dict[str, Any]:
     """
     from sparring.config import resolve
     from sparring.engine.plan import TINY
-    from sparring.engine.vocabulary import vocabulary
     from sparring.models.pretrained import tokenizer_of
     from sparring.models.tiny import tiny_tokenizer
+    from sparring.models.words import vocabulary
 
     config = resolve(RunFolder.open(path).config())
     return {

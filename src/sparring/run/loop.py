@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparring.config import RunConfig
-from sparring.engine.answer import answer_of
 from sparring.engine.base import Engine
 from sparring.errors import DivergedError, PluginError
 from sparring.league.named import apart_by
@@ -26,7 +25,7 @@ from sparring.rollout.credit_store import CreditStore
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.changes import SAVED, adopt, saved
-from sparring.run.evaluation import Evaluator
+from sparring.run.evaluation import Evaluator, answer_of
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
 from sparring.run.health import HealthMonitor, stopping

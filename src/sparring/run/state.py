@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import pyarrow as pa
 
 from sparring.engine.admission import Account
-from sparring.engine.silent import episode_of, record_of
+from sparring.engine.units import episode_of, record_of
 from sparring.errors import CheckpointError
 from sparring.league.payoffs import Payoffs
 from sparring.rollout.store import from_bytes, to_bytes

@@ -63,8 +63,8 @@ import numpy as np
 from sparring.config import RunConfig
 from sparring.config.scale import FRESH
 from sparring.engine.base import Batch, Engine
-from sparring.engine.scored import SAME
-from sparring.engine.scored import metrics as same_numbers
+from sparring.engine.logprob_check import SAME
+from sparring.engine.logprob_check import metrics as same_numbers
 from sparring.environments.base import teams_of
 from sparring.knowledge.base import Gathered, Knowledge, replies, with_scores
 from sparring.league.starts import arms

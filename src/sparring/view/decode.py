@@ -15,9 +15,8 @@ from tokenizers.decoders import DecodeStream
 
 from sparring import spelling
 from sparring.config import RunConfig
-from sparring.engine.vocabulary import vocabulary
 from sparring.errors import SparringError
-from sparring.models.words import word_tokenizer
+from sparring.models.words import vocabulary, word_tokenizer
 from sparring.refs import MAIN, ref
 from sparring.system.files import cache_folder
 from sparring.view.answers import one_line

@@ -1,24 +1,65 @@
-"""What learners of one run send each other while they learn: sums of gradients, by torch.
+"""What the learners of one run send each other: what is to be learnt from, and sums of gradients.
 
-The learners find each other through a file, and listen on the loopback interface alone. Nothing of
-this is torch's default group of processes, which whoever calls Sparring may use.
+A ``LearnMessage`` begins with a line of JSON, ``learn``. After it come the arrays that are named
+there, in float64, and the plays in the store's columns. Sums go by torch, over gloo.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 import torch.distributed
 from torch import Tensor
 
 from sparring.errors import RunError
+from sparring.rollout.store import from_stream, to_stream
+from sparring.types import Episode, FloatArray
+
+ARRAYS = ("advantages", "value_targets", "trained")
+
+
+class LearnMessage(NamedTuple):
+    """What a policy learns from in a step."""
+
+    policy: str
+    step: int
+    progress: float
+    arrays: Mapping[str, FloatArray]  # those of ``ARRAYS`` that there are
+    episodes: list[Episode]
+
+    def to_bytes(self, what: str = "learn") -> bytes:
+        """Return it as it travels.
+
+        Args:
+            what: is to be done with it, "learn" or "imitate".
+        """
+        sizes = {name: len(self.arrays[name]) for name in ARRAYS if name in self.arrays}
+        head = {what: [self.policy, self.step, self.progress, sizes]}
+        arrays = (np.asarray(self.arrays[name], np.float64).tobytes() for name in sizes)
+        spoken = [(self.step, episode) for episode in self.episodes if episode.turns]
+        return b"".join([json.dumps(head).encode(), b"\n", *arrays, to_stream(spoken)])
+
+    @classmethod
+    def from_bytes(cls, said: Any, rest: bytes) -> LearnMessage:
+        """Return what ``to_bytes`` was given, but for plays in which nobody was asked."""
+        policy, step, progress, sizes = said
+        arrays: dict[str, FloatArray] = {}
+        begin = 0
+        for name, size in sizes.items():
+            arrays[name] = np.frombuffer(rest, np.float64, size, begin)
+            begin += 8 * size
+        episodes = [episode for _, episode in from_stream(rest[begin:])]
+        return cls(policy, step, progress, arrays, episodes)
+
 
 dist: Any = torch.distributed  # what is read of it has no types
 LOOPBACK = "127.0.0.1"

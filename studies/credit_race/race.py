@@ -18,7 +18,7 @@ import numpy as np
 from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError, CreditError, MissingError
-from sparring.measure.lab_plan import bind_estimator
+from sparring.measure.credit_lab import bind_estimator
 from sparring.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.registry import asks
 from sparring.run.events import METRICS, read_figures

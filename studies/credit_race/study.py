@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sparring.api.cells import Cell, CellRecords, Row, module_cell
-from sparring.measure.lab_plan import estimator_names
+from sparring.measure.credit_lab import estimator_names
 from studies.common.study import Setting, Study
 from studies.credit_lab.study import comparison
 

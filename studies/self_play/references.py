@@ -11,9 +11,8 @@ import pyspiel
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.solvers import PolicyTable, policy_table
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import from_table, nash_conv
 from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policy_tables import from_table
 from sparring.rng import Stream
 
 Solver = Literal["cfr", "cfr_plus", "external_sampling", "mmd"]

@@ -16,14 +16,10 @@ import numpy as np
 
 from sparring.config_parts import parse_named
 from sparring.environments.catalogue import make_game
-from sparring.measure.credit_lab import per_turn
-from sparring.measure.exact_values import exact_values
+from sparring.measure.credit_lab import bind_estimator, bind_reward, paid_by, per_turn
 from sparring.measure.gradient_figures import GradientLayout
-from sparring.measure.info_states import InfoStates, enumerate_info_states
-from sparring.measure.lab_columns import paid_by
-from sparring.measure.lab_episodes import lab_episodes, play_table
-from sparring.measure.lab_plan import bind_estimator, bind_reward
-from sparring.measure.table_policy import TablePolicy, random_table
+from sparring.measure.info_states import InfoStates, enumerate_info_states, exact_values
+from sparring.measure.lab_episodes import TablePolicy, lab_episodes, play_table, random_table
 from sparring.rng import Stream
 from sparring.system.files import parse_json
 from sparring.types import FloatArray

@@ -14,7 +14,7 @@ from sparring.errors import ConfigError
 from sparring.measure.opponents import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
 from sparring.measure.suite import SuiteRow
-from sparring.measure.suite_rows import PIECE
+from sparring.measure.suite_figures import PIECE
 from sparring.report.match_tables import suite_table
 from sparring.system.files import sha256_hex
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparring.measure.credit_lab import per_turn
-from sparring.measure.lab_plan import bind_estimator, estimator_names
+from sparring.measure.credit_lab import bind_estimator, estimator_names, per_turn
 from tests.credit import test_bias as exact
 from tests.credit.tables import table
 

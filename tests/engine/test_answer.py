@@ -11,9 +11,8 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, GameError, UnknownNameError
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.measure.exact_values import exact_values
 from sparring.measure.exploitability import ask, nash_conv
-from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.policies import TabularScorer, UniformScorer
 from sparring.refs import snapshot
 from sparring.rng import Stream

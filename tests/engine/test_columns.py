@@ -9,9 +9,8 @@ from sparring.engine.local import LocalEngine
 from sparring.errors import TooLargeError
 from sparring.league.starts import starts
 from sparring.learn.pack import pack
-from sparring.measure.exact_values import exact_values
 from sparring.measure.exploitability import ask
-from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.rollout.table import ordered_turns
 from sparring.types import Credit
 from tests.hugging_face import hugging_face

@@ -11,7 +11,7 @@ from sparring.environments.repeated import repeated
 from sparring.environments.spec import spec_of
 from sparring.environments.trial import trial
 from sparring.errors import ConfigError, GameError
-from sparring.measure.chosen import beneath
+from sparring.measure.exact_figures import beneath
 from sparring.measure.info_states import enumerate_info_states
 from sparring.rng import Stream
 from sparring.testing import check_environment

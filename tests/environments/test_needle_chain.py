@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
-from sparring.measure.exact_values import exact_values
 from sparring.measure.exploitability import ask, nash_conv
-from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.policies import UniformScorer
 from sparring.rng import Stream
 

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
-from sparring.measure.exact_values import exact_values
 from sparring.measure.exploitability import ask, nash_conv
-from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.policies import TabularScorer, UniformScorer
 
 RED, GREEN, BLUE = range(3)

@@ -14,8 +14,7 @@ from sparring.environments.wide_search.play import Search
 from sparring.environments.wide_search.scoring import score
 from sparring.environments.wide_search.world import COLUMNS, NAMES, VALUES, World
 from sparring.errors import ConfigError, GameError, TooLargeError
-from sparring.measure.exact_values import exact_values
-from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.starts import Met, columns
 from sparring.rng import Stream
 from sparring.testing import check_environment

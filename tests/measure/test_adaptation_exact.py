@@ -9,10 +9,9 @@ from sparring.environments.catalogue import make_game
 from sparring.errors import GameError, TooLargeError, UnknownNameError
 from sparring.measure import adaptation_exact, attempt_tree
 from sparring.measure.adaptation_exact import adaptation_ceiling, ceiling_or_reason
-from sparring.measure.exploitability import ask, best_response_values
+from sparring.measure.exploitability import ask, best_response_values, cfr_average
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import UniformScorer
-from sparring.measure.policy_tables import cfr_average
 from sparring.ops.game_tree import best_response, folded, policy_values
 from sparring.players.biased import biased
 from sparring.players.cfr import cfr

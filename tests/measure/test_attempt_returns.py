@@ -12,7 +12,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.trial import Trial
 from sparring.errors import GameError, TooLargeError
 from sparring.measure.adaptation_exact import adaptation_ceiling
-from sparring.measure.attempt_returns import attempt_returns
+from sparring.measure.attempt_tree import attempt_returns
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.matches import AGENT, OPPONENT, match_spec
 from sparring.measure.policies import UniformScorer

@@ -9,9 +9,8 @@ from sparring.api.measuring import evaluate_policy
 from sparring.config import EvaluationConfig
 from sparring.environments.catalogue import make_game
 from sparring.errors import GameError
-from sparring.measure import chosen
-from sparring.measure.chosen import ChosenScorer, as_beneath, beneath
-from sparring.measure.exact_figures import exact_figures_of
+from sparring.measure import exact_figures
+from sparring.measure.exact_figures import ChosenScorer, as_beneath, beneath, exact_figures_of
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import Query, UniformScorer
@@ -157,7 +156,7 @@ def test_a_decision_before_must_be_there_and_not_too_many(monkeypatch):
     later = [query for query in states.queries if query.actions]
     with pytest.raises(GameError, match=r"decided before .* is not among the information states"):
         ChosenScorer(game, UniformScorer()).action_logprobs(later)
-    monkeypatch.setattr(chosen, "MOST", 3)
+    monkeypatch.setattr(exact_figures, "MOST_CONVERSATIONS", 3)
     with pytest.raises(GameError, match="choose: no exact figures, as 4 lists of candidates lead to one"):
         figures(game, UniformScorer())
 

@@ -8,11 +8,16 @@ import pytest
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, SparringError, UnknownNameError
-from sparring.measure.credit_lab import CreditLab, judgements_of, per_turn
+from sparring.measure.credit_lab import (
+    CreditLab,
+    LabPlan,
+    bind_estimator,
+    estimator_names,
+    judgements_of,
+    per_turn,
+)
 from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.lab_episodes import cut, tiled
-from sparring.measure.lab_plan import LabPlan, bind_estimator, estimator_names
-from sparring.measure.table_policy import TablePolicy, random_table
+from sparring.measure.lab_episodes import TablePolicy, cut, random_table, tiled
 from sparring.rng import Stream
 from sparring.types import Credit
 

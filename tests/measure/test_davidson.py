@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.errors import ConfigError
-from sparring.measure.davidson import ELO, fit_davidson
+from sparring.measure.league_table import ELO, fit_davidson
 
 FLAT = 1e4  # a prior so wide that it does not count
 

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.environments.catalogue import make_game
-from sparring.measure.exact_values import exact_values
 from sparring.measure.exploitability import history_reach, info_state_reach
-from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.info_states import enumerate_info_states, exact_values
 
 KUHN = make_game("kuhn_poker")
 STATES = enumerate_info_states(KUHN)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparring.measure.gradient_figures import GradientLayout, Products, figures, paired_products
-from sparring.measure.table_policy import TablePolicy
+from sparring.measure.lab_episodes import TablePolicy
 
 
 def generator(seed):

@@ -5,11 +5,9 @@ import pytest
 
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
-from sparring.measure.credit_lab import CreditLab
-from sparring.measure.exact_values import exact_values
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.lab_plan import LabPlan, bind_estimator
-from sparring.measure.table_policy import improved_table, random_table
+from sparring.measure.credit_lab import CreditLab, LabPlan, bind_estimator
+from sparring.measure.info_states import enumerate_info_states, exact_values
+from sparring.measure.lab_episodes import improved_table, random_table
 from sparring.ops.returns import trajectory_starts
 from sparring.rng import Stream
 from sparring.rollout.table import ordered_turns

@@ -6,8 +6,7 @@ import pytest
 
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
-from sparring.measure.davidson import ELO
-from sparring.measure.league_table import build_table, league_table
+from sparring.measure.league_table import ELO, build_table, league_table
 from sparring.measure.matches import MatchReport, Record
 from sparring.ops.statistics import mean_interval, wilson_interval
 from sparring.players.base import TextAgent

@@ -4,7 +4,7 @@ import pytest
 
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
-from sparring.measure.self_plays import self_plays
+from sparring.measure.matches import self_plays
 from sparring.measure.starts import every
 from sparring.players.base import TextAgent
 from sparring.players.random import RandomAgent

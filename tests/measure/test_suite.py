@@ -9,8 +9,14 @@ from sparring.errors import ConfigError, UnknownNameError
 from sparring.measure.opponents import AgentSpec
 from sparring.measure.oracle_choice import OracleSpec
 from sparring.measure.starts import rules_of
-from sparring.measure.suite import check_suite, load_suite, suite_names
-from sparring.measure.suite_changes import with_opponents, with_oracle, without_oracles
+from sparring.measure.suite import (
+    check_suite,
+    load_suite,
+    suite_names,
+    with_opponents,
+    with_oracle,
+    without_oracles,
+)
 from sparring.recipe import load_recipe
 from tests.cases import every_case
 

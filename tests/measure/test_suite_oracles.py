@@ -8,8 +8,7 @@ import pytest
 from sparring.measure.matches import play_matches
 from sparring.measure.regret import Judge, added_turns
 from sparring.measure.suite import SuiteRow
-from sparring.measure.suite_figures import added, figures
-from sparring.measure.suite_rows import PIECE, pieces_of, play_piece
+from sparring.measure.suite_figures import PIECE, added, figures, pieces_of, play_piece
 from sparring.oracles.minimax import minimax as minimax_oracle
 from sparring.oracles.posterior import posterior
 from sparring.players.base import TextAgent

@@ -6,8 +6,16 @@ import pytest
 
 from sparring.measure.matches import illegal_share, play_matches
 from sparring.measure.suite import SuiteRow
-from sparring.measure.suite_figures import added, figures, mean_of_means, score, total
-from sparring.measure.suite_rows import PIECE, pieces_of, play_piece
+from sparring.measure.suite_figures import (
+    PIECE,
+    added,
+    figures,
+    mean_of_means,
+    pieces_of,
+    play_piece,
+    score,
+    total,
+)
 from sparring.ops.statistics import wilson_interval
 from sparring.players.cfr import cfr
 from sparring.players.random import random

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from sparring.environments.catalogue import make_game
-from sparring.measure.exact_values import exact_values
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.lab_episodes import play_table
-from sparring.measure.table_policy import TablePolicy, exact_gradient, random_table
+from sparring.measure.info_states import enumerate_info_states, exact_values
+from sparring.measure.lab_episodes import TablePolicy, exact_gradient, play_table, random_table
 from sparring.rng import Stream
 
 

@@ -8,14 +8,12 @@ import pytest
 
 from sparring.environments.catalogue import make_game
 from sparring.errors import GameError
-from sparring.measure.chosen import as_beneath, beneath
-from sparring.measure.exact_figures import exact_figures_of
+from sparring.measure.exact_figures import as_beneath, beneath, exact_figures_of
 from sparring.measure.exploitability import ask, figures_of, nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import UniformScorer
 from sparring.measure.references import References, beside
-from sparring.measure.team_ends import team_ends
-from sparring.measure.team_exploitability import team_exploitability
+from sparring.measure.team_exploitability import team_ends, team_exploitability
 
 ROOT = Path(__file__).parents[2]
 SMALLEST = {"players": 3, "seer": False, "speech": "none", "tie": "none", "rounds": 1, "abstain": False}

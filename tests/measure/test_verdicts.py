@@ -11,7 +11,7 @@ from sparring.config import resolve
 from sparring.environments.catalogue import make_game
 from sparring.measure.opponents import parse_agent
 from sparring.measure.policies import UniformScorer
-from sparring.measure.verdicts import run_verdicts
+from sparring.measure.references import run_verdicts
 from sparring.players.random import random
 from sparring.recipe import load_recipe
 from sparring.report.figure_tables import legend

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from sparring.environments.catalogue import make_game
-from sparring.measure.exact_values import exact_values
 from sparring.measure.exploitability import best_response_values
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.table_policy import random_table
+from sparring.measure.info_states import enumerate_info_states, exact_values
+from sparring.measure.lab_episodes import random_table
 from sparring.ops.sequence_form import sequence_form
 from sparring.ops.zero_sum import equilibrium
 from sparring.rng import Stream

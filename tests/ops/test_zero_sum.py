@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from sparring.environments.catalogue import make_game
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import cfr_average, nash_conv
 from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policy_tables import cfr_average
 from sparring.ops.zero_sum import equilibrium_value
 
 

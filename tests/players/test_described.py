@@ -8,7 +8,7 @@ from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.errors import GameError, PluginError
 from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.table_policy import TableAgent, random_table
+from sparring.measure.lab_episodes import TableAgent, random_table
 from sparring.players.base import PendingTurn
 from sparring.players.described import Described, chances_of
 from sparring.rng import Stream

@@ -13,8 +13,7 @@ from sparring.environments.own import completed
 from sparring.environments.repeated import Repeated
 from sparring.environments.trial import Trial
 from sparring.errors import ConfigError, RolloutError, SparringError
-from sparring.measure.matches import play_matches
-from sparring.measure.self_plays import self_plays
+from sparring.measure.matches import play_matches, self_plays
 from sparring.measure.starts import every
 from sparring.players.base import Reply
 from sparring.rewards.contribution import contribution

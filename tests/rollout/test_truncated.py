@@ -8,8 +8,7 @@ import pytest
 from sparring.environments.illegal import IllegalRule
 from sparring.environments.own import completed
 from sparring.league.payoffs import Payoffs
-from sparring.measure.matches import play_matches
-from sparring.measure.self_plays import self_plays
+from sparring.measure.matches import play_matches, self_plays
 from sparring.measure.starts import every
 from sparring.players.base import Reply
 from sparring.report.episode_text import episode_lines

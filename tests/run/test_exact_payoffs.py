@@ -18,7 +18,7 @@ from sparring.league.meta_payoffs import member_payoffs, side_payoffs, unmet_not
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.table_policy import TableAgent, random_table
+from sparring.measure.lab_episodes import TableAgent, random_table
 from sparring.ops.game_tree import policy_values
 from sparring.refs import snapshot
 from sparring.registry import bind

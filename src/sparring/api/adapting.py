@@ -15,7 +15,7 @@ from sparring.environments.trial import Trial
 from sparring.errors import ConfigError, GameError
 from sparring.measure.adaptation import Attempts, Opponent, adaptation, rules_of
 from sparring.measure.adaptation_exact import Ceiling, ceiling_or_reason
-from sparring.measure.attempt_returns import AttemptReturns, attempt_returns
+from sparring.measure.attempt_tree import AttemptReturns, attempt_returns
 from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.starts import Met, columns
 from sparring.measure.suite_figures import as_data

@@ -18,13 +18,12 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError, UnknownNameError
-from sparring.measure.credit_lab import CreditLab
+from sparring.measure.credit_lab import CreditLab, LabPlan, LabReport, LabRow
 from sparring.measure.exploitability import ask
 from sparring.measure.gradient_figures import GradientFigures
 from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.lab_plan import LabPlan, LabReport, LabRow
+from sparring.measure.lab_episodes import TablePolicy, improved_table, random_table
 from sparring.measure.policies import ActionScorer, UniformScorer
-from sparring.measure.table_policy import TablePolicy, improved_table, random_table
 from sparring.refs import PUBLISHED
 from sparring.rng import Stream
 from sparring.types import Interval

@@ -16,18 +16,15 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.combining import styled
 from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
-from sparring.measure.chosen import beneath
-from sparring.measure.exact_figures import exact_figures_of
+from sparring.measure.exact_figures import beneath, exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.measure.league_table import league_table
-from sparring.measure.matches import Record, intervals_of, play_matches
+from sparring.measure.matches import Record, intervals_of, play_matches, self_plays
 from sparring.measure.opponents import AgentSpec, labels
-from sparring.measure.references import References, references
+from sparring.measure.references import References, beside_uniform, references, told
 from sparring.measure.regret import Judge
-from sparring.measure.self_plays import self_plays
 from sparring.measure.starts import Met, columns
 from sparring.measure.suite_figures import as_data as interval_as_data
-from sparring.measure.verdicts import beside_uniform, told
 from sparring.players.base import Agent
 from sparring.players.random import RandomAgent
 from sparring.refs import PUBLISHED

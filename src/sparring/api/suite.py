@@ -19,10 +19,15 @@ from sparring.environments.own import words_of
 from sparring.errors import ConfigError
 from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.oracle_choice import OracleSpec
-from sparring.measure.suite import Suite, SuiteRow, load_suite
-from sparring.measure.suite_changes import with_opponents, with_oracle, without_oracles
-from sparring.measure.suite_figures import added, figures, total
-from sparring.measure.suite_rows import Piece, pieces_of, with_seen
+from sparring.measure.suite import (
+    Suite,
+    SuiteRow,
+    load_suite,
+    with_opponents,
+    with_oracle,
+    without_oracles,
+)
+from sparring.measure.suite_figures import Piece, added, figures, pieces_of, total, with_seen
 from sparring.system.pool import WorkerPool
 
 SECONDS_BETWEEN_LINES = 10.0

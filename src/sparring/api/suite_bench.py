@@ -21,7 +21,7 @@ from sparring.errors import ConfigError, GameError, ModelError, OracleError
 from sparring.measure.opponents import AgentSpec
 from sparring.measure.starts import Met, Starts
 from sparring.measure.suite import MAX_STATES, OpponentEntry, OracleEntry, SuiteRow
-from sparring.measure.suite_rows import Piece, play_piece, starts_of
+from sparring.measure.suite_figures import Piece, play_piece, starts_of
 from sparring.oracles.base import Oracle
 from sparring.players.base import Agent
 from sparring.players.members import MemberMixture

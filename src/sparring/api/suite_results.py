@@ -12,7 +12,7 @@ from typing import Any
 from sparring import __version__
 from sparring.errors import RunError
 from sparring.measure.suite import SuiteRow
-from sparring.measure.suite_rows import PIECE
+from sparring.measure.suite_figures import PIECE
 from sparring.system.files import disk_errors, parse_json, sha256_hex, write_json_atomic
 
 FORMAT = 1

@@ -22,9 +22,8 @@ from sparring.errors import CheckpointError, ConfigError, SparringError
 from sparring.learn.learner import Learner
 from sparring.learn.snapshots import Snapshot, refer
 from sparring.learn.weights import UNREADABLE
-from sparring.measure.exact_values import exact_values
 from sparring.measure.exploitability import ask
-from sparring.measure.info_states import InfoStates, enumerate_info_states
+from sparring.measure.info_states import InfoStates, enumerate_info_states, exact_values
 from sparring.measure.policies import ActionScorer
 from sparring.models.language_model import LanguageModel
 from sparring.refs import LEARNER, MAIN, PlayerRef

@@ -1,7 +1,9 @@
 """What the learners of one run send each other: what is to be learnt from, and sums of gradients.
 
 A ``LearnMessage`` begins with a line of JSON, ``learn``. After it come the arrays that are named
-there, in float64, and the plays in the store's columns. Sums go by torch, over gloo.
+there, in float64, and the plays in the store's columns. Sums go by torch's gloo:
+the learners find each other through a file, and listen on the loopback interface alone. Nothing of
+this is torch's default group of processes, which whoever calls Sparring may use.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ seat in the group's other games (0). So the row of an estimator that is made of 
 construction; ``bias_unpaired`` does without.
 
 Estimators that read values by playing on (``vine_ppo``) are given those of games that the table
-goes on with (``lab_columns``). With ``LabPlan.reward`` all of them are paid by that reward in place
+goes on with (``continued``). With ``LabPlan.reward`` all of them are paid by that reward in place
 of the game, and are still held to the game's return.
 
 An estimator whose head predicts contributions (``CRITIC``) has those of a fitted head for
@@ -23,21 +23,26 @@ of the plays that end there at a seat's last turn.
 Estimators that read a reward for every turn (``ppr``, ``spae``, ``ssl``, ``vpr``) are paid one
 besides, by a judge that knows the exact values (``LabEpisodes.judgements``); all others see the
 game's own rewards.
+
+What the credit lab makes for those estimators alone that ask for it.
+
+Values by playing on, and a reward in place of the game's.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from sparring import registry
+from sparring.config_parts import parse_plugin
 from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError, CreditError, SparringError
-from sparring.measure.exact_values import exact_values
 from sparring.measure.gradient_figures import (
     GradientFigures,
     GradientLayout,
@@ -45,22 +50,232 @@ from sparring.measure.gradient_figures import (
     figures,
     paired_products,
 )
-from sparring.measure.lab_columns import continued, paid_by
-from sparring.measure.lab_episodes import LabEpisodes, cut, lab_episodes, play_table, tiled
-from sparring.measure.lab_plan import (
-    Estimator,
-    LabPlan,
-    LabReport,
-    LabRow,
-    bind_estimator,
-    bind_reward,
+from sparring.measure.info_states import exact_values
+from sparring.measure.lab_episodes import (
+    Critic,
+    LabEpisodes,
+    TableAgent,
+    TablePolicy,
+    cut,
+    exact_gradient,
+    lab_episodes,
+    play_table,
+    tiled,
 )
-from sparring.measure.table_policy import TablePolicy, exact_gradient
 from sparring.ops.groups import group_ids, leave_one_out_mean
 from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
 from sparring.registry import Bound
+from sparring.rewards.base import apply_rewards
+from sparring.rewards.components import WeightedReward
 from sparring.rng import Stream
-from sparring.types import Credit, FloatArray, TurnTable
+from sparring.rollout.asking import answered
+from sparring.rollout.play import rollout
+from sparring.rollout.playouts import with_playouts
+from sparring.rollout.table import ordered_turns, turn_table
+from sparring.schedule import parse
+from sparring.types import Credit, Episode, FloatArray, Interval, TurnTable
+
+
+def continued(
+    played: LabEpisodes,
+    episodes: Sequence[Episode],
+    game: Game,
+    policy: TablePolicy,
+    *,
+    count: int,
+    stream: Stream,
+) -> LabEpisodes:
+    """Return the episodes with the columns ``playout`` and ``playout_before``.
+
+    Their values are of histories: whoever plays on knows all that was dealt. Given what a seat
+    knows, their expectations before and after its turn are V and Q of its information state, so
+    that the exact gradient is the truth for them too.
+
+    Args:
+        played: what the columns are added to.
+        episodes: its episodes.
+        game: theirs.
+        policy: plays on in every seat.
+        count: games that are played from each position.
+        stream: of these games.
+    """
+    agent = TableAgent(policy)
+    after, before = [], []
+    for begin in range(0, len(episodes), played.batch_size):
+        own = episodes[begin : begin + played.batch_size]
+        asked = with_playouts(
+            own, {game.name: game}, count=count, stream=stream.child(begin), before=True
+        )
+        valued, _ = answered(asked, lambda specs: rollout(specs, {agent.name: agent}))
+        for _, turn in ordered_turns(valued):
+            after.append(turn.playout)
+            before.append(turn.playout_before)
+    turns = replace(
+        played.turns,
+        playout=np.array(after, dtype=np.float64),
+        playout_before=np.array(before, dtype=np.float64),
+    )
+    return replace(played, turns=turns)
+
+
+def paid_by(
+    played: LabEpisodes, episodes: Sequence[Episode], game: Game, reward: Bound
+) -> LabEpisodes:
+    """Return the episodes with what a reward pays in place of what the game pays.
+
+    Columns of values stay those of the game's return.
+    """
+    paid, _ = apply_rewards(
+        episodes,
+        [WeightedReward(bound=reward, weight=parse(1.0))],
+        1.0,
+        gaps={},
+        games={game.name: game},
+        outcome_weight=0.0,
+        reorder_outcomes=True,
+    )
+    turns = turn_table(paid)
+    changed = replace(played.turns, reward=turns.reward, components=turns.components)
+    return replace(played, turns=changed)
+
+
+ALL = "all"
+MIN_BATCHES = 4
+PAID_FROM = {"game", "batch"}  # what a reward may read in the lab
+Estimator = Callable[[TurnTable, Mapping[str, Any]], Credit]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LabPlan:
+    """How a comparison is made."""
+
+    episodes: int = 20_000  # rounded up to whole batches
+    group_size: int = 8
+    batch_size: int = 64
+    critic: Critic = "exact"
+    # share of the batches, the first ones, that estimators see but no figure counts
+    burn_in: float = 0.0
+    playouts: int = 5  # games from each position, for estimators that read values by playing on
+    # what estimators are paid by in place of the game, as NAME[:PRESET] key=value; "": the game
+    reward: str = ""
+    seed: int = 0
+    timed: bool = True
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1 or not 0 <= self.burn_in < 1:
+            raise ConfigError(
+                f"--batch {self.batch_size} must be at least 1 and --burn-in {self.burn_in} in "
+                "[0, 1)."
+            )
+        if self.playouts < 1:
+            raise ConfigError(f"--playouts {self.playouts} must be at least 1.")
+        if self.batches - self.skipped < MIN_BATCHES:
+            wanted = int(np.ceil(MIN_BATCHES / (1 - self.burn_in))) * self.batch_size
+            raise ConfigError(
+                f"--episodes {self.episodes} make {self.batches - self.skipped} counted batches "
+                f"of {self.batch_size}; intervals need {MIN_BATCHES}: write --episodes {wanted} "
+                "or more."
+            )
+
+    @property
+    def batches(self) -> int:
+        """Number of batches played."""
+        return -(-self.episodes // self.batch_size)
+
+    @property
+    def skipped(self) -> int:
+        """Number of batches that are not counted."""
+        return int(self.burn_in * self.batches)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LabRow:
+    """What is known of one estimator on the lab's episodes.
+
+    ``refused`` says why nothing is, where it is so.
+    """
+
+    estimator: str
+    refused: str | None = None
+    gradient: GradientFigures | None = None
+    # by role, in the parameters of the seat alone
+    seats: Mapping[str, GradientFigures] = field(default_factory=dict)
+    # share of the turns with an advantage and |Q - V| > 1e-9 whose advantage has the sign of Q - V
+    right_sign: float = np.nan
+    zeros: float = np.nan  # share of all turns whose advantage is 0
+    effective: float = np.nan  # effective sample size (sum |A|)^2 / sum A^2 as a share of the turns
+    seconds: float | None = None  # per 100,000 turns
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LabReport:
+    """A comparison: what was played, how sure the lab can be, and a row per estimator."""
+
+    game: str
+    num_info_states: int
+    num_parameters: int
+    episodes: int
+    batches: int  # that were counted
+    turns: int
+    returns: tuple[float, ...]  # exact expected return per seat
+    gradient_norm: float  # of the exact gradient
+    check: Interval  # bias of the plain returns' gradient without control variates: the truth is 0
+    rows: tuple[LabRow, ...]
+
+
+def estimator_names(text: str) -> list[str]:
+    """Return the estimators of a comma-separated list.
+
+    "all" is every one that is found, and every preset as NAME:PRESET.
+
+    Raises:
+        UnknownNameError: no such estimator, preset or option.
+        ConfigError: the list is empty, or an option's value is wrong or left out.
+    """
+    found: list[str] = []
+    for item in filter(None, map(str.strip, text.split(","))):
+        if item == ALL:
+            for name in registry.names("credit"):
+                found += [
+                    name,
+                    *(f"{name}:{preset}" for preset in registry.load("credit", name).presets),
+                ]
+        else:
+            bind_estimator(item)
+            found.append(item)
+    if not found:
+        raise ConfigError(
+            f"--estimators {text!r} names none; write --estimators all, or a list such as "
+            "outcome,rloo,'gae lam=0.5'."
+        )
+    return list(dict.fromkeys(found))
+
+
+def bind_estimator(text: str) -> Bound:
+    """Return the estimator of a text such as ``rloo``, ``mars:as_released`` or ``gae lam=0.5``.
+
+    For errors see ``registry.bind``.
+    """
+    name, preset, options = parse_plugin(text, "Estimator", "gae lam=0.5")
+    return registry.bind("credit", name, options, preset=preset)
+
+
+def bind_reward(text: str) -> Bound:
+    """Return the reward of a text such as ``contribution by=difference``.
+
+    Raises:
+        ConfigError: it reads what the lab does not make, such as an oracle's verdicts.
+    """
+    name, preset, options = parse_plugin(text, "Reward", "contribution by=difference")
+    found = registry.bind("rewards", name, options, preset=preset)
+    lacking = sorted(set(found.plugin.needs) - PAID_FROM)
+    if lacking:
+        raise ConfigError(
+            f"--reward {text!r} reads {', '.join(lacking)}, which the lab does not make; name a "
+            "reward that reads plays alone, such as 'contribution by=difference'."
+        )
+    return found
+
 
 TIMED_ROWS = 100_000
 SIGN_TOLERANCE = 1e-9  # turns with a smaller |Q - V| have no right sign

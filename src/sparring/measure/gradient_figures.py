@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparring.measure.lab_episodes import LabEpisodes
-from sparring.measure.table_policy import TablePolicy
+from sparring.measure.lab_episodes import LabEpisodes, TablePolicy
 from sparring.ops.statistics import jackknife_interval, mean_interval
 from sparring.types import FloatArray, IntArray, Interval
 

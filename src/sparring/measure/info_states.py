@@ -3,11 +3,17 @@
 It lists every information state as the conversation a rollout would produce.
 
 The walk is policy-free, so a run does it once and evaluates any number of policies on it.
+
+What every decision is worth, exactly, when all seats follow one policy.
+
+Q and V of each information state.
+
+The mathematics is in ``ops/game_tree.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,9 +25,9 @@ from sparring.environments.played import tree_of
 from sparring.errors import GameError, TooLargeError
 from sparring.guard import Call
 from sparring.measure.policies import Query
-from sparring.ops.game_tree import GameTree
+from sparring.ops.game_tree import ExactValues, GameTree, policy_values
 from sparring.rng import Stream
-from sparring.types import IntArray, Observation
+from sparring.types import FloatArray, IntArray, Observation
 
 DEFAULT_LIMIT = 50_000  # liars_dice(1, 6) has 24,576, tic_tac_toe 294,778
 HISTORIES_PER_INFO_STATE = 10  # the walk also stops at limit * this many histories
@@ -283,3 +289,13 @@ def _forgetful(first: Query, second: Query) -> GameError:
         f"after {second.actions} with {second.legal_actions} on another. Make State.observe a "
         "function of what the seat may know only."
     )
+
+
+def exact_values(info_states: InfoStates, policy: Sequence[FloatArray]) -> ExactValues:
+    """Return Q and V of every information state under a policy that sits in every seat.
+
+    Args:
+        info_states: of ``enumerate_info_states(game)``.
+        policy: probabilities of the legal actions of each information state, I arrays [num_legal].
+    """
+    return policy_values(info_states.tree, info_states.seats, policy)

@@ -1,11 +1,21 @@
 """Suites: what is to be measured and how it is scored.
 
 A suite is a YAML file that is checked before anything is played.
+
+Rows of a suite that differ in one option alone, written as one row with ``each``.
+
+    - name: game_{game}
+      each: {game: 1..144}      # or a list of values
+      game: ordinal_2x2
+
+stands for 144 rows: in each the option ``game`` has another value, and the row's name has it in
+place of ``{game}``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -15,12 +25,67 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from sparring.config_parts import Strict, config_error, parse_named, refuse_repeated
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
-from sparring.errors import ConfigError, UnknownNameError
+from sparring.errors import ConfigError, UnknownNameError, quoted
+from sparring.measure import oracle_choice
 from sparring.measure.opponents import AgentSpec
 from sparring.measure.oracle_choice import OracleSpec
-from sparring.measure.suite_each import EACH, option_values
 from sparring.oracles.base import hindrance
 from sparring.yaml_text import parse_yaml, read_text
+
+EACH = "each"
+MOST = 1000  # rows that one may stand for
+RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
+EXAMPLE = "write each: {game: 1..144} and name: game_{game}"
+
+
+def option_values(suite: str, place: int, row: Any) -> tuple[str, list[Any]] | None:
+    """Return the option that a row's ``each`` names, with its values; None: it has no ``each``.
+
+    Args:
+        suite: its name, for errors.
+        place: of the row in the file.
+        row: as written.
+
+    Raises:
+        ConfigError: ``each`` is not one option with values that differ, the row's name has no place
+            for them, or the option stands below ``options`` as well.
+    """
+    if not isinstance(row, Mapping) or EACH not in row:
+        return None
+    each, where = row[EACH], f"Suite {suite!r}: rows.{place}.{EACH}"
+    if not isinstance(each, Mapping) or len(each) != 1:
+        raise ConfigError(
+            f"{where}: must name one option with its values, got {quoted(each)}; {EXAMPLE}."
+        )
+    ((option, written),) = each.items()
+    values = _values(written)
+    if values is None or len(set(map(str, values))) < len(values):
+        raise ConfigError(
+            f"{where}.{quoted(str(option))}: must be a list of different values, or whole numbers "
+            f"FIRST..LAST, at most {MOST}, got {quoted(written)}; {EXAMPLE}."
+        )
+    if not isinstance(row.get("name"), str) or f"{{{option}}}" not in row["name"]:
+        raise ConfigError(
+            f"{where}: the row's name, {quoted(row.get('name'))}, has no {{{option}}}, so that its "
+            f"rows cannot be told apart; {EXAMPLE}."
+        )
+    if isinstance(row.get("options"), Mapping) and option in row["options"]:
+        raise ConfigError(
+            f"{where}: the option {option!r} stands below options as well; write it once."
+        )
+    return str(option), values
+
+
+def _values(written: Any) -> list[Any] | None:
+    """Return the values of an option, or None where they are none or too many."""
+    if isinstance(written, str) and (found := RANGE.fullmatch(written)):
+        first, last = map(int, found.groups())
+        return list(range(first, last + 1)) if first <= last < first + MOST else None
+    plain = isinstance(written, list) and all(
+        isinstance(value, (str, int, float)) for value in written
+    )
+    return list(written) if plain and 0 < len(written) <= MOST else None
+
 
 MAX_STATES = 20_000  # information states up to which an exact row enumerates
 
@@ -286,3 +351,83 @@ def _keys(path: tuple[int | str, ...]) -> list[str]:
     sections: tuple[type[Strict], ...] = (Suite, SuiteRow, OpponentEntry)
     place = sum(isinstance(part, str) for part in path)
     return [*sections[place].model_fields, *([EACH] if place == 1 else [])]
+
+
+def with_opponents(
+    suite: Suite, extra: Mapping[str, AgentSpec], games: int | None, style_of: Mapping[str, str]
+) -> Suite:
+    """Return the suite as it is to be played.
+
+    Args:
+        suite: as written.
+        extra: label -> agent; every game of a match is also played against each of these, outside
+            the totals.
+        games: games per seat of every row, or None for the rows' own.
+        style_of: wording style by row name; a style in the row's options wins.
+    """
+    rows: list[SuiteRow] = []
+    seen: set[tuple[str, str]] = set()
+    for row in suite.rows:
+        options = {"style": style_of[row.name], **row.options}
+        changed = row.model_copy(
+            update={"options": options, "games_per_seat": games or row.games_per_seat}
+        )
+        rows.append(changed)
+        game = (row.game, str(sorted(row.options.items())))
+        if row.kind == "match" and game not in seen:
+            seen.add(game)
+            for label, spec in extra.items():
+                entry = OpponentEntry(name=spec.name, options=dict(spec.options))
+                name = _fresh(
+                    f"{row.name.rsplit('-', 1)[0]}-{label}",
+                    f"{row.name}-{label}",
+                    [*suite.rows, *rows],
+                )
+                rows.append(
+                    changed.model_copy(update={"name": name, "opponent": entry, "in_totals": False})
+                )
+    return suite.model_copy(update={"rows": rows})
+
+
+def _fresh(name: str, longer: str, rows: Sequence[SuiteRow]) -> str:
+    """Return ``name`` unless a row has it."""
+    return longer if any(row.name == name for row in rows) else name
+
+
+def with_oracle(suite: Suite, spec: OracleSpec) -> tuple[Suite, dict[str, str]]:
+    """Return the suite with this oracle in every row that has none.
+
+    By the row's name comes why it can judge nothing there.
+
+    Raises:
+        ConfigError: it can judge none of these rows, or there are none.
+    """
+    oracle, entry = spec.make(), OracleEntry(name=spec.name, options=dict(spec.options))
+    bare = [row for row in suite.rows if row.kind != "exact" and row.oracle is None]
+    if not bare:
+        raise ConfigError(
+            f"--oracle {spec.name} has nothing to judge: all rows that are played have an oracle "
+            "of their own; leave --oracle out."
+        )
+    reasons = {row.name: oracle_choice.hindrance(oracle, row.make_game()) for row in bare}
+    if all(reasons.values()):
+        why = "; ".join(
+            {row.game: f"{row.game}: {reasons[row.name].rstrip('.')}" for row in bare}.values()
+        )
+        raise ConfigError(
+            f"--oracle {spec.name} can judge none of the rows that have no oracle: {why}."
+        )
+    rows = [
+        row.model_copy(update={"oracle": entry}) if reasons.get(row.name) == "" else row
+        for row in suite.rows
+    ]
+    return suite.model_copy(update={"rows": rows}), {
+        name: reason for name, reason in reasons.items() if reason
+    }
+
+
+def without_oracles(suite: Suite) -> Suite:
+    """Return the suite with nobody to judge the turns."""
+    return suite.model_copy(
+        update={"rows": [row.model_copy(update={"oracle": None}) for row in suite.rows]}
+    )

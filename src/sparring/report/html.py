@@ -13,7 +13,7 @@ from typing import Any
 from sparring.config import RunConfig
 from sparring.config.checks import LIVE, measured_weights
 from sparring.config.scale import FRESH
-from sparring.measure.verdicts import run_verdicts
+from sparring.measure.references import run_verdicts
 from sparring.report.baselines import RANDOM, Known, best_of, cells_of, known_values
 from sparring.report.catalogue import glossary
 from sparring.report.curves import CHARTS, charts, names_of, points_of, series_of, with_weights

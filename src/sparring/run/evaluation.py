@@ -73,8 +73,7 @@ from sparring.league.meta_payoffs import (
     unmet_note,
 )
 from sparring.league.payoffs import Payoffs
-from sparring.measure.chosen import beneath
-from sparring.measure.exact_figures import exact_figures_of
+from sparring.measure.exact_figures import beneath, exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.measure.matches import MatchReport, intervals_of, play_matches
 from sparring.measure.opponents import AgentSpec, labels

@@ -17,7 +17,7 @@ from sparring.environments.werewolf import werewolf
 from sparring.environments.werewolf.deduction import drawn, guesses, read
 from sparring.environments.werewolf.stances import NAMES
 from sparring.errors import ConfigError, GameError
-from sparring.measure.self_plays import self_plays
+from sparring.measure.matches import self_plays
 from sparring.measure.starts import Starts
 from sparring.players.random import random
 from sparring.players.scripted import scripted

@@ -29,7 +29,7 @@ from sparring.engine.local import LocalEngine
 from sparring.engine.rank_messages import Sums
 from sparring.errors import ConfigError
 from sparring.league.starts import starts
-from sparring.learn.critic import fitted_at
+from sparring.learn.reader import fitted_at
 from sparring.learn.weights import fingerprint
 from sparring.models.compiled import CompiledPass
 from sparring.models.saved import saved_model

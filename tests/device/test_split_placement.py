@@ -12,10 +12,9 @@ import torch
 from sparring.credit.base import Credit
 from sparring.engine import shard as room
 from sparring.engine.shard import Shard
-from sparring.learn import split, split_adamw
-from sparring.learn.masters import SplitMasterAdamW
+from sparring.learn import masters, split
+from sparring.learn.masters import SplitAdamW, SplitMasterAdamW
 from sparring.learn.split import AlongTheTree
-from sparring.learn.split_adamw import SplitAdamW
 from sparring.learn.weights import fingerprint, load_optimizer
 from tests.device.pretended import CPU, GPU, pretended_gpu
 from tests.device.test_placement import engine, plays, tensors
@@ -99,9 +98,9 @@ def test_a_learner_that_has_no_gradient_somewhere_has_zeros_on_its_gpu(gpu):
 def test_the_kernel_finds_the_count_of_updates_on_the_gpu_and_leaves_ours_where_it_is(gpu, monkeypatch):
     """It reads the count on its device; torch's rules of places, which let a number be anywhere, do not say so."""
     seen = []
-    monkeypatch.setattr(split_adamw, "adamw", lambda weights, gradients, means, squares, none, steps, **_: seen.extend(steps))
+    monkeypatch.setattr(masters, "adamw", lambda weights, gradients, means, squares, none, steps, **_: seen.extend(steps))
     four, step = tuple(torch.ones(3, device="cuda") for _ in range(4)), torch.zeros(())
-    split_adamw.update([split_adamw.Rows(four, 0, 3, step)], lr=0.1)
+    masters.update([masters.Rows(four, 0, 3, step)], lr=0.1)
     assert [one.device for one in seen] == [GPU] and step.device == CPU and seen[0] is not step
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import ModelError
-from sparring.learn.gradients import GradientCheck
+from sparring.learn.learner import GradientCheck
 from sparring.learn.targets import WeightedLoss
 from sparring.models import language_model
 from sparring.models.gpt2 import Gpt2

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.errors import RolloutError
-from sparring.learn.critic import read_at
-from sparring.learn.legal import LegalReplies
-from sparring.learn.pack import pack
+from sparring.learn.pack import LegalReplies, pack
+from sparring.learn.reader import read_at
 from sparring.rollout.table import turn_table
 from sparring.types import Episode, Segment, Turn
 

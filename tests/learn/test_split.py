@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.errors import DivergedError
-from sparring.learn.split import AlongTheTree, Passes
-from sparring.learn.split_files import _take
-from sparring.learn.streamed import KINDS, save_streamed
+from sparring.learn.split import KINDS, AlongTheTree, Passes, _take, save_streamed
 from sparring.learn.tree import GradientTree, leaves
 
 POWERS = st.sampled_from([2, 4, 8])

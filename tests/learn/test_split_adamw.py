@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.learn.split_adamw import Rows, lanes, update
+from sparring.learn.masters import Rows, lanes, update
 
 OPTIONS = {"lr": 0.01, "weight_decay": 0.1, "eps": 1e-8}
 BETAS = (0.9, 0.95)

@@ -15,10 +15,8 @@ from sparring.config import LearnerConfig, resolve
 from sparring.credit.base import start_groups, trajectory_returns
 from sparring.engine.local import LocalEngine
 from sparring.league.starts import starts
-from sparring.learn.learner import Learner
-from sparring.learn.legal import LegalReplies
-from sparring.learn.order import LOG_RATIO_LIMIT, ReverseTurns, minibatches
-from sparring.learn.pack import pack
+from sparring.learn.learner import LOG_RATIO_LIMIT, Learner, ReverseTurns, minibatches
+from sparring.learn.pack import LegalReplies, pack
 from sparring.learn.targets import WeightedLoss
 from sparring.losses.base import LossTerm
 from sparring.losses.reduction import agent_weights, reduce

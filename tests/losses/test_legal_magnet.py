@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.errors import ConfigError
-from sparring.learn.legal import LegalReplies, legal_replies, magnet
+from sparring.learn.pack import LegalReplies, legal_replies, magnet
 from sparring.losses.legal_magnet import legal_magnet
 
 WORDS = {"pass": (1, 9), "bet": (2, 9), "bet all": (2, 3, 9), "fold": (4, 9)}

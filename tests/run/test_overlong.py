@@ -11,7 +11,7 @@ from sparring.context.ledger import Ledger
 from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError, ModelError
 from sparring.league.starts import starts
-from sparring.learn.order import minibatches
+from sparring.learn.learner import minibatches
 from sparring.learn.pack import pack
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states

@@ -12,12 +12,11 @@ from sparring.config_parts import named_components
 from sparring.engine.base import Batch, Moments
 from sparring.engine.players import PlayingPolicy
 from sparring.errors import CheckpointError, ConfigError, ModelError
-from sparring.learn.critic import fitted_at
 from sparring.learn.finite import check_output, finite_columns
 from sparring.learn.learner import Learner
-from sparring.learn.legal import legal_replies
-from sparring.learn.pack import Pack, nothing_fits, pack
+from sparring.learn.pack import Pack, legal_replies, nothing_fits, pack
 from sparring.learn.process import ProcessLearner
+from sparring.learn.reader import fitted_at
 from sparring.learn.snapshots import Snapshot, lasting, member_of, planned
 from sparring.learn.targets import WeightedLoss
 from sparring.learn.weights import load_optimizer, load_weights, save_optimizer, save_weights

@@ -23,9 +23,14 @@ from sparring.engine.rank_messages import PATIENCE, LearnMessage, LostError
 from sparring.learn.learner import Learner
 from sparring.learn.means import Means
 from sparring.learn.snapshots import refer
-from sparring.learn.split import split_learner
-from sparring.learn.split_files import take_moments, take_weights, whole_moments, whole_weights
-from sparring.learn.streamed import save_streamed
+from sparring.learn.split import (
+    save_streamed,
+    split_learner,
+    take_moments,
+    take_weights,
+    whole_moments,
+    whole_weights,
+)
 from sparring.learn.weights import updated
 from sparring.models.language_model import LanguageModel
 

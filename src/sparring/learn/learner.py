@@ -16,37 +16,281 @@ Metrics, means over the updates of a step:
     ratio_p99               99th percentile of that ratio or its inverse, whichever is larger
 
 Legend: as in ``pack.py`` and ``slices.py``; C width, V vocabulary.
+
+A check at the first update: everything that is trained takes part in what is learnt.
+
+A parameter that takes no part, such as an adapter on a layer that the forward pass does not call,
+has no gradient at all after the backward pass (one of 0 is a gradient). It would stay as it is for
+the whole run, in silence.
+
+The order of a step's updates: shuffled minibatches, or the turns of a game from the last to the
+first (SeeUPO).
+
+In SeeUPO turns are treated as agents that are updated one after the other, the last turn first:
+when turn t is updated, the turns after it already follow the new policy, and its advantage is
+weighted by how much likelier that policy makes what they did:
+
+    M[T+1] = A;  M[t] = M[t+1] * pi_new(turn t) / pi_old(turn t)
+
+so the tokens of turn t are trained with A times the product of the ratios of all later turns. The
+ratios are taken after each update, against the policy before the step, and each is kept within
+e^-limit .. e^limit.
+
+Every update runs over all tokens of the step, with advantages of 0 outside the turn in hand. What
+``learner.reduction`` then divides by is undone, so that each update is the reduction over the
+turn's own tokens. With M tokens in all and M_t of turn t, S sequences and S_t with tokens of turn
+t, n tokens of a sequence and n_t of turn t in it, advantages are scaled by
+
+    token_mean:     M / M_t                 every token of the turn weighs 1 / M_t
+    sequence_mean:  (S / S_t) (n / n_t)     every token of the turn weighs 1 / (S_t n_t)
+    agent_mean:     the same with E N in place of S, of E plays and N sequences of one
+    constant:       1                       every token of the turn weighs 1 / (S constant)
+
+Losses that read no advantages, such as ``kl_penalty``, act on all tokens in each of these updates.
+
+Reference: SeeUPO (abstract and notes; the product form is that of sequential trust-region methods,
+Kuba et al., 2022).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from sparring.columns.base import Place
 from sparring.config import LearnerConfig
-from sparring.learn.critic import num_values
+from sparring.config.learning import Reduction
+from sparring.errors import ModelError
 from sparring.learn.finite import descend, finite_loss
-from sparring.learn.gradients import GradientCheck
 from sparring.learn.loss_batch import LossReader
 from sparring.learn.masters import MasterAdamW
 from sparring.learn.means import Means
-from sparring.learn.order import ReverseTurns, minibatches
 from sparring.learn.pack import Pack
+from sparring.learn.reader import num_values
 from sparring.learn.slices import Slice
 from sparring.learn.snapshots import Snapshot, warmed_up
 from sparring.learn.targets import Targets, WeightedLoss
 from sparring.learn.tree import GradientTree, Together
 from sparring.learn.weights import updates_seen
+from sparring.losses.reduction import agent_weights
 from sparring.models.language_model import LanguageModel
 from sparring.registry import names
 from sparring.rng import Stream
 from sparring.schedule import parse
 from sparring.types import BoolArray, FloatArray, IntArray, TurnTable
+
+log = logging.getLogger(__name__)
+SHOWN = 3  # names in a message
+
+
+class GradientCheck:
+    """Looks at the gradients of the first update, and of the first one of imitation, once each.
+
+    Later ones cost nothing.
+
+    Args:
+        model: the model that is trained.
+        reads_values: whether a loss reads the value head.
+    """
+
+    def __init__(self, model: LanguageModel, *, reads_values: bool) -> None:
+        self.model, self.reads_values = model, reads_values
+        self._done: set[bool] = set()
+
+    def backward(self, loss: Tensor, logprobs: Tensor) -> None:
+        """Add the gradients of a loss to those of the weights.
+
+        Raises:
+            ModelError: the loss depends on nothing that is trained.
+        """
+        if not loss.requires_grad:
+            if logprobs.requires_grad:
+                raise ModelError(
+                    "losses: none of them depends on the model, so nothing can be learnt; add "
+                    "policy_gradient or ppo_clip."
+                )
+            names = [name for name, _ in self._trained(values=False)]
+            raise ModelError(_message(names, len(names)))
+        torch.autograd.backward(loss)
+
+    def check(self, *, imitating: bool = False) -> None:
+        """Look at the gradients, if this is the first time.
+
+        Args:
+            imitating: the loss was that of imitation, or another that never reads the value head.
+
+        Raises:
+            ModelError: a trained parameter has none. The value head may have none where no loss
+                reads it.
+        """
+        if imitating in self._done:
+            return
+        self._done.add(imitating)
+        found = self._trained(values=self.reads_values and not imitating)
+        dead = [name for name, parameter in found if parameter.grad is None]
+        if dead:
+            raise ModelError(_message(dead, len(found)))
+        if self.model.value_head is not None and not self.reads_values and not imitating:
+            log.warning(
+                "The value head is not trained, as no loss reads it: its values stay 0. Add the "
+                "loss value_loss."
+            )
+
+    def _trained(self, *, values: bool) -> list[tuple[str, torch.nn.Parameter]]:
+        """Return the trained parameters by name, those of the value head only if asked for."""
+        modules = [
+            (prefix, module)
+            for prefix, module in self.model.modules()
+            if values or prefix != "value_head"
+        ]
+        named = [
+            (f"{prefix}.{name}", p)
+            for prefix, module in modules
+            for name, p in module.named_parameters()
+        ]
+        return [(name, parameter) for name, parameter in named if parameter.requires_grad]
+
+
+def _message(dead: list[str], total: int) -> str:
+    """Return what is wrong with these parameters of so many, and what to write."""
+    listed = ", ".join(dead[:SHOWN]) + (
+        f" and {len(dead) - SHOWN} more" if len(dead) > SHOWN else ""
+    )
+    if any("lora_" in name for name in dead):
+        advice = (
+            "Name layers that the model calls in model.lora.targets (empty: all linear ones), or "
+            "leave model.lora out."
+        )
+    elif any(name.startswith("value_head") for name in dead):
+        advice = (
+            "Take an estimator that fits a critic (credit: gae), or leave out the loss that reads "
+            "values."
+        )
+    else:
+        advice = (
+            "Train adapters on layers that take part (model.lora), or freeze these with "
+            "requires_grad_(False)."
+        )
+    return (
+        f"{len(dead)} of {total} trained parameters get no gradient, so they would never "
+        f"change: {listed}. {advice}"
+    )
+
+
+LOG_RATIO_LIMIT = 2.0  # of one turn, and of the product
+
+
+def minibatches(
+    data: Pack,
+    count: int,
+    stream: Stream,
+    turns: TurnTable | None = None,
+    *,
+    split: Literal["episodes", "sequences"] = "episodes",
+) -> list[IntArray]:
+    """Return the sequences of each minibatch, shuffled if there are several.
+
+    Those without sampled tokens are in none.
+
+    Args:
+        data: the pack, S sequences.
+        count: number of minibatches; some are empty where there is less to share out.
+        stream: orders them.
+        turns: the turn table, if games that share a start must stay together, for losses that
+            compare them.
+        split: "episodes" keeps all sequences of a game, those of all its seats, in one minibatch;
+            "sequences" shuffles each alone.
+    """
+    order = data.spoken
+    if count == 1:
+        return [order]
+    generator = stream.generator()
+    if turns is None and split == "sequences":
+        return np.array_split(generator.permutation(order), count)
+    first = (np.cumsum(data.tokens) - data.tokens)[order]
+    kept_together = data.episode[order] if turns is None else turns.group[data.turn_of[first]]
+    _, unit = np.unique(kept_together, return_inverse=True)
+    shuffled = generator.permutation(int(unit.max(initial=-1)) + 1)
+    return [order[np.isin(unit, own)] for own in np.array_split(shuffled, count)]
+
+
+class ReverseTurns:
+    """The weights of one pass. ``indices`` are the turn indices that occur, the last first.
+
+    Args:
+        turns: the turn table, N rows.
+        turn_of: int64 [M], row of each sampled token.
+        sequence: int64 [M], training sequence of each sampled token.
+        reduction: how the losses of tokens become one number.
+        episode: [S], play of each sequence, for "agent_mean".
+    """
+
+    def __init__(
+        self,
+        turns: TurnTable,
+        turn_of: IntArray,
+        sequence: IntArray,
+        reduction: Reduction = "token_mean",
+        episode: IntArray | None = None,
+    ) -> None:
+        self._sequence, self._lengths, self._reduction = sequence, np.bincount(sequence), reduction
+        self._index, self._trajectory = turns.turn_index[turn_of], turns.trajectory[turn_of]
+        self._episode = episode
+        self._carried = np.zeros(
+            int(self._trajectory.max(initial=-1)) + 1
+        )  # log of the product of later turns' ratios
+        self.indices: list[int] = sorted(set(self._index.tolist()), reverse=True)
+
+    def advantages(self, advantages: FloatArray, index: int) -> FloatArray:
+        """Return what the tokens of the turns with this index are trained with, [M], and 0
+        elsewhere.
+
+        They are scaled so that the reduction over all tokens is the reduction over these; see the
+        top of this file.
+        """
+        own = self._index == index
+        weight = np.exp(np.clip(self._carried[self._trajectory], -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
+        return np.where(own, self._undone(advantages * weight, own), 0.0)
+
+    def _undone(self, values: FloatArray, own: BoolArray) -> FloatArray:
+        """Return values [M] times what the reduction over all tokens divides by too much for a
+        turn's own tokens.
+        """
+        if self._reduction == "constant":
+            return values
+        if self._reduction == "token_mean":
+            scaled: FloatArray = values * len(own) / own.sum()
+            return scaled
+        of_turn = np.bincount(self._sequence[own], minlength=len(self._lengths))
+        share = self._weights(of_turn) / self._weights(self._lengths)
+        factor: FloatArray = (share * self._lengths / np.maximum(of_turn, 1))[self._sequence]
+        return values * factor
+
+    def _weights(self, lengths: IntArray) -> FloatArray:
+        """Return what each sequence weighs among those that have tokens, of so many each, [S]."""
+        there = lengths > 0
+        weights = np.full(len(lengths), 1.0 / there.sum())
+        if self._reduction == "agent_mean":
+            assert self._episode is not None, "agent_mean weighs the sequences of plays"
+            weights[there] *= agent_weights(self._episode[: len(lengths)][there])
+        return weights
+
+    def moved(self, index: int, log_ratios: FloatArray) -> None:
+        """Take note of how far an update has moved the turns with this index: log pi_new - log
+        pi_old of every token, [M].
+        """
+        own = self._index == index
+        shift = np.bincount(
+            self._trajectory[own], weights=log_ratios[own], minlength=len(self._carried)
+        )
+        self._carried += np.clip(shift, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
 
 
 class Learner(LossReader):

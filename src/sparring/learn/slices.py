@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.learn.legal import Magnet, magnet
-from sparring.learn.pack import Pack
+from sparring.learn.pack import Magnet, Pack, magnet
 from sparring.models.prefixes import PrefixTree, prefix_tree, shared_lengths
 from sparring.types import IntArray
 

@@ -12,28 +12,159 @@ sums of parts. With ``learner.gradient_sync: leaf`` each learner adds up a leaf'
 one learner does, so the bits are those of one. With ``pass`` every pass is added among the
 learners at once: no learner holds a whole gradient, and a leaf of several passes is added up in
 another order.
+
+Parts of split weights and of their optimiser's state, from files of the whole and to them.
+
+Checkpoints do not know of learners that hold parts. Whole tensors come together one at a time, and
+learner 0 writes them as it would alone.
+
+Files of safetensors written tensor by tensor, of which one at a time is in memory.
+
+The bytes are those of ``safetensors.torch.save_file``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 import torch.distributed
+from safetensors import safe_open
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
+from sparring.learn.finite import finite
 from sparring.learn.learner import Learner
+from sparring.learn.masters import MASTER, SplitAdamW, SplitMasterAdamW
 from sparring.learn.pack import Pack
 from sparring.learn.slices import PADDED, chunks
-from sparring.learn.split_files import local, split_optimizer
 from sparring.learn.tree import GradientTree, Together, leaves
+from sparring.learn.weights import updated
 from sparring.models.architectures import architecture
 from sparring.models.language_model import LanguageModel
 from sparring.models.lean import LeanForward
 from sparring.types import IntArray
+
+SPLIT = ("exp_avg", "exp_avg_sq", MASTER)  # of the optimiser, by rows as its parameters are
+
+
+def split_optimizer(learner: Learner, rank: int) -> torch.optim.Optimizer:
+    """Return an optimiser of one's parts of the weights."""
+    kind = SplitMasterAdamW if learner.config.master_weights else SplitAdamW
+    return learner.new_optimizer(partial(kind, rank=rank))
+
+
+def take_weights(model: LanguageModel, path: Path, rank: int, ranks: int) -> None:
+    """Take one's own part of weights from a file of whole ones."""
+    with safe_open(path, framework="pt") as file:
+        for name, tensor in model.tensors().items():
+            _take(tensor, file.get_slice(name), rank, ranks)
+
+
+def take_moments(learner: Learner, path: Path, rank: int, ranks: int) -> None:
+    """Take one's own part of an optimiser's state from a file of the whole one."""
+    learner.optimizer = split_optimizer(learner, rank)
+    own = updated(learner.optimizer)
+    with safe_open(path, framework="pt") as file:
+        names = file.keys()
+        for name in names:
+            index, _, key = name.partition(".")
+            parameter = own[int(index)]
+            state = learner.optimizer.state[parameter]
+            if key not in SPLIT:
+                state[key] = file.get_tensor(name)
+                continue
+            state[key] = torch.zeros_like(parameter, requires_grad=False)
+            _take(state[key], file.get_slice(name), rank, ranks)
+
+
+@torch.no_grad()
+def _take(tensor: Any, whole: Any, rank: int, ranks: int) -> None:
+    """Copy one's own rows of a whole tensor into a part of it."""
+    rows = whole.get_shape()[0]
+    each = -(-rows // ranks)
+    begin, end = min(rank * each, rows), min((rank + 1) * each, rows)
+    if begin < end:
+        local(tensor).copy_(whole[begin:end])
+
+
+def local(tensor: Any) -> Tensor:
+    """Return one's own part of a tensor, in the same memory."""
+    part: Tensor = tensor.to_local()
+    return part.detach()
+
+
+def whole_weights(model: LanguageModel) -> dict[str, Callable[[], Tensor]]:
+    """Return what brings each weight together; every learner has to call it, in one order."""
+    parts: dict[str, Any] = {**model.tensors()}
+    return {name: part.full_tensor for name, part in parts.items()}
+
+
+def whole_moments(learner: Learner) -> dict[str, Callable[[], Tensor]]:
+    """Return what brings each part of the optimiser's state together, named as in its file."""
+    found: dict[str, Callable[[], Tensor]] = {}
+    for index, parameter in enumerate(updated(learner.optimizer)):
+        for key, value in learner.optimizer.state.get(parameter, {}).items():
+            found[f"{index}.{key}"] = value.full_tensor if key in SPLIT else value.clone
+    return found
+
+
+KINDS = {  # in the order in which a file has them
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.bfloat16: "BF16",
+    torch.float16: "F16",
+}
+ALIGNED = 8  # bytes that the header's length is a multiple of
+
+
+def save_streamed(
+    tensors: Mapping[str, Callable[[], Tensor]],
+    shapes: Mapping[str, tuple[torch.dtype, tuple[int, ...]]],
+    path: Path | None,
+    what: str,
+) -> None:
+    """Call for each tensor in the file's order, and write it.
+
+    Args:
+        tensors: give one each.
+        shapes: of them.
+        path: of the file; None: another learner writes it, and this one only calls.
+        what: they are, as a message of what is not finite begins.
+
+    Raises:
+        DivergedError: one of them is not finite.
+        OSError: the disk is full or not writable.
+    """
+    order = sorted(tensors, key=lambda name: (list(KINDS).index(shapes[name][0]), name))
+    if path is None:
+        for name in order:
+            tensors[name]()
+        return
+    with path.open("wb") as file:
+        file.write(_header(order, shapes))
+        for name in order:
+            tensor = finite({name: tensors[name]()}, what)[name].detach().cpu().contiguous()
+            file.write(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+
+
+def _header(order: list[str], shapes: Mapping[str, tuple[torch.dtype, tuple[int, ...]]]) -> bytes:
+    """Return what such a file begins with."""
+    entries, begin = {}, 0
+    for name in order:
+        dtype, shape = shapes[name]
+        end = begin + dtype.itemsize * torch.Size(shape).numel()
+        entries[name] = {"dtype": KINDS[dtype], "shape": list(shape), "data_offsets": [begin, end]}
+        begin = end
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % ALIGNED)
+    return len(text).to_bytes(8, "little") + text
+
 
 Result = TypeVar("Result")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from measured import markdown
 
-from sparring.rollout import credit_store, episode_columns
+from sparring.rollout import credit_store, store
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = {
@@ -96,7 +96,7 @@ def example():
 
 
 MADE = {
-    "columns of episodes": partial(columns, episode_columns.SCHEMA, EPISODES),
+    "columns of episodes": partial(columns, store.SCHEMA, EPISODES),
     "columns of credit": partial(columns, credit_store.SCHEMA, CREDIT),
     "reading episodes": example,
 }

@@ -36,8 +36,7 @@ from sparring.registry import Bound
 from sparring.rewards.base import apply_rewards
 from sparring.rewards.components import WeightedReward
 from sparring.rng import Stream
-from sparring.rollout.asking import answered
-from sparring.rollout.play import play, rollout
+from sparring.rollout.play import answered, play, rollout
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import ordered_turns, turn_table

@@ -27,9 +27,8 @@ from sparring.oracles.judge import judge_episodes
 from sparring.players.base import Reply
 from sparring.registry import bind
 from sparring.rewards.base import WeightedReward, apply_rewards, opinions
-from sparring.rollout.asking import answered
-from sparring.rollout.candidates import Candidates
-from sparring.rollout.play import play, rollout
+from sparring.rollout.episode import Candidates
+from sparring.rollout.play import answered, play, rollout
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.replay import replay
 from sparring.rollout.store import from_bytes, to_bytes

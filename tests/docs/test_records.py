@@ -2,21 +2,21 @@
 
 import pytest
 
-from sparring.rollout import credit_store, episode_columns
+from sparring.rollout import credit_store, store
 from tests.docs.loading import load
 
 measured = load("docs", "measured")  # by which the page's script finds it
 records = load("docs/tables", "records")
 
 
-@pytest.mark.parametrize(("schema", "told"), [(episode_columns.SCHEMA, records.EPISODES), (credit_store.SCHEMA, records.CREDIT)])
+@pytest.mark.parametrize(("schema", "told"), [(store.SCHEMA, records.EPISODES), (credit_store.SCHEMA, records.CREDIT)])
 def test_every_column_is_described_and_no_other(schema, told):
     assert sorted(schema.names) == sorted(told)
     assert all(told.values())
 
 
 def test_types_are_written_for_people():
-    page = records.columns(episode_columns.SCHEMA, records.EPISODES)
+    page = records.columns(store.SCHEMA, records.EPISODES)
     text = page if isinstance(page, str) else "\n".join(page)
     assert "| `kept` | list of list of int32 |" in text and "| `told` | text |" in text
     assert "<" not in text.replace("<!--", "")

@@ -16,7 +16,7 @@ from sparring.oracles.base import verdicts
 from sparring.registry import bind
 from sparring.rewards.grading import by_oracle
 from sparring.rng import Stream
-from sparring.rollout.candidates import Candidates, chosen
+from sparring.rollout.episode import Candidates, chosen
 from sparring.rollout.play import play
 from sparring.rollout.store import EpisodeStore, from_bytes, to_bytes
 from sparring.rollout.table import ordered_turns, turn_table

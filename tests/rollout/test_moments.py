@@ -9,9 +9,8 @@ from sparring.environments.own import completed
 from sparring.errors import GameError, RolloutError
 from sparring.players.base import Reply
 from sparring.rng import Stream
-from sparring.rollout.asking import answered
 from sparring.rollout.draft import moment_begin, moment_end
-from sparring.rollout.play import play, rollout
+from sparring.rollout.play import answered, play, rollout
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.replay import replay
 from sparring.rollout.spec import EpisodeSpec

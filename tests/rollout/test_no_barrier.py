@@ -9,7 +9,7 @@ from sparring.errors import HungError, ModelError, PluginError
 from sparring.guard import Watch
 from sparring.players.base import Reply
 from sparring.players.random import random
-from sparring.rollout.candidates import Candidates
+from sparring.rollout.episode import Candidates
 from sparring.rollout.play import play
 from sparring.samplers.base import sample
 from tests.rollout.plays import learner, specs

@@ -7,8 +7,7 @@ import pytest
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.rng import Stream
-from sparring.rollout.asking import answered
-from sparring.rollout.play import play, rollout
+from sparring.rollout.play import answered, play, rollout
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode

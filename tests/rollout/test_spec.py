@@ -14,8 +14,7 @@ from sparring.players.random import random
 from sparring.refs import LEARNER, PlayerRef, bot, ref, snapshot
 from sparring.rng import Stream
 from sparring.rollout.play import play
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.turn_record import turn_of, turn_record
+from sparring.rollout.spec import EpisodeSpec, turn_of, turn_record
 from sparring.types import Segment, Turn, Verdict
 from tests.cases import every_case
 

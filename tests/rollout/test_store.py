@@ -24,11 +24,10 @@ from sparring.refs import LEARNER, bot, ref, snapshot
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.credit_store import CreditStore
-from sparring.rollout.episode_columns import COLUMNS
 from sparring.rollout.play import play
 from sparring.rollout.replay import replay
 from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.store import EpisodeStore, from_bytes, to_bytes
+from sparring.rollout.store import COLUMNS, EpisodeStore, from_bytes, to_bytes
 from sparring.selection.replay.base import ReplayBuffer
 from sparring.system import files
 from sparring.types import EnvironmentSpec, Segment

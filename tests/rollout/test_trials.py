@@ -9,9 +9,8 @@ from sparring.columns.standard import opponents
 from sparring.environments.catalogue import make_game
 from sparring.errors import GameError
 from sparring.players.random import random
-from sparring.rollout.candidates import Candidates
+from sparring.rollout.episode import Candidates, Checked
 from sparring.rollout.play import play
-from sparring.rollout.protocol import Checked
 from sparring.rollout.store import from_bytes, to_bytes
 from sparring.rollout.table import ordered_turns, turn_table
 from sparring.types import Observation

@@ -15,8 +15,8 @@ from sparring.report.episode_text import episode_lines
 from sparring.rewards.draw_bonus import draw_bonus
 from sparring.rng import Stream
 from sparring.rollout import store
-from sparring.rollout.candidates import Candidates
 from sparring.rollout.endings import conversations
+from sparring.rollout.episode import Candidates
 from sparring.rollout.play import play
 from sparring.rollout.replay import replayed
 from sparring.rollout.spec import EpisodeSpec

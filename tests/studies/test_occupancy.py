@@ -84,7 +84,7 @@ def test_plays_with_candidates_visit_what_is_enumerated():
     from sparring.players.base import Reply
     from sparring.rewards.grading import by_oracle
     from sparring.rng import Stream
-    from sparring.rollout.candidates import Candidates
+    from sparring.rollout.episode import Candidates
     from sparring.rollout.play import play
     from sparring.rollout.spec import EpisodeSpec
     from tests.rollout.plays import learner

@@ -13,7 +13,7 @@ from sparring.rewards.base import prepared
 from sparring.rewards.components import WeightedReward
 from sparring.rewards.grading import by_oracle, by_rewards
 from sparring.rng import Stream
-from sparring.rollout.candidates import Candidates
+from sparring.rollout.episode import Candidates
 from sparring.rollout.play import Judge
 from sparring.schedule import parse
 from sparring.types import Verdict

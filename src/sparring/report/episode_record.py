@@ -10,8 +10,8 @@ from typing import Any
 
 from sparring.errors import RunError
 from sparring.rollout.credit_store import Credits, CreditStore, credits_of
+from sparring.rollout.spec import turn_record
 from sparring.rollout.store import EpisodeStore
-from sparring.rollout.turn_record import turn_record
 from sparring.run.folder import PLAYED, RunFolder
 from sparring.types import Episode
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sparring.environments.openspiel.base import Game
 from sparring.oracles.judge import regret
 from sparring.rewards.components import WeightedReward, opinions, reads_turn, with_components
-from sparring.rollout.candidates import Grade
+from sparring.rollout.episode import Grade
 from sparring.types import Episode
 
 

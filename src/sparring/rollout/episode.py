@@ -1,26 +1,202 @@
-"""One play as it goes on: ask the seats that are due, read their replies, go on."""
+"""One play as it goes on: ask the seats that are due, read their replies, go on.
+
+Several replies to one prompt, of which one is played.
+
+In every decision of a trained seat the policy replies K times. Each reply is judged, one is
+*committed* and the play goes on from there; all K are recorded as one state group. Reply 0 is drawn
+from the stream of a decision without candidates, so a run in which reply 0 is always committed
+plays what a run without candidates plays.
+
+What a play of an environment of one's own gives, checked before anything is built on it.
+
+OpenSpiel's plays are ours and are not checked. A fault is a ``GameError``: the play's group is
+dropped and counted, and the log names the environment, what it gave and what to give.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sparring.context.ledger import Ledger, is_unsent, sampled
 from sparring.environments.base import close_play, random_reply, read_reply
+from sparring.environments.own import no_rules
 from sparring.environments.situation import copied, decision_of
+from sparring.errors import GameError, quoted
 from sparring.players.base import Agent, PendingTurn, Reply
 from sparring.rng import Stream
-from sparring.rollout.candidates import Candidates, chosen
-from sparring.rollout.draft import Draft, exchanged, for_memory
-from sparring.rollout.illegal import correction
-from sparring.rollout.prefix import take_over
-from sparring.rollout.protocol import Checked, checked, payoffs
-from sparring.rollout.record import earned, recorded
-from sparring.types import Episode, TurnEvent
+from sparring.rollout.draft import Draft, earned, exchanged, for_memory, recorded, said
+from sparring.types import Episode, Observation, Turn, TurnEvent
 
 if TYPE_CHECKING:
     from sparring.rollout.spec import EpisodeSpec
+
+
+Commit = Literal["best", "any_best", "random"]
+# what each turn of these episodes is worth, a row per episode; None where nothing says so
+Grade = Callable[[Sequence[Episode]], Sequence[Sequence[float | None]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """How the replies to one prompt are drawn, judged and chosen."""
+
+    count: int  # replies to each prompt, at least 2
+    grade: Grade  # judges them
+    commit: Commit = "any_best"  # see ``chosen``
+    explore: float = 0.0  # share of the decisions in which ``random`` is committed
+
+
+def chosen(scores: Sequence[float | None], commit: Commit, explore: float, stream: Stream) -> int:
+    """Return the number of the reply that is committed.
+
+    Args:
+        scores: of the replies; one that nothing could judge (None) is below all that were judged.
+        commit: "best", the first of the largest score; "any_best", one of these, drawn uniformly;
+            "random", reply 0, since all are drawn alike.
+        explore: probability of "random" instead.
+        stream: of the decision.
+    """
+    judged = [score for score in scores if score is not None]
+    if commit == "random" or not judged or (explore and stream.uniform(0) < explore):
+        return 0
+    best = [number for number, score in enumerate(scores) if score == max(judged)]
+    return best[0] if commit == "best" else best[stream.integer(1, len(best))]
+
+
+def correction(environment: Any, play: Any, draft: Draft, played: str | None = None) -> str:
+    """Return what a seat is told after a reply that is no legal action.
+
+    Args:
+        environment: its own wording is taken where it has any: a method ``correction``.
+        play: as it stood when the reply came.
+        draft: the reply.
+        played: what was played at random in its place, or None if the seat may try again.
+    """
+    own = getattr(environment, "correction", None)
+    if own is not None:
+        text: str = own(play, draft.named, played)
+        return text
+    if environment.brief:  # of a vocabulary of its own
+        return draft.observation.text if played is None else played
+    wrong = (
+        "Your reply contained no action."
+        if draft.named is None
+        else f"The action {draft.named} is not legal now."
+    )
+    if played is not None:
+        return f"{wrong} The action {played} was played for you."
+    return f"{wrong} {draft.observation.ask or draft.observation.told}"
+
+
+class Checked:
+    """A play of an environment of one's own, which is asked as the play is.
+
+    Args:
+        game: the environment.
+        play: one of its plays.
+
+    Raises:
+        GameError: its plays would have no end.
+    """
+
+    __slots__ = ("_game", "_play")
+
+    def __init__(self, game: Any, play: Any) -> None:
+        self._game, self._play = game, play
+        if type(game.max_turns) is not int or game.max_turns < 1:
+            raise GameError(
+                f"{game.name}: max_turns={quoted(game.max_turns)} must be a whole number of at "
+                "least 1: the most replies of all seats that a play takes."
+            )
+
+    def due(self) -> tuple[int, ...]:
+        """Return the seats that are due in a play that goes on."""
+        found, seats = self._play.due(), self._game.num_seats
+        if not (
+            isinstance(found, tuple | list)
+            and found
+            and all(type(seat) is int and 0 <= seat < seats for seat in found)
+            and list(found) == sorted(set(found))
+        ):
+            raise self._wrong(
+                f"due() gave {quoted(found)}, and the play is not done; give a tuple of the seats "
+                f"whose replies are wanted, ascending, of 0 to {seats - 1}"
+            )
+        return tuple(found)
+
+    def legal(self, seat: int) -> tuple[str, ...] | None:
+        """Return what a seat may choose from."""
+        found: tuple[str, ...] | None = self._play.legal(seat)
+        if found is None:
+            return None
+        if not (
+            isinstance(found, tuple)
+            and found
+            and all(isinstance(action, str) for action in found)
+            and len(set(found)) == len(found)
+        ):
+            raise self._wrong(
+                f"legal({seat}) gave {quoted(found)}; give a tuple of texts, each once, or None "
+                "where any text is an action"
+            )
+        return found
+
+    def observe(self, seat: int) -> Observation:
+        """Return what a seat is told."""
+        found: Observation = self._play.observe(seat)
+        if not (
+            isinstance(found, Observation)
+            and all(isinstance(part, str) for part in found[:4])
+            and type(found.attempt) is int
+            and type(found.note) is bool
+        ):
+            raise self._wrong(
+                f"observe({seat}) gave {quoted(found)}; give an Observation, whose told, key, view "
+                "and ask are texts"
+            )
+        return found
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """Payoffs so far of all seats."""
+        return payoffs(self._game, self._play.returns)
+
+    def action(self, found: Any) -> str | None:
+        """Return what the environment has read in a reply."""
+        if not (found is None or isinstance(found, str)):
+            raise self._wrong(f"read() gave {quoted(found)}; give the action as a text, or None")
+        return found
+
+    def _wrong(self, what: str) -> GameError:
+        """Return the error of an environment that gave something wrong."""
+        return GameError(f"{self._game.name}: {what}.")
+
+
+def checked(game: Any, play: Any) -> Any:
+    """Return what is asked in place of a play: the play itself if it is one of OpenSpiel's."""
+    return Checked(game, play) if no_rules(game) else play
+
+
+def payoffs(game: Any, given: Any) -> tuple[float, ...]:
+    """Return the payoffs of all seats.
+
+    Raises:
+        GameError: they are not one finite number per seat.
+    """
+    try:
+        found = tuple(given)
+        good = len(found) == game.num_seats and all(map(math.isfinite, found))
+    except TypeError:
+        good = False
+    if not good:
+        raise GameError(
+            f"{game.name}: returns must be one finite number per seat, got {quoted(given)}."
+        )
+    return found
 
 
 class EpisodeInPlay:
@@ -328,3 +504,31 @@ class EpisodeInPlay:
         turns = earned(self._drafts, self.names, returns)
         cut = self._final is None and not self.play.done
         return recorded(self.spec, self.names, turns, returns, offender=offender, cut=cut)
+
+
+def take_over(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
+    """Play the turns of another play of this deal again, as they were.
+
+    Replies to the same prompts that were not played are left behind.
+
+    Raises:
+        GameError: the turns are of another play, or end between those of one moment.
+    """
+    spec, place = episode.spec, 0
+    anew = spec.redealt and hasattr(episode.play, "redeal")
+    if anew and not prefix:
+        episode.play.redeal(spec.stream.child("chance"))
+    while place < len(prefix):
+        asked = [] if episode.done else episode.ask()
+        turns = prefix[place : place + len(asked)]
+        place += len(asked)
+        if not asked or [turn.seat for turn in turns] != [one.seat for one in episode.asked]:
+            raise GameError(
+                f"{spec.game.name}: the turns taken over end between those of one moment, "
+                "or are of another play; take whole moments."
+            )
+        if anew and place == len(prefix):
+            episode.play.redeal(spec.stream.child("chance"))
+        for draft, turn in zip(episode.asked, turns, strict=True):
+            draft.verdict, draft.candidate, draft.score = turn.verdict, turn.candidate, turn.score
+        episode.answer([said(turn) for turn in turns], instead=[turn.action for turn in turns])

@@ -16,9 +16,8 @@ from sparring.players.base import Agent, Failed, Flight, PendingTurn, Reply
 from sparring.players.together import parties
 from sparring.registry import named
 from sparring.rng import Stream
-from sparring.rollout.candidates import Candidates
 from sparring.rollout.draft import Draft
-from sparring.rollout.episode import EpisodeInPlay
+from sparring.rollout.episode import Candidates, EpisodeInPlay
 from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode, Verdict
 

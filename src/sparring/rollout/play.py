@@ -7,18 +7,23 @@ that may be asked together (``players.together``) share one call.
 Every play has streams of its own, so what is drawn for it does not depend on the order in which
 replies come or plays finish, nor on how many are in flight. With a sampler that is ``invariant``
 neither does a bit of its log-probabilities.
+
+Work that asks for plays, and goes on when it has them: a generator.
+
+It yields the games that it wants, and is sent their rollout. Whoever runs it decides when and where
+they are played: at once, as ``answered`` does, or by workers, while other work goes on.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from sparring.errors import RolloutError
 from sparring.players.base import Agent
-from sparring.rollout.candidates import Candidates
+from sparring.rollout.episode import Candidates
 from sparring.rollout.loop import Judge as Judge
 from sparring.rollout.loop import PlayLoop
 from sparring.rollout.spec import EpisodeSpec
@@ -163,3 +168,23 @@ def rollout(
     ]
     failures = tuple(loop.failures)
     return Rollout(kept, RolloutCounts(loop.retried, frozenset(dropped), failures=failures))
+
+
+T = TypeVar("T")
+Asking = Generator[list[EpisodeSpec], Rollout, T]
+
+
+def answered(asking: Asking[T], play: Callable[[list[EpisodeSpec]], Rollout]) -> T:
+    """Return what work comes to, its games played as soon as it asks for them.
+
+    Args:
+        asking: the work.
+        play: plays games.
+    """
+    try:
+        wanted = next(asking)
+        while True:
+            wanted = asking.send(play(wanted))
+    except StopIteration as done:
+        result: T = done.value
+        return result

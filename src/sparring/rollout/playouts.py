@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from sparring.environments.openspiel.base import Game
 from sparring.rng import Stream
-from sparring.rollout.asking import Asking
 from sparring.rollout.draft import moment_begin, moment_end, sampled_tokens
-from sparring.rollout.play import Rollout, RolloutCounts
+from sparring.rollout.play import Asking, Rollout, RolloutCounts
 from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode
 
@@ -30,7 +29,7 @@ def with_playouts(
 ) -> Asking[tuple[list[Episode], dict[str, float]]]:
     """Return the episodes with ``playout`` on the turns of trained seats, and figures of it.
 
-    See ``rollout.asking``: it asks for games with the agents that played these.
+    See ``rollout.play``: it asks for games with the agents that played these.
 
     Mathematics: V(s after turn t) ~ mean of ``count`` returns of games that share the turns up to
     t; all seats go on as they play now, and chance is drawn anew from turn t on. After the last

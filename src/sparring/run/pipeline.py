@@ -23,9 +23,8 @@ from sparring.registry import asks
 from sparring.rewards.base import apply_rewards, outcome_gap
 from sparring.rewards.components import WeightedReward
 from sparring.rng import Stream
-from sparring.rollout.asking import Asking
 from sparring.rollout.plans.base import play_planned
-from sparring.rollout.play import Rollout, RolloutCounts
+from sparring.rollout.play import Asking, Rollout, RolloutCounts
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table

@@ -2,9 +2,8 @@
 
 from sparring import registry
 from sparring.players.base import TextAgent
-from sparring.rollout.asking import answered
 from sparring.rollout.plans.base import FRESH, PlannedGame, play_planned
-from sparring.rollout.play import rollout
+from sparring.rollout.play import answered, rollout
 from sparring.types import Episode, Segment, Turn
 from tests.rollout.plays import specs
 

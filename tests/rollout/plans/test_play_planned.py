@@ -152,9 +152,8 @@ def test_that_all_of_a_later_wave_fails_is_an_error_only_where_nothing_is_left()
 
 
 def test_a_player_that_gives_nothing_back_is_asked_once():
-    from sparring.rollout.asking import answered
     from sparring.rollout.plans.base import play_planned
-    from sparring.rollout.play import Rollout, RolloutCounts
+    from sparring.rollout.play import Rollout, RolloutCounts, answered
 
     asked = specs(make_game("kuhn_poker"), 4, group_size=4)
     calls = []

@@ -24,9 +24,8 @@ from typing import Any, NamedTuple
 
 from sparring.errors import PluginError
 from sparring.registry import Bound
-from sparring.rollout.asking import Asking
 from sparring.rollout.draft import moment_begin
-from sparring.rollout.play import Rollout, RolloutCounts
+from sparring.rollout.play import Asking, Rollout, RolloutCounts
 from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode
 
@@ -80,7 +79,7 @@ def check_output(
 def play_planned(
     plan: Bound, specs: Sequence[EpisodeSpec], *, group_size: int, progress: float = 0.0
 ) -> Asking[tuple[Rollout, dict[str, float]]]:
-    """Ask for the games of all groups as a plan says; see ``rollout.asking``.
+    """Ask for the games of all groups as a plan says; see ``rollout.play``.
 
     Return their episodes in the order of ``specs`` with the counts, and the figures listed above.
 

@@ -16,7 +16,7 @@ import torch
 from published import record, settings
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from sparring.models.packaged import converted
+from sparring.models.pretrained import converted
 
 ARMS = ("sdpa", "eager", "compiled")
 LENGTHS = {"tiny": (24, 40, 56, 72), "SmolLM2-135M": (48, 96)}

@@ -17,7 +17,7 @@ from training_step import REPLIES, bare_step, our_step, prompts
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
-from sparring.models.packaged import converted
+from sparring.models.pretrained import converted
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.run.methods import Methods
 from sparring.run.state import RunState

@@ -32,7 +32,7 @@ from sparring.league.starts import starts
 from sparring.learn.reader import fitted_at
 from sparring.learn.weights import fingerprint
 from sparring.models.compiled import CompiledPass
-from sparring.models.saved import saved_model
+from sparring.models.load import saved_model
 from sparring.refs import LEARNER, PlayerRef, snapshot
 from sparring.rollout.spec import EpisodeSpec
 from tests.device.pretended import CPU, GPU, SECOND, pretended_gpu

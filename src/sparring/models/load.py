@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import safetensors
+import safetensors.torch
 import torch
 
 from sparring.errors import ModelError
+from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
+from sparring.models.memory import find_device
 from sparring.models.pretrained import first_line, load_pretrained
+from sparring.rng import Stream
+from sparring.types import FloatArray
 
 # what a network raises that our forward pass does not fit
 UNFIT = (AttributeError, TypeError, ValueError, LookupError, RuntimeError, NotImplementedError)
@@ -49,3 +58,130 @@ def load_language_model(
             f"{type(network).__name__} of {str(name)!r} cannot be run here: {first_line(error)}."
         ) from error
     return model
+
+
+ADAPTERS = "adapter_model.safetensors"
+
+
+def saved_model(
+    folder: Path,
+    *,
+    base: str | None = None,
+    lora: Mapping[str, Any] | None = None,
+    dtype: str = "float32",
+    device: str = "auto",
+    longest: int | None = None,
+) -> LanguageModel:
+    """Return the model of a folder.
+
+    Args:
+        folder: that ``LanguageModel.save`` wrote.
+        base: name of the pretrained model that the folder's adapters belong to; None: it is whole.
+        lora: the adapters' rank, alpha and targets.
+        dtype: of the weights.
+        device: where they are put.
+        longest: conversation in tokens; None: the model's limit.
+
+    Raises:
+        ModelError: the model is missing or damaged, or the adapters are another model's.
+        UnknownNameError: the pretrained model is not on this machine, and is no Hugging Face id.
+    """
+    if base is None or lora is None:
+        model = load_language_model(folder, dtype=dtype, device=find_device(device))
+        network = model.network.to(find_device(device))
+    else:
+        model = base_model(base, dtype, device)
+        network = _adapted(folder, with_the_weights_of(model.network), lora)
+    found = LanguageModel(network, model.tokenizer, longest=longest)
+    for parameter in found.parameters():
+        parameter.requires_grad_(False)
+    return found
+
+
+@lru_cache(maxsize=1)  # players of one pretrained model, and members of a mixture, share it
+def base_model(name: str, dtype: str, device: str) -> LanguageModel:
+    """Return a pretrained model, whose weights do not change.
+
+    Args:
+        name: a folder, a packaged model or a Hugging Face id.
+        dtype: of the weights.
+        device: where they are put.
+
+    Raises:
+        ModelError: as for ``load_language_model``.
+        UnknownNameError: it is not on this machine, and is no Hugging Face id.
+    """
+    model = load_language_model(name, dtype=dtype, device=find_device(device))
+    model.network = model.network.to(find_device(device))
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    return model
+
+
+def _adapted(folder: Path, network: Any, lora: Mapping[str, Any]) -> Any:
+    """Return a network with the adapters of a folder.
+
+    Raises:
+        ModelError: they are missing, damaged, or another model's.
+    """
+    path = folder / ADAPTERS
+    again = "export the run again: sparring export RUN FOLDER --adapter"
+    if not path.is_file():
+        raise ModelError(f"{folder} has no {ADAPTERS}; {again}.")
+    try:
+        tensors = safetensors.torch.load_file(path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise ModelError(f"{path} cannot be read ({error}); {again}.") from None
+    adapted = add_adapters(network, **lora, stream=Stream.from_seed(0))  # drawn, then replaced
+    from peft import get_peft_model_state_dict, set_peft_model_state_dict
+
+    own = get_peft_model_state_dict(adapted)
+    if own.keys() != tensors.keys() or any(own[n].shape != tensors[n].shape for n in own):
+        odd = sorted(own.keys() ^ tensors.keys()) or [
+            n for n in own if own[n].shape != tensors[n].shape
+        ]
+        raise ModelError(f"{path} has adapters of another model: {odd[:3]} differ; {again}.")
+    set_peft_model_state_dict(adapted, tensors)
+    return adapted
+
+
+TEXTS = 65_536  # whose vectors are kept
+
+
+@lru_cache(maxsize=1)
+def _loaded(name: str) -> tuple[Any, Any]:
+    """Return a network that does not learn, and its tokenizer."""
+    network, tokenizer = load_pretrained(name)
+    return network.eval().requires_grad_(False), tokenizer
+
+
+@lru_cache(maxsize=TEXTS)
+def text_states(name: str, layer: int, text: str) -> FloatArray:
+    """Return the mean hidden state of a text's tokens, [C].
+
+    The text stands alone in a forward pass, so that its vector does not depend on other texts. A
+    text without tokens is 0; of one that outgrows the model's context the beginning is read.
+
+    Args:
+        name: of the model, see ``load_pretrained``.
+        layer: 0 for the embeddings of tokens, up to the number of layers; -1 for the last.
+        text: to embed.
+
+    Raises:
+        ModelError: the model cannot be loaded, or it has no such layer.
+    """
+    network, tokenizer = _loaded(name)
+    layers = int(network.config.num_hidden_layers)
+    if not -layers - 1 <= layer <= layers:
+        raise ModelError(
+            f"{name!r} has {layers} layers, and layer={layer} is none of 0 (the embeddings of "
+            f"tokens) to {layers}; write layer: -1 for the last one."
+        )
+    ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
+    ids = ids[:, : getattr(network.config, "max_position_embeddings", None)]
+    if not ids.shape[1]:
+        return np.zeros(int(network.config.hidden_size))
+    with torch.no_grad():
+        states = network(ids.long(), output_hidden_states=True, use_cache=False).hidden_states
+    found: FloatArray = states[layer][0].double().mean(dim=0).numpy()
+    return found

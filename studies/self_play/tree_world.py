@@ -23,8 +23,7 @@ from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
 from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.game_tree import GameTree
-from sparring.ops.sequence_form import SeatForm, one_choice, sequence_form
-from sparring.ops.zero_sum import equilibrium
+from sparring.ops.sequence_form import SeatForm, equilibrium, one_choice, sequence_form
 from sparring.rng import Stream
 from sparring.types import FloatArray, IntArray
 from studies.self_play.worlds import Against, Oracle, Start

@@ -28,7 +28,7 @@ from sparring.config import resolve
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
 from sparring.measure.starts import Met, Starts, columns
-from sparring.ops.simplex import softmax
+from sparring.ops.normal_form import softmax
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import is_best, judge_episodes, regret
 from sparring.players.base import TextAgent

@@ -5,8 +5,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from sparring.api.room import Opposite, Room, bots_for
-from sparring.api.sitting import LONGEST, YOU, Sitting, keep
+from sparring.api.human_play import (
+    LONGEST,
+    YOU,
+    InteractiveSession,
+    Lobby,
+    Opponent,
+    bots_for,
+    keep,
+)
 from sparring.config import resolve
 from sparring.environments.catalogue import from_spec
 from sparring.errors import ConfigError, GameError, SparringError, UnknownNameError
@@ -25,13 +32,13 @@ HOSTILE = "</script><script>hit()</script> \u202egpj.exe \x1b[31m \ud800"
 
 @pytest.fixture(scope="module")
 def room():
-    return Room()
+    return Lobby()
 
 
 def sat(room, name, *, seat=0, against="random", seed=3):
     """Return a sitting against a bot."""
     game = room.game(name)
-    return Sitting(game, seat, room.opposite(game, against), seed)
+    return InteractiveSession(game, seat, room.opposite(game, against), seed)
 
 
 def finished(sitting, choose=lambda legal: legal[0]):
@@ -74,7 +81,7 @@ def test_seats_that_move_at_once_do_not_hear_each_other_before(room):
             return [Reply(text="rock") for _ in turns]
 
     game = room.game("rock_paper_scissors")
-    sitting = Sitting(game, 1, Opposite("bot-watching", "watching", Watching()), 0)
+    sitting = InteractiveSession(game, 1, Opponent("bot-watching", "watching", Watching()), 0)
     assert len(heard) == 1 and sitting.asked.seat == 1
     assert sitting.say("paper") == ""
     assert sitting.episode.returns == (-1.0, 1.0)
@@ -166,7 +173,7 @@ def test_players_that_may_be_asked_for(room):
     assert room.opposite(board, "mcts simulations=5").name == "bot-mcts"
     with pytest.raises(UnknownNameError, match="opponent"):
         room.opposite(board, "os.system")
-    trusted = Room(trusted=["scripted preference=[b2]"])
+    trusted = Lobby(trusted=["scripted preference=[b2]"])
     assert trusted.opposite(board, "scripted preference=[b2]").name == "bot-scripted"
     with pytest.raises(ConfigError, match="--environment"):
         room.game(None)
@@ -177,7 +184,7 @@ def test_players_that_may_be_asked_for(room):
 def test_what_is_asked_of_every_environment_can_be_sat_down_at(room):
     for name in room.environments:
         game = room.game(name)
-        sitting = Sitting(game, 0, room.opposite(game, "random"), 1)
+        sitting = InteractiveSession(game, 0, room.opposite(game, "random"), 1)
         assert sitting.told and json.dumps(sitting.legal), name
 
 
@@ -189,7 +196,7 @@ def run(tmp_path):
 
 
 def test_a_run_without_a_checkpoint_says_so_and_sets_no_bot_in_its_place(run):
-    there = Room(run)
+    there = Lobby(run)
     with pytest.raises(SparringError, match="checkpoint"):
         there.opposite(there.game(None), None)
     assert [name for name, _ in there.others(there.game(None))] == ["cfr", "random"]
@@ -197,10 +204,10 @@ def test_a_run_without_a_checkpoint_says_so_and_sets_no_bot_in_its_place(run):
 
 def test_the_newest_policy_is_that_of_now(run, monkeypatch):
     loaded, steps = [], [1]
-    monkeypatch.setattr(Room, "steps", lambda _: steps[::-1])
+    monkeypatch.setattr(Lobby, "steps", lambda _: steps[::-1])
     engine = SimpleNamespace(agent=lambda _: None)
     monkeypatch.setattr("sparring.api.load.load_run", lambda _, step: loaded.append(step) or (None, engine, steps[-1]))
-    there = Room(run)
+    there = Lobby(run)
     game = there.game(None)
     assert [there.opposite(game, "policy").said for _ in range(2)] == ["policy, step 1"] * 2
     steps.append(2)
@@ -222,12 +229,12 @@ def test_the_answer_of_a_run_sits_opposite(tmp_path):
         "league": {"every": 1, "start": True, "answer": "uniform"},
     }
     sparring.train(config, run=tmp_path / "run")
-    sits = Room(tmp_path / "run")
+    sits = Lobby(tmp_path / "run")
     opposite = sits.opposite(sits.game(None), None)
     assert opposite.said == "mixture of 3 members, step 2"
     drawn, told = set(), []
     for seed in range(12):
-        sitting = Sitting(sits.game(None), 0, opposite, seed)
+        sitting = InteractiveSession(sits.game(None), 0, opposite, seed)
         drawn |= set(sitting._agents) - {YOU, opposite.name}
         assert finished(sitting).agents == (YOU, "mixture-answer")
         assert set(sitting.drawn) == {"second"} and f"mixture-answer, {sitting.drawn['second']}" in sitting._agents
@@ -236,7 +243,7 @@ def test_the_answer_of_a_run_sits_opposite(tmp_path):
         assert record.agents == (YOU, sitting.drawn["second"]) and record.returns == sitting.episode.returns
         assert {turn.agent for turn in record.turns} <= set(record.agents) and record.players[1].kind == "snapshot"
     assert set(told) == {f"Drawn from the mixture for this play: past-00000{step}" for step in range(3)}
-    policy = Sitting(sits.game(None), 0, sits.opposite(sits.game(None), "2"), 0)
+    policy = InteractiveSession(sits.game(None), 0, sits.opposite(sits.game(None), "2"), 0)
     assert policy.drawn == {} and policy.record(finished(policy)) == policy.episode
     assert show_down(sitting, sitting.episode)["drawn"] == told[-1]
     assert {name.partition(", ")[2] for name in drawn} == {"past-000000", "past-000001", "past-000002"}

@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 from sparring.api import suite as suite_module
-from sparring.api import suite_bench
 from sparring.api.load import load_run
 from sparring.api.suite import SuiteEvaluation
 from sparring.api.suite_player import agent_player, run_player
@@ -222,7 +221,7 @@ def test_a_colder_policy_is_another_one(run, suite, tmp_path):
 
 def test_an_interruption_loses_nothing(run, suite, tmp_path, monkeypatch):
     whole = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path / "whole").run(workers=1)
-    count, play = [0], suite_bench.play_piece
+    count, play = [0], suite_module.play_piece
 
     def interrupted(*arguments):
         count[0] += 1
@@ -230,7 +229,7 @@ def test_an_interruption_loses_nothing(run, suite, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return play(*arguments)
 
-    monkeypatch.setattr(suite_bench, "play_piece", interrupted)
+    monkeypatch.setattr(suite_module, "play_piece", interrupted)
     with pytest.raises(KeyboardInterrupt):
         SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path).run(workers=1)
     again = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path)

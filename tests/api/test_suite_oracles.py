@@ -6,10 +6,9 @@ import pytest
 import yaml
 
 from sparring import __version__
-from sparring.api import suite_bench
+from sparring.api import suite as suite_module
 from sparring.api.suite import SuiteEvaluation
-from sparring.api.suite_player import agent_player
-from sparring.api.suite_results import row_key
+from sparring.api.suite_player import agent_player, row_key
 from sparring.errors import ConfigError
 from sparring.measure.opponents import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
@@ -89,7 +88,7 @@ def test_kept_pieces_are_extended_and_broken_off_ones_go_on(tmp_path, monkeypatc
     evaluation(tmp_path / "more", *rows, games=PIECE).run(workers=1)
     more = evaluation(tmp_path / "more", *rows)
     assert plain(more.run(workers=1)) == fresh and more.played == 3 * (GAMES - PIECE)
-    count, play = [0], suite_bench.play_piece
+    count, play = [0], suite_module.play_piece
 
     def interrupted(*arguments):
         count[0] += 1
@@ -98,7 +97,7 @@ def test_kept_pieces_are_extended_and_broken_off_ones_go_on(tmp_path, monkeypatc
         return play(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(suite_bench, "play_piece", interrupted)
+        patch.setattr(suite_module, "play_piece", interrupted)
         with pytest.raises(KeyboardInterrupt):
             evaluation(tmp_path / "broken", *rows).run(workers=1)
     again = evaluation(tmp_path / "broken", *rows)
@@ -151,7 +150,7 @@ def test_two_that_play_in_turns_and_backwards_say_what_one_says(tmp_path):
     suite = evaluation(tmp_path, judged(NIM), SUDOKU)
     settings = {"rows": [row.model_dump(mode="json") for row in suite.suite.rows], "seed": 0, "player": suite.player.data, "answers": ""}
     pieces = [piece for row in suite.pieces for piece in row]
-    alone = suite_bench.make_bench(settings)
-    two = suite_bench.make_bench(settings), suite_bench.make_bench(settings)
+    alone = suite_module.make_bench(settings)
+    two = suite_module.make_bench(settings), suite_module.make_bench(settings)
     expected = {piece: alone(list(piece)) for piece in pieces}
     assert len(pieces) == 6 and {piece: two[at % 2](list(piece)) for at, piece in enumerate(pieces[::-1])} == expected

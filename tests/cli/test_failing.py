@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sparring import cli
-from sparring.cli.failing import message_of
+from sparring.cli.verbs import message_of
 from sparring.errors import ConfigError, RunError, SparringError
 from sparring.system import files
 from sparring.system.files import disk_error, disk_errors

@@ -7,8 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sparring import cli
-from sparring.api.room import Room
-from sparring.api.sitting import Sitting, keep
+from sparring.api.human_play import InteractiveSession, Lobby, keep
 from sparring.errors import SparringError
 from tests.run_with_members import run_of
 
@@ -140,10 +139,10 @@ def test_what_people_played_is_shown(poker, tmp_path):
     shutil.copytree(poker, run)
     outcome = call("show", run, "--played")
     assert "Nobody has played in" in str(outcome.exception)
-    room = Room(run)
+    room = Lobby(run)
     game = room.game(None)
     for _ in range(2):
-        sitting = Sitting(game, 0, room.opposite(game, "random"), 3)
+        sitting = InteractiveSession(game, 0, room.opposite(game, "random"), 3)
         while sitting.asked is not None:
             sitting.say("bet")
         keep(run, sitting.episode)

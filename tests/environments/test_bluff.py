@@ -12,7 +12,7 @@ from sparring.errors import ConfigError
 from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.cfr import average_strategies
 from sparring.ops.game_tree import policy_values
-from sparring.ops.zero_sum import equilibrium_value
+from sparring.ops.sequence_form import equilibrium_value
 from sparring.rng import Stream
 from sparring.testing import check_environment, check_picture
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from sparring import registry
 from sparring.errors import ConfigError, CreditError
-from sparring.interop import hints
-from sparring.interop.rows import Rows, estimate, turn_table
+from sparring.interop.rows import TRL_HINTS, VERL_HINTS, Rows, estimate, turn_table
 from sparring.interop.spans import spans
 from sparring.interop.terms import Terms
 from tests.cases import every_case
@@ -115,7 +114,7 @@ CREDITS = [(name, preset) for name in registry.names("credit") for preset in (No
 
 
 @every_case(("name", "preset"), CREDITS)
-@every_case("said", [hints.VERL, hints.TRL], ids=["verl", "trl"])
+@every_case("said", [VERL_HINTS, TRL_HINTS], ids=["verl", "trl"])
 def test_what_an_estimator_asks_for_and_a_batch_lacks_is_explained(name, preset, said):
     bound = registry.bind("credit", name, preset=preset)
     assert bound.needs <= said.keys()
@@ -129,8 +128,8 @@ def test_turns_that_must_not_train_are_refused():
     rows = two_games(component_best_action=[[0.5, 0.5], [-1.0], [-2.0], [2.0]])
     bound = registry.bind("credit", "vpr", {"equal": "mask"})
     with pytest.raises(CreditError, match="leaves turns out of the losses"):
-        estimate(bound, rows, {}, hints.VERL)
-    assert len(estimate(registry.bind("credit", "vpr"), rows, {}, hints.VERL).advantages) == 9
+        estimate(bound, rows, {}, VERL_HINTS)
+    assert len(estimate(registry.bind("credit", "vpr"), rows, {}, VERL_HINTS).advantages) == 9
 
 
 def test_rows_may_be_of_trials():
@@ -142,6 +141,6 @@ def test_rows_may_be_of_trials():
     plain, _ = turn_table(two_games())
     assert plain.attempt is None and plain.note is None
     assert len(estimate(registry.bind("credit", "mage"), rows, {}, {}).advantages) == 9
-    for said in (hints.VERL, hints.TRL):
+    for said in (VERL_HINTS, TRL_HINTS):
         with pytest.raises(CreditError, match="other seats is known in Sparring's own runs only"):
             estimate(registry.bind("credit", "mage", {"per_opponent": True}), rows, {}, said)

@@ -16,8 +16,8 @@ from verl.workers.config import ActorConfig
 
 from sparring import registry
 from sparring.errors import ConfigError, CreditError
-from sparring.interop import hints
 from sparring.interop import verl as bridge
+from sparring.interop.rows import VERL_HINTS
 from sparring.types import TurnTable
 
 SCHEDULE = {"schedule": "linear", "start": 0.9, "end": 0.5}
@@ -165,7 +165,7 @@ def test_every_estimator_gives_what_our_library_gives(name):
     if missing:
         with pytest.raises(CreditError) as error:
             call()
-        assert any(hints.VERL[column] in str(error.value) for column in missing), error.value
+        assert any(VERL_HINTS[column] in str(error.value) for column in missing), error.value
         return
     table, places = by_hand(rewards, mask, uid, tensors, columns)
     bound = registry.bind("credit", estimator.name, preset=estimator.preset)
@@ -192,7 +192,7 @@ def test_every_estimator_takes_what_verl_passes_or_says_what_is_missing(name):
             token_level_rewards=rewards, response_mask=mask, index=uid, config=AlgoConfig()
         )
     except CreditError as error:
-        assert "component" in str(error) or "sparring_" in str(error) or any(hint in str(error) for hint in hints.VERL.values()), error
+        assert "component" in str(error) or "sparring_" in str(error) or any(hint in str(error) for hint in VERL_HINTS.values()), error
         return
     table, places = by_hand(rewards, mask, uid)
     estimator = bridge.ESTIMATORS[name]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from sparring.ops.least_squares import nonnegative
+from sparring.ops.matrix_games import nonnegative
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.ops.markov import stationary
+from sparring.ops.normal_form import stationary
 
 
 def test_by_hand():

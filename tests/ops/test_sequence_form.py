@@ -7,8 +7,7 @@ from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import best_response_values
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.lab_episodes import random_table
-from sparring.ops.sequence_form import sequence_form
-from sparring.ops.zero_sum import equilibrium
+from sparring.ops.sequence_form import equilibrium, sequence_form
 from sparring.rng import Stream
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from open_spiel.python.algorithms.projected_replicator_dynamics import _simplex_projection
 from scipy.special import softmax as by_scipy
 
-from sparring.ops.simplex import onto_simplex, shares_above_zero, softmax
+from sparring.ops.normal_form import onto_simplex, shares_above_zero, softmax
 
 WEIGHTS = st.lists(st.floats(-5, 5), min_size=1, max_size=6).map(np.array)
 

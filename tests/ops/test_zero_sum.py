@@ -6,7 +6,7 @@ import pytest
 from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import cfr_average, nash_conv
 from sparring.measure.info_states import enumerate_info_states
-from sparring.ops.zero_sum import equilibrium_value
+from sparring.ops.sequence_form import equilibrium_value
 
 
 def value_of(game):

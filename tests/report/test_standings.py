@@ -94,5 +94,5 @@ def test_what_is_not_there_is_an_error_of_one_line(run, tmp_path):
 
 
 def test_a_run_without_results_says_so(run, monkeypatch):
-    monkeypatch.setattr("sparring.cli.show_league.standings_of", lambda payoffs: [])
+    monkeypatch.setattr("sparring.cli.show.standings_of", lambda payoffs: [])
     assert "No plays count yet" in shown(run).stdout

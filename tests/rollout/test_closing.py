@@ -6,8 +6,7 @@ import pytest
 
 import sparring
 from sparring import registry
-from sparring.api.room import Opposite
-from sparring.api.sitting import Sitting
+from sparring.api.human_play import InteractiveSession, Opponent
 from sparring.environments.illegal import IllegalRule
 from sparring.environments.own import completed
 from sparring.environments.repeated import Repeated
@@ -242,15 +241,15 @@ def test_plays_inside_a_combinator_are_closed_as_each_is_over(around):
 
 
 def test_a_sitting_is_closed_when_it_is_given_up_and_when_it_cannot_begin():
-    rules, opposite = Counted(), Opposite("bot-bot", "bot", Bot())
-    sitting = Sitting(completed("counted", rules), 0, opposite, 0)
+    rules, opposite = Counted(), Opponent("bot-bot", "bot", Bot())
+    sitting = InteractiveSession(completed("counted", rules), 0, opposite, 0)
     assert sitting.asked is not None and rules.closed == [0]
     sitting.close()
     sitting.close()
     assert rules.all_closed_once()
     failing = Counted(fails="observe")
     with pytest.raises(SparringError, match="CAPACITY_REACHED at observe"):
-        Sitting(completed("counted", failing), 0, opposite, 0)
+        InteractiveSession(completed("counted", failing), 0, opposite, 0)
     assert failing.all_closed_once()
 
 

@@ -8,10 +8,9 @@ import pytest
 
 import sparring
 from sparring import cli
+from sparring.api.human_play import InteractiveSession, Lobby, Opponent
 from sparring.api.measured import measured
-from sparring.api.room import Opposite, Room
-from sparring.api.sitting import Sitting
-from sparring.api.suite_bench import Bench
+from sparring.api.suite import Bench
 from sparring.api.suite_player import run_player
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
@@ -119,7 +118,7 @@ def test_a_mixture_of_members_of_two_policies_plays_each_in_its_role(trained):
     episodes = sparring.play(game, [mixture, mixture], plays=40)
     assert all(episode.agents == ("MemberMixture", "MemberMixture") for episode in episodes)
     assert {(seat, agent.name) for seat, agent in asked} == {(seat, f"past-{name}-{step:06d}") for seat, name in enumerate(("one", "two")) for step in range(4)}
-    person = Sitting(game, 0, Opposite("mixture-answer", "the answer", mixture), 3)
+    person = InteractiveSession(game, 0, Opponent("mixture-answer", "the answer", mixture), 3)
     while person.asked is not None:
         person.say(person.legal[0])
     assert person.episode.agents == ("person-you", "mixture-answer") and ref(person.drawn["second"]) in mixture.members
@@ -176,11 +175,11 @@ def test_evaluation_and_suites_measure_the_pair(answered):
 
 
 def test_who_sits_opposite_is_drawn_by_the_side_of_the_role(answered):
-    room = Room(answered, answer="nash")
+    room = Lobby(answered, answer="nash")
     game, answer = room.game(None), sparring.load_run(answered).answer("nash")
     opposite = room.opposite(game, None)
     for seat, role in enumerate(("first", "second")):
-        sittings = [Sitting(game, 1 - seat, opposite, seed) for seed in range(40)]
+        sittings = [InteractiveSession(game, 1 - seat, opposite, seed) for seed in range(40)]
         met = [ref(sitting.drawn[role]) for sitting in sittings]
         for member in map(snapshot, range(4)):
             assert met.count(member) / 40 == pytest.approx(answer.sides[seat].get(member, 0), abs=0.25)

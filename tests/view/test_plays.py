@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 import sparring.view.play_worker as play_worker
 import sparring.view.plays as plays_module
-from sparring.api.room import Opposite, Room
-from sparring.api.sitting import Sitting, keep
+from sparring.api.human_play import InteractiveSession, Lobby, Opponent, keep
 from sparring.cli import app
 from sparring.errors import OracleError, RolloutError
 from sparring.guard import Call
@@ -131,7 +130,7 @@ def test_a_play_from_the_rules_to_the_judgement(page):
 
 
 def test_a_hint_is_the_oracles_verdict(page):
-    room = Room()
+    room = Lobby()
     game = room.game("tic_tac_toe")
     oracle, _ = chosen_oracle(game)
     state = page.begin("tic_tac_toe", key="hint", against="random", seed=1)
@@ -185,12 +184,12 @@ def test_what_others_were_told_comes_at_the_end_only(page, environment):
 
 @pytest.mark.parametrize("environment", ["rock_paper_scissors", "sealed_auction", "repeated_dilemma"])
 def test_what_another_has_done_in_the_same_moment_is_not_told(environment):
-    room, found = Room(), set()
+    room, found = Lobby(), set()
     game = room.game(environment)
     legal = game.reset(Stream.from_seed(0)).legal(0)
     for action in legal[:2]:
-        other = Opposite("bot-scripted", "scripted", scripted(preference=(action,)))
-        sitting = Sitting(game, 1, other, 3)
+        other = Opponent("bot-scripted", "scripted", scripted(preference=(action,)))
+        sitting = InteractiveSession(game, 1, other, 3)
         found.add(json.dumps(position(sitting)))
     assert len(found) == 1
 
@@ -412,7 +411,7 @@ def test_an_oracle_that_fails_at_the_end_is_said_and_the_play_is_stored_before_i
     mine.plays.close()
     monkeypatch.undo()
     over = page.to_the_end(page.begin("kuhn_poker", key="fails", against="random"))
-    monkeypatch.setattr(Sitting, "judged", fail)
+    monkeypatch.setattr(InteractiveSession, "judged", fail)
     judged = page.settled(page.post(f"/play/{over['id']}/judge", play=1))["end"]
     assert judged["judgement"] is None and judged["why"] == "the oracle cfr cannot judge this play: no"
 
@@ -438,7 +437,7 @@ def test_a_run_that_was_overwritten_or_removed_is_looked_at_anew(run, tmp_path):
 def test_every_environment_is_played_in_every_seat_to_its_end(tmp_path, monkeypatch):
     monkeypatch.setattr(play_worker, "JUDGES", 5.0)
     worker, stream, kept = PlayWorker([], None), Stream.from_seed(1), []
-    for name in Room().environments:
+    for name in Lobby().environments:
         for seat in range(len(worker.on_options(None, name)["roles"])):
             sat = {"run": None, "environment": name, "seat": seat, "against": None, "seed": 5}
             state = worker(["begin", name, sat, [name]])

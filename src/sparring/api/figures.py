@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sparring import registry
-from sparring.api.given import texts, whole
 from sparring.api.measured import measured
-from sparring.api.runs import Run, folder_of
+from sparring.api.runs import Run, folder_of, texts, whole
 from sparring.errors import ConfigError, CreditError, quoted
 from sparring.guard import watched
 from sparring.losses.base import LossBatch, LossTerm

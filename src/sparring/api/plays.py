@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparring.api.given import whole
-from sparring.api.runs import Run
+from sparring.api.runs import Run, whole
 from sparring.columns.arrays import table_of_arrays
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.openspiel.base import Game

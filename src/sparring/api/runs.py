@@ -9,10 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
-from sparring.api.given import texts, whole
 from sparring.config import RunConfig, resolve
 from sparring.config.checks import measured_weights
-from sparring.config.saving import StoreConfig
+from sparring.config.run import StoreConfig
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe
 from sparring.engine.workers import learning, playing
@@ -37,6 +36,24 @@ from sparring.run.provenance import note_start
 from sparring.run.sending import check_packages
 from sparring.system.process import GracefulStop
 from sparring.types import Episode
+
+
+def whole(value: Any, what: str, least: int) -> None:
+    """Raise ConfigError unless a value is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigError(f"{what}={quoted(value)} is no whole number of at least {least}.")
+
+
+def texts(value: Any, what: str, example: str) -> list[str]:
+    """Return a list of texts, or raise ConfigError: a single text is none."""
+    if (
+        isinstance(value, str)
+        or not isinstance(value, Sequence)
+        or not all(isinstance(one, str) for one in value)
+    ):
+        raise ConfigError(f"{what}={quoted(value)} is no list of texts; write {what}={example}.")
+    return list(value)
+
 
 STORES: Mapping[str, Callable[[Path], Parts]] = {"episodes": EpisodeStore, "credit": CreditStore}
 

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from sparring import __version__
-from sparring.cli.failing import let_go, message_of
 from sparring.cli.text import PlainFormatter, complain, fitted
-from sparring.cli.verbs import Verbs
+from sparring.cli.verbs import Verbs, let_go, message_of
 from sparring.errors import SparringError
 
 app = typer.Typer(

@@ -3,11 +3,52 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+import os
+import platform
+import sys
+import time
+from importlib import metadata
+from typing import Annotated, Any
 
 import typer
 
-from sparring.api.doctor import examine
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.engine.worker import facts
+from sparring.environments.openspiel import OPENSPIEL
+from sparring.run.methods import Methods
+from sparring.run.state import RunState
+from sparring.run.step import play_round
+
+PACKAGES = ("torch", "transformers", OPENSPIEL, "numpy", "pyarrow", "tensorboard")
+
+
+def examine() -> dict[str, Any]:
+    """Return versions, threads and the rate of a small round of Kuhn poker.
+
+    ``healthy`` says whether all of it worked.
+    """
+    findings: dict[str, Any] = {
+        "python": sys.version.split()[0],
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        **facts(),
+        **{name: metadata.version(name) for name in PACKAGES},
+    }
+    config = resolve(
+        {"environments": [{"name": "kuhn_poker"}], "steps": 3, "rollout": {"games_per_step": 256}}
+    )
+    engine, methods = LocalEngine(config), Methods.of(config)
+    state = RunState()
+    began, games, difference = time.perf_counter(), 0, 0.0
+    while state.step < config.steps:
+        outcome = play_round(config, engine, methods, state)
+        state, games = outcome.state, games + len(outcome.episodes)
+        difference = max(difference, outcome.metrics["logprob_difference_max"])
+    findings["games_per_second"] = round(games / (time.perf_counter() - began))
+    findings["logprob_difference"] = difference
+    findings["healthy"] = difference < 1e-4
+    return findings
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:

@@ -12,8 +12,7 @@ from urllib.parse import urlencode
 import typer
 
 from sparring import registry
-from sparring.api.room import Opposite, Room
-from sparring.api.sitting import YOU, Sitting, fresh_seed
+from sparring.api.human_play import YOU, InteractiveSession, Lobby, Opponent, fresh_seed
 from sparring.cli.text import ENVIRONMENT, say, shown
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.people import for_people, rules_of, wrapped
@@ -69,7 +68,7 @@ def play(
     if run is None and checkpoint is not None:
         raise ConfigError(f"--checkpoint {checkpoint}: only a run has checkpoints; name a run.")
     _refuse_answer(run, against, answer)
-    room = Room(run, checkpoint, [against] if against else [], answer)
+    room = Lobby(run, checkpoint, [against] if against else [], answer)
     rules = room.game(game)
     if seat >= rules.num_seats:
         raise ConfigError(f"--seat {seat}: {rules.name} has seats 0 to {rules.num_seats - 1}.")
@@ -148,25 +147,25 @@ def _on_a_page(
     )
 
 
-def _against(opposite: Opposite | None, run: Path | None) -> str:
+def _against(opposite: Opponent | None, run: Path | None) -> str:
     """Return in words who sits opposite."""
     if opposite is None:
         return "alone"
     return f"against {opposite.said}" + ("" if run is None else f", of {run}")
 
 
-def _one(rules: Game, opposite: Opposite | None, seat: int, seed: int) -> None:
+def _one(rules: Game, opposite: Opponent | None, seat: int, seed: int) -> None:
     """Play once and tell how it went.
 
     Raises:
         EOFError: the person leaves.
     """
     say(f"\n--- You are {rules.roles[seat]}. The deal is --seed {seed}.\n")
-    with closing(Sitting(rules, seat, opposite, seed)) as sitting:
+    with closing(InteractiveSession(rules, seat, opposite, seed)) as sitting:
         _finish(rules, sitting)
 
 
-def _finish(rules: Game, sitting: Sitting) -> None:
+def _finish(rules: Game, sitting: InteractiveSession) -> None:
     """Play to the end and tell how it went; see ``_one``."""
     seat, opposite, person = sitting.seat, sitting.opposite, human(ask=_ask)
     while sitting.asked is not None:

@@ -3,8 +3,6 @@
 Every field has its one default here, or in the signature of the plug-in it configures.
 """
 
-from sparring.config.evaluation import EvaluationConfig, OpponentConfig
-from sparring.config.health import HealthConfig, HealthRule
 from sparring.config.league import LeagueConfig
 from sparring.config.learning import (
     LearnerConfig,
@@ -13,11 +11,19 @@ from sparring.config.learning import (
     RewardConfig,
     WarmupConfig,
 )
-from sparring.config.model import LoraConfig, ModelConfig
 from sparring.config.play import EnvironmentConfig, RolloutConfig, SamplingConfig
-from sparring.config.policies import PolicyConfig, of_any
-from sparring.config.run import RunConfig, resolve
-from sparring.config.saving import CheckpointConfig, LoggingConfig, StoreConfig
+from sparring.config.policies import LoraConfig, ModelConfig, PolicyConfig, of_any
+from sparring.config.run import (
+    CheckpointConfig,
+    EvaluationConfig,
+    HealthConfig,
+    HealthRule,
+    LoggingConfig,
+    OpponentConfig,
+    RunConfig,
+    StoreConfig,
+    resolve,
+)
 from sparring.config.scale import ScaleConfig
 from sparring.config_parts import Count, Number, PluginConfig, Positive, Strict, refuse_repeated
 

@@ -11,24 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import not_
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from sparring import names, spelling
-from sparring.config.candidates import check_candidates, check_knowledge
 from sparring.config.checks import (
     check_bots,
+    check_candidates,
+    check_fresh,
+    check_gpus,
+    check_knowledge,
     check_league,
     check_losses,
     check_needs,
     check_playouts,
     check_sharding,
 )
-from sparring.config.evaluation import EvaluationConfig
-from sparring.config.fresh import check_fresh
-from sparring.config.gpus import check_gpus
-from sparring.config.health import HealthConfig
 from sparring.config.league import LeagueConfig
 from sparring.config.learning import (
     LearnerConfig,
@@ -37,22 +36,23 @@ from sparring.config.learning import (
     RewardConfig,
     WarmupConfig,
 )
-from sparring.config.model import ModelConfig
 from sparring.config.play import EnvironmentConfig, Label, RolloutConfig
 from sparring.config.policies import (
     SECTIONS,
+    ModelConfig,
     PolicyConfig,
     PolicyName,
     check_learners,
     check_policies,
     completed,
 )
-from sparring.config.saving import CheckpointConfig, LoggingConfig, StoreConfig
 from sparring.config.scale import FRESH, ScaleConfig
 from sparring.config_parts import (
+    Count,
     Number,
     PluginConfig,
     Positive,
+    Some,
     Strict,
     config_error,
     refuse_repeated,
@@ -61,6 +61,156 @@ from sparring.errors import ConfigError
 from sparring.guard import LIMIT
 from sparring.refs import MAIN
 from sparring.rng import Stream
+
+
+class OpponentConfig(PluginConfig):
+    """A bot to be measured against."""
+
+    games_per_seat: Some = Field(100, description="games played from each seat")
+
+
+class EvaluationConfig(Strict):
+    """What is measured while training, and how often."""
+
+    every: Count = Field(20, description="steps between measurements; 0 measures never")
+    exact: bool = Field(
+        True, description="exploitability by enumeration, where the game is small enough"
+    )
+    max_states: Positive = Field(
+        20_000, description="information states up to which enumeration is tried"
+    )
+    opponents: list[OpponentConfig] = Field(
+        default_factory=list, description="bots played against, seats balanced"
+    )
+
+    def is_due(self, step: int, steps: int) -> bool:
+        """Return whether a step of a run of so many steps is measured: the first and last are."""
+        return self.every > 0 and (step % self.every == 0 or step in (1, steps))
+
+
+class CheckpointConfig(Strict):
+    """When the whole state is saved."""
+
+    every: Positive = Field(50, description="steps between checkpoints")
+    keep: Positive = Field(2, description="checkpoints kept")
+
+
+class StoreConfig(Strict):
+    """Which episodes are written to the Parquet store."""
+
+    every: Count = Field(
+        10, description="steps between stored batches; 1 stores every episode, 0 none"
+    )
+    keep: Count = Field(
+        100, description="stored steps kept: half the newest, half spread over the run; 0 keeps all"
+    )
+
+
+class LoggingConfig(Strict):
+    """Where figures go besides the files of the run folder."""
+
+    sinks: list[PluginConfig] = Field(
+        default_factory=lambda: [PluginConfig(name="tensorboard")],
+        description="plug-ins that are given the figures of every step; none: []",
+    )
+
+    @field_validator("sinks")
+    @classmethod
+    def _names_differ(cls, sinks: list[PluginConfig]) -> list[PluginConfig]:
+        refuse_repeated("sink", (sink.name for sink in sinks), "a run is in each of them once")
+        return sinks
+
+
+class HealthRule(Strict):
+    """A metric and the bound beyond which it must not stay.
+
+    A value that is no number counts as beyond.
+    """
+
+    metric: str = Field(
+        min_length=1,
+        description="a metric, or a pattern of the glossary such as seat_asymmetry/GAME",
+    )
+    above: float | None = Field(
+        None, description="values above this are unhealthy; give this or below"
+    )
+    below: float | None = Field(None, description="values below this are unhealthy")
+    for_steps: Positive = Field(
+        1, description="times in a row that the metric is recorded so before the rule acts"
+    )
+    after_step: float = Field(
+        0.0, ge=0, description="first steps not looked at; below 1: that share of the run"
+    )
+    times_start: bool = Field(
+        False,
+        description=(
+            "whether the bound is a multiple of the mean of the metric's first 5 records in this "
+            "run"
+        ),
+    )
+    times_best: bool = Field(
+        False,
+        description=(
+            "whether the bound is a multiple of the lowest value recorded so far, with above; of "
+            "the highest, with below"
+        ),
+    )
+    if_recorded: bool = Field(
+        False, description="whether nothing is said where the metric never appears"
+    )
+    action: Literal["warn", "stop"] = Field(
+        "warn", description="what the rule does, once per metric"
+    )
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> HealthRule:
+        if (self.above is None) == (self.below is None):
+            raise ValueError(f"the rule on {self.metric!r} needs exactly one of above and below")
+        if self.times_start and self.times_best:
+            raise ValueError(
+                f"the rule on {self.metric!r} has times_start and times_best; write one of them"
+            )
+        return self
+
+
+def _health_rules() -> list[HealthRule]:
+    """Return the rules of every run that names none of its own."""
+    return [
+        HealthRule(  # an environment of free text has no list of legal actions
+            metric="legal_rate/GAME", below=0.5, for_steps=5, after_step=0.2, if_recorded=True
+        ),
+        # a deduction is half of all decisions, and has no list of legal actions
+        HealthRule(metric="unparsable_rate", above=0.25, for_steps=5, after_step=0.2),
+        HealthRule(metric="truncated_rate", above=0.5, for_steps=10, after_step=0.2),
+        HealthRule(metric="reply_tokens", above=3.0, times_start=True, for_steps=10),
+        HealthRule(metric="group_equal_share", above=0.95, for_steps=20, if_recorded=True),
+        HealthRule(metric="seat_asymmetry/GAME", above=1.5, for_steps=20),
+        HealthRule(metric="advantage_std", below=0.05, for_steps=10),
+        HealthRule(metric="sampled_entropy", below=0.01, for_steps=10),
+        HealthRule(metric="ratio_tail", above=0.1, for_steps=5),
+        HealthRule(metric="gradient_norm", above=1000.0, for_steps=3),
+        HealthRule(metric="withheld_share", above=0.2, for_steps=5, if_recorded=True),
+        HealthRule(
+            metric="nash_conv/GAME",
+            above=2.0,
+            times_best=True,
+            for_steps=5,
+            after_step=0.1,
+            if_recorded=True,
+        ),
+    ]
+
+
+class HealthConfig(Strict):
+    """Rules that warn early of what usually goes wrong, and may stop the run."""
+
+    stop: bool = Field(
+        False, description="every rule that acts saves and stops the run; --resume goes on"
+    )
+    rules: list[HealthRule] = Field(
+        default_factory=_health_rules,
+        description="what is watched; a list of one's own replaces this one",
+    )
 
 
 class RunConfig(Strict):

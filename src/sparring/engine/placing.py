@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from sparring.config import RunConfig
-from sparring.config.gpus import CUDA, VLLM, learner_gpus
+from sparring.config.checks import CUDA, VLLM, learner_gpus
 from sparring.errors import ConfigError
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sparring.config import RunConfig
-from sparring.config.gpus import CUDA, VLLM
+from sparring.config.checks import CUDA, VLLM
 from sparring.environments.catalogue import configured_game
 from sparring.errors import ConfigError
 from sparring.learn.snapshots import planned, planned_copies

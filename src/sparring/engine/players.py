@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sparring.config import RunConfig
-from sparring.config.gpus import training_device
+from sparring.config.checks import training_device
 from sparring.config_parts import bound_agent
 from sparring.engine.judging import Clock, Judging
 from sparring.engine.placing import check_there

@@ -9,6 +9,10 @@ part of it, by its name. What else a game knows are columns of the data set, or 
 ``sparring_turn_reward``, a list of rewards per turn that are added to those of the functions.
 
 TRL is not imported before this module is; tested with 1.16.0.
+
+TRL's completions as rows of turns, one process's share at a time.
+
+Legend: as in ``rows.py``; F reward functions.
 """
 
 from __future__ import annotations
@@ -23,20 +27,165 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.errors import ConfigError
-from sparring.interop import hints
-from sparring.interop.completions import Record, as_rows, outcomes, records
-from sparring.interop.rows import PREFIX, estimate
-from sparring.interop.spans import spans
+from sparring.errors import ConfigError, CreditError
+from sparring.interop.rows import PREFIX, TRL_HINTS, Rows, estimate
+from sparring.interop.spans import Spans, spans
 from sparring.interop.terms import Terms
-from sparring.interop.trl_settings import (
-    HINTS_FOR_LOSSES,
-    MULTIMODAL,
-    check_losses,
-    given_to_losses,
-)
 from sparring.registry import bind
-from sparring.types import FloatArray
+from sparring.types import FloatArray, IntArray
+
+HINTS_FOR_LOSSES = {
+    "reference_logprobs": (
+        "set beta above 0, so that TRL keeps a reference (the weight is then that of our loss, "
+        "not beta)"
+    ),
+    "old_logprobs": "set use_vllm, so that TRL keeps the sampler's log-probabilities",
+    "values": "GRPOTrainer has no critic",
+}
+LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo")
+MULTIMODAL = (
+    *(
+        "pixel_values",
+        "image_grid_thw",
+        "num_images",
+        "pixel_attention_mask",
+        "spatial_shapes",
+        "num_tiles",
+    ),
+    *("image_sizes", "token_type_ids", "mm_token_type_ids", "image_position_ids"),
+)
+
+
+def given_to_losses(trainer: Any) -> frozenset[str]:
+    """Return which needs of losses are met with these settings."""
+    given = {"whole", "entropy"}
+    if trainer.beta != 0.0:
+        given.add("reference_logprobs")
+    if trainer.use_vllm and trainer.vllm_importance_sampling_correction:
+        given.add("old_logprobs")
+    return frozenset(given)
+
+
+def check_losses(trainer: Any, terms: Terms) -> None:
+    """Raise ConfigError for settings that belong to TRL's own loss.
+
+    The same goes for those that would mislead one of ours.
+    """
+    args = trainer.args
+    foreign = {
+        "importance_sampling_level": trainer.importance_sampling_level != "token",
+        "off_policy_mask_threshold": trainer.off_policy_mask_threshold is not None,
+        "top_entropy_quantile": trainer.top_entropy_quantile < 1.0,
+        "delta": args.delta is not None,
+        "entropy_coef or entropy_target": trainer._entropy_bonus_enabled,
+        "router_aux_loss_coef": trainer.aux_loss_enabled,
+        "beta": trainer.beta != 0.0 and "reference_logprobs" not in terms.needs,
+    }
+    for name in (name for name, wrong in foreign.items() if wrong):
+        raise ConfigError(
+            f"{name} belongs to TRL's own loss, which ``losses`` replaces; leave it out, or "
+            "add one of our losses for it."
+        )
+    if trainer.loss_type not in LOSS_TYPES:
+        raise ConfigError(
+            f"loss_type {trainer.loss_type!r} is a loss of TRL; with ``losses`` write how they "
+            f"are averaged: {', '.join(LOSS_TYPES)}."
+        )
+    if "whole" in terms.needs and args.gradient_accumulation_steps > 1:
+        raise ConfigError(
+            "a loss that looks at the whole minibatch needs gradient_accumulation_steps=1; "
+            "raise per_device_train_batch_size."
+        )
+    terms.check()
+
+
+TURN_REWARD = "turn_reward"
+Record = Mapping[str, Any]
+"""A completion as plain lists, so that processes can exchange it."""
+
+
+def records(
+    place: Spans, numbers: Mapping[str, FloatArray], inputs: Sequence[Mapping[str, Any]]
+) -> list[Record]:
+    """Return this process's completions.
+
+    Args:
+        place: where the turns are.
+        numbers: columns of the turn table [N] each.
+        inputs: rows of the data set, with what a rollout function added.
+    """
+    ends, n_tokens = np.cumsum(place.num_turns), place.n_tokens
+    return [
+        {
+            "n_tokens": n_tokens[end - size : end].tolist(),
+            "numbers": {
+                name: values[end - size : end].tolist() for name, values in numbers.items()
+            },
+            "columns": {
+                key.removeprefix(PREFIX): value
+                for key, value in row.items()
+                if key.startswith(PREFIX)
+            },
+        }
+        for row, size, end in zip(inputs, place.num_turns.tolist(), ends.tolist(), strict=True)
+    ]
+
+
+def as_rows(
+    found: Sequence[Record], weighted: FloatArray, group: Sequence[int], functions: Sequence[str]
+) -> Rows:
+    """Return completions as rows of turns.
+
+    Args:
+        found: the completions of all processes.
+        weighted: [B, F] weighted rewards by function: the reward of the last turn.
+        group: [B] number of the prompt.
+        functions: names of the reward functions.
+
+    Raises:
+        CreditError: rewards per turn are not one per turn.
+    """
+    num_turns = np.array([len(record["n_tokens"]) for record in found], dtype=np.int64)
+    parts: dict[str, FloatArray] = {name: np.zeros(int(num_turns.sum())) for name in functions}
+    for number, name in enumerate(functions):
+        parts[name][np.cumsum(num_turns) - 1] += weighted[:, number]
+    columns = {
+        name: [record["columns"].get(name) for record in found] for name in found[0]["columns"]
+    }
+    reward: FloatArray = np.sum(list(parts.values()), axis=0)
+    if TURN_REWARD in columns:
+        reward = reward + _by_turn(columns.pop(TURN_REWARD), num_turns)
+    return Rows(
+        num_turns=num_turns,
+        n_tokens=np.array([n for record in found for n in record["n_tokens"]], dtype=np.int64),
+        reward=reward,
+        group=group,
+        columns=columns,
+        components=parts,
+        numbers={
+            name: np.array([v for record in found for v in record["numbers"][name]])
+            for name in found[0]["numbers"]
+        },
+    )
+
+
+def outcomes(rows: Rows) -> tuple[list[tuple[Any, Any]], FloatArray]:
+    """Return what each row may be compared with, its prompt and role, and its return [B]."""
+    roles = rows.columns.get("role", [None] * len(rows.num_turns))
+    starts = np.cumsum(rows.num_turns) - rows.num_turns
+    return list(zip(rows.group, roles, strict=True)), np.add.reduceat(rows.reward, starts)
+
+
+def _by_turn(listed: Sequence[Any], num_turns: IntArray) -> FloatArray:
+    """Return a list per row as one number per turn, [N]."""
+    for row, (values, count) in enumerate(zip(listed, num_turns.tolist(), strict=True)):
+        if values is None or len(values) != count:
+            raise CreditError(
+                f"column {PREFIX + TURN_REWARD!r}, row {row}: {values!r} for {count} turns; give "
+                f"a list of {count}."
+            )
+    return np.concatenate([np.asarray(values, dtype=np.float64) for values in listed])
+
 
 try:
     GRPOTrainer: Any = importlib.import_module("trl").GRPOTrainer
@@ -170,7 +319,7 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         weighted = np.nan_to_num(scored * _numbers(self.reward_weights))[usable]
         chosen = [everyone[row] for row in usable.tolist()]
         rows = as_rows(chosen, weighted, (usable // size).tolist(), self.reward_func_names)
-        found = estimate(self._credit, rows, self.credit_state, hints.TRL)
+        found = estimate(self._credit, rows, self.credit_state, TRL_HINTS)
         if training:
             self.credit_state = found.credit.state
         for name, value in found.credit.metrics.items():

@@ -33,13 +33,53 @@ import torch
 from torch import Tensor
 
 from sparring.errors import ConfigError, CreditError
-from sparring.interop import hints
-from sparring.interop.rows import PREFIX, estimate
-from sparring.interop.spans import spans
+from sparring.interop.rows import PREFIX, VERL_HINTS, Rows, estimate
+from sparring.interop.spans import Spans, spans
 from sparring.interop.terms import Terms
-from sparring.interop.verl_batch import numbers_of, rows_of
 from sparring.registry import bind, load, names
 from sparring.types import FloatArray
+
+NUMBERS = ("old_log_probs", "rollout_log_probs", "ref_log_prob")
+
+
+def numbers_of(tensor: Tensor) -> FloatArray:
+    """Return a tensor as float64."""
+    numbers: FloatArray = tensor.detach().double().cpu().numpy()
+    return numbers
+
+
+def rows_of(place: Spans, rewards: FloatArray, group: list[Any], known: Mapping[str, Any]) -> Rows:
+    """Return verl's batch as rows of turns."""
+    columns = {
+        name.removeprefix(PREFIX): list(values)
+        for name, values in known.items()
+        if name.startswith(PREFIX)
+    }
+    found = {
+        name: numbers_of(known[name])
+        for name in (*NUMBERS, "values")
+        if known.get(name) is not None
+    }
+    numbers = {}
+    if "old_log_probs" in found:
+        numbers["old_logprob"] = numbers["logprob"] = place.sampled(found["old_log_probs"])
+    if "rollout_log_probs" in found:
+        numbers["logprob"] = place.sampled(found["rollout_log_probs"])
+    if "ref_log_prob" in found:
+        numbers["reference_logprob"] = place.sampled(found["ref_log_prob"])
+    values = found.get("values")
+    if values is not None:
+        numbers["value"] = place.first(values)
+    return Rows(
+        num_turns=place.num_turns,
+        n_tokens=place.n_tokens,
+        reward=place.total(rewards),
+        group=group,
+        columns=columns,
+        numbers=numbers,
+        token_value=None if values is None else values[place.mask],
+    )
+
 
 try:
     core_algos: Any = importlib.import_module("verl.trainer.ppo.core_algos")
@@ -119,7 +159,7 @@ class Estimator:
         }
         mask = response_mask.detach().cpu().numpy().astype(bool)
         rows = rows_of(spans(mask), numbers_of(token_level_rewards), list(index), known)
-        found = estimate(bound, rows, self._state, hints.VERL)
+        found = estimate(bound, rows, self._state, VERL_HINTS)
         self._state, self.metrics = found.credit.state, dict(found.credit.metrics)
 
         def placed(values: FloatArray) -> Tensor:

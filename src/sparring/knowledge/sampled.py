@@ -41,7 +41,7 @@ from sparring.environments.own import Asking
 from sparring.errors import GameError
 from sparring.knowledge.habits import Habits
 from sparring.knowledge.places import Place, place_of
-from sparring.ops.simplex import shares_above_zero, softmax
+from sparring.ops.normal_form import shares_above_zero, softmax
 from sparring.rng import Stream
 from sparring.types import FloatArray
 

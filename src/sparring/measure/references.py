@@ -27,7 +27,7 @@ from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.measure.matches import MatchReport, play_matches
 from sparring.measure.policies import UniformScorer
 from sparring.measure.starts import Starts
-from sparring.ops.zero_sum import equilibrium_value
+from sparring.ops.sequence_form import equilibrium_value
 from sparring.players.random import random
 from sparring.rng import Stream
 

@@ -1,4 +1,11 @@
-"""Games in normal form: one axis per side, and what each choice of a side earns on average."""
+"""Games in normal form: one axis per side, and what each choice of a side earns on average.
+
+The stationary distribution of a Markov chain, also where its rates differ by any factor.
+
+States are taken out one by one (Grassmann, Taksar and Heyman, 1985). Nothing is subtracted, so that
+it can be done on the logarithms of the rates: rates too small for a number of their own still say
+which of several closed sets of states has how much of the mass.
+"""
 
 from __future__ import annotations
 
@@ -45,3 +52,60 @@ def in_range(payoffs: Sequence[FloatArray]) -> tuple[tuple[FloatArray, ...], Flo
         return tuple(np.zeros_like(table) for table in payoffs), middles, 0.0
     moved = (table - middle for table, middle in zip(payoffs, middles, strict=True))
     return tuple(table / half for table in moved), middles, half
+
+
+def softmax(values: FloatArray) -> FloatArray:
+    """Return weights in proportion to the exponentials of some numbers, [m]."""
+    raised = np.exp(values - values.max())
+    found: FloatArray = raised / raised.sum()
+    return found
+
+
+def shares_above_zero(values: FloatArray) -> FloatArray:
+    """Return weights in proportion to what is above 0, [m]; uniform where nothing is.
+
+    Of regrets, this is regret matching.
+    """
+    above = np.maximum(values, 0.0)
+    total = above.sum()
+    found: FloatArray = above / total if total > 0 else np.full(len(above), 1.0 / len(above))
+    return found
+
+
+def onto_simplex(weights: FloatArray, least: float = 0.0) -> FloatArray:
+    """Return the distribution nearest to some weights among those that are nowhere below ``least``.
+
+    It is max(w_i - t, least) with the one t that makes the sum 1.
+
+    Args:
+        weights: any numbers, [m].
+        least: the smallest probability, at most 1 / m.
+    """
+    size, total = len(weights), float(weights.sum())
+    if abs(total - 1.0) < 1e-12 and float(weights.min()) >= least:
+        return weights / total  # nothing but rounding is to be mended
+    ordered = np.sort(weights)[::-1] - least
+    counts = np.arange(1, size + 1)
+    shifts = (np.cumsum(ordered) - (1.0 - size * least)) / counts
+    last = int(np.flatnonzero(ordered >= shifts)[-1])
+    found: FloatArray = np.maximum(weights - shifts[last], least)
+    return found
+
+
+def stationary(log_rates: FloatArray) -> FloatArray:
+    """Return the share of time that a chain spends in each state, [n].
+
+    Args:
+        log_rates: logarithm of the rate from each state to each other, [n, n]; -inf where there is
+            none. The diagonal is not looked at. Every state can be reached from every other.
+    """
+    rates, size = log_rates.copy(), len(log_rates)
+    np.fill_diagonal(rates, -np.inf)
+    for last in range(size - 1, 0, -1):
+        rates[:last, last] -= np.logaddexp.reduce(rates[last, :last])
+        through = rates[:last, last, None] + rates[None, last, :last]
+        rates[:last, :last] = np.logaddexp(rates[:last, :last], through)
+    logs = np.zeros(size)
+    for state in range(1, size):
+        logs[state] = np.logaddexp.reduce(logs[:state] + rates[:state, state])
+    return softmax(logs)

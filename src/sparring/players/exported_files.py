@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationError
 
 from sparring import names
-from sparring.config.model import LoraConfig
+from sparring.config.policies import LoraConfig
 from sparring.config_parts import PluginConfig, Positive, Some, Strict, config_error
 from sparring.errors import ModelError, SparringError, quoted
 from sparring.system.files import disk_errors, parse_json, write_json_atomic

@@ -6,7 +6,7 @@ A run folder of before is read all the same.
 from __future__ import annotations
 
 from sparring.config import RunConfig
-from sparring.config.model import ModelConfig
+from sparring.config.policies import ModelConfig
 from sparring.environments.catalogue import configured_game
 from sparring.errors import ConfigError
 from sparring.registry import asks

@@ -1,4 +1,4 @@
-"""What concerns the process itself: signals, the cycle collector, memory, and the GPUs it sees."""
+"""What concerns the process itself: signals, the cycle collector, and the GPUs it sees."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import contextlib
 import gc
 import logging
 import os
-import resource
 import signal
-import sys
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -83,16 +80,6 @@ def settled_heap() -> Iterator[None]:
     finally:
         if ours:
             gc.unfreeze()
-
-
-def resident_bytes() -> int:
-    """Return the memory that this process holds; where that is not to be had, the most so far."""
-    try:
-        pages = Path("/proc/self/statm").read_text().split()[1]
-    except OSError:
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"  # names the GPUs that CUDA shows a process, in order

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparring.api.sitting import Sitting
+from sparring.api.human_play import InteractiveSession
 from sparring.environments.drawing.canvas import THEMES
 from sparring.environments.openspiel.base import State
 from sparring.environments.openspiel.people import rules_of
@@ -20,7 +20,7 @@ from sparring.types import Episode, Turn, Verdict
 Answer = dict[str, Any]
 
 
-def position(sitting: Sitting) -> Answer:
+def position(sitting: InteractiveSession) -> Answer:
     """Return where a play stands, as the person's seat sees it.
 
     Args:
@@ -39,14 +39,14 @@ def position(sitting: Sitting) -> Answer:
     }
 
 
-def _phase(sitting: Sitting) -> str:
+def _phase(sitting: InteractiveSession) -> str:
     """Return how a play stands: it waits for the person, is over, or cannot go on."""
     if sitting.asked is not None:
         return "yours"
     return "failed" if sitting.episode is None else "over"
 
 
-def picture(sitting: Sitting, seat: int | None) -> Answer | None:
+def picture(sitting: InteractiveSession, seat: int | None) -> Answer | None:
     """Return the position drawn in both themes and in words; None where nothing draws it.
 
     Args:
@@ -79,7 +79,7 @@ def opinion(found: Verdict | None) -> Answer | None:
     }
 
 
-def show_down(sitting: Sitting, episode: Episode) -> Answer:
+def show_down(sitting: InteractiveSession, episode: Episode) -> Answer:
     """Return a finished play with everything that was hidden.
 
     Args:
@@ -105,7 +105,7 @@ def show_down(sitting: Sitting, episode: Episode) -> Answer:
     }
 
 
-def _turn(sitting: Sitting, turn: Turn) -> Answer:
+def _turn(sitting: InteractiveSession, turn: Turn) -> Answer:
     """Return one turn of a finished play."""
     return {
         "seat": turn.seat,

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sparring.api.room import Room
-from sparring.api.sitting import Sitting, fresh_seed, keep
+from sparring.api.human_play import InteractiveSession, Lobby, fresh_seed, keep
 from sparring.environments.own import no_rules
 from sparring.errors import ConfigError, HungError, RunError, SparringError
 from sparring.guard import Watch
@@ -46,7 +45,7 @@ class Session:
         asked: run, environment, seat, against and seed, as the page sent them.
     """
 
-    def __init__(self, room: Room, asked: Answer) -> None:
+    def __init__(self, room: Lobby, asked: Answer) -> None:
         self.room, self.asked = room, asked
         self.game = room.game(asked["environment"])
         self.play = 0
@@ -68,7 +67,7 @@ class Session:
         given = self.asked["seed"]
         seed = fresh_seed() if given is None else given + self.play
         self.close()
-        self.sitting = Sitting(self.game, seat, opposite, seed)
+        self.sitting = InteractiveSession(self.game, seat, opposite, seed)
         self.play += 1
         self.against = against
         self.said, self.trouble = {}, ""
@@ -195,9 +194,9 @@ class PlayWorker:
 
     def __init__(self, trusted: list[str], step: int | None, answer: str | None = None) -> None:
         self.trusted, self.step, self.answer = trusted, step, answer
-        self._rooms: dict[str | None, tuple[Signature | None, Room]] = {}
+        self._rooms: dict[str | None, tuple[Signature | None, Lobby]] = {}
         self._sessions: dict[str, Session] = {}
-        self._oracles: dict[tuple[Room, str], tuple[Oracle | None, str]] = {}
+        self._oracles: dict[tuple[Lobby, str], tuple[Oracle | None, str]] = {}
 
     def __call__(self, job: Job) -> Answer:
         """Return the answer to a job; an error is one, with its status."""
@@ -259,7 +258,7 @@ class PlayWorker:
             session.sat(seat, against)
         return session.state()
 
-    def _room(self, run: str | None) -> Room:
+    def _room(self, run: str | None) -> Lobby:
         """Return the room of a run as it is now, or that of no run."""
         path = None if run is None else Path(run)
         now = None if path is None else signature(path / CONFIG)
@@ -267,7 +266,7 @@ class PlayWorker:
         if room is None or before != now:  # none yet, or the run was overwritten or removed
             self._oracles = {key: one for key, one in self._oracles.items() if key[0] is not room}
             meant = (None, None) if path is None else (self.step, self.answer)
-            room = Room(path, meant[0], self.trusted, meant[1])
+            room = Lobby(path, meant[0], self.trusted, meant[1])
             self._rooms[run] = now, room
         return room
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from sparring.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
-from sparring.ops.matrix_games import maximin
-from sparring.ops.maximum_entropy import most_even
+from sparring.ops.matrix_games import maximin, most_even
 from sparring.registry import bind
 from tests.league.meta_solvers.meta_games import CYCLE, FOUR, HARD, THREE_SIDES, gains, matrices
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer
-from sparring.ops.markov import stationary
+from sparring.ops.normal_form import stationary
 from sparring.types import FloatArray
 
 STATES = 600  # most of them; the work is their third power

@@ -8,7 +8,7 @@ import numpy as np
 
 from sparring.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, distribution
-from sparring.ops.correlated import most_mixed
+from sparring.ops.matrix_games import most_mixed
 
 CELLS = 400  # most of them; a least-squares problem has an unknown per cell and deviation
 

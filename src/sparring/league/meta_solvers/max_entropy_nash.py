@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer, opposed
-from sparring.ops.maximum_entropy import most_even
+from sparring.ops.matrix_games import most_even
 
 TWO_SIDED = True
 

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from sparring.errors import ConfigError
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer
-from sparring.ops.normal_form import choice_payoffs, in_range
-from sparring.ops.simplex import onto_simplex
+from sparring.ops.normal_form import choice_payoffs, in_range, onto_simplex
 
 PRESETS = {"openspiel": {"gamma": 1e-6, "dt": 1e-3, "steps": 100_000, "averaged": 1.0}}
 

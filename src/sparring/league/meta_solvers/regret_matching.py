@@ -8,8 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer
-from sparring.ops.normal_form import choice_payoffs, in_range
-from sparring.ops.simplex import shares_above_zero
+from sparring.ops.normal_form import choice_payoffs, in_range, shares_above_zero
 
 
 def regret_matching(game: MetaGame, *, steps: Annotated[int, Field(ge=1)] = 10_000) -> MetaStrategy:

@@ -297,7 +297,11 @@ class Workplace:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": _search_path()},
+                env={
+                    **os.environ,
+                    "OMP_NUM_THREADS": "1",
+                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                },
                 start_new_session=True,  # an interrupt from the terminal is the study's to handle
             )
             self._running.add(process)
@@ -309,11 +313,6 @@ class Workplace:
             self._stopped = True
             for process in self._running:
                 process.kill()
-
-
-def _search_path() -> str:
-    """Return where this process finds modules, so that a cell finds the same ones."""
-    return os.pathsep.join(folder for folder in sys.path if folder)
 
 
 def program(words: Sequence[str]) -> list[str]:

@@ -172,7 +172,6 @@ def _interval_data(interval: Interval) -> dict[str, float | None]:
 
 
 def _number(value: float | None) -> float | None:
-    """Return a number, or None where there is none."""
     return None if value is None or not math.isfinite(value) else float(value)
 
 

@@ -15,7 +15,6 @@ BINDING = ("lag", "order")  # keys on which the bytes of a run depend
 
 
 def _is_none(value: Any) -> bool:
-    """Return whether a value is None."""
     return value is None
 
 

@@ -273,7 +273,6 @@ def answer_of(data: bytes, wanted: Mapping[int, Unit]) -> Answer:
 def _rollout(
     unit: Mapping[str, Any], spoken: Mapping[int, Episode], specs: Sequence[EpisodeSpec]
 ) -> Rollout:
-    """Return the rollout of a unit."""
     own = {**spoken, **{one.episode_id: one for one in map(episode_of, unit["silent"])}}
     counts = RolloutCounts(
         int(unit["retried"]),

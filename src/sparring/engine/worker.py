@@ -319,5 +319,4 @@ def unexpected(error: Exception, who: str, kind: type[SparringError]) -> bytes:
 
 
 def _error(kind: str, message: str) -> bytes:
-    """Return an error as a message."""
     return json.dumps({"error": [kind, message]}).encode()

@@ -426,6 +426,5 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
 
 def _numbers(tensor: Tensor) -> FloatArray:
-    """Return a tensor as float64."""
     numbers: FloatArray = tensor.detach().double().cpu().numpy()
     return numbers

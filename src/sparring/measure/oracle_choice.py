@@ -134,7 +134,10 @@ def chosen_oracle(game: Game, configured: Oracle | None = None) -> tuple[Oracle 
         ("minimax", {"max_states": POSITIONS}),
         ("constraint", {}),
         ("posterior", {}),
-        ("cfr", _cfr_options(game)),
+        (
+            "cfr",
+            {"max_histories": HISTORIES, "margin": (game.max_utility - game.min_utility) / 1000},
+        ),
     ):
         oracle = OracleSpec(name, options).make()
         reason = (_unsolvable(game) if name == "cfr" else "") or hindrance(oracle, game)
@@ -148,11 +151,6 @@ def chosen_oracle(game: Game, configured: Oracle | None = None) -> tuple[Oracle 
             "Name one with --oracle."
         ),
     )
-
-
-def _cfr_options(game: Game) -> dict[str, Any]:
-    """Return the options with which cfr is tried."""
-    return {"max_histories": HISTORIES, "margin": (game.max_utility - game.min_utility) / 1000}
 
 
 def _unsolvable(game: Game) -> str:

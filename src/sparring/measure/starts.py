@@ -191,7 +191,6 @@ def _unseen_share(game: Game, known: frozenset[Hashable]) -> float:
 
 
 def _start(game: Game, deal: Stream) -> Hashable:
-    """Return the start of a deal."""
     with Asking(game), temporary_play(game, deal) as play:
         found: Hashable = game.start_of(play)
         hash(found)  # what tells starts apart is looked up in sets

@@ -43,7 +43,6 @@ from sparring.ops.statistics import mean_interval, wilson_interval
 from sparring.oracles.base import Oracle
 from sparring.players.base import Agent
 from sparring.rng import Stream
-from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.team import play_teams
 from sparring.types import Episode, Interval
 
@@ -319,7 +318,7 @@ def play_piece(
         for number in range(piece.begin, piece.begin + piece.games)
     ]
     if row.kind != "match":
-        specs = [_together(spec) for spec in specs]
+        specs = [dataclasses.replace(spec, seats=(AGENT,) * len(spec.seats)) for spec in specs]
     agents = {AGENT: agent} if opponent is None else {AGENT: agent, OPPONENT: opponent}
     episodes = play_teams(specs, agents)
     counts = tally(episodes, teams_of(game))
@@ -331,8 +330,3 @@ def play_piece(
             starts.game, episodes, AGENT, Judge(oracle=oracle, budget=None)
         ).as_data(),
     }
-
-
-def _together(spec: EpisodeSpec) -> EpisodeSpec:
-    """Return the same game with the agent in every seat."""
-    return dataclasses.replace(spec, seats=(AGENT,) * len(spec.seats))

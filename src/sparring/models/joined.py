@@ -131,15 +131,12 @@ class Routed(nn.Module):
         for begin, end, adapters in self._routes.parts:
             own = adapters.get(self._name)
             if own is not None:
-                given = filled(x[begin:end], self._routes.rows).to(_dtype(own.inner))
+                given = filled(x[begin:end], self._routes.rows).to(
+                    next(own.inner.parameters()).dtype
+                )
                 added = own.outer(own.inner(given)) * own.scale
                 found[begin:end] += added[: end - begin]
         return found
-
-
-def _dtype(layer: nn.Module) -> torch.dtype:
-    """Return the type of a layer's weights."""
-    return next(layer.parameters()).dtype
 
 
 class Member(NamedTuple):

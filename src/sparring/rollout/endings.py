@@ -95,7 +95,6 @@ def _at_the_end(episode: Episode, seat: int) -> End:
 
 
 def _conversation(episode: Episode, seat: int, places: list[int], how: End) -> Conversation:
-    """Return a conversation that has ended."""
     last = episode.turns[places[-1]]
     if how != "malformed":
         how = "context" if unsent(last) else "length" if cut_short(last) else how

@@ -70,7 +70,6 @@ def _is_turn(turn: Turn) -> bool:
 
 
 def _segment(record: Mapping[str, Any]) -> Segment:
-    """Return a segment of a record."""
     return Segment(
         **{
             **record,
@@ -82,7 +81,6 @@ def _segment(record: Mapping[str, Any]) -> Segment:
 
 
 def _verdict(record: Mapping[str, Any]) -> Verdict:
-    """Return a verdict of a record."""
     return Verdict(
         **{
             **record,

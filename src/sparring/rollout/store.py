@@ -320,7 +320,6 @@ def _verdict_columns(turn: Turn) -> tuple[Any, ...]:
 
 
 def _verdict(row: dict[str, Any]) -> Verdict | None:
-    """Return the verdict of a row."""
     if row["oracle_values"] is None:
         return None
     actions = tuple(row["legal_actions"])

@@ -78,7 +78,11 @@ def note_start(
     """
     earlier = starts(path)
     # a start after which no checkpoint was written has left no numbers
-    counted = [one for one in earlier if _is_before(one.get("after_step"), after_step)]
+    counted = [
+        one
+        for one in earlier
+        if isinstance(step := one.get("after_step"), int) and step < after_step
+    ]
     before = counted[-1].get("decoding") if counted else None
     if isinstance(before, str) and _ways(before) != _ways(decoding):
         log.warning(
@@ -112,11 +116,6 @@ def note_start(
         "plugins": outside.loaded(),
     }
     write_json_atomic(path / PROVENANCE, {"starts": [*earlier, start]})
-
-
-def _is_before(step: Any, last: int) -> bool:
-    """Return whether a start's step is one before another."""
-    return isinstance(step, int) and step < last
 
 
 def _ways(decoding: str) -> set[str]:

@@ -189,7 +189,6 @@ def _name(variable: str, separator: str, value: str) -> None:
 
 
 def _is_file_name(name: str) -> bool:
-    """Return whether a name is that of one file."""
     try:
         return bool(names.file_name(name))
     except ValueError:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparring.report.scatter import scatter_chart
-from sparring.report.svg import Series, line_chart
+from sparring.report.svg import Series, line_chart, scatter_chart
 from studies.common.claims import LAB_KEYS, correlations, verdicts
 from studies.common.result_figures import LEVEL
 

@@ -14,7 +14,7 @@ from sparring.measure.policies import UniformScorer
 from sparring.measure.references import run_verdicts
 from sparring.players.random import random
 from sparring.recipe import load_recipe
-from sparring.report.figure_tables import legend
+from sparring.report.match_tables import legend
 from sparring.report.progress import Watcher
 from sparring.run.loop import StepReport
 

@@ -21,13 +21,15 @@ from sparring.errors import ConfigError
 from sparring.measure.opponents import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
 from sparring.measure.regret import BUDGET
-from sparring.report.adaptation_table import adaptation_table, reasons
-from sparring.report.figure_tables import figure_table, legend
 from sparring.report.match_tables import (
+    adaptation_table,
     counted_table,
+    figure_table,
     interval_text,
+    legend,
     match_table,
     oracle_table,
+    reasons,
     self_plays_table,
     suite_table,
 )

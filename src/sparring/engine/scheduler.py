@@ -4,12 +4,12 @@ Events go in, commands come out. Whoever drives it (worker processes, a cluster,
 it the time with every event, and does what the commands say. A unit is a number; what it stands for
 is none of its business.
 
-    issued      units are to be played
-    joined      a worker is ready
-    answered    a worker has answered a unit
-    lost        a worker is gone, or has answered what cannot be read
-    returned    a worker could not begin with what it was sent
-    tick        time has passed
+        issued      units are to be played
+        joined      a worker is ready
+        answered    a worker has answered a unit
+        lost        a worker is gone, or has answered what cannot be read
+        returned    a worker could not begin with what it was sent
+        tick        time has passed
 
 Timing, in timing.jsonl:
     worker/N/playing        share of the time since the step before in which worker N played; of the

@@ -30,7 +30,7 @@ In SeeUPO turns are treated as agents that are updated one after the other, the 
 when turn t is updated, the turns after it already follow the new policy, and its advantage is
 weighted by how much likelier that policy makes what they did:
 
-    M[T+1] = A;  M[t] = M[t+1] * pi_new(turn t) / pi_old(turn t)
+        M[T+1] = A;  M[t] = M[t+1] * pi_new(turn t) / pi_old(turn t)
 
 so the tokens of turn t are trained with A times the product of the ratios of all later turns. The
 ratios are taken after each update, against the policy before the step, and each is kept within

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.errors import ConfigError
-from sparring.report.scatter import scatter_chart
+from sparring.report.svg import scatter_chart
 
 HEADS = (
     "estimator",

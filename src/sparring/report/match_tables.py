@@ -1,12 +1,14 @@
-"""Matches and what oracles say of them as tables for a terminal."""
+"""Matches, exact figures and adaptation as tables for a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.box import SIMPLE
 from rich.table import Column, Table
+
+from sparring.report.catalogue import figure_glossary
 
 JUDGED = ("oracle", "optimal moves", "regret per turn", "judged")
 LEGEND = "unseen: starts that training never met; seen: those it met, which can be learnt by heart"
@@ -144,3 +146,95 @@ def interval_text(value: Mapping[str, Any], digits: int) -> str:
         "-" if value[key] is None else f"{value[key]:.{digits}f}" for key in ("mean", "low", "high")
     ]
     return f"{shown[0]} [{shown[1]}, {shown[2]}]"
+
+
+# -- exact figures
+
+BEST = (
+    "best play: an equilibrium where seats are opposed, else the best team, "
+    "or the best policy of one seat alone"
+)
+
+
+def figure_table(result: Mapping[str, Any], title: str) -> Table:
+    """Return the exact figures of ``evaluate_policy``; without rows where there are none."""
+    table = Table("measure", "value", "uniform play", "best play", title=title)
+    known = result["references"]
+    for name, value in result["figures"].items():
+        table.add_row(
+            name,
+            f"{value:.4f}",
+            *(_number(known.get(name, {}).get(who)) for who in ("uniform", "best")),
+        )
+    return table
+
+
+def legend(figures: Iterable[str]) -> list[str]:
+    """Return a line per kind of figure that says what it is."""
+    texts: dict[str, str] = {}
+    for name, text in figure_glossary().items():
+        texts.setdefault(name.split("/")[0], text)  # of a game, before those of its teams
+    kinds = dict.fromkeys(name.split("/")[0] for name in figures)
+    return [f"{kind}: {texts[kind]}" for kind in kinds if kind in texts] + [BEST]
+
+
+def _number(value: float | None) -> str:
+    """Return a number as the table shows it; a dash where it is not known."""
+    return "-" if value is None else f"{value:.4f}"
+
+
+# -- adaptation
+
+ADAPTATION = (
+    "gain: the last attempt less the first; * training never met them; all: by their shares; best: "
+    "who knows the opponent; fixed: the best single policy; headroom: best less fixed; exactly: by "
+    "the policy's probabilities over legal actions, without plays"
+)
+
+
+def adaptation_table(game: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the rows of a game, as ``api.adapting`` gives them."""
+    count = max(len(row["attempts"]) for row in rows)
+    starts = "" if rows[0]["starts"] == "all" else f", {rows[0]['starts']} starts"
+    attempts = (f"attempt {number + 1}" for number in range(count))
+    who = Column("opponent", overflow="fold")
+    heads: tuple[str | Column, ...] = ("role", who, *attempts, "gain", "forfeits", "best", "fixed")
+    title = f"Adaptation in {game}{starts}: mean return, 95 % intervals"
+    table = Table(*heads, title=title, caption=ADAPTATION)
+    for row in rows:
+        closed = row.get("closed")
+        table.add_row(
+            row["role"],
+            f"{row['opponent'] or 'all'}{'' if row['trained'] else ' *'}",
+            *(interval_text(one, 3) for one in row["attempts"]),
+            interval_text(row["gain"], 3),
+            f"{row['forfeits']:.1%}",
+            *(f"{row[name]:.3f}" if name in row else "-" for name in ("best", "fixed")),
+        )
+        exact = row.get("exact", {})
+        if exact:
+            table.add_row("", "exactly", *_numbers(exact["returns"], 3))
+        if closed:
+            table.add_row("", "share of the headroom", *(interval_text(one, 2) for one in closed))
+            if "closed" in exact:
+                table.add_row("", "share, exactly", *_numbers(exact["closed"], 2))
+            table.add_row("", "at most, exactly", *_numbers(row["ceiling"], 2))
+        if row["opponent"] is None:
+            table.add_section()
+    return table
+
+
+def _numbers(values: Sequence[float | None], digits: int) -> list[str]:
+    """Return numbers as text; "-" where there is none."""
+    return ["-" if value is None else f"{value:.{digits}f}" for value in values]
+
+
+def reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return why rows have nothing exact beside them, each reason once."""
+    said = (
+        f"{row['role']}: {row[reason]}"
+        for row in rows
+        for reason in ("why", "why_sampled")
+        if reason in row
+    )
+    return list(dict.fromkeys(said))

@@ -111,7 +111,7 @@ def state_group(source: Source) -> IntArray:
     """Number the prompts, so that replies to one prompt have the same number.
 
     What: a number per row, [N], equal exactly for the replies to one prompt. An estimator that
-    NEEDS it gets a row for every candidate, where ``rollout.episode.count`` is above 1; all
+    NEEDS it gets a row for every candidate, where ``rollout.candidates.count`` is above 1; all
     others get the replies that were played alone. A reply that was not played is a trajectory of
     its own, of one turn, after the trajectory of its seat.
     """
@@ -143,7 +143,7 @@ def candidate_value(source: Source) -> FloatArray:
     """Say what each of several replies to a prompt was judged by.
 
     What: [N], the score of a reply: of the run's rewards or the oracle, as
-    ``rollout.episode.by`` says, or of ``knowledge``; 0 where nothing judged it, which
+    ``rollout.candidates.by`` says, or of ``knowledge``; 0 where nothing judged it, which
     ``candidate_judged`` tells. Values of different prompts need not be comparable.
     """
     scores = (turn.score for _, turn in ordered_turns(source.episodes, candidates=True))

@@ -58,7 +58,7 @@ def at_grpo(
     as a hidden penalty of E[later reward] on continuing. With "return" this penalty is absent. But
     turns that few members reach shrink by (m - 1) / m, and a turn reached by one member gets 0. The
     paper samples several replies to every prompt and goes on with the best: that is
-    ``rollout.episode`` with ``candidates: true`` here. A reply that was not played has no later
+    ``rollout.candidates`` with ``candidates: true`` here. A reply that was not played has no later
     turns and no payoff of the game, so that it is compared by named components alone, which must
     be known of every reply. With ``rollout.plan`` "tree" several actions of one prompt are each
     played to their ends.
@@ -74,7 +74,7 @@ def at_grpo(
         same_state: true puts only turns with equal information states in one group, as when
             candidates are sampled from one prompt. False (default) requires only equal initial
             state, role and turn index.
-        candidates: true compares the replies to one prompt, where ``rollout.episode`` asks for
+        candidates: true compares the replies to one prompt, where ``rollout.candidates`` asks for
             several, by ``team`` and ``local``. False (default) compares turns of plays.
         team: name of the reward component that all seats of a team share in kind, such as an
             oracle's ``best_action`` of a team's game; null (default): none.

@@ -56,7 +56,7 @@ def vpr(
     "by_turn", compares the same turn of several plays. Today's release, preset "as_released",
     compares several replies to one prompt.
     When to use: with a process reward such as ``best_action`` or ``regret``, in groups of
-    trajectories with the same initial state; "as_released" with ``rollout.episode``.
+    trajectories with the same initial state; "as_released" with ``rollout.candidates``.
     Mathematics:
         x[i, t] = sum over k >= t of gamma^(k-t) p[i, k]
         A[i, t] = (x[i, t] - mean x) / (std x + epsilon) + outcome * A_grpo[i]
@@ -96,7 +96,7 @@ def vpr(
         baseline: which judged turns are compared. "turn_index" (default, as published): those of
             the group at the same turn index and role; "state": those of the batch with the same
             information state; "role": all turns of the role in the batch; "candidates": the replies
-            to one prompt, where ``rollout.episode`` asks for several. "none" subtracts no mean;
+            to one prompt, where ``rollout.candidates`` asks for several. "none" subtracts no mean;
             with ``divide_by_std`` it still divides by the role's deviation.
         leave_one_out: true takes the mean over the other members. False (default) includes the turn
             itself.

@@ -51,7 +51,7 @@ def latent_space(
     sentence per cluster alone is solved; and until the next iteration each reply is judged by how
     often the solution says what its cluster says. The next iteration has ``growth`` clusters more.
     When to use: games whose actions are texts, so many that no solver can list them, with
-    ``rollout.episode`` (``commit: random``), ``credit: candidate_value`` and the loss
+    ``rollout.candidates`` (``commit: random``), ``credit: candidate_value`` and the loss
     ``turn_dpo`` with preset ``lspo``.
     Mathematics: s is the information state in the abstracted game, c(a) the cluster of reply a of
     k, sigma the average strategy of CFR there, q the share of the step's replies in a cluster. The

@@ -42,7 +42,7 @@ def turn_dpo(
     What: preferences between the candidates of a turn, by their advantages: whatever credit says of
     them. Nothing is compared across prompts, so what credit subtracts from all replies to a prompt
     has no effect.
-    When to use: ``rollout.episode``, with credit that has a row for every candidate:
+    When to use: ``rollout.candidates``, with credit that has a row for every candidate:
     ``candidate_value`` takes what judged them as it is.
     Mathematics: with A the advantage of a reply,
 

@@ -15,8 +15,7 @@ from sparring.cli import app
 from sparring.config import resolve
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, UnknownNameError
-from sparring.oracles.reference import has_reference, reference_of
-from sparring.oracles.solvers import solver_of
+from sparring.oracles.solvers import has_reference, reference_of, solver_of
 from sparring.recipe import load_recipe
 from sparring.rng import Stream
 

@@ -8,8 +8,7 @@ import pytest
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
-from sparring.oracles.reference import has_reference, reference_of
-from sparring.oracles.solvers import solved_by
+from sparring.oracles.solvers import has_reference, reference_of, solved_by
 from sparring.registry import load_part, offering
 from sparring.rng import Stream
 from tests.cases import every_case

@@ -137,7 +137,7 @@ def test_what_it_cannot_judge_is_refused():
 
 def test_forgetting_changes_no_verdict(monkeypatch):
     states = played(TIC, 10)
-    monkeypatch.setattr("sparring.oracles.cached.KEPT", 5)
+    monkeypatch.setattr("sparring.oracles.base.KEPT", 5)
     monkeypatch.setattr("sparring.oracles.minimax.KEPT_BOUNDS", 50)
     oracle = made()
     for start in range(30):

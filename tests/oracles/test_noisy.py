@@ -5,8 +5,7 @@ import pytest
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, OracleError, UnknownNameError
-from sparring.oracles.base import verdict
-from sparring.oracles.cached import CachedOracle, hides
+from sparring.oracles.base import CachedOracle, hides, verdict
 from sparring.oracles.noisy import NoisyOracle
 from sparring.rng import Stream
 from tests.oracles.positions import after, played
@@ -169,7 +168,9 @@ def test_its_faults_do_not_depend_on_the_game_judged_before():
         states += played(game, 3)[:6]
 
     def fresh():
-        return NoisyOracle(Anything("anything"), 0.5, 0.0, 0.0, 0)
+        oracle = NoisyOracle(flip=0.5)
+        oracle.within = Anything("anything")
+        return oracle
 
     assert [fresh().judge([state])[0] for state in states] == fresh().judge(states)
     assert hides(kuhn)

@@ -44,7 +44,7 @@ def test_random_moves_are_as_many_as_asked_for():
     for action, share in {"a2": 0.6 / 3 + 0.4 / 7, "c1": 0.4 / 7}.items():
         assert said.count(action) / 4000 == pytest.approx(share, abs=0.03)
     assert {agent.choose(state, 0, root.child(number)) for number in range(200)} == set(state.legal_actions())
-    with pytest.raises(ConfigError, match="random_moves=2 must be at least 0 and at most 1"):
+    with pytest.raises(ConfigError, match=r"players 'minimax', option 'random_moves': Input should be less than or equal to 1, got 2\.0"):
         made(random_moves=2.0)
 
 

@@ -56,7 +56,7 @@ class Plain:
 
 def agent(name, backend=None, kind=PolicyAgent):
     return kind(
-        name,
+        name=name,
         sampler=Named(name, backend),
         renderer=Plain(),
         params=SamplingParams(max_new_tokens=4),

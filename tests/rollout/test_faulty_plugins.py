@@ -237,7 +237,7 @@ def test_workers_of_an_oracle_that_are_stopped_are_noticed():
         after = states[0].clone()
         after.apply(move)
         states.append(after)
-    oracle = ParallelOracle("mcts", {"simulations": 4}, workers=2, least=1)
+    oracle = ParallelOracle(oracle="mcts", options={"simulations": 4}, workers=2, least=1)
     verdicts(oracle, states[:2])
     pids = [process.pid for process in oracle._pool._processes]
     for pid in pids:

@@ -234,15 +234,16 @@ def _kept(spec: AgentSpec, answers: str) -> AgentSpec:
 def _strict(agent: Any, temperature: float | None) -> PolicyAgent:
     """Return a run's policy that samples at this temperature, and is never too long in silence."""
     params = dataclasses.replace(agent.params, temperature=temperature or agent.params.temperature)
-    return PolicyAgent(
-        agent.name,
+    strict = PolicyAgent(
+        name=agent.name,
         sampler=agent.sampler,
         renderer=agent.renderer,
         params=params,
-        refuse_overlong=True,
         context=agent.context,
         in_flight=agent.in_flight,
     )
+    strict.refuse_overlong = True
+    return strict
 
 
 def _exact(game: Game, agent: Any) -> dict[str, float]:

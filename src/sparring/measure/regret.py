@@ -190,7 +190,7 @@ def without_faults(oracle: Oracle) -> Oracle:
     These are for what is learnt from, not for what is measured.
     """
     while isinstance(oracle, NoisyOracle):
-        oracle = oracle.oracle
+        oracle = oracle.within
     return oracle
 
 

@@ -5,22 +5,13 @@ It is told at the seat's information state.
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
 
-from pydantic import Field
-
-from sparring.oracles.base import Oracle
-from sparring.oracles.equilibrium import EquilibriumOracle
-from sparring.players.cfr import CfrAgent, Variant
+from sparring.oracles.cfr import EquilibriumOracle
 
 
-def best_response(
-    *,
-    iterations: Annotated[int, Field(ge=1)] = 400,
-    variant: Variant = "cfr_plus",
-    max_histories: Annotated[int, Field(ge=1)] = 500_000,
-    margin: Annotated[float, Field(ge=0)] = 0.0,
-) -> Oracle:
+@dataclass(kw_only=True, eq=False)
+class BestResponseOracle(EquilibriumOracle):
     """Value of every legal action if the seat plays its best response from there on.
 
     The others play near equilibrium.
@@ -47,10 +38,8 @@ def best_response(
         margin: actions worth at most this less than the best one are best too; in the game's units,
             at least 0.
     """
-    return EquilibriumOracle(
-        "best_response",
-        CfrAgent(iterations, variant, max_histories),
-        "best_response",
-        "average",
-        margin,
-    )
+
+    name, own = "best_response", "best_response"
+
+
+best_response = BestResponseOracle

@@ -3,59 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.openspiel.fill_in import load_z3
-from sparring.oracles.base import Oracle, verdict_of
-from sparring.oracles.cached import CachedOracle
+from sparring.oracles.base import CachedOracle, verdict_of
 from sparring.oracles.solvers import solved_by, solver_of
 from sparring.types import Judgement, Verdict
 
 
+@dataclass(kw_only=True, eq=False)
 class ConstraintOracle(CachedOracle):
-    """Judges by what the game's solver says."""
-
-    def __init__(self, options: dict[str, str]) -> None:
-        super().__init__("constraint")
-        self.options = options
-        self._solve: Callable[..., Judgement | None] | None = None
-
-    def covers(self, game: Game) -> str:
-        """Return why this game cannot be judged, or ""."""
-        if solver_of(game, self.name) is not None:
-            return ""
-        return (
-            f"it is no puzzle whose constraints are known here; play "
-            f"{', '.join(solved_by(self.name))}, or use oracle minimax, mcts or cfr."
-        )
-
-    def entered(self, game: Game) -> None:
-        """Take the game's solver."""
-        solver = solver_of(game, self.name)
-        self._solve = None if solver is None else solver.function
-
-    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
-        """Return a verdict per state; None where the game's solver abstains."""
-        solve = self._solve
-        return (
-            []
-            if solve is None
-            else [_verdict(state, solve(state, **self.options)) for state in states]
-        )
-
-
-def _verdict(state: State, found: Judgement | None) -> Verdict | None:
-    """Return what the game's solver says of a state as a verdict."""
-    return None if found is None else verdict_of(state.legal_actions(), found)
-
-
-def constraint(
-    *,
-    right: Literal["solution", "forced"] = "solution",
-    lost: Literal["abstain", "solution"] = "abstain",
-    solver: Literal["backtracking", "z3"] = "backtracking",
-) -> Oracle:
     """Whether each move keeps the puzzle solvable, found by a solver.
 
     What: a right move is worth what the game pays if all later ones are right too. A wrong one is
@@ -79,6 +38,42 @@ def constraint(
             the game has it. It gives the same verdicts, is much slower, and needs pip install
             'sparring[oracles]'.
     """
-    if solver == "z3":
-        load_z3()  # a missing package is told now
-    return ConstraintOracle({"right": right, "lost": lost, "solver": solver})
+
+    right: Literal["solution", "forced"] = "solution"
+    lost: Literal["abstain", "solution"] = "abstain"
+    solver: Literal["backtracking", "z3"] = "backtracking"
+
+    name = "constraint"
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self._solve: Callable[..., Judgement | None] | None = None
+        if self.solver == "z3":
+            load_z3()  # a missing package is told now
+
+    def covers(self, game: Game) -> str:
+        """Return why this game cannot be judged, or ""."""
+        if solver_of(game, self.name) is not None:
+            return ""
+        return (
+            f"it is no puzzle whose constraints are known here; play "
+            f"{', '.join(solved_by(self.name))}, or use oracle minimax, mcts or cfr."
+        )
+
+    def entered(self, game: Game) -> None:
+        """Take the game's solver."""
+        solver = solver_of(game, self.name)
+        self._solve = None if solver is None else solver.function
+
+    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+        """Return a verdict per state; None where the game's solver abstains."""
+        assert self._solve is not None, "covered before"
+        options = {"right": self.right, "lost": self.lost, "solver": self.solver}
+        judgements = [self._solve(state, **options) for state in states]
+        return [
+            None if judgement is None else verdict_of(state.legal_actions(), judgement)
+            for state, judgement in zip(states, judgements, strict=True)
+        ]
+
+
+constraint = ConstraintOracle

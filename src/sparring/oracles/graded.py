@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from sparring.environments.openspiel.base import Game, State
 from sparring.errors import UnknownNameError
-from sparring.oracles.base import Oracle, verdict_of
+from sparring.oracles.base import verdict_of
 from sparring.oracles.solvers import KeyedOracle, solver_of
 from sparring.registry import offering
 from sparring.types import Judgement, Verdict
@@ -14,58 +15,8 @@ from sparring.types import Judgement, Verdict
 TIERS, OFFER = "TIERS", "tiers"  # of a solver's module: what each tier pays, and the tiers
 
 
+@dataclass(kw_only=True, eq=False)
 class GradedOracle(KeyedOracle):
-    """Pays each action what its tier is worth."""
-
-    def __init__(self, pay: Mapping[str, float]) -> None:
-        super().__init__("graded")
-        self.given = dict(pay)
-        self._pay: Mapping[str, float] = {}
-        self._tiers: Callable[[State], Sequence[str] | None] | None = None
-
-    def covers(self, game: Game) -> str:
-        """Return why this game cannot be judged, or "".
-
-        Raises:
-            UnknownNameError: a tier that the game has not.
-        """
-        solver = solver_of(game)
-        known: Mapping[str, float] | None = getattr(solver and solver.module, TIERS, None)
-        if known is None:
-            names = offering("environments", "solver", f"def {OFFER}(")
-            return (
-                f"its solver tells no tiers of actions apart; play {', '.join(names)}, or use "
-                "oracle constraint, posterior or minimax."
-            )
-        for tier in self.given:
-            if tier not in known:
-                raise UnknownNameError(f"tier of {game.name!r} in oracle 'graded'", tier, known)
-        return ""
-
-    def entered(self, game: Game) -> None:
-        """Take the tiers of the game's solver."""
-        super().entered(game)
-        solver = solver_of(game)
-        assert solver is not None, "covered before"
-        self._tiers = getattr(solver.module, OFFER)
-        self._pay = {**getattr(solver.module, TIERS), **self.given}
-
-    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
-        """Return a verdict per state; None where the game's solver abstains."""
-        return [self._verdict(state) for state in states]
-
-    def _verdict(self, state: State) -> Verdict | None:
-        """Return the verdict on a state."""
-        assert self._tiers is not None, "entered before"
-        found = self._tiers(state)
-        if found is None:
-            return None
-        return verdict_of(
-            state.legal_actions(), Judgement(values=[self._pay[tier] for tier in found])
-        )
-
-
-def graded(*, pay: Mapping[str, float] | None = None) -> Oracle:
     """The tier of each action, and what the tier pays: the process reward of VPR as released.
 
     What: the game's solver puts every legal action into a tier, such as a right digit in a cell
@@ -86,4 +37,56 @@ def graded(*, pay: Mapping[str, float] | None = None) -> Oracle:
         pay: what tiers pay in place of the game's own numbers, by their names, such as {shortest:
             1.0, other: -1.0}; null (default): the game's own, which are the released ones.
     """
-    return GradedOracle(pay or {})
+
+    pay: Mapping[str, float] | None = None
+
+    name = "graded"
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self._pay: Mapping[str, float] = {}
+        self._tiers: Callable[[State], Sequence[str] | None] | None = None
+
+    def covers(self, game: Game) -> str:
+        """Return why this game cannot be judged, or "".
+
+        Raises:
+            UnknownNameError: a tier that the game has not.
+        """
+        solver = solver_of(game)
+        known: Mapping[str, float] | None = getattr(solver and solver.module, TIERS, None)
+        if known is None:
+            names = offering("environments", "solver", f"def {OFFER}(")
+            return (
+                f"its solver tells no tiers of actions apart; play {', '.join(names)}, or use "
+                "oracle constraint, posterior or minimax."
+            )
+        for tier in self.pay or {}:
+            if tier not in known:
+                raise UnknownNameError(f"tier of {game.name!r} in oracle 'graded'", tier, known)
+        return ""
+
+    def entered(self, game: Game) -> None:
+        """Take the tiers of the game's solver."""
+        super().entered(game)
+        solver = solver_of(game)
+        assert solver is not None, "covered before"
+        self._tiers = getattr(solver.module, OFFER)
+        self._pay = {**getattr(solver.module, TIERS), **(self.pay or {})}
+
+    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+        """Return a verdict per state; None where the game's solver abstains."""
+        return [self._verdict(state) for state in states]
+
+    def _verdict(self, state: State) -> Verdict | None:
+        """Return the verdict on a state."""
+        assert self._tiers is not None, "entered before"
+        found = self._tiers(state)
+        if found is None:
+            return None
+        return verdict_of(
+            state.legal_actions(), Judgement(values=[self._pay[tier] for tier in found])
+        )
+
+
+graded = GradedOracle

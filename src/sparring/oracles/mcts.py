@@ -3,26 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from pydantic import Field
 
 from sparring.environments.openspiel.base import Game, State
-from sparring.oracles.base import Oracle, verdict
-from sparring.oracles.cached import CachedOracle, widened
+from sparring.oracles.base import CachedOracle, verdict, widened
 from sparring.players.mcts import MctsAgent
 from sparring.rng import Stream
 from sparring.types import Verdict
 
 
+@dataclass(kw_only=True, eq=False)
 class MctsOracle(CachedOracle):
-    """Judges by the mean values of a search's first moves; the search is seeded by the position."""
+    """Value of every legal action by Monte Carlo tree search (UCT).
 
-    def __init__(self, searcher: MctsAgent, margin: float, seed: int) -> None:
-        super().__init__("mcts")
-        self.searcher, self.margin = searcher, margin
-        self._stream = Stream.from_seed(seed).child("mcts oracle")
+    It is for games in which nothing is hidden.
+
+    What: the mean return of the simulations that begin with each action; exact where the search
+    proves it.
+    When to use: games too large for oracle minimax, or with chance: connect four, larger boards,
+    pig, backgammon.
+    Mathematics:
+        value(a) = W(a) / N(a)
+        certainty = sum of N over the best actions / (1 + sum of all N)
+    N(a) is the number of simulations through a, W(a) the sum of their returns. An action never
+    tried is worth the least that the game pays. The certainty is below 1, and ``bound`` is all that
+    the game can pay. When every action's value is proven, the certainty is 1 and ``bound`` 0.
+    Pitfalls: values are means over a search that also tries bad replies, so they are pulled towards
+    the middle. Of equally good actions one is best by chance: give a ``margin``, or take the
+    certainty as a weight. A search that proves a win stops, and leaves other winning moves
+    unproven. Positions with the same printed board and seat to act are taken for one.
+    Reference: Kocsis and Szepesvari, "Bandit based Monte-Carlo planning", 2006; OpenSpiel's
+    MCTSBot; Winands et al., 2008 (solve).
+    Verified by: tests/oracles/test_mcts.py.
+
+    Args:
+        simulations: simulations per position, at least 1.
+        rollouts: random plays from a leaf, per simulation, at least 1.
+        uct_c: weight of the exploration term of UCT, at least 0.
+        solve: true (default): proven results are backed up, so that values can be exact. false:
+            they are not.
+        margin: actions worth at most this less than the best one are best too; in the game's units,
+            at least 0. Not used where every value is proven.
+        seed: of the search. Together with the rules and the position it decides the verdict,
+            whatever was asked before.
+    """
+
+    simulations: Annotated[int, Field(ge=1)] = 1000
+    rollouts: Annotated[int, Field(ge=1)] = 1
+    uct_c: Annotated[float, Field(ge=0)] = 2.0
+    solve: bool = True
+    margin: Annotated[float, Field(ge=0)] = 0.0
+    seed: int = 0
+
+    name = "mcts"
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.searcher = MctsAgent(
+            simulations=self.simulations,
+            rollouts=self.rollouts,
+            uct_c=self.uct_c,
+            solve=self.solve,
+        )
+        self._stream = Stream.from_seed(self.seed).child("mcts oracle")
 
     def covers(self, game: Game) -> str:
         """Return why this game cannot be judged, or ""."""
@@ -67,46 +113,4 @@ class MctsOracle(CachedOracle):
         return replace(rough, certainty=best / (1 + sum(visits)))
 
 
-def mcts(
-    *,
-    simulations: Annotated[int, Field(ge=1)] = 1000,
-    rollouts: Annotated[int, Field(ge=1)] = 1,
-    uct_c: Annotated[float, Field(ge=0)] = 2.0,
-    solve: bool = True,
-    margin: Annotated[float, Field(ge=0)] = 0.0,
-    seed: int = 0,
-) -> Oracle:
-    """Value of every legal action by Monte Carlo tree search (UCT).
-
-    It is for games in which nothing is hidden.
-
-    What: the mean return of the simulations that begin with each action; exact where the search
-    proves it.
-    When to use: games too large for oracle minimax, or with chance: connect four, larger boards,
-    pig, backgammon.
-    Mathematics:
-        value(a) = W(a) / N(a)
-        certainty = sum of N over the best actions / (1 + sum of all N)
-    N(a) is the number of simulations through a, W(a) the sum of their returns. An action never
-    tried is worth the least that the game pays. The certainty is below 1, and ``bound`` is all that
-    the game can pay. When every action's value is proven, the certainty is 1 and ``bound`` 0.
-    Pitfalls: values are means over a search that also tries bad replies, so they are pulled towards
-    the middle. Of equally good actions one is best by chance: give a ``margin``, or take the
-    certainty as a weight. A search that proves a win stops, and leaves other winning moves
-    unproven. Positions with the same printed board and seat to act are taken for one.
-    Reference: Kocsis and Szepesvari, "Bandit based Monte-Carlo planning", 2006; OpenSpiel's
-    MCTSBot; Winands et al., 2008 (solve).
-    Verified by: tests/oracles/test_mcts.py.
-
-    Args:
-        simulations: simulations per position, at least 1.
-        rollouts: random plays from a leaf, per simulation, at least 1.
-        uct_c: weight of the exploration term of UCT, at least 0.
-        solve: true (default): proven results are backed up, so that values can be exact. false:
-            they are not.
-        margin: actions worth at most this less than the best one are best too; in the game's units,
-            at least 0. Not used where every value is proven.
-        seed: of the search. Together with the rules and the position it decides the verdict,
-            whatever was asked before.
-    """
-    return MctsOracle(MctsAgent(simulations, uct_c, rollouts, solve), margin, seed)
+mcts = MctsOracle

@@ -6,29 +6,56 @@ Nothing may be hidden and nothing left to chance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.openspiel.solve import Bounds, Search, position_key, unfit
-from sparring.oracles.base import Oracle, verdict
-from sparring.oracles.cached import CachedOracle
+from sparring.oracles.base import CachedOracle, verdict
 from sparring.types import Verdict
 
 KEPT_BOUNDS = 2_000_000  # positions whose values are remembered per game
 
 
+@dataclass(kw_only=True, eq=False)
 class MinimaxOracle(CachedOracle):
-    """Judges by exact values.
+    """Exact value of every legal action, for two opposed seats without chance or anything hidden.
 
-    A search that ran to its end is kept: every position it met is then a look-up.
+    What: the return of best play on both sides after each legal action. The best actions are those
+    of the largest return.
+    When to use: tic-tac-toe, nim, small boards of connect four, and the late plies of larger games.
+    Mathematics:
+        V(s) = max over a of V(s a)    where seat 0 acts
+        V(s) = min over a of V(s a)    where seat 1 acts
+    and its payoff at the end. A position that the search does not look at is worth between the
+    game's lowest and highest payoff. The two ends are backed up by the same rule.
+    Pitfalls: there is no pruning, so a game solved once is only look-ups from then on. A state that
+    does not fit costs a whole budget, once (1.5 s for 200,000 positions of connect four, 5 s of
+    simple_negotiation, on one core): lower ``max_states`` there. Two positions with the same
+    printed board and the same seat to act are taken for one. This is wrong in games whose rules
+    look at the history (superko, repetition). A position that the play comes back to is unknown
+    there, so games with cycles are rarely solved.
+    Reference: von Neumann, 1928; transposition table: Greenblatt, Eastlake and Crocker, 1967.
+    Verified by: tests/oracles/test_minimax.py.
+
+    Args:
+        max_states: most positions that are looked at for one state asked about, at least 1. A
+            finished one counts each time that it is met: tic-tac-toe needs 7,382.
+        over_budget: what is said where ``max_states`` is not enough to know the value of every
+            action. "abstain" (default): nothing. "bound": the value is the middle of what each
+            action can be worth, ``bound`` half the widest range, and ``certainty`` 1 less the mean
+            range over what the game can pay.
     """
 
-    def __init__(self, max_states: int, over_budget: Literal["abstain", "bound"]) -> None:
-        super().__init__("minimax")
-        self.max_states, self.over_budget = max_states, over_budget
+    max_states: Annotated[int, Field(ge=1)] = 200_000
+    over_budget: Literal["abstain", "bound"] = "abstain"
+
+    name = "minimax"
+
+    def __post_init__(self) -> None:
+        super().__init__()
         self._solved: dict[str, dict[str, Bounds]] = {}
 
     def covers(self, game: Game) -> str:
@@ -84,36 +111,4 @@ class MinimaxOracle(CachedOracle):
         return children if state.seat == 0 else [(-high, -low) for low, high in children]
 
 
-def minimax(
-    *,
-    max_states: Annotated[int, Field(ge=1)] = 200_000,
-    over_budget: Literal["abstain", "bound"] = "abstain",
-) -> Oracle:
-    """Exact value of every legal action, for two opposed seats without chance or anything hidden.
-
-    What: the return of best play on both sides after each legal action. The best actions are those
-    of the largest return.
-    When to use: tic-tac-toe, nim, small boards of connect four, and the late plies of larger games.
-    Mathematics:
-        V(s) = max over a of V(s a)    where seat 0 acts
-        V(s) = min over a of V(s a)    where seat 1 acts
-    and its payoff at the end. A position that the search does not look at is worth between the
-    game's lowest and highest payoff. The two ends are backed up by the same rule.
-    Pitfalls: there is no pruning, so a game solved once is only look-ups from then on. A state that
-    does not fit costs a whole budget, once (1.5 s for 200,000 positions of connect four, 5 s of
-    simple_negotiation, on one core): lower ``max_states`` there. Two positions with the same
-    printed board and the same seat to act are taken for one. This is wrong in games whose rules
-    look at the history (superko, repetition). A position that the play comes back to is unknown
-    there, so games with cycles are rarely solved.
-    Reference: von Neumann, 1928; transposition table: Greenblatt, Eastlake and Crocker, 1967.
-    Verified by: tests/oracles/test_minimax.py.
-
-    Args:
-        max_states: most positions that are looked at for one state asked about, at least 1. A
-            finished one counts each time that it is met: tic-tac-toe needs 7,382.
-        over_budget: what is said where ``max_states`` is not enough to know the value of every
-            action. "abstain" (default): nothing. "bound": the value is the middle of what each
-            action can be worth, ``bound`` half the widest range, and ``certainty`` 1 less the mean
-            range over what the game can pay.
-    """
-    return MinimaxOracle(max_states, over_budget)
+minimax = MinimaxOracle

@@ -2,71 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sparring import registry
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.openspiel.base import State
 from sparring.errors import OracleError
-from sparring.oracles.base import Oracle
-from sparring.oracles.cached import CachedOracle
+from sparring.oracles.base import CachedOracle, WrappingOracle
 from sparring.rng import Stream
 from sparring.types import Verdict
 
 
-class NoisyOracle(CachedOracle):
-    """Spoils another oracle's verdicts.
+@dataclass(kw_only=True, eq=False)
+class NoisyOracle(WrappingOracle):
+    """Another oracle that errs: flipped, lenient, withheld or wrong verdicts at set rates.
 
-    What happens is drawn from a stream of the position's, or of the turn's.
+    The two rates of wrong verdicts are their own.
+
+    What: the verdicts of ``oracle``, each spoilt with a probability.
+    When to use: to find out how much oracle error a training signal stands.
+    Mathematics: faults are independent per position, or per judged turn. With probability
+    ``abstain`` nothing is said. Else with probability ``flip`` the best actions and all others
+    change places. Then with probability ``bias`` every action is called best. A right action is
+    called right with probability TPR, a wrong one with FPR, and their difference is Youden's index
+    J:
+        TPR = 1 - flip (1 - bias)
+        FPR = flip + bias - flip bias
+        J = TPR - FPR = (1 - bias) (1 - 2 flip)
+    So there is no signal at flip 0.5 or bias 1, and the signal is reversed beyond flip 0.5. The two
+    rates are set apart by ``tpr`` and ``fpr``: each right action is called right with probability
+    ``tpr``, each wrong one with probability ``fpr``, independently of the others. Then
+        J = tpr - fpr
+    A flip and a bias then spoil the result.
+    Pitfalls: faults of positions do not average out when a position is met again, those of turns
+    do. With "turn" the mean of ``best_action`` is J times the true one plus FPR, while with
+    "position" a share ``flip`` of the positions teaches the opposite. Where all actions are best
+    there is nothing to flip, so fewer than ``flip`` of the verdicts are changed. A flipped verdict
+    knows two values, the least and the most of the true ones. So does one with ``tpr`` or ``fpr``,
+    which may call no action best. Certainty and bound stay as they were.
+    Reference: "Rate or fate? RLV-epsilon-R" (learning needs TPR - FPR > 0); Youden, 1950.
+    Verified by: tests/oracles/test_noisy.py.
+
+    Args:
+        oracle: name of the oracle whose verdicts are spoilt.
+        options: options of that oracle, by name; null (default): its defaults.
+        flip: probability that right and wrong change places, in [0, 1]. It errs on both sides. 0
+            switches it off.
+        bias: probability that every action is called best, in [0, 1]: it lets wrong moves pass. 0
+            (default) switches it off.
+        abstain: probability that nothing is said, in [0, 1]. 0 (default) switches it off.
+        seed: of the faults.
+        per: what a fault belongs to. "position" (default): the oracle is wrong about some
+            positions, and each of them always gets the same verdict. "turn": the judge errs afresh
+            at every turn. The draw is from the stream that the caller gives for the turn; in a run
+            it is the turn's own, so that runs repeat.
+        tpr: rate of true positives: the probability that a right action is called right, in [0, 1].
+            Default 1. To have only the errors of ``tpr`` and ``fpr``, set ``flip`` to 0.
+        fpr: rate of false positives: the probability that a wrong action is called right, in [0,
+            1]. Default 0.
     """
 
-    def __init__(
-        self,
-        oracle: Oracle,
-        flip: float,
-        bias: float,
-        abstain: float,
-        seed: int,
-        per: Literal["position", "turn"] = "position",
-        tpr: float = 1.0,
-        fpr: float = 0.0,
-    ) -> None:
-        super().__init__("noisy")
-        self.oracle, self.flip, self.bias, self.abstain, self.seed, self.per = (
-            oracle,
-            flip,
-            bias,
-            abstain,
-            seed,
-            per,
-        )
-        self.tpr, self.fpr = tpr, fpr
-        self._stream = Stream.from_seed(seed).child("noisy oracle")
+    oracle: str = "minimax"
+    flip: Annotated[float, Field(ge=0, le=1)] = 0.2
+    bias: Annotated[float, Field(ge=0, le=1)] = 0.0
+    abstain: Annotated[float, Field(ge=0, le=1)] = 0.0
+    seed: int = 0
+    per: Literal["position", "turn"] = "position"
+    tpr: Annotated[float, Field(ge=0, le=1)] = 1.0
+    fpr: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+    name = "noisy"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._stream = Stream.from_seed(self.seed).child("noisy oracle")
 
     @property
     def metrics(self) -> dict[str, float]:
         """Counts so far, and those of the oracle within, where it counts, as ``inner_NAME``."""
-        inner = self.oracle.metrics if isinstance(self.oracle, CachedOracle) else {}
+        inner = self.within.metrics if isinstance(self.within, CachedOracle) else {}
         return {**super().metrics, **{f"inner_{name}": count for name, count in inner.items()}}
-
-    def covers(self, game: Game) -> str:
-        """Return why this game cannot be judged, or ""."""
-        return self.oracle.covers(game)
-
-    def enter(self, game: Game) -> None:
-        """Turn to a game, the oracle within as well."""
-        super().enter(game)
-        if isinstance(self.oracle, CachedOracle):
-            self.oracle.enter(game)
-
-    def key(self, state: State) -> str:
-        """Return the key of the oracle within, where it has one."""
-        return (
-            self.oracle.key(state) if isinstance(self.oracle, CachedOracle) else super().key(state)
-        )
 
     def judge(
         self, states: Sequence[State], streams: Sequence[Stream] | None = None
@@ -91,7 +108,7 @@ class NoisyOracle(CachedOracle):
         own = [stream.child("noisy oracle").child(self.seed) for stream in streams]
         found = [
             self._spoilt(*pair)
-            for pair in zip(self.oracle.judge(states, streams), own, strict=True)
+            for pair in zip(self.within.judge(states, streams), own, strict=True)
         ]
         self.counts["judged"] += len(found)
         self.counts["abstained"] += found.count(None)
@@ -100,7 +117,7 @@ class NoisyOracle(CachedOracle):
     def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
         """Return the spoilt verdicts."""
         stream = self._stream.child(states[0].game.rules_key)
-        verdicts = self.oracle.judge(states)
+        verdicts = self.within.judge(states)
         return [
             self._spoilt(found, stream.child(self.key(state)))
             for state, found in zip(states, verdicts, strict=True)
@@ -154,63 +171,4 @@ def flipped(verdict: Verdict) -> Verdict:
     return replace(verdict, values=values, best=frozenset(verdict.actions) - verdict.best)
 
 
-def noisy(
-    *,
-    oracle: str = "minimax",
-    options: Mapping[str, Any] | None = None,
-    flip: Annotated[float, Field(ge=0, le=1)] = 0.2,
-    bias: Annotated[float, Field(ge=0, le=1)] = 0.0,
-    abstain: Annotated[float, Field(ge=0, le=1)] = 0.0,
-    seed: int = 0,
-    per: Literal["position", "turn"] = "position",
-    tpr: Annotated[float, Field(ge=0, le=1)] = 1.0,
-    fpr: Annotated[float, Field(ge=0, le=1)] = 0.0,
-) -> Oracle:
-    """Another oracle that errs: flipped, lenient, withheld or wrong verdicts at set rates.
-
-    The two rates of wrong verdicts are their own.
-
-    What: the verdicts of ``oracle``, each spoilt with a probability.
-    When to use: to find out how much oracle error a training signal stands.
-    Mathematics: faults are independent per position, or per judged turn. With probability
-    ``abstain`` nothing is said. Else with probability ``flip`` the best actions and all others
-    change places. Then with probability ``bias`` every action is called best. A right action is
-    called right with probability TPR, a wrong one with FPR, and their difference is Youden's index
-    J:
-        TPR = 1 - flip (1 - bias)
-        FPR = flip + bias - flip bias
-        J = TPR - FPR = (1 - bias) (1 - 2 flip)
-    So there is no signal at flip 0.5 or bias 1, and the signal is reversed beyond flip 0.5. The two
-    rates are set apart by ``tpr`` and ``fpr``: each right action is called right with probability
-    ``tpr``, each wrong one with probability ``fpr``, independently of the others. Then
-        J = tpr - fpr
-    A flip and a bias then spoil the result.
-    Pitfalls: faults of positions do not average out when a position is met again, those of turns
-    do. With "turn" the mean of ``best_action`` is J times the true one plus FPR, while with
-    "position" a share ``flip`` of the positions teaches the opposite. Where all actions are best
-    there is nothing to flip, so fewer than ``flip`` of the verdicts are changed. A flipped verdict
-    knows two values, the least and the most of the true ones. So does one with ``tpr`` or ``fpr``,
-    which may call no action best. Certainty and bound stay as they were.
-    Reference: "Rate or fate? RLV-epsilon-R" (learning needs TPR - FPR > 0); Youden, 1950.
-    Verified by: tests/oracles/test_noisy.py.
-
-    Args:
-        oracle: name of the oracle whose verdicts are spoilt.
-        options: options of that oracle, by name; null (default): its defaults.
-        flip: probability that right and wrong change places, in [0, 1]. It errs on both sides. 0
-            switches it off.
-        bias: probability that every action is called best, in [0, 1]: it lets wrong moves pass. 0
-            (default) switches it off.
-        abstain: probability that nothing is said, in [0, 1]. 0 (default) switches it off.
-        seed: of the faults.
-        per: what a fault belongs to. "position" (default): the oracle is wrong about some
-            positions, and each of them always gets the same verdict. "turn": the judge errs afresh
-            at every turn. The draw is from the stream that the caller gives for the turn; in a run
-            it is the turn's own, so that runs repeat.
-        tpr: rate of true positives: the probability that a right action is called right, in [0, 1].
-            Default 1. To have only the errors of ``tpr`` and ``fpr``, set ``flip`` to 0.
-        fpr: rate of false positives: the probability that a wrong action is called right, in [0,
-            1]. Default 0.
-    """
-    within = registry.bind("oracles", oracle, options)()
-    return NoisyOracle(within, flip, bias, abstain, seed, per, tpr, fpr)
+noisy = NoisyOracle

@@ -6,8 +6,9 @@ import multiprocessing
 import os
 import weakref
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -17,8 +18,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game, State
 from sparring.errors import OracleError, RolloutError
 from sparring.guard import limit
-from sparring.oracles.base import Oracle
-from sparring.oracles.cached import CachedOracle
+from sparring.oracles.base import Oracle, WrappingOracle
 from sparring.system.pool import Job, WorkerPool
 from sparring.types import Verdict
 
@@ -28,35 +28,48 @@ CHUNKS = 4
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-class ParallelOracle(CachedOracle):
-    """Sends histories to processes that hold the game and the oracle themselves.
+@dataclass(kw_only=True, eq=False)
+class ParallelOracle(WrappingOracle):
+    """Another oracle, its judging spread over processes.
 
-    Gives the verdicts back in order.
+    The same verdicts, sooner where each of them is slow.
+
+    What: positions not judged before go to processes that each hold the game and the oracle. The
+    verdicts come back in order.
+    When to use: where a verdict takes longer than about a millisecond: oracle mcts, large puzzles
+    and hidden worlds.
+    Mathematics: none: a verdict is a function of the position, so the number of processes changes
+    nothing, to the last bit.
+    Pitfalls: a process starts when it is first needed, in a second or two, and has a cache of its
+    own. So a game that one search solves (oracle minimax), or values of a whole game (cfr), are
+    worked out once per process: judge these without this oracle. Each game of a run has an oracle
+    of its own, and with it processes of its own. Faults go outside: put oracle noisy around this
+    one, not within it. A script of one's own has to guard its start by if __name__ == "__main__",
+    because processes read it first. In a process that is a worker itself everything is judged in
+    that process.
+    Reference: none.
+    Verified by: tests/oracles/test_parallel.py.
+
+    Args:
+        oracle: name of the oracle that judges.
+        options: options of that oracle, by name; null (default): its defaults.
+        workers: number of processes, of one thread each. 0 (default): one per core. 1: everything
+            is judged in this process.
+        least: least number of new positions in one call that is sent to processes, at least 1.
+            Fewer are judged in this process.
     """
 
-    def __init__(self, name: str, options: Mapping[str, Any], workers: int, least: int) -> None:
-        super().__init__("parallel")
-        self.oracle: Oracle = registry.bind("oracles", name, options)()
-        self.workers, self.least = workers or os.cpu_count() or 1, least
-        self._settings = {"oracle": name, "options": dict(options)}
+    oracle: str = "mcts"
+    workers: Annotated[int, Field(ge=0)] = 0
+    least: Annotated[int, Field(ge=1)] = 32
+
+    name = "parallel"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._workers = self.workers or os.cpu_count() or 1
         self._pool: WorkerPool | None = None
         self._ending: weakref.finalize[..., ParallelOracle] | None = None
-
-    def covers(self, game: Game) -> str:
-        """Return why this game cannot be judged, or ""."""
-        return self.oracle.covers(game)
-
-    def enter(self, game: Game) -> None:
-        """Turn to a game, the oracle within as well."""
-        super().enter(game)
-        if isinstance(self.oracle, CachedOracle):
-            self.oracle.enter(game)
-
-    def key(self, state: State) -> str:
-        """Return the key of the oracle within, where it has one."""
-        return (
-            self.oracle.key(state) if isinstance(self.oracle, CachedOracle) else super().key(state)
-        )
 
     def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
         """Return a verdict per state, from the processes where there are states enough.
@@ -67,12 +80,12 @@ class ParallelOracle(CachedOracle):
         made_by = states[0].game.made_by if states else None
         # a worker can have none
         here = (
-            self.workers == 1
+            self._workers == 1
             or len(states) < self.least
             or multiprocessing.current_process().daemon
         )
         if here or made_by is None:
-            return self.oracle.judge(states)
+            return self.within.judge(states)
         self.counts["sent"] += len(states)
         try:
             return self._sent(made_by, states)
@@ -102,11 +115,13 @@ class ParallelOracle(CachedOracle):
     def _sent(self, made_by: dict[str, Any], states: Sequence[State]) -> list[Verdict | None]:
         """Return the verdicts of the processes on states of one game."""
         if self._pool is None:
-            self._pool = WorkerPool(make_judge, self._settings, self.workers)
+            self._pool = WorkerPool(
+                make_judge, {"oracle": self.oracle, "options": self.options}, self._workers
+            )
             self._ending = weakref.finalize(self, self._pool.close, at_once=True)
             with _one_thread():
                 self._pool.start()
-        size = -(-len(states) // (self.workers * CHUNKS))
+        size = -(-len(states) // (self._workers * CHUNKS))
         jobs = [
             [
                 start,
@@ -210,39 +225,4 @@ def _one_thread() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def parallel(
-    *,
-    oracle: str = "mcts",
-    options: Mapping[str, Any] | None = None,
-    workers: Annotated[int, Field(ge=0)] = 0,
-    least: Annotated[int, Field(ge=1)] = 32,
-) -> Oracle:
-    """Another oracle, its judging spread over processes.
-
-    The same verdicts, sooner where each of them is slow.
-
-    What: positions not judged before go to processes that each hold the game and the oracle. The
-    verdicts come back in order.
-    When to use: where a verdict takes longer than about a millisecond: oracle mcts, large puzzles
-    and hidden worlds.
-    Mathematics: none: a verdict is a function of the position, so the number of processes changes
-    nothing, to the last bit.
-    Pitfalls: a process starts when it is first needed, in a second or two, and has a cache of its
-    own. So a game that one search solves (oracle minimax), or values of a whole game (cfr), are
-    worked out once per process: judge these without this oracle. Each game of a run has an oracle
-    of its own, and with it processes of its own. Faults go outside: put oracle noisy around this
-    one, not within it. A script of one's own has to guard its start by if __name__ == "__main__",
-    because processes read it first. In a process that is a worker itself everything is judged in
-    that process.
-    Reference: none.
-    Verified by: tests/oracles/test_parallel.py.
-
-    Args:
-        oracle: name of the oracle that judges.
-        options: options of that oracle, by name; null (default): its defaults.
-        workers: number of processes, of one thread each. 0 (default): one per core. 1: everything
-            is judged in this process.
-        least: least number of new positions in one call that is sent to processes, at least 1.
-            Fewer are judged in this process.
-    """
-    return ParallelOracle(oracle, options or {}, workers, least)
+parallel = ParallelOracle

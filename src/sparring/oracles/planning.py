@@ -7,17 +7,26 @@ from typing import Any
 
 from sparring.environments.situation import Situation
 from sparring.errors import OracleError
-from sparring.oracles.base import Oracle, verdict_of
+from sparring.oracles.base import verdict_of
 from sparring.oracles.solvers import solved_by, solver_of
 from sparring.rng import Stream
 from sparring.types import Verdict
 
 
 class PlanningOracle:
-    """Judges by what the environment's solver says.
+    """Exact values of a decision in an environment that can be planned ahead.
 
-    Attributes:
-        reads_plays: it is asked about plays of environments that are no games over OpenSpiel.
+    What: each action is worth the return that best play after it gets. How that is planned is
+    written in the environment's folder: its ``solver.py``, shown on the environment's page.
+    When to use: for the lead of a team whose other seats do what they are asked to, such as that of
+    ``dag_search``; with the rewards ``best_action`` and ``regret``, and to measure.
+    Mathematics:
+        value(a) = max over ways to go on after a of the return
+    Pitfalls: the others are taken to be without faults, so that values are upper bounds where they
+    are not. Seats that the solver does not judge have no verdict.
+    Reference: Bellman, "Dynamic programming", 1957.
+    Verified by: tests/oracles/test_planning.py,
+    tests/environments/dag_search/test_schedule.py.
     """
 
     name = "planning"
@@ -60,19 +69,4 @@ class PlanningOracle:
         return None if found is None else verdict_of(state.legal_actions(), found)
 
 
-def planning() -> Oracle:
-    """Exact values of a decision in an environment that can be planned ahead.
-
-    What: each action is worth the return that best play after it gets. How that is planned is
-    written in the environment's folder: its ``solver.py``, shown on the environment's page.
-    When to use: for the lead of a team whose other seats do what they are asked to, such as that of
-    ``dag_search``; with the rewards ``best_action`` and ``regret``, and to measure.
-    Mathematics:
-        value(a) = max over ways to go on after a of the return
-    Pitfalls: the others are taken to be without faults, so that values are upper bounds where they
-    are not. Seats that the solver does not judge have no verdict.
-    Reference: Bellman, "Dynamic programming", 1957.
-    Verified by: tests/oracles/test_planning.py,
-    tests/environments/dag_search/test_schedule.py.
-    """
-    return PlanningOracle()
+planning = PlanningOracle

@@ -3,8 +3,10 @@
 ORACLE of that module says which oracle asks it: ``posterior`` where something is hidden,
 ``constraint`` of a puzzle, ``planning`` of an environment that is no game over OpenSpiel. The
 module may have further functions that oracle or rewards ask for:
-``key(state, prior=...)`` (see ``posterior``), ``reference(state)`` (see ``reference.py``), and
-``tiers(state)`` beside TIERS, what each tier pays (see ``graded``).
+``key(state, prior=...)`` (see ``posterior``), ``reference(state)``, which returns the
+actions of one solution from the start of the play that the state is of, whatever was played since,
+or None where it cannot tell; and ``tiers(state)`` beside TIERS, what each tier pays (see
+``graded``).
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from typing import Literal
 
 from sparring import registry
 from sparring.environments.openspiel.base import Game, State
-from sparring.oracles.cached import CachedOracle
+from sparring.oracles.base import CachedOracle
 from sparring.registry import Plugin, load_part, offering
 
 PART = "solver"
+REFERENCE = "reference"
 Prior = Literal["uniform", "bank"]
 
 
@@ -58,7 +61,7 @@ class KeyedOracle(CachedOracle):
         prior: what is known beforehand, as the solver's ``key`` is told it.
     """
 
-    def __init__(self, name: str, prior: Prior = "uniform") -> None:
+    def __init__(self, name: str = "", prior: Prior = "uniform") -> None:
         super().__init__(name)
         self.prior: Prior = prior
         self._key: Callable[..., str] | None = None
@@ -71,3 +74,21 @@ class KeyedOracle(CachedOracle):
     def key(self, state: State) -> str:
         """Return what decides the verdict; see the top of this class."""
         return super().key(state) if self._key is None else self._key(state, prior=self.prior)
+
+
+def has_reference(game: Game) -> bool:
+    """Return whether solutions of a game are known."""
+    solver = solver_of(game)
+    return solver is not None and hasattr(solver.module, REFERENCE)
+
+
+def reference_of(state: State) -> tuple[str, ...] | None:
+    """Return the actions that solve a game from its start, of a game that has a reference.
+
+    None where its solver cannot tell.
+    """
+    solver = solver_of(state.game)
+    found: tuple[str, ...] | None = (
+        None if solver is None else getattr(solver.module, REFERENCE)(state)
+    )
+    return found

@@ -212,10 +212,11 @@ class Flight:
 class TextAgent:
     """Base of agents that look at the state and say an action."""
 
+    name = ""
     renderer: Any = None
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str = "") -> None:
+        self.name = name or self.name
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return one reply per pending turn, in order."""

@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
 from sparring.environments.base import Enumerable
 from sparring.environments.combining import played
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.openspiel.events import pick
 from sparring.environments.openspiel.solvers import CfrVariant, PolicyTable, average_policy
-from sparring.environments.options import check_range
 from sparring.errors import GameError, TooLargeError
-from sparring.players.base import Agent, TextAgent
+from sparring.players.base import TextAgent
 from sparring.rng import Stream
 
 Variant = CfrVariant
 
 
+@dataclass(kw_only=True, eq=False)
 class CfrAgent(TextAgent):
-    """Samples from the average policy.
+    """Average policy after a number of CFR or CFR+ iterations, sampled.
 
-    A game is solved at the agent's first decision in it, then looked up.
+    Near-equilibrium play where the tree is small.
+
+    Args:
+        iterations: passes over the game tree, at least 1. NashConv after 400 (default) of CFR+ is
+            0.0003 in Kuhn and 0.002 in Leduc poker.
+        variant: the solver: "cfr" or "cfr_plus" (default).
+        max_histories: the largest game tree to solve, in histories, at least 1. A larger game is an
+            error.
+
+    Raises:
+        ConfigError: a number out of range.
+
+    Reference: Zinkevich et al., "Regret minimization in games with incomplete information", 2007;
+    Tammelin, "CFR+", 2014.
     """
 
-    def __init__(self, iterations: int, variant: Variant, max_histories: int) -> None:
-        super().__init__("cfr")
-        self.iterations, self.variant, self.max_histories = iterations, variant, max_histories
+    iterations: Annotated[int, Field(ge=1)] = 400
+    variant: Variant = "cfr_plus"
+    max_histories: Annotated[int, Field(ge=1)] = 500_000
+
+    name = "cfr"
+
+    def __post_init__(self) -> None:
         self._policies: dict[str, PolicyTable] = {}
 
     def policy(self, game: Game) -> PolicyTable:
@@ -84,29 +106,4 @@ def fits(game: Enumerable, limit: int) -> bool:
     return True
 
 
-def cfr(
-    *,
-    iterations: int = 400,
-    variant: Variant = "cfr_plus",
-    max_histories: int = 500_000,
-) -> Agent:
-    """Average policy after a number of CFR or CFR+ iterations, sampled.
-
-    Near-equilibrium play where the tree is small.
-
-    Args:
-        iterations: passes over the game tree, at least 1. NashConv after 400 (default) of CFR+ is
-            0.0003 in Kuhn and 0.002 in Leduc poker.
-        variant: the solver: "cfr" or "cfr_plus" (default).
-        max_histories: the largest game tree to solve, in histories, at least 1. A larger game is an
-            error.
-
-    Raises:
-        ConfigError: a number out of range.
-
-    Reference: Zinkevich et al., "Regret minimization in games with incomplete information", 2007;
-    Tammelin, "CFR+", 2014.
-    """
-    check_range("cfr: iterations", iterations, 1)
-    check_range("cfr: max_histories", max_histories, 1)
-    return CfrAgent(iterations, variant, max_histories)
+cfr = CfrAgent

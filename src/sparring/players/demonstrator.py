@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sparring.environments.base import random_reply
@@ -11,20 +12,21 @@ from sparring.players.base import PendingTurn, Reply, TextAgent
 from sparring.registry import Bound
 
 
+@dataclass(kw_only=True, eq=False)
 class DemonstratorAgent:
-    """Says what a player would do the way the renderer writes a complete reply."""
+    """A player's moves, written as the learner writes its own, for the optional warm-up.
 
-    def __init__(
-        self,
-        name: str,
-        renderer: Any,
-        context: Bound | None = None,
-        player: TextAgent | None = None,
-    ) -> None:
-        self.name = name
-        self.renderer = renderer
-        self.context = context
-        self.player = player
+    Args:
+        renderer: the learner's renderer, which writes the replies.
+        name: what the agent is called.
+        context: the learner's context strategy, bound. null (default): full.
+        player: whose moves, from ``imitated``. null (default): random legal ones.
+    """
+
+    renderer: Any
+    name: str = "demonstrator"
+    context: Bound | None = None
+    player: TextAgent | None = None
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return one legal reply per pending turn; its log-probabilities are 0."""
@@ -59,19 +61,4 @@ def imitated(player: Bound | None) -> TextAgent | None:
     return made
 
 
-def demonstrator(
-    *,
-    renderer: Any,
-    name: str = "demonstrator",
-    context: Bound | None = None,
-    player: TextAgent | None = None,
-) -> DemonstratorAgent:
-    """A player's moves, written as the learner writes its own, for the optional warm-up.
-
-    Args:
-        renderer: the learner's renderer, which writes the replies.
-        name: what the agent is called.
-        context: the learner's context strategy, bound. null (default): full.
-        player: whose moves, from ``imitated``. null (default): random legal ones.
-    """
-    return DemonstratorAgent(name, renderer, context, player)
+demonstrator = DemonstratorAgent

@@ -10,15 +10,31 @@ from sparring.environments.combining import played, seated
 from sparring.environments.reply import meant
 from sparring.environments.thrown import Throws
 from sparring.errors import GameError
-from sparring.players.base import Agent, TextAgent
+from sparring.players.base import TextAgent
 from sparring.rng import Stream
 
 
 class FictitiousAgent(TextAgent):
-    """Answers the other player's throws before this one."""
+    """Fictitious play in games of one throw: a best answer to how the other has played so far.
 
-    def __init__(self) -> None:
-        super().__init__("fictitious")
+    What: in ``trial`` and ``repeated`` over ``rock_paper_scissors`` or ``rps_spock_lizard`` it
+    counts the other player's words of the plays before, and says one that would have earned most
+    against them. In the first play, and among words that are worth the same, it draws.
+    When to use: as an adaptive player beside a policy that is to adapt, to be met or measured, and
+    as who the warm-up imitates (``warmup.player``).
+    Mathematics: with n_b the times that the other said b and u(a, b) what a earns against b,
+
+        a = argmax over a of sum over b of n_b u(a, b)
+
+    Pitfalls: it forgets nothing, and a player who knows it can lead it.
+    Reference: Brown, 1951, "Iterative solution of games by fictitious play".
+    Verified by: tests/players/test_fictitious.py.
+
+    Raises:
+        GameError: at the first turn of any other environment.
+    """
+
+    name = "fictitious"
 
     def choose(self, state: Any, seat: int, stream: Stream) -> str:
         """Return a best answer to what the other player did in the plays before; a note at random.
@@ -47,23 +63,4 @@ class FictitiousAgent(TextAgent):
         return best[stream.integer(0, len(best))]
 
 
-def fictitious() -> Agent:
-    """Fictitious play in games of one throw: a best answer to how the other has played so far.
-
-    What: in ``trial`` and ``repeated`` over ``rock_paper_scissors`` or ``rps_spock_lizard`` it
-    counts the other player's words of the plays before, and says one that would have earned most
-    against them. In the first play, and among words that are worth the same, it draws.
-    When to use: as an adaptive player beside a policy that is to adapt, to be met or measured, and
-    as who the warm-up imitates (``warmup.player``).
-    Mathematics: with n_b the times that the other said b and u(a, b) what a earns against b,
-
-        a = argmax over a of sum over b of n_b u(a, b)
-
-    Pitfalls: it forgets nothing, and a player who knows it can lead it.
-    Reference: Brown, 1951, "Iterative solution of games by fictitious play".
-    Verified by: tests/players/test_fictitious.py.
-
-    Raises:
-        GameError: at the first turn of any other environment.
-    """
-    return FictitiousAgent()
+fictitious = FictitiousAgent

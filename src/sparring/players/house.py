@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from sparring.errors import GameError
-from sparring.players.base import Agent, TextAgent
+from sparring.players.base import TextAgent
 from sparring.rng import Stream
 
 
 class HouseAgent(TextAgent):
-    """Asks the play what to say."""
+    """The environment's own scripted partner: a fixed opponent where any text may be said.
+
+    A play has one if it has a method ``house(seat, stream)``; ``bargain`` does.
+    """
+
+    name = "house"
 
     def choose(self, state: Any, seat: int, stream: Stream) -> str:
         """Return what the play's own partner says.
@@ -28,9 +33,4 @@ class HouseAgent(TextAgent):
         return said
 
 
-def house() -> Agent:
-    """The environment's own scripted partner: a fixed opponent where any text may be said.
-
-    A play has one if it has a method ``house(seat, stream)``; ``bargain`` does.
-    """
-    return HouseAgent("house")
+house = HouseAgent

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by, wrapped
 from sparring.errors import quoted
-from sparring.players.base import Agent, PendingTurn, Reply, TextAgent
+from sparring.players.base import PendingTurn, Reply, TextAgent
 from sparring.rng import Stream
 
 NEEDS = {"terminal"}
@@ -21,14 +22,20 @@ LEAVE = ("q", "quit", "exit")
 EMPTY = "Type one of the legal actions, ? for the rules, or q to leave."
 
 
+@dataclass(kw_only=True, eq=False)
 class HumanAgent(TextAgent):
-    """Shows what the seat is told, in sentences, and asks until the reply holds a legal action."""
+    """A person who types actions, shown the position in sentences; asked again until one is legal.
 
+    Args:
+        ask: shows a text and returns the typed line.
+    """
+
+    ask: Ask = input
+
+    name = "human"
     patient = True  # a person may take as long as it takes
 
-    def __init__(self, ask: Ask) -> None:
-        super().__init__("human")
-        self.ask = ask
+    def __post_init__(self) -> None:
         self._twins: list[tuple[Game, Game]] = []
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
@@ -128,10 +135,4 @@ def understood(people: Any, play: Any, seat: int, reply: str) -> tuple[str | Non
     return None, f"{action} is not possible now; it does not count as a move"
 
 
-def human(*, ask: Ask = input) -> Agent:
-    """A person who types actions, shown the position in sentences; asked again until one is legal.
-
-    Args:
-        ask: shows a text and returns the typed line.
-    """
-    return HumanAgent(ask)
+human = HumanAgent

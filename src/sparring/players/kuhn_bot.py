@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from sparring.environments.combining import seated
 from sparring.environments.openspiel.base import State
 from sparring.environments.reply import meant
 from sparring.errors import GameError
-from sparring.players.base import Agent
 from sparring.players.described import DescribedAgent, listed
 
 Style = Literal["conservative", "aggressive", "intermediate", "passive", "station", "loose"]
@@ -24,38 +24,8 @@ STYLES: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]]
 }
 
 
+@dataclass(kw_only=True, eq=False)
 class KuhnBot(DescribedAgent):
-    """Bets and calls by its card alone."""
-
-    def __init__(self, style: str) -> None:
-        super().__init__("kuhn_bot")
-        self.style = style
-
-    def chances(self, state: Any, seat: int) -> dict[str, float]:
-        """Return the probabilities of passing and betting.
-
-        Raises:
-            GameError: it is no Kuhn poker of two seats.
-        """
-        play, own = seated(state, seat)
-        legal = listed(self.name, state, seat)
-        rules: Any = getattr(play, "game", getattr(play, "rules", play))
-        if not isinstance(play, State) or rules.rules_name != "kuhn_poker" or rules.num_seats != 2:
-            raise GameError(
-                "Agent 'kuhn_bot' plays kuhn_poker of two seats alone, not "
-                f"{getattr(rules, 'name', type(play).__name__)}; "
-                "write biased or scripted there."
-            )
-        known = play.observe(own).key  # the card, then p and b for all that was done
-        bet = STYLES[self.style]["b" in known][int(known[0])]
-        shares = dict(zip(play.legal_actions(), (1.0 - bet, float(bet)), strict=True))
-        actions = meant(state, seat, legal)
-        if len(actions) < len(shares):  # of candidates, or proposed before
-            return dict.fromkeys(legal, 1.0 / len(legal))
-        return {reply: shares[action] for reply, action in zip(legal, actions, strict=True)}
-
-
-def kuhn_bot(*, style: Style = "conservative") -> Agent:
     """Kuhn poker by a fixed style that is no equilibrium, so that an agent can adapt to it.
 
     What: it bets and calls by its card alone, and remembers nothing. The first three styles are
@@ -84,4 +54,33 @@ def kuhn_bot(*, style: Style = "conservative") -> Agent:
             "station": never bets; always calls. "loose": both with the King always, with Jack and
             Queen half of the time.
     """
-    return KuhnBot(style)
+
+    style: Style = "conservative"
+
+    name = "kuhn_bot"
+
+    def chances(self, state: Any, seat: int) -> dict[str, float]:
+        """Return the probabilities of passing and betting.
+
+        Raises:
+            GameError: it is no Kuhn poker of two seats.
+        """
+        play, own = seated(state, seat)
+        legal = listed(self.name, state, seat)
+        rules: Any = getattr(play, "game", getattr(play, "rules", play))
+        if not isinstance(play, State) or rules.rules_name != "kuhn_poker" or rules.num_seats != 2:
+            raise GameError(
+                "Agent 'kuhn_bot' plays kuhn_poker of two seats alone, not "
+                f"{getattr(rules, 'name', type(play).__name__)}; "
+                "write biased or scripted there."
+            )
+        known = play.observe(own).key  # the card, then p and b for all that was done
+        bet = STYLES[self.style]["b" in known][int(known[0])]
+        shares = dict(zip(play.legal_actions(), (1.0 - bet, float(bet)), strict=True))
+        actions = meant(state, seat, legal)
+        if len(actions) < len(shares):  # of candidates, or proposed before
+            return dict.fromkeys(legal, 1.0 / len(legal))
+        return {reply: shares[action] for reply, action in zip(legal, actions, strict=True)}
+
+
+kuhn_bot = KuhnBot

@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
 from sparring.environments.combining import played
 from sparring.environments.openspiel.base import State
 from sparring.environments.openspiel.solvers import SearchNode, tree_search
-from sparring.environments.options import check_range
 from sparring.errors import GameError
-from sparring.players.base import Agent, TextAgent
+from sparring.players.base import TextAgent
 from sparring.rng import Stream
 
 _SEED_BITS = 31
 
 
+@dataclass(kw_only=True, eq=False)
 class MctsAgent(TextAgent):
-    """UCT search with random rollouts; a fresh tree per decision, seeded by the turn's stream."""
+    """Monte Carlo tree search (UCT) for games of perfect information.
 
-    def __init__(self, simulations: int, uct_c: float, rollouts: int, solve: bool) -> None:
-        super().__init__("mcts")
-        self.simulations, self.uct_c, self.rollouts, self.solve = (
-            simulations,
-            uct_c,
-            rollouts,
-            solve,
-        )
+    The number of simulations per move is set.
+
+    Args:
+        simulations: simulations per decision, at least 1.
+        uct_c: weight of the exploration term of UCT, at least 0.
+        rollouts: random playouts per leaf, at least 1.
+        solve: true: proven wins and losses are backed up exactly. false (default): they are not.
+
+    Raises:
+        ConfigError: a number out of range.
+
+    Reference: Kocsis and Szepesvari, "Bandit based Monte-Carlo planning", 2006; OpenSpiel's
+    MCTSBot.
+    """
+
+    simulations: Annotated[int, Field(ge=1)] = 100
+    uct_c: Annotated[float, Field(ge=0)] = 2.0
+    rollouts: Annotated[int, Field(ge=1)] = 1
+    solve: bool = False
+
+    name = "mcts"
 
     def choose(self, state: State, seat: int, stream: Stream) -> str:
         """Return the action that the search visits most.
@@ -54,30 +72,4 @@ class MctsAgent(TextAgent):
         )
 
 
-def mcts(
-    *,
-    simulations: int = 100,
-    uct_c: float = 2.0,
-    rollouts: int = 1,
-    solve: bool = False,
-) -> Agent:
-    """Monte Carlo tree search (UCT) for games of perfect information.
-
-    The number of simulations per move is set.
-
-    Args:
-        simulations: simulations per decision, at least 1.
-        uct_c: weight of the exploration term of UCT, at least 0.
-        rollouts: random playouts per leaf, at least 1.
-        solve: true: proven wins and losses are backed up exactly. false (default): they are not.
-
-    Raises:
-        ConfigError: a number out of range.
-
-    Reference: Kocsis and Szepesvari, "Bandit based Monte-Carlo planning", 2006; OpenSpiel's
-    MCTSBot.
-    """
-    check_range("mcts: simulations", simulations, 1)
-    check_range("mcts: rollouts", rollouts, 1)
-    check_range("mcts: uct_c", uct_c, 0)
-    return MctsAgent(simulations, uct_c, rollouts, solve)
+mcts = MctsAgent

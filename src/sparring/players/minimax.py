@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
 from sparring.environments.base import Node
 from sparring.environments.combining import played
 from sparring.environments.openspiel.base import State
 from sparring.environments.openspiel.solve import Search, unfit
-from sparring.environments.options import check_range
 from sparring.errors import GameError, TooLargeError
-from sparring.players.base import Agent, TextAgent
+from sparring.players.base import TextAgent
 from sparring.rng import Stream
 
 
+@dataclass(kw_only=True, eq=False)
 class MinimaxAgent(TextAgent):
-    """Plays an action of the best exact value, drawn uniformly among the best.
+    """Perfect play in small two-seat games without chance or hidden information.
 
-    Positions are told apart by OpenSpiel's printed board, so a position reached by two move orders
-    is solved once.
+    It is uniform among the best actions.
+
+    Args:
+        max_states: most positions that are looked at and remembered, at least 1. A game with more
+            is an error.
+        random_moves: share of the moves that are drawn from all legal ones instead, in [0, 1].
+            Above 0 the opponent can be beaten. Default 0.
+
+    Raises:
+        ConfigError: a number out of range.
     """
 
-    def __init__(self, max_states: int, random_moves: float) -> None:
-        super().__init__("minimax")
-        self.max_states, self.random_moves = max_states, random_moves
+    max_states: Annotated[int, Field(ge=1)] = 200_000
+    random_moves: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+    name = "minimax"
+
+    def __post_init__(self) -> None:
         self._searches: dict[str, Search] = {}
 
     def choose(self, state: State, seat: int, stream: Stream) -> str:
@@ -83,20 +99,4 @@ class MinimaxAgent(TextAgent):
         return low
 
 
-def minimax(*, max_states: int = 200_000, random_moves: float = 0.0) -> Agent:
-    """Perfect play in small two-seat games without chance or hidden information.
-
-    It is uniform among the best actions.
-
-    Args:
-        max_states: most positions that are looked at and remembered, at least 1. A game with more
-            is an error.
-        random_moves: share of the moves that are drawn from all legal ones instead, in [0, 1].
-            Above 0 the opponent can be beaten. Default 0.
-
-    Raises:
-        ConfigError: a number out of range.
-    """
-    check_range("minimax: max_states", max_states, 1)
-    check_range("minimax: random_moves", random_moves, 0, 1)
-    return MinimaxAgent(max_states, random_moves)
+minimax = MinimaxAgent

@@ -27,35 +27,29 @@ from sparring.types import FloatArray, SampleRequest, SampleResult, SamplingPara
 OVERLONG = SampleResult(ids=(), logprobs=(), truncated=True)
 
 
+@dataclass(kw_only=True, eq=False)
 class PolicyAgent:
-    """Plays what its sampler says. What is due at one time is given to it in one call.
+    """The language model that is trained, or a snapshot: what it says is its move.
 
-    Where a conversation has outgrown the model, so that no whole reply fits after it, the model is
-    not asked. The reply is an empty truncated one, and the episode is truncated there. With
-    ``refuse_overlong`` that is an error instead.
-
-    ``in_flight`` is how many plays it is to be asked in at once, so that its sampler's KV cache has
-    room for them; None: as many as there are.
+    Args:
+        sampler: draws the replies from the model.
+        renderer: lays conversations out in tokens, and reads replies.
+        params: length limit, temperature and truncation of the replies.
+        name: what the agent is called.
+        context: the context strategy, bound: what it sees of its past. null (default): full.
+        in_flight: plays that it is asked in at once. null (default): as many as there are.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        sampler: Sampler,
-        renderer: Any,
-        params: SamplingParams,
-        refuse_overlong: bool = False,
-        context: Bound | None = None,
-        in_flight: int | None = None,
-    ) -> None:
-        self.name = name
-        self.in_flight = in_flight
-        self.sampler = sampler
-        self.renderer = renderer
-        self.context = context
-        self.params = params
-        self.refuse_overlong = refuse_overlong
+    sampler: Sampler
+    renderer: Any
+    params: SamplingParams
+    name: str = "policy"
+    context: Bound | None = None
+    in_flight: int | None = None
+
+    # whether a conversation that has outgrown the model is an error; otherwise the model is not
+    # asked, and the reply is an empty truncated one, with which the episode is truncated
+    refuse_overlong = False
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return one sampled reply per pending turn, in order.
@@ -271,30 +265,4 @@ def check_room(who: str, longest: int, context: int) -> None:
         )
 
 
-def policy(
-    *,
-    sampler: Sampler,
-    renderer: Any,
-    params: SamplingParams,
-    name: str = "policy",
-    context: Bound | None = None,
-    in_flight: int | None = None,
-) -> PolicyAgent:
-    """The language model that is trained, or a snapshot: what it says is its move.
-
-    Args:
-        sampler: draws the replies from the model.
-        renderer: lays conversations out in tokens, and reads replies.
-        params: length limit, temperature and truncation of the replies.
-        name: what the agent is called.
-        context: the context strategy, bound: what it sees of its past. null (default): full.
-        in_flight: plays that it is asked in at once. null (default): as many as there are.
-    """
-    return PolicyAgent(
-        name,
-        sampler=sampler,
-        renderer=renderer,
-        params=params,
-        context=context,
-        in_flight=in_flight,
-    )
+policy = PolicyAgent

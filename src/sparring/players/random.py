@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from sparring.environments.base import random_reply
-from sparring.players.base import Agent, TextAgent
+from sparring.players.base import TextAgent
 from sparring.players.described import listed
 from sparring.rng import Stream
 
 
 class RandomAgent(TextAgent):
-    """Draws uniformly from the legal actions, one draw of the turn's stream per decision."""
+    """Uniform random play over the legal actions: the weakest opponent with full support."""
+
+    name = "random"
 
     def choose(self, state: Any, seat: int, stream: Stream) -> str:
         """Return a legal action, each with equal probability, or a text that the play draws."""
@@ -23,6 +25,4 @@ class RandomAgent(TextAgent):
         return dict.fromkeys(legal, 1.0 / len(legal))
 
 
-def random() -> Agent:
-    """Uniform random play over the legal actions: the weakest opponent with full support."""
-    return RandomAgent("random")
+random = RandomAgent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -10,18 +11,39 @@ from sparring.environments.combining import seated
 from sparring.environments.dag_search.rules import CALL, DONE, NOTE, OPEN, Dag
 from sparring.environments.dag_search.world import RESULTS
 from sparring.errors import GameError
-from sparring.players.base import Agent, TextAgent
+from sparring.players.base import TextAgent
 from sparring.rng import Stream
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+@dataclass(kw_only=True, eq=False)
 class Scheduler(TextAgent):
-    """Calls workers by the best schedule, or always so many; as a worker follows its pages."""
+    """A scripted lead and scripted workers of ``dag_search``, as good as they are told to be.
 
-    def __init__(self, width: int, slips: float, quits: float) -> None:
-        super().__init__("scheduler")
-        self.width, self.slips, self.quits = width, slips, quits
+    What: as the lead it calls by the best schedule, or always ``width`` workers. As a worker it
+    opens page after page and notes the result.
+    When to use: to seat workers whose faults are known beside a lead that learns, and to know what
+    a width is worth before anybody has learnt.
+    Mathematics: without faults a sub-task of n pages takes n + 1 turns; with ``slips`` s it is
+    finished at a call with probability 1 - s. The best schedule is that of
+    ``environments/dag_search/schedule.py``, of which it takes the narrowest next wave.
+    Pitfalls: it plays ``dag_search`` alone. Its schedule is that of workers without faults.
+    Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
+    Verified by: tests/players/test_scheduler.py.
+
+    Args:
+        width: workers that the lead calls, 0 to 16, as many as there are at most; 0 (default): as
+            the best schedule does.
+        slips: probability of noting another result than the page's, in [0, 1]. 0 by default.
+        quits: probability of being done at each turn of a worker, in [0, 1]. 0 by default.
+    """
+
+    width: Annotated[int, Field(ge=0, le=16)] = 0
+    slips: Share = 0.0
+    quits: Share = 0.0
+
+    name = "scheduler"
 
     def choose(self, state: Any, seat: int, stream: Stream) -> str:
         """Return the next action of the lead or of a worker.
@@ -70,26 +92,4 @@ class Scheduler(TextAgent):
         return f"{NOTE} {wrong[stream.integer(2, len(wrong))] if slip else said}"
 
 
-def scheduler(
-    *, width: Annotated[int, Field(ge=0, le=16)] = 0, slips: Share = 0.0, quits: Share = 0.0
-) -> Agent:
-    """A scripted lead and scripted workers of ``dag_search``, as good as they are told to be.
-
-    What: as the lead it calls by the best schedule, or always ``width`` workers. As a worker it
-    opens page after page and notes the result.
-    When to use: to seat workers whose faults are known beside a lead that learns, and to know what
-    a width is worth before anybody has learnt.
-    Mathematics: without faults a sub-task of n pages takes n + 1 turns; with ``slips`` s it is
-    finished at a call with probability 1 - s. The best schedule is that of
-    ``environments/dag_search/schedule.py``, of which it takes the narrowest next wave.
-    Pitfalls: it plays ``dag_search`` alone. Its schedule is that of workers without faults.
-    Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
-    Verified by: tests/players/test_scheduler.py.
-
-    Args:
-        width: workers that the lead calls, 0 to 16, as many as there are at most; 0 (default): as
-            the best schedule does.
-        slips: probability of noting another result than the page's, in [0, 1]. 0 by default.
-        quits: probability of being done at each turn of a worker, in [0, 1]. 0 by default.
-    """
-    return Scheduler(width, slips, quits)
+scheduler = Scheduler

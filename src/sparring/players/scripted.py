@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sparring.environments.combining import played
 from sparring.environments.openspiel.events import Event
 from sparring.environments.reply import meant
 from sparring.errors import GameError, quoted
-from sparring.players.base import Agent, PendingTurn, Reply, TextAgent
+from sparring.players.base import PendingTurn, Reply, TextAgent
 from sparring.players.described import listed
 from sparring.rng import Stream
 
 
+@dataclass(kw_only=True, eq=False)
 class ScriptedAgent(TextAgent):
-    """Says ``moves`` one per own turn, as written.
+    """A fixed script: moves in order, then the first legal action of a preference list.
 
-    Afterwards it is the first legal action of ``preference``, else the first legal one.
+    Args:
+        moves: the replies of the seat's own turns 0, 1, 2, ... They are said as written, legal or
+            not. Empty (default): none.
+        preference: actions from most to least preferred, for the turns after ``moves``. If none of
+            them is legal, the first legal action is played. Empty (default): always the first legal
+            action.
     """
 
-    def __init__(self, moves: tuple[str, ...], preference: tuple[str, ...]) -> None:
-        super().__init__("scripted")
-        self.moves, self.preference = moves, preference
+    moves: tuple[str, ...] = ()
+    preference: tuple[str, ...] = ()
+
+    name = "scripted"
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return the scripted reply of each pending turn."""
@@ -88,14 +96,4 @@ def _turn(trail: Iterable[Event], seat: int) -> int:
     return sum(event.player == seat for event in trail)
 
 
-def scripted(*, moves: tuple[str, ...] = (), preference: tuple[str, ...] = ()) -> Agent:
-    """A fixed script: moves in order, then the first legal action of a preference list.
-
-    Args:
-        moves: the replies of the seat's own turns 0, 1, 2, ... They are said as written, legal or
-            not. Empty (default): none.
-        preference: actions from most to least preferred, for the turns after ``moves``. If none of
-            them is legal, the first legal action is played. Empty (default): always the first legal
-            action.
-    """
-    return ScriptedAgent(moves, preference)
+scripted = ScriptedAgent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -14,18 +15,43 @@ from sparring.environments.wide_search.play import CALL, FINISH, Search
 from sparring.environments.wide_search.searching import DONE, NOTE, OPEN, SEARCH
 from sparring.environments.wide_search.world import VALUES
 from sparring.errors import GameError
-from sparring.players.base import Agent, TextAgent
+from sparring.players.base import TextAgent
 from sparring.rng import Stream
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+@dataclass(kw_only=True, eq=False)
 class Searcher(TextAgent):
-    """Calls so many workers while rows are open; as a worker reads each page and notes it."""
+    """A scripted lead and scripted workers of ``wide_search``, as good as they are told to be.
 
-    def __init__(self, width: int, slips: float, quits: float) -> None:
-        super().__init__("searcher")
-        self.width, self.slips, self.quits = width, slips, quits
+    What: as the lead it calls ``width`` workers as long as a row lacks a cell and it may call, then
+    finishes. As a worker it opens the pages of its rows in order and notes every cell; where pages
+    are found by words it searches for each row's name and first column before. Where the lead
+    writes the answer it writes what was noted.
+    When to use: to seat workers whose faults are known beside a lead that learns, a lead beside
+    workers that learn, and to know what a width is worth before anybody has learnt.
+    Mathematics: without faults a worker of T turns, with A columns, finds floor(T / (1 + A)) rows
+    and begins another, floor(T / (2 + A)) where it has to search; with ``slips`` s a noted cell is
+    right with probability 1 - s.
+    Pitfalls: it plays ``wide_search`` alone, and searches in vain where three other pages have the
+    same words. It never finishes before all is found. In real tables it slips to another value of
+    the rows that are asked for, so that it is always right where all of these have the same.
+    Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
+    Verified by: tests/players/test_searcher.py.
+
+    Args:
+        width: workers that the lead calls, 0 to 16; 0 (default): as many as there are, one for each
+            open row at most.
+        slips: probability of noting another value than the page's, in [0, 1]. 0 by default.
+        quits: probability of being done at each turn of a worker, in [0, 1]. 0 by default.
+    """
+
+    width: Annotated[int, Field(ge=0, le=16)] = 0
+    slips: Share = 0.0
+    quits: Share = 0.0
+
+    name = "searcher"
 
     def choose(self, state: Any, seat: int, stream: Stream) -> str:
         """Return the next action of the lead or of a worker.
@@ -85,30 +111,4 @@ class Searcher(TextAgent):
         return f"{SEARCH} {start.names[item]} {start.columns[0]}"
 
 
-def searcher(
-    *, width: Annotated[int, Field(ge=0, le=16)] = 0, slips: Share = 0.0, quits: Share = 0.0
-) -> Agent:
-    """A scripted lead and scripted workers of ``wide_search``, as good as they are told to be.
-
-    What: as the lead it calls ``width`` workers as long as a row lacks a cell and it may call, then
-    finishes. As a worker it opens the pages of its rows in order and notes every cell; where pages
-    are found by words it searches for each row's name and first column before. Where the lead
-    writes the answer it writes what was noted.
-    When to use: to seat workers whose faults are known beside a lead that learns, a lead beside
-    workers that learn, and to know what a width is worth before anybody has learnt.
-    Mathematics: without faults a worker of T turns, with A columns, finds floor(T / (1 + A)) rows
-    and begins another, floor(T / (2 + A)) where it has to search; with ``slips`` s a noted cell is
-    right with probability 1 - s.
-    Pitfalls: it plays ``wide_search`` alone, and searches in vain where three other pages have the
-    same words. It never finishes before all is found. In real tables it slips to another value of
-    the rows that are asked for, so that it is always right where all of these have the same.
-    Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
-    Verified by: tests/players/test_searcher.py.
-
-    Args:
-        width: workers that the lead calls, 0 to 16; 0 (default): as many as there are, one for each
-            open row at most.
-        slips: probability of noting another value than the page's, in [0, 1]. 0 by default.
-        quits: probability of being done at each turn of a worker, in [0, 1]. 0 by default.
-    """
-    return Searcher(width, slips, quits)
+searcher = Searcher

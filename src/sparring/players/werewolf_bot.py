@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from sparring.environments.combining import played, seated
@@ -14,19 +15,49 @@ from sparring.environments.werewolf.sentences import phrase_of, victims, worded
 from sparring.environments.werewolf.setup import SEER, WOLF
 from sparring.environments.werewolf.speech import SILENCE
 from sparring.errors import GameError
-from sparring.players.base import Agent
 from sparring.players.described import DescribedAgent, listed
 from sparring.rng import Stream
 
 Style = Literal["talkative", "silent", "accuser"]
 
 
+@dataclass(kw_only=True, eq=False)
 class WerewolfBot(DescribedAgent):
-    """Scores the players that it may name by what it has heard, and takes the highest."""
+    """Werewolf by simple rules, in a style: scripted village and scripted wolves.
 
-    def __init__(self, style: str, *, sentences: bool) -> None:
-        super().__init__("werewolf_bot")
-        self.style, self.sentences = style, sentences
+    What: it adds up what it has heard of each living player and wants the one with the most out.
+    "seer p2 wolf" counts 10 against p2, or against the speaker where it is p2 itself; "seer p2
+    good" counts 10 for p2; an accusation 1, support -1; what a seer has seen itself 100. Among
+    equals it draws. The seer looks at those it has not seen, and tells of a wolf it has found. The
+    doctor saves itself. A wolf kills who has claimed to be the seer, else whom the wolves have
+    named most often this night, and follows what its mate proposes; where wolves talk it names such
+    a one. It never votes for its mate.
+    When to use: as a fixed opponent that can be believed or lied to. It says how it plays exactly.
+    Mathematics: P(a) = 1 / |best| for each of the replies with the highest score. Among the
+    candidates of ``choose`` the replies are the numbers, and the best of what is there counts.
+    Pitfalls: it believes whoever speaks as the seer, so that it can be led by a lie. A deduction
+    (``deduce``) it draws by what its seat knows for certain, whatever was said. Of a free
+    text it takes what its words come closest to in the grammar: whom it names first, and whether
+    the first word about guilt or trust is against that player; irony it does not see. In plays
+    without those phrases (option ``say``) it is silent.
+    Reference: styles as in "Language Agents with Reinforcement Learning for Strategic Play in the
+    Werewolf Game" (Xu et al., 2023, arXiv 2310.18940), where models are prompted to them; the rules
+    are ours.
+    Verified by: tests/players/test_werewolf_bot.py.
+
+    Args:
+        style: "talkative" (default): accuses whom it wants out and tells what it has seen as the
+            seer. "silent": speaks only as a seer who has found a wolf, and abstains unless there
+            is something against somebody. "accuser": as talkative, but as a wolf it claims to be
+            the seer who has found a wolf.
+        sentences: where speeches are free text, say "I am the seer and p2 is a werewolf." for
+            "seer p2 wolf", one of a few wordings drawn. Default false: the phrase itself.
+    """
+
+    style: Style = "talkative"
+    sentences: bool = False
+
+    name = "werewolf_bot"
 
     def choose(self, state: Any, seat: int, stream: Stream) -> str:
         """Return a reply; where speeches are free text, a phrase or a sentence for one."""
@@ -150,35 +181,4 @@ def _even(replies: list[str]) -> dict[str, float]:
     return dict.fromkeys(replies, 1.0 / len(replies))
 
 
-def werewolf_bot(*, style: Style = "talkative", sentences: bool = False) -> Agent:
-    """Werewolf by simple rules, in a style: scripted village and scripted wolves.
-
-    What: it adds up what it has heard of each living player and wants the one with the most out.
-    "seer p2 wolf" counts 10 against p2, or against the speaker where it is p2 itself; "seer p2
-    good" counts 10 for p2; an accusation 1, support -1; what a seer has seen itself 100. Among
-    equals it draws. The seer looks at those it has not seen, and tells of a wolf it has found. The
-    doctor saves itself. A wolf kills who has claimed to be the seer, else whom the wolves have
-    named most often this night, and follows what its mate proposes; where wolves talk it names such
-    a one. It never votes for its mate.
-    When to use: as a fixed opponent that can be believed or lied to. It says how it plays exactly.
-    Mathematics: P(a) = 1 / |best| for each of the replies with the highest score. Among the
-    candidates of ``choose`` the replies are the numbers, and the best of what is there counts.
-    Pitfalls: it believes whoever speaks as the seer, so that it can be led by a lie. A deduction
-    (``deduce``) it draws by what its seat knows for certain, whatever was said. Of a free
-    text it takes what its words come closest to in the grammar: whom it names first, and whether
-    the first word about guilt or trust is against that player; irony it does not see. In plays
-    without those phrases (option ``say``) it is silent.
-    Reference: styles as in "Language Agents with Reinforcement Learning for Strategic Play in the
-    Werewolf Game" (Xu et al., 2023, arXiv 2310.18940), where models are prompted to them; the rules
-    are ours.
-    Verified by: tests/players/test_werewolf_bot.py.
-
-    Args:
-        style: "talkative" (default): accuses whom it wants out and tells what it has seen as the
-            seer. "silent": speaks only as a seer who has found a wolf, and abstains unless there
-            is something against somebody. "accuser": as talkative, but as a wolf it claims to be
-            the seer who has found a wolf.
-        sentences: where speeches are free text, say "I am the seer and p2 is a werewolf." for
-            "seer p2 wolf", one of a few wordings drawn. Default false: the phrase itself.
-    """
-    return WerewolfBot(style, sentences=sentences)
+werewolf_bot = WerewolfBot

@@ -11,7 +11,7 @@ from sparring.environments.openspiel.base import Game
 from sparring.environments.situation import close_copies
 from sparring.ops.calls import calls_of, likenesses
 from sparring.ops.matching import exact_matching, greedy_matching, transport_plan
-from sparring.oracles.reference import has_reference, reference_of
+from sparring.oracles.solvers import has_reference, reference_of
 from sparring.rollout.replay import replay
 from sparring.types import Episode, FloatArray
 

@@ -17,7 +17,7 @@ PLUGINS = '''
 SLOT = "oracles"
 PLUGINS = ("broken",)
 from sparring.oracles.base import verdict
-from sparring.oracles.cached import CachedOracle
+from sparring.oracles.base import CachedOracle
 
 
 class Broken(CachedOracle):

@@ -252,7 +252,7 @@ import time
 
 SLOT = "oracles"
 PLUGINS = ("{name}",)
-from sparring.oracles.cached import CachedOracle
+from sparring.oracles.base import CachedOracle
 
 
 class Mine(CachedOracle):

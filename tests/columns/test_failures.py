@@ -175,11 +175,11 @@ def test_grpo_leaves_turns_out_of_the_loss_and_not_out_of_the_comparison():
     turns = turn_table(episodes)
     reward = np.where(turns.done, turns.episode, 0.0)
     turns = replace(turns, reward=reward.astype(float))
-    plain = grpo(turns, {})
+    plain = grpo(turns)
     assert plain.trained is None and not plain.metrics
     for trains, name in (("unfailed", "failed"), ("as_released", "wideseek_turns")):
         column = registry.bind("columns", name)(Source(episodes))
-        found = grpo(replace(turns, **{name: column}), {}, trains=trains)
+        found = grpo(replace(turns, **{name: column}), trains=trains)
         assert found.advantages.tolist() == plain.advantages.tolist() and plain.advantages.any()
         assert found.trained.tolist() == (column if trains == "as_released" else ~column).tolist()
         assert found.metrics == {"trained_share": found.trained.mean()} and 0 < found.trained.mean() < 1

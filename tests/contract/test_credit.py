@@ -50,6 +50,13 @@ def test_running_state_survives_json_and_is_never_changed_in_place(name):
         assert json.dumps(state) == saved
 
 
+@every_case("name", NAMES)
+def test_a_state_passes_through_those_that_have_none(name):
+    for estimate in estimates(name):
+        named = "state" in inspect.signature(estimate.plugin.function).parameters
+        assert named or estimate(random_table([2, 1], 0), {"kept": 1}).state == {"kept": 1}
+
+
 def tokens_of(turns, rows):
     """Return the indices of these rows' tokens."""
     begin = np.cumsum(turns.n_tokens) - turns.n_tokens

@@ -52,37 +52,36 @@ def test_golden():
 def test_by_hand_two_games_of_two_rounds():
     """gamma 1. Returns to go, game 0: seat 0 has 3, 1, seat 1 has 2, 2; game 1: all 0. Second round: 1 + .5 * 3 * 2, 2 + .5 * 2 * 1."""
     turns = rounds([[2.0, 1.0], [0.0, 2.0], [0.0, 0.0], [0.0, 0.0]], [0, 0, 1, 1], [0, 1, 0, 1], [0] * 4)
-    credit = advantage_alignment(turns, {"kept": 1}, gamma=1.0)
+    credit = advantage_alignment(turns, gamma=1.0)
     assert credit.advantages == pytest.approx([3.0, 4.0, 2.0, 3.0, -3.0, 2.0, -2.0, -1.0])
-    assert credit.state == {"kept": 1}
 
 
 @given(st.integers(0, 500), st.integers(1, 3), st.sampled_from([0.5, 1.0]), st.sampled_from(["turn", "start"]), st.booleans())
 def test_equals_plain_loops(seed, seats, gamma, baseline, extra):
     turns = random_turns(seed, seats)
     variant = "as_released" if extra else "paper"
-    credit = advantage_alignment(turns, {}, beta=0.7, gamma=gamma, baseline=baseline, variant=variant)
+    credit = advantage_alignment(turns, beta=0.7, gamma=gamma, baseline=baseline, variant=variant)
     assert credit.advantages == pytest.approx(naive(turns, 0.7, gamma, baseline, extra), abs=1e-9)
 
 
 @given(st.lists(st.floats(-10, 10), min_size=2, max_size=6), st.sampled_from(["turn", "start"]))
 def test_games_of_one_turn_are_rloo_and_so_is_the_first_turn(rewards, baseline):
     turns = table([[reward] for reward in rewards], groups=[0] * len(rewards))
-    assert advantage_alignment(turns, {}, baseline=baseline).advantages == pytest.approx(rloo(turns, {}).advantages, abs=1e-9)
+    assert advantage_alignment(turns, baseline=baseline).advantages == pytest.approx(rloo(turns).advantages, abs=1e-9)
 
 
 @given(st.integers(0, 500))
 def test_without_others_or_without_beta_nothing_is_aligned(seed):
     turns = random_turns(seed)
-    plain = advantage_alignment(turns, {}, beta=0.0).advantages
+    plain = advantage_alignment(turns, beta=0.0).advantages
     alone = dataclasses.replace(turns, episode=turns.trajectory)
-    assert advantage_alignment(alone, {}).advantages == pytest.approx(plain)
+    assert advantage_alignment(alone).advantages == pytest.approx(plain)
     first = turns.turn_index == 0
-    assert advantage_alignment(turns, {}).advantages[first] == pytest.approx(plain[first])
+    assert advantage_alignment(turns).advantages[first] == pytest.approx(plain[first])
 
 
 def test_all_equal_one_member_offsets_and_no_turns():
     same = rounds([[1e6, 1e6]] * 4, [0, 0, 1, 1], [0, 1, 0, 1], [0] * 4)
-    assert advantage_alignment(same, {}).advantages == pytest.approx([0.0] * 8, abs=1e-6)
-    assert advantage_alignment(table([[1.0, 2.0]]), {}).advantages.tolist() == [0.0, 0.0]
-    assert advantage_alignment(table([]), {}).advantages.shape == (0,)
+    assert advantage_alignment(same).advantages == pytest.approx([0.0] * 8, abs=1e-6)
+    assert advantage_alignment(table([[1.0, 2.0]])).advantages.tolist() == [0.0, 0.0]
+    assert advantage_alignment(table([])).advantages.shape == (0,)

@@ -81,14 +81,13 @@ def random_trials(seed, *, notes=True, scale=1.0, offset=0.0):
 def test_lose_lose_win_by_hand():
     """Ten chips a time: paid -10, 0, +20. Discounts of a half, in attempts and between."""
     turns = trials([[0.0, -10.0], NOTE, [-10.0], NOTE, [0.0, 10.0]])
-    credit = mage(turns, {"kept": 1}, gamma=0.5, gamma_episode=0.5)
+    credit = mage(turns, gamma=0.5, gamma_episode=0.5)
     # G from the end: 20, 10; the note before it 10; attempt 1: 0 + 5; its note 5; attempt 0: -10 + 2.5, and half of that
     steps = np.array([-3.75, -7.5, 5.0, 5.0, 10.0, 10.0, 20.0])
     anchor = np.array([4.75, 4.75, 7.5, 4.75, 7.5, 4.75, 4.75])  # plays meet plays, notes notes
     paid, plays_only = np.array([-10, -10, 0, 0, 0, 20, 20]) - 10 / 3, np.array([1, 1, 0, 1, 0, 1, 1])
     assert credit.advantages == pytest.approx(plays_only * paid + steps - anchor)
-    assert credit.state == {"kept": 1}
-    assert mage(turns, {}, gamma=0.5, gamma_episode=0.5, step_weight=0.0).advantages == pytest.approx(plays_only * paid)
+    assert mage(turns, gamma=0.5, gamma_episode=0.5, step_weight=0.0).advantages == pytest.approx(plays_only * paid)
 
 
 def test_lose_lose_win_as_released_by_hand():
@@ -102,14 +101,14 @@ def test_lose_lose_win_as_released_by_hand():
 def test_lamer_by_hand():
     """Attempts of 0, 8 and 4: g_1 is 4 and 4. Turn 1 of attempt 0 has 8 + half of 4 + a quarter of 4; its turn 0 half of 8 and the same 3."""
     turns = trials([[0.0, 8.0], NOTE, [4.0], NOTE, [0.0, 8.0]], views=range(7))
-    whole = mage(turns, {}, gamma=0.5, gamma_episode=0.5, pay="cumulative", later="whole", step_weight=1.0)
+    whole = mage(turns, gamma=0.5, gamma_episode=0.5, pay="cumulative", later="whole", step_weight=1.0)
     paid = np.array([8, 8, 0, 4, 0, 8, 8]) - np.array([20, 20, 0, 20, 0, 20, 20]) / 3
     # seven views, so only the two notes could meet, and they have views of their own
     assert whole.advantages == pytest.approx(np.where(turns.note, 0.0, paid))
     together = dataclasses.replace(turns, view=np.zeros(7, dtype=np.int64))
 
     def steps(later):
-        return mage(together, {}, gamma=0.5, gamma_episode=0.5, pay="cumulative", later=later).advantages - np.where(turns.note, 0.0, paid)
+        return mage(together, gamma=0.5, gamma_episode=0.5, pay="cumulative", later=later).advantages - np.where(turns.note, 0.0, paid)
 
     centred = np.array([4 + 3, 8 + 3, 6, 4 + 2, 4, 4, 8])
     expected = centred - np.where(turns.note, 5.0, (7 + 11 + 6 + 4 + 8) / 5)
@@ -258,7 +257,7 @@ OPTIONS = st.fixed_dictionaries(
 @given(st.integers(0, 10**6), OPTIONS)
 def test_every_option_by_plain_loops(seed, options):
     turns = random_trials(seed)
-    assert mage(turns, {}, **options).advantages == pytest.approx(naive(turns, **options), abs=1e-9)
+    assert mage(turns, **options).advantages == pytest.approx(naive(turns, **options), abs=1e-9)
 
 
 RELEASED = {"over": "turns", "note_zeros": True, "keep_lone": True, "outcome": "game"}
@@ -280,38 +279,38 @@ def test_one_attempt_paid_as_it_earns_is_gigpo(seed):
     alone = dataclasses.replace(turns, attempt=None, note=None, components={"game": turns.reward})
     nothing = dataclasses.replace(alone, attempt=np.zeros(len(turns.reward), dtype=np.int64))
     for made in (alone, nothing):
-        found = mage(made, {}, attempts=1, pay="cumulative").advantages
-        assert found == pytest.approx(gigpo(made, {}).advantages, abs=1e-9)
+        found = mage(made, attempts=1, pay="cumulative").advantages
+        assert found == pytest.approx(gigpo(made).advantages, abs=1e-9)
         lamer = registry.bind("credit", "mage", {"keep_lone": False}, preset="lamer")(made, {}).advantages
-        assert lamer == pytest.approx(gigpo(made, {}, over="turns").advantages, abs=1e-9)
+        assert lamer == pytest.approx(gigpo(made, over="turns").advantages, abs=1e-9)
 
 
 def test_one_attempt_of_unmet_turns_has_its_plain_return():
     turns = trials([[1.0, 2.0]], [[4.0]], views=range(3))
-    assert mage(turns, {}, pay="cumulative").advantages == pytest.approx([-0.5, -0.5, 0.5])
-    assert mage(turns, {}, step_weight=0.0).advantages == pytest.approx([-0.5, -0.5, 0.5])
+    assert mage(turns, pay="cumulative").advantages == pytest.approx([-0.5, -0.5, 0.5])
+    assert mage(turns, step_weight=0.0).advantages == pytest.approx([-0.5, -0.5, 0.5])
 
 
 def test_episodes_are_not_attempts_of_one_another_where_the_table_has_attempts():
     """Two trials of one group that earned alike: nothing is left of either, whatever the length of guessed sequences."""
     turns = trials([[3.0], [3.0]], [[3.0], [3.0]])
     for attempts in (1, 2, 3):
-        assert mage(turns, {}, attempts=attempts, step_weight=0.0).advantages == pytest.approx([1.5, -1.5, 1.5, -1.5])
+        assert mage(turns, attempts=attempts, step_weight=0.0).advantages == pytest.approx([1.5, -1.5, 1.5, -1.5])
     guessed = dataclasses.replace(turns, attempt=None, note=None)
-    assert mage(guessed, {}, attempts=2, step_weight=0.0).advantages != pytest.approx([1.5, -1.5, 1.5, -1.5])
+    assert mage(guessed, attempts=2, step_weight=0.0).advantages != pytest.approx([1.5, -1.5, 1.5, -1.5])
 
 
 def test_notes_alone_say_that_episodes_are_trials():
     """All were cut after the note: no later attempt is there, and none is guessed."""
     turns = trials([[1.0], NOTE], [[2.0], NOTE])
     cut = dataclasses.replace(turns, attempt=None)
-    assert np.array_equal(mage(cut, {}).advantages, mage(turns, {}).advantages)
-    assert mage(cut, {}, step_weight=0.0).advantages == pytest.approx([-0.5, 0.0, 0.5, 0.0])
+    assert np.array_equal(mage(cut).advantages, mage(turns).advantages)
+    assert mage(cut, step_weight=0.0).advantages == pytest.approx([-0.5, 0.0, 0.5, 0.0])
 
 
 def test_a_note_that_nothing_follows_earns_nothing_and_one_of_two_in_a_row_as_the_other():
     turns = trials([[1.0], NOTE], [[1.0], NOTE, NOTE, [4.0]])
-    advantages = mage(turns, {}, gamma_episode=1.0).advantages
+    advantages = mage(turns, gamma_episode=1.0).advantages
     # G of the notes: 0, 3, 3, mean 2; of the plays: 1, 4, 3
     assert advantages[turns.note] == pytest.approx([-2.0, 1.0, 1.0])
 
@@ -319,49 +318,49 @@ def test_a_note_that_nothing_follows_earns_nothing_and_one_of_two_in_a_row_as_th
 def test_what_comes_between_a_note_and_the_next_turn_counts_to_the_attempt_that_follows():
     turns = trials([[1.0], (NOTE, 2.0), [3.0]])
     # attempts of 1 and 5: paid 1 and 4
-    assert mage(turns, {}, step_weight=0.0).advantages == pytest.approx([-1.5, 0.0, 1.5])
+    assert mage(turns, step_weight=0.0).advantages == pytest.approx([-1.5, 0.0, 1.5])
     alone = trials([[1.0], (NOTE, 2.0)], [[1.0], NOTE])
-    assert mage(alone, {}).advantages == pytest.approx([0.0, 1.0, 0.0, -1.0])
+    assert mage(alone).advantages == pytest.approx([0.0, 1.0, 0.0, -1.0])
 
 
 def test_trials_of_unequal_length_and_one_that_ended_early():
     turns = trials([[1.0, 0.0], NOTE, [2.0], NOTE, [0.0, 0.0, 5.0]], [[4.0]], views=range(9))
     # paid 1, 1, 3 and 4
     expected = np.array([1, 1, 0, 1, 0, 3, 3, 3, 4]) - 9 / 4
-    assert mage(turns, {}).advantages == pytest.approx(np.where(turns.note, 0.0, expected))
+    assert mage(turns).advantages == pytest.approx(np.where(turns.note, 0.0, expected))
     by_attempt = np.array([1 - 2.5, 1 - 2.5, 0, 0, 0, 0, 0, 0, 1.5])
-    assert mage(turns, {}, by_attempt=True).advantages == pytest.approx(by_attempt)
+    assert mage(turns, by_attempt=True).advantages == pytest.approx(by_attempt)
     over_turns = np.where(turns.note, 0.0, np.array([1, 1, 0, 1, 0, 3, 3, 3, 4]) - 16 / 7)
-    assert mage(turns, {}, over="turns").advantages == pytest.approx(over_turns)
+    assert mage(turns, over="turns").advantages == pytest.approx(over_turns)
 
 
 def test_an_attempt_without_a_turn_of_the_seat_is_passed_over():
     turns = trials([[1.0], [2.0], [4.0]])
     gap = dataclasses.replace(turns, attempt=np.array([0, 2, 3]))
-    assert np.array_equal(mage(gap, {}).advantages, mage(turns, {}).advantages)
+    assert np.array_equal(mage(gap).advantages, mage(turns).advantages)
 
 
 def test_a_group_of_one_and_what_is_alone_keeps_its_own_as_released():
     alone = trials([[7.0]])
-    assert mage(alone, {}).advantages.tolist() == [0.0]
+    assert mage(alone).advantages.tolist() == [0.0]
     assert registry.bind("credit", "mage", preset="as_released")(alone, {}).advantages.tolist() == [7.0]
     three = trials([[7.0], NOTE, [7.0], NOTE, [7.0]], views=range(5))
-    assert mage(three, {}, by_attempt=True).advantages.tolist() == [0.0] * 5
-    assert mage(three, {}).advantages == pytest.approx([14 / 3, 0.0, -7 / 3, 0.0, -7 / 3])
+    assert mage(three, by_attempt=True).advantages.tolist() == [0.0] * 5
+    assert mage(three).advantages == pytest.approx([14 / 3, 0.0, -7 / 3, 0.0, -7 / 3])
 
 
 def test_equal_rewards_pay_the_first_attempt_alone_and_nothing_if_they_are_cumulative():
     turns = trials(*[[[5.0], NOTE, [5.0]]] * 3)
-    assert mage(turns, {}, step_weight=0.0).advantages == pytest.approx([2.5, 0.0, -2.5] * 3)
-    assert mage(turns, {}, by_attempt=True).advantages == pytest.approx([0.0] * 9, abs=1e-12)
-    assert mage(turns, {}, pay="cumulative", gamma_episode=0.0).advantages == pytest.approx([0.0] * 9, abs=1e-12)
+    assert mage(turns, step_weight=0.0).advantages == pytest.approx([2.5, 0.0, -2.5] * 3)
+    assert mage(turns, by_attempt=True).advantages == pytest.approx([0.0] * 9, abs=1e-12)
+    assert mage(turns, pay="cumulative", gamma_episode=0.0).advantages == pytest.approx([0.0] * 9, abs=1e-12)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 500), OPTIONS)
 def test_values_near_a_million(seed, options):
     turns = random_trials(seed, offset=1e6)
-    found = mage(turns, {}, **options).advantages
+    found = mage(turns, **options).advantages
     assert np.isfinite(found).all()
     assert found == pytest.approx(naive(turns, **options), abs=1e-7)
 
@@ -379,33 +378,33 @@ def test_the_order_of_episodes_and_their_numbers_are_irrelevant(seed, options, s
     moved["trajectory"] = np.repeat(np.arange(len(order)), lengths)
     moved["episode"] = moved["trajectory"]
     moved["components"] = {name: column[rows] for name, column in turns.components.items()}
-    again = mage(dataclasses.replace(turns, **moved), {}, **options).advantages
-    assert again == pytest.approx(mage(turns, {}, **options).advantages[rows], abs=1e-9)
+    again = mage(dataclasses.replace(turns, **moved), **options).advantages
+    assert again == pytest.approx(mage(turns, **options).advantages[rows], abs=1e-9)
 
 
 def test_only_those_against_the_same_players_are_compared():
     turns = trials([[1.0]], [[3.0]], [[10.0]], [[20.0]], opponents=[0, 0, 1, 1])
-    assert mage(turns, {}, per_opponent=True).advantages == pytest.approx([-2.0, 2.0, -10.0, 10.0])
-    assert mage(turns, {}).advantages == pytest.approx([-15.0, -11.0, 3.0, 23.0])
+    assert mage(turns, per_opponent=True).advantages == pytest.approx([-2.0, 2.0, -10.0, 10.0])
+    assert mage(turns).advantages == pytest.approx([-15.0, -11.0, 3.0, 23.0])
     assert registry.bind("credit", "mage", {"per_opponent": True}).needs == {"opponents"} and not registry.bind("credit", "mage").needs
     with pytest.raises(CreditError, match="'mage' needs the column 'opponents'"):
-        mage(dataclasses.replace(turns, opponents=None), {}, per_opponent=True)
+        mage(dataclasses.replace(turns, opponents=None), per_opponent=True)
 
 
 def test_attempts_out_of_order_are_refused():
     turns = dataclasses.replace(trials([[1.0], [2.0]], [[3.0], [4.0]]), attempt=np.array([0, 1, 1, 0]))
     with pytest.raises(CreditError, match=r"'mage': row 3 is of attempt 0, after attempt 1 of the same seat"):
-        mage(turns, {})
+        mage(turns)
 
 
 def test_a_fine_stays_with_its_turn_where_the_outcome_is_named():
     turns = trials([[0.0, 1.0], NOTE, [1.0]], fines=[-0.5, 0.0, 0.0, 0.0], views=range(4))
     # paid back in the next attempt: returns .5 and 1, so .5 and .5
-    assert mage(turns, {}).advantages == pytest.approx([0.0] * 4)
+    assert mage(turns).advantages == pytest.approx([0.0] * 4)
     # paid 1 and 0, and the fine less its mean over the four turns
-    assert mage(turns, {}, outcome="game").advantages == pytest.approx([0.5 - 0.375, 0.5 + 0.125, 0.125, -0.5 + 0.125])
+    assert mage(turns, outcome="game").advantages == pytest.approx([0.5 - 0.375, 0.5 + 0.125, 0.125, -0.5 + 0.125])
     with pytest.raises(CreditError, match="no reward component 'score'"):
-        mage(turns, {}, outcome="score")
+        mage(turns, outcome="score")
 
 
 @pytest.mark.parametrize("inner", ["kuhn_poker", "rock_paper_scissors"])
@@ -415,7 +414,7 @@ def test_real_trials(inner, options):
     turns = turn_table(play(plays.specs(game, 12, name="random", group_size=4), {"random": random_player()}))
     assert turns.attempt.max() == 3
     silent = dataclasses.replace(turns, note=np.zeros(len(turns.reward), dtype=bool)) if turns.note is None else turns
-    assert mage(turns, {}).advantages == pytest.approx(naive(silent), abs=1e-9)
+    assert mage(turns).advantages == pytest.approx(naive(silent), abs=1e-9)
     assert registry.bind("credit", "mage", preset="as_released")(turns, {}).advantages == pytest.approx(released(silent, 0.95, 0.6, True), abs=1e-9)
 
 
@@ -426,4 +425,4 @@ def test_the_attempts_of_a_table():
     assert found.notes.tolist() == [2, 5] and found.after.tolist() == [1, -1]
     nothing = attempts_of(trials(), "mage", 3)
     assert len(nothing.rows) == len(nothing.starts) == len(nothing.notes) == 0
-    assert mage(trials(), {}).advantages.shape == (0,)
+    assert mage(trials()).advantages.shape == (0,)

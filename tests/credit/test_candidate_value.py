@@ -22,22 +22,22 @@ def judged(values, mask):
 
 
 def test_by_hand_whatever_the_turns_are_paid():
-    found = candidate_value(judged([1, 2, 3, 4, 5, 6, 7], [True, True, False, True, True, True, False]), {"a": 1})
+    found = candidate_value(judged([1, 2, 3, 4, 5, 6, 7], [True, True, False, True, True, True, False]))
     assert found.advantages.tolist() == [1.0, 2.0, 0.0, 4.0, 5.0, 6.0, 0.0]
     assert found.trained.tolist() == [True, True, False, True, True, True, False]
-    assert found.metrics == {"judged": pytest.approx(5 / 7)} and found.state == {"a": 1}
+    assert found.metrics == {"judged": pytest.approx(5 / 7)}
 
 
 @given(st.lists(st.floats(-5, 5), min_size=7, max_size=7), st.lists(st.booleans(), min_size=7, max_size=7))
 def test_it_reads_nothing_but_the_values(values, mask):
     one, other = judged(values, mask), replace(judged(values, mask), reward=np.zeros(7))
-    assert candidate_value(one, {}).advantages.tolist() == candidate_value(other, {}).advantages.tolist()
+    assert candidate_value(one).advantages.tolist() == candidate_value(other).advantages.tolist()
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_a_value_that_is_not_finite_is_named(wrong):
     with pytest.raises(CreditError, match=r"candidate_value .* in row 2 is not finite"):
-        candidate_value(judged([1, 2, wrong, 4, 5, 6, 7], [True] * 7), {})
+        candidate_value(judged([1, 2, wrong, 4, 5, 6, 7], [True] * 7))
 
 
 class Given:

@@ -43,10 +43,10 @@ def cut_table(rewards, values, cut):
 def test_by_hand():
     turns = cut_table([[0.0, 0.0, 5.0], [1.0]], [0.1, 0.2, 0.3, 0.5], [True, False])
     delta = [0.9 * 0.2 - 0.1, 0.9 * 0.3 - 0.2]  # the third turn's, with the 5 that it was paid, is not looked at
-    credit = gae(turns, {}, gamma=0.9, lam=0.5)
+    credit = gae(turns, gamma=0.9, lam=0.5)
     assert credit.advantages == pytest.approx([delta[0] + 0.45 * delta[1], delta[1], 0.0, 0.5])
     assert credit.value_targets == pytest.approx([delta[0] + 0.45 * delta[1] + 0.1, 0.9 * 0.3, 0.3, 1.0])
-    ended = gae(turns, {}, gamma=0.9, lam=0.5, cut="zero")
+    ended = gae(turns, gamma=0.9, lam=0.5, cut="zero")
     assert ended.advantages[2:] == pytest.approx([5.0 - 0.3, 0.5])
 
 
@@ -54,7 +54,7 @@ def test_by_hand_over_segments():
     # segments of two turns: (0, 1) and (2); the cut turn opens the second
     turns = cut_table([[1.0, 2.0, 7.0]], [0.1, 0.2, 0.3], [True])
     options = {"segment_turns": 2, "lam_turn": 1.0, "lam_segment": 1.0, "normalise": False}
-    low, high = (hiper(turns, {}, high_share=share, **options).advantages for share in (0.0, 1.0))
+    low, high = (hiper(turns, high_share=share, **options).advantages for share in (0.0, 1.0))
     assert low == pytest.approx([1.0 + 2.0 + 0.3 - 0.1, 2.0 + 0.3 - 0.2, 0.0])
     assert high == pytest.approx([3.0 + 0.3 - 0.1, 2.0 + 0.3 - 0.2, 0.0])
 
@@ -73,7 +73,7 @@ def test_it_is_the_game_without_its_last_turn_ended_by_that_turns_value(estimate
         kept[end] = not cut
     shorter = cut_table(ended, values[kept], [False] * 3)
     shorter = dataclasses.replace(shorter, old_logprob=whole.old_logprob[kept])
-    credit, expected = estimate(whole, {}, **options), estimate(shorter, {}, **options)
+    credit, expected = estimate(whole, **options), estimate(shorter, **options)
     assert credit.advantages[kept] == pytest.approx(expected.advantages, abs=1e-9)
     assert credit.value_targets[kept] == pytest.approx(expected.value_targets, abs=1e-9)
     assert credit.advantages[~kept].tolist() == [0.0, 0.0]
@@ -85,10 +85,10 @@ def test_counted_as_ended_it_is_the_table_that_knows_of_no_cut(estimate, options
     turns = cut_table([[1.0, 2.0], [3.0, -1.0, 0.5]], [0.1, 0.2, 0.3, 0.4, 0.5], [True, False])
     unaware = dataclasses.replace(turns, cut=None)
     none_cut = dataclasses.replace(turns, cut=np.zeros(5, dtype=bool))
-    plain = estimate(unaware, {}, **options).advantages
-    assert np.array_equal(estimate(turns, {}, cut="zero", **options).advantages, plain)
-    assert np.array_equal(estimate(none_cut, {}, **options).advantages, plain)
-    found = estimate(turns, {}, **options).advantages
+    plain = estimate(unaware, **options).advantages
+    assert np.array_equal(estimate(turns, cut="zero", **options).advantages, plain)
+    assert np.array_equal(estimate(none_cut, **options).advantages, plain)
+    found = estimate(turns, **options).advantages
     assert np.array_equal(found[2:], plain[2:]) and not np.allclose(found[:2], plain[:2])
 
 
@@ -96,16 +96,16 @@ def test_counted_as_ended_it_is_the_table_that_knows_of_no_cut(estimate, options
 def test_where_nothing_is_paid_and_all_is_worth_the_same_a_cut_teaches_nothing(estimate, options):
     undiscounted = {name: 1.0 if "gamma" in name else value for name, value in options.items()}
     turns = cut_table([[0.0] * 3, [0.0]], [0.7] * 4, [True, True])
-    credit = estimate(turns, {}, **undiscounted)
+    credit = estimate(turns, **undiscounted)
     assert credit.advantages == pytest.approx(np.zeros(4), abs=1e-12)
     assert credit.value_targets == pytest.approx([0.7] * 4)
-    assert estimate(turns, {}, cut="zero", **undiscounted).advantages[-1] == pytest.approx(-0.7)
+    assert estimate(turns, cut="zero", **undiscounted).advantages[-1] == pytest.approx(-0.7)
 
 
 @pytest.mark.parametrize(("estimate", "options"), [(gae, {"whiten": True}), (bi_level_gae, {"whiten": True}), (hiper, {"high_share": 0.0})])
 def test_what_is_not_known_stays_0_when_the_rest_is_normalised(estimate, options):
     turns = cut_table([[1.0, 2.0], [3.0, -1.0, 0.5]], [0.1, 0.2, 0.3, 0.4, 0.5], [True, False])
-    advantages = estimate(turns, {}, **options).advantages
+    advantages = estimate(turns, **options).advantages
     known = advantages[[0, 2, 3, 4]]
     assert advantages[1] == 0.0
     assert (known.mean(), known.std(ddof=1)) == (pytest.approx(0.0, abs=1e-9), pytest.approx(1.0, abs=1e-5))
@@ -114,7 +114,7 @@ def test_what_is_not_known_stays_0_when_the_rest_is_normalised(estimate, options
 def test_a_turn_without_tokens_at_the_cut_leaves_the_mark_to_the_one_before():
     turns = table([[1.0, 2.0, 4.0]], tokens=[1, 2, 0])
     turns = dataclasses.replace(turns, token_value=np.array([0.5, 0.25, 0.75]), cut=turns.done)
-    credit = bi_level_gae(turns, {}, gamma_turn=1.0)
+    credit = bi_level_gae(turns, gamma_turn=1.0)
     assert credit.advantages == pytest.approx([1.0 + 0.75 - 0.5, 0.75 - 0.25, 0.0])
 
 
@@ -143,7 +143,7 @@ def test_a_game_that_the_limit_ends_is_cut_for_all_its_seats():
     turns = turn_table(episodes)
     assert turns.cut.tolist() == turns.done.tolist() == [False, True, True] * 20  # two turns of X, one of O
     with_critic = dataclasses.replace(turns, value=np.full(len(turns.reward), 0.7))
-    assert gae(with_critic, {}).value_targets == pytest.approx(np.full(60, 0.7))
+    assert gae(with_critic).value_targets == pytest.approx(np.full(60, 0.7))
 
 
 def test_a_game_that_ends_by_its_rules_is_not_cut_even_at_the_limit():

@@ -23,15 +23,14 @@ def valued(action, state, default):
 
 def test_by_hand():
     """Actions worth 0, 1 and 5 where the policy plays the last: 5 - 2."""
-    credit = difference_rewards(valued([5.0], [5.0], [2.0]), {"kept": 1})
+    credit = difference_rewards(valued([5.0], [5.0], [2.0]))
     assert credit.advantages.tolist() == [3.0]
-    assert credit.state == {"kept": 1}
 
 
 @pytest.mark.parametrize("default", ["uniform", "policy"])
 def test_its_gradient_is_exact_with_either_default(default):
-    def estimate(turns, _):
-        return difference_rewards(EXACT["with_exact_values"](turns), {}, default=default)
+    def estimate(turns):
+        return difference_rewards(EXACT["with_exact_values"](turns), default=default)
 
     assert BIAS["expected_gradient"](estimate, 2) == pytest.approx(BIAS["EXACT"])
 
@@ -39,24 +38,24 @@ def test_its_gradient_is_exact_with_either_default(default):
 @given(st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * 3), max_size=10))
 def test_against_the_policys_own_action_it_is_the_exact_advantage(rows):
     turns = valued(*([row[i] for row in rows] for i in range(3)))
-    assert np.array_equal(difference_rewards(turns, {}, default="policy").advantages, exact_advantage(turns))
+    assert np.array_equal(difference_rewards(turns, default="policy").advantages, exact_advantage(turns))
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=5), st.floats(-1e6, 1e6))
 def test_over_all_actions_it_sums_to_zero_whatever_all_are_worth_more(actions, offset):
     values = np.array(actions) + offset
     turns = valued(values, np.zeros(len(actions)), np.full(len(actions), values.mean()))
-    assert difference_rewards(turns, {}).advantages.sum() == pytest.approx(0.0, abs=1e-6)
+    assert difference_rewards(turns).advantages.sum() == pytest.approx(0.0, abs=1e-6)
 
 
 def test_all_equal_and_no_turns():
-    assert difference_rewards(valued([1e6] * 2, [0.0] * 2, [1e6] * 2), {}).advantages.tolist() == [0.0, 0.0]
-    assert difference_rewards(valued([], [], []), {}).advantages.shape == (0,)
+    assert difference_rewards(valued([1e6] * 2, [0.0] * 2, [1e6] * 2)).advantages.tolist() == [0.0, 0.0]
+    assert difference_rewards(valued([], [], [])).advantages.shape == (0,)
 
 
 def test_the_missing_column_is_named():
     turns = valued([1.0], [0.0], [0.0])
     with pytest.raises(CreditError, match="default_value"):
-        difference_rewards(dataclasses.replace(turns, default_value=None), {})
+        difference_rewards(dataclasses.replace(turns, default_value=None))
     with pytest.raises(CreditError, match="state_value"):
-        difference_rewards(dataclasses.replace(turns, state_value=None), {}, default="policy")
+        difference_rewards(dataclasses.replace(turns, state_value=None), default="policy")

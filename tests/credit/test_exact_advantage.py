@@ -36,8 +36,8 @@ def test_by_hand():
 
 @pytest.mark.parametrize("members", [1, 2])
 def test_its_gradient_is_exact_on_a_game_of_variable_length(members):
-    def estimate(turns, state):
-        return bind("credit", "exact_advantage")(with_exact_values(turns), state)
+    def estimate(turns):
+        return bind("credit", "exact_advantage")(with_exact_values(turns), {})
 
     assert BIAS["expected_gradient"](estimate, members) == pytest.approx(
         BIAS["EXACT"]
@@ -56,7 +56,7 @@ def test_where_one_action_leads_to_one_end_it_is_gae_with_a_right_critic(rewards
     turns = table(rewards, values=values)
     returns = np.concatenate([np.cumsum(own[::-1])[::-1] for own in rewards])
     exact = exact_advantage(dataclasses.replace(turns, action_value=returns, state_value=values))
-    assert exact == pytest.approx(gae(turns, {}, lam=1.0).advantages, abs=1e-9)
+    assert exact == pytest.approx(gae(turns, lam=1.0).advantages, abs=1e-9)
 
 
 @given(st.integers(1, 20), st.floats(-1e6, 1e6))

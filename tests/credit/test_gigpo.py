@@ -29,7 +29,7 @@ def drawn(seed, views=3):
 def test_golden_step_part():
     # two games of two turns share the first view; rewards 1 and 0 at their ends
     turns = seeing(table([[0.0, 1.0], [0.0, 0.0]], groups=[0, 0]), [0, 1, 0, 2])
-    whole, episode = gigpo(turns, {}).advantages, gigpo(turns, {}, weight=0.0).advantages
+    whole, episode = gigpo(turns).advantages, gigpo(turns, weight=0.0).advantages
     assert whole - episode == pytest.approx([0.475, 0.0, -0.475, 0.0])
     assert episode == pytest.approx([0.5, 0.5, -0.5, -0.5])
 
@@ -39,10 +39,10 @@ def test_golden_step_part():
 def test_without_the_step_part_it_is_grpo(seed, divide):
     turns = drawn(seed)[0]
     for over in ("episodes", "turns"):
-        same = grpo(turns, {}, divide_by_std=divide, over=over).advantages
-        assert np.array_equal(gigpo(turns, {}, weight=0.0, divide_by_std=divide, over=over).advantages, same)
+        same = grpo(turns, divide_by_std=divide, over=over).advantages
+        assert np.array_equal(gigpo(turns, weight=0.0, divide_by_std=divide, over=over).advantages, same)
     alone = seeing(turns, np.arange(len(turns.reward)))
-    assert np.array_equal(gigpo(alone, {}).advantages, grpo(alone, {}, divide_by_std=False).advantages)
+    assert np.array_equal(gigpo(alone).advantages, grpo(alone, divide_by_std=False).advantages)
 
 
 def naive(rewards, groups, roles, views, *, gamma, weight, divide, over):
@@ -79,39 +79,39 @@ def test_it_equals_plain_loops(seed, divide, over):
     turns, rewards, groups, roles = drawn(seed)
     options = {"gamma": 0.8, "weight": 0.7}
     expected = naive(rewards, groups, roles, turns.view.tolist(), divide=divide, over=over, **options)
-    assert gigpo(turns, {}, divide_by_std=divide, over=over, **options).advantages == pytest.approx(expected, abs=1e-9)
+    assert gigpo(turns, divide_by_std=divide, over=over, **options).advantages == pytest.approx(expected, abs=1e-9)
 
 
 def test_states_of_knowledge_can_be_the_anchor():
     turns, rewards, groups, roles = drawn(3, views=6)
     expected = naive(rewards, groups, roles, turns.state_key.tolist(), gamma=0.95, weight=1.0, divide=False, over="episodes")
-    assert gigpo(turns, {}, anchor="state_key").advantages == pytest.approx(expected)
-    assert gigpo(turns, {}).advantages != pytest.approx(expected)
+    assert gigpo(turns, anchor="state_key").advantages == pytest.approx(expected)
+    assert gigpo(turns).advantages != pytest.approx(expected)
 
 
 def test_similar_texts_share_a_step_group():
     turns = seeing(table([[0.0, 1.0], [0.0, 0.0]], groups=[0, 0]), [0, 1, 2, 3], names=("a long way 1", "x", "a long way 2", "y"))
-    step = gigpo(turns, {}, similarity=0.9).advantages - gigpo(turns, {}, weight=0.0).advantages
+    step = gigpo(turns, similarity=0.9).advantages - gigpo(turns, weight=0.0).advantages
     assert step == pytest.approx([0.475, 0.0, -0.475, 0.0])
-    assert np.array_equal(gigpo(turns, {}, similarity=1.0).advantages, gigpo(turns, {}).advantages)
+    assert np.array_equal(gigpo(turns, similarity=1.0).advantages, gigpo(turns).advantages)
 
 
 def test_as_released_weighs_long_games_more():
     turns = seeing(table([[3.0], [0.0, 0.0]], groups=[0, 0]), [0, 1, 2])
     assert bind("credit", "gigpo", preset="as_released")(turns, {}).advantages == pytest.approx([2.0, -1.0, -1.0])
-    assert gigpo(turns, {}).advantages == pytest.approx([1.5, -1.5, -1.5])
+    assert gigpo(turns).advantages == pytest.approx([1.5, -1.5, -1.5])
 
 
 @settings(deadline=None)
 @given(seed=st.integers(0, 1000), shift=st.floats(-1e6, 1e6))
 def test_step_parts_are_centred_and_a_shift_of_every_last_reward_moves_only_the_discounting(seed, shift):
     turns = drawn(seed)[0]
-    step = gigpo(turns, {}).advantages - gigpo(turns, {}, weight=0.0).advantages
+    step = gigpo(turns).advantages - gigpo(turns, weight=0.0).advantages
     keys = list(zip(turns.group, turns.role, turns.view, strict=True))
     for key in set(keys):
         assert sum(value for own, value in zip(keys, step, strict=True) if own == key) == pytest.approx(0.0, abs=1e-9)
     shifted = dataclasses.replace(turns, reward=turns.reward + shift * turns.done)
-    assert gigpo(shifted, {}, gamma=1.0).advantages == pytest.approx(gigpo(turns, {}, gamma=1.0).advantages, abs=1e-6)
+    assert gigpo(shifted, gamma=1.0).advantages == pytest.approx(gigpo(turns, gamma=1.0).advantages, abs=1e-6)
 
 
 P = 0.4
@@ -131,7 +131,7 @@ def test_each_part_is_the_exact_gradient_shrunk_by_the_members_that_met(members)
         scores = np.array([score for _, _, scores in chosen for score in scores])
         chance = np.prod([p for p, _, _ in chosen]) / members
         for weight in found:
-            found[weight] += chance * float(gigpo(turns, {}, gamma=1.0, weight=weight).advantages @ scores)
+            found[weight] += chance * float(gigpo(turns, gamma=1.0, weight=weight).advantages @ scores)
     assert found[0.0] == pytest.approx(sum(exact) * (members - 1) / members)
     step = 0.0
     for state, gradient in enumerate(exact):
@@ -143,12 +143,11 @@ def test_each_part_is_the_exact_gradient_shrunk_by_the_members_that_met(members)
 
 
 def test_hard_tables():
-    assert gigpo(seeing(table([]), []), {}).advantages.shape == (0,)
+    assert gigpo(seeing(table([]), [])).advantages.shape == (0,)
     alone = seeing(table([[5.0, 1.0]]), [0, 1])
     equal = seeing(table([[0.1]] * 5, groups=[0] * 5), [0] * 5)
     for options in ({}, {"divide_by_std": True}, {"over": "turns"}):
-        assert gigpo(alone, {}, **options).advantages == pytest.approx([0.0, 0.0], abs=1e-9)
-        assert gigpo(equal, {}, **options).advantages == pytest.approx(np.zeros(5), abs=1e-9)
+        assert gigpo(alone, **options).advantages == pytest.approx([0.0, 0.0], abs=1e-9)
+        assert gigpo(equal, **options).advantages == pytest.approx(np.zeros(5), abs=1e-9)
     big = seeing(table([[1e6 + 1], [1e6 + 3]], groups=[0, 0]), [0, 0])
-    assert gigpo(big, {}).advantages == pytest.approx([-2.0, 2.0], abs=1e-6)
-    assert gigpo(big, {"a": 1}).state == {"a": 1}
+    assert gigpo(big).advantages == pytest.approx([-2.0, 2.0], abs=1e-6)

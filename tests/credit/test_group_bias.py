@@ -16,10 +16,10 @@ TOTALS = [(probability, sum(rewards), sum(scores)) for probability, rewards, sco
 
 @pytest.mark.parametrize("members", [2, 3])
 def test_loop_is_unbiased_but_for_what_its_threshold_cuts(members):
-    assert exact.expected_gradient(lambda turns, state: loop(turns, state, min_advantage=0.0), members) == pytest.approx(exact.EXACT)
+    assert exact.expected_gradient(lambda turns: loop(turns, min_advantage=0.0), members) == pytest.approx(exact.EXACT)
     # returns are 1, 2.5 and 1: leave-one-out advantages are 0 or at least 0.75
-    assert exact.expected_gradient(lambda turns, state: loop(turns, state, min_advantage=0.5), members) == pytest.approx(exact.EXACT)
-    assert exact.expected_gradient(lambda turns, state: loop(turns, state, min_advantage=2.0), members) == pytest.approx(0)
+    assert exact.expected_gradient(lambda turns: loop(turns, min_advantage=0.5), members) == pytest.approx(exact.EXACT)
+    assert exact.expected_gradient(lambda turns: loop(turns, min_advantage=2.0), members) == pytest.approx(0)
 
 
 @pytest.mark.parametrize("members", [1, 2, 3])
@@ -43,7 +43,7 @@ def test_minimax_preference_is_an_unbiased_gradient_of_the_chance_to_beat_an_equ
     for (p, mine, score), (q, other, _) in itertools.product(TOTALS, repeat=2):
         wins += p * q * score * ((mine > other) + 0.5 * (mine == other))
     preference = bind("credit", "arena_rl", preset="minimax_preference")
-    assert exact.expected_gradient(preference, members) == pytest.approx(wins)
+    assert exact.expected_gradient(lambda turns: preference(turns, {}), members) == pytest.approx(wins)
     assert abs(wins) > 0.01
 
 
@@ -52,7 +52,7 @@ def test_opos_bias_is_that_of_a_baseline_which_knows_its_own_trajectory(length):
     """Exactly -E[b * score]; it falls as one over the group (to first order, -cov(length * (return - b), score) / (mean length * n))."""
 
     def bias(members):
-        return exact.expected_gradient(lambda turns, state: opo(turns, state, length=length), members) - exact.EXACT
+        return exact.expected_gradient(lambda turns: opo(turns, length=length), members) - exact.EXACT
 
     mean = sum(p * len(r) for p, r, _ in exact.TRAJECTORIES)
     centre = sum(p * len(r) * sum(r) for p, r, _ in exact.TRAJECTORIES) / mean

@@ -12,14 +12,14 @@ from tests.credit.tables import BY_HAND, table
 def test_by_hand():
     # seat 0: turn returns 3, 2, -1, mean 4/3; seat 1: -3, 1, 0.5, 0.5, mean -0.25
     expected = [3 - 4 / 3, 2 - 4 / 3, -2.75, -1 - 4 / 3, 1.25, 0.75, 0.75]
-    assert mars(table(**BY_HAND), {}).advantages == pytest.approx(expected)
+    assert mars(table(**BY_HAND)).advantages == pytest.approx(expected)
 
 
 def test_by_hand_discounted():
     turns = table([[1.0, 2.0, 4.0], [0.0]])
     # returns 1 + 0.5 * (2 + 0.5 * 4), 2 + 0.5 * 4, 4, 0
     returns = np.array([3.0, 4.0, 4.0, 0.0])
-    assert mars(turns, {}, gamma=0.5).advantages == pytest.approx(returns - returns.mean())
+    assert mars(turns, gamma=0.5).advantages == pytest.approx(returns - returns.mean())
 
 
 def test_without_turn_level_credit_every_turn_gets_its_trajectorys_return():
@@ -37,8 +37,8 @@ def test_without_agent_specific_normalisation_the_mean_is_over_all_roles():
 @given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6))
 def test_without_turn_level_credit_games_of_one_turn_stay_as_they_are(rewards):
     short = table([turns[:1] for turns in rewards])
-    assert mars(short, {}, turn_level=False).advantages == pytest.approx(mars(short, {}).advantages)
-    whole = mars(table(rewards), {}, turn_level=False, scale="std").advantages
+    assert mars(short, turn_level=False).advantages == pytest.approx(mars(short).advantages)
+    whole = mars(table(rewards), turn_level=False, scale="std").advantages
     starts = np.cumsum([0, *map(len, rewards[:-1])])
     assert whole[starts].sum() == pytest.approx(0, abs=1e-6)
 
@@ -46,14 +46,14 @@ def test_without_turn_level_credit_games_of_one_turn_stay_as_they_are(rewards):
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=8))
 def test_on_games_of_one_turn_it_is_dr_grpo_over_the_role(returns):
     turns = table([[value] for value in returns], groups=[0] * len(returns))
-    same = grpo(turns, {}, divide_by_std=False).advantages
-    assert mars(turns, {}).advantages == pytest.approx(same, abs=1e-9)
+    same = grpo(turns, divide_by_std=False).advantages
+    assert mars(turns).advantages == pytest.approx(same, abs=1e-9)
 
 
 @given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6), st.floats(0.1, 10))
 def test_scaling_rewards_scales_advantages(rewards, factor):
-    plain = mars(table(rewards), {}).advantages
-    scaled = mars(table([[factor * value for value in turns] for turns in rewards]), {}).advantages
+    plain = mars(table(rewards)).advantages
+    scaled = mars(table([[factor * value for value in turns] for turns in rewards])).advantages
     assert scaled == pytest.approx(factor * plain, abs=1e-7)
 
 
@@ -61,53 +61,47 @@ def test_scaling_rewards_scales_advantages(rewards, factor):
 def test_each_role_is_centred(rewards):
     seats = [index % 2 for index in range(len(rewards))]
     turns = table(rewards, seats=seats)
-    advantages = mars(turns, {}).advantages
+    advantages = mars(turns).advantages
     for seat in (0, 1):
         assert advantages[turns.seat == seat].mean() == pytest.approx(0, abs=1e-9)
 
 
 def test_scale_std_gives_each_role_deviation_one():
     turns = table([[4.0], [0.0], [2.0], [100.0], [300.0]], seats=[0, 0, 0, 1, 1])
-    advantages = mars(turns, {}, scale="std").advantages
+    advantages = mars(turns, scale="std").advantages
     assert advantages[:3].std(ddof=1) == pytest.approx(1, abs=1e-5)
     assert advantages[3:].std(ddof=1) == pytest.approx(1, abs=1e-5)
-    assert not np.allclose(advantages, mars(turns, {}).advantages)
+    assert not np.allclose(advantages, mars(turns).advantages)
 
 
 @given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6), st.floats(-1e6, 1e6))
 def test_an_outcome_shifted_for_all_changes_nothing(rewards, shift):
     shifted = [[*turns[:-1], turns[-1] + shift] for turns in rewards]
-    assert mars(table(shifted), {}).advantages == pytest.approx(mars(table(rewards), {}).advantages, abs=1e-6)
+    assert mars(table(shifted)).advantages == pytest.approx(mars(table(rewards)).advantages, abs=1e-6)
 
 
 def test_by_default_later_rewards_count_in_full():
-    assert mars(table([[0.0, 0.0, 3.0], [0.0]]), {}).advantages == pytest.approx([0.75, 0.75, 0.75, -2.25])
+    assert mars(table([[0.0, 0.0, 3.0], [0.0]])).advantages == pytest.approx([0.75, 0.75, 0.75, -2.25])
 
 
 def test_baselines_belong_to_roles_whatever_the_seat():
     turns = table([[1.0], [10.0], [3.0], [30.0]], seats=[0, 1, 1, 0], roles=[0, 1, 0, 1])
-    assert mars(turns, {}).advantages == pytest.approx([-1.0, -10.0, 1.0, 10.0])
-
-
-def test_state_passes_through():
-    for variant in ("paper", "as_released"):
-        assert mars(table([[1.0], [2.0]]), {"a": 1}, variant=variant).state == {"a": 1}
-
+    assert mars(turns).advantages == pytest.approx([-1.0, -10.0, 1.0, 10.0])
 
 def test_a_single_turn_and_an_empty_table():
     for scale in ("none", "std"):
-        assert mars(table([[5.0]]), {}, scale=scale).advantages.tolist() == [0.0]
-        assert mars(table([]), {}, scale=scale).advantages.shape == (0,)
+        assert mars(table([[5.0]]), scale=scale).advantages.tolist() == [0.0]
+        assert mars(table([]), scale=scale).advantages.shape == (0,)
 
 
 def test_games_are_kept_apart():
-    assert mars(table([[1.0], [1000.0]], games=[0, 1]), {}).advantages.tolist() == [0.0, 0.0]
+    assert mars(table([[1.0], [1000.0]], games=[0, 1])).advantages.tolist() == [0.0, 0.0]
 
 
 def test_offset_near_a_million_and_all_equal():
-    shifted = mars(table([[1e6 + 1], [1e6 + 3]]), {}).advantages
+    shifted = mars(table([[1e6 + 1], [1e6 + 3]])).advantages
     assert shifted == pytest.approx([-1, 1], abs=1e-6)
-    assert mars(table([[0.1]] * 7), {}).advantages == pytest.approx(np.zeros(7), abs=1e-12)
+    assert mars(table([[0.1]] * 7)).advantages == pytest.approx(np.zeros(7), abs=1e-12)
 
 
 def released(trajectories, seats, tokens, gamma, games=None):
@@ -193,7 +187,7 @@ def test_as_released_equals_the_release_s_padded_matrices(seed, told):
     rewards = [generator.normal(size=generator.integers(1, 4)).tolist() for _ in range(6)]
     tokens = generator.integers(1, 4, sum(map(len, rewards)))
     seats = [0, 1] * 3
-    found = mars(table(rewards, seats=seats, tokens=tokens), {}, variant="as_released").advantages
+    found = mars(table(rewards, seats=seats, tokens=tokens), variant="as_released").advantages
     assert found == pytest.approx(as_matrices(rewards, seats, tokens, told, length=30), abs=1e-6)
 
 
@@ -202,14 +196,14 @@ def test_as_released_tells_games_apart_at_first_and_pools_them_later():
     tokens = [3, 2, 4, 1, 2, 5, 2, 3]
     turns = table(rewards, seats=seats, games=games, tokens=tokens, roles=[1, 0, 1, 0, 1])
     expected = released(rewards, seats, tokens, 1.0, games)
-    assert mars(turns, {}, variant="as_released").advantages == pytest.approx(expected, abs=1e-9)
+    assert mars(turns, variant="as_released").advantages == pytest.approx(expected, abs=1e-9)
     assert expected != pytest.approx(released(rewards, seats, tokens, 1.0), abs=1e-2)
 
 
 def test_as_released_counts_a_frequent_value_once():
     # all ten tokens of seat 0 but one end with the same value: the mean is over two distinct values, not over ten
     rewards, seats, tokens = [[1.0]] * 9 + [[-1.0]], [0] * 10, [1] * 10
-    advantages = mars(table(rewards, seats=seats, tokens=tokens), {}, variant="as_released").advantages
+    advantages = mars(table(rewards, seats=seats, tokens=tokens), variant="as_released").advantages
     assert advantages == pytest.approx(released(rewards, seats, tokens, 1.0), abs=1e-9)
 
 
@@ -217,25 +211,25 @@ def test_as_released_sees_through_rounding_when_it_counts_distinct_values():
     # both trajectories hold the rewards 0.1, 0.2 and 0.3; summed in another order they differ in the last digit
     assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
     rewards, seats, tokens = [[0.1, 0.2, 0.3], [0.3, 0.2, 0.1], [1.0]], [0, 0, 0], [1] * 7
-    first = mars(table(rewards, seats=seats, tokens=tokens), {}, variant="as_released").advantages
-    other = mars(table(rewards[::-1], seats=seats, tokens=tokens), {}, variant="as_released").advantages
+    first = mars(table(rewards, seats=seats, tokens=tokens), variant="as_released").advantages
+    other = mars(table(rewards[::-1], seats=seats, tokens=tokens), variant="as_released").advantages
     assert first[0] == pytest.approx(first[3], abs=1e-12)
     assert first == pytest.approx(released(rewards, seats, tokens, 1.0), abs=1e-8)
     assert first == pytest.approx(other[[4, 5, 6, 1, 2, 3, 0]], abs=1e-9)
 
 
 def test_as_released_on_degenerate_batches():
-    assert mars(table([[1.0]], tokens=[1]), {}, variant="as_released").advantages.tolist() == [0.0]
-    assert mars(table([]), {}, variant="as_released").advantages.shape == (0,)
+    assert mars(table([[1.0]], tokens=[1]), variant="as_released").advantages.tolist() == [0.0]
+    assert mars(table([]), variant="as_released").advantages.shape == (0,)
     rewards, tokens = [[1.0, 5.0], [2.0]], [2, 0, 3]
-    silent = mars(table(rewards, tokens=tokens), {}, variant="as_released").advantages
+    silent = mars(table(rewards, tokens=tokens), variant="as_released").advantages
     assert silent == pytest.approx(released(rewards, [0, 0], tokens, 1.0), abs=1e-9)
-    assert mars(table([[0.3]] * 5), {}, variant="as_released").advantages == pytest.approx(np.zeros(10), abs=1e-3)
+    assert mars(table([[0.3]] * 5), variant="as_released").advantages == pytest.approx(np.zeros(10), abs=1e-3)
 
 
 def test_as_released_depends_on_the_tokens_that_follow_and_the_paper_does_not():
     rewards, seats = [[0.0, 1.0], [0.0, -1.0]], [0, 0]
     short, long = (table(rewards, seats=seats, tokens=t) for t in ([2, 2, 2, 2], [2, 9, 2, 2]))
-    assert mars(short, {}).advantages == pytest.approx(mars(long, {}).advantages)
-    first = [mars(turns, {}, variant="as_released").advantages[0] for turns in (short, long)]
+    assert mars(short).advantages == pytest.approx(mars(long).advantages)
+    first = [mars(turns, variant="as_released").advantages[0] for turns in (short, long)]
     assert abs(first[0] - first[1]) > 0.1

@@ -37,21 +37,21 @@ def test_by_hand():
     # nodes: a 2, a-then-a 4, a-then-b 0, b 1; baselines: a 1, b 2, a-then-a (2 + 0) / 2, a-then-b (2 + 4) / 2
     shaped = np.array([2 + 0.3 * 1, 4 + 0.3 * 3, 2 + 0.3 * 1, 0 - 0.3 * 3, 1 - 0.3 * 1])
     centred = shaped - shaped.mean()
-    assert mars2(turns, {}, divide_by_std=False).advantages == pytest.approx(centred)
-    assert mars2(turns, {}).advantages == pytest.approx(centred / shaped.std(ddof=1), abs=1e-5)
-    assert mars2(turns, {}, epsilon=1.0).advantages == pytest.approx(centred / (1 + shaped.std(ddof=1)))
+    assert mars2(turns, divide_by_std=False).advantages == pytest.approx(centred)
+    assert mars2(turns).advantages == pytest.approx(centred / shaped.std(ddof=1), abs=1e-5)
+    assert mars2(turns, epsilon=1.0).advantages == pytest.approx(centred / (1 + shaped.std(ddof=1)))
     # siblings only: a-then-a against 0, a-then-b against 4; a weight of 1
     shaped = np.array([3, 8, 3, -4, 0])
     options = {"weight": 1.0, "sibling_share": 1.0, "divide_by_std": False}
-    assert mars2(turns, {}, **options).advantages == pytest.approx(shaped - shaped.mean())
+    assert mars2(turns, **options).advantages == pytest.approx(shaped - shaped.mean())
 
 
 @given(returns=st.lists(st.floats(-100, 100), min_size=1, max_size=7), weight=st.floats(0, 2))
 def test_without_parents_and_siblings_it_is_grpo(returns, weight):
     turns = acting(table([[value] for value in returns], groups=[0] * len(returns), keys=range(len(returns))), [0] * len(returns))
     for divide in (True, False):
-        expected = grpo(turns, {}, divide_by_std=divide).advantages
-        assert mars2(turns, {}, weight=weight, divide_by_std=divide).advantages == pytest.approx(expected, abs=1e-6)
+        expected = grpo(turns, divide_by_std=divide).advantages
+        assert mars2(turns, weight=weight, divide_by_std=divide).advantages == pytest.approx(expected, abs=1e-6)
 
 
 def naive(turns, weight, share):
@@ -81,7 +81,7 @@ def test_it_equals_plain_loops(seed):
     turns = grown(seed)
     options = {"weight": 0.2 * seed, "sibling_share": 0.15 * seed}
     expected = naive(turns, *options.values())
-    assert mars2(turns, {}, divide_by_std=False, **options).advantages == pytest.approx(expected, abs=1e-9)
+    assert mars2(turns, divide_by_std=False, **options).advantages == pytest.approx(expected, abs=1e-9)
 
 
 @settings(deadline=None)
@@ -89,21 +89,20 @@ def test_it_equals_plain_loops(seed):
 def test_returns_may_be_scaled_and_shifted(seed, factor, shift):
     turns = grown(seed)
     moved = dataclasses.replace(turns, reward=factor * turns.reward + shift * turns.done)
-    plain = mars2(turns, {}, divide_by_std=False).advantages
-    assert mars2(moved, {}, divide_by_std=False).advantages == pytest.approx(factor * plain, abs=1e-6)
+    plain = mars2(turns, divide_by_std=False).advantages
+    assert mars2(moved, divide_by_std=False).advantages == pytest.approx(factor * plain, abs=1e-6)
 
 
 def test_hard_tables():
-    assert mars2(acting(table([]), []), {}).advantages.shape == (0,)
-    assert mars2(acting(table([[5.0]]), [0]), {}).advantages.tolist() == [0.0]
+    assert mars2(acting(table([]), [])).advantages.shape == (0,)
+    assert mars2(acting(table([[5.0]]), [0])).advantages.tolist() == [0.0]
     equal = acting(table([[1e6 + 0.1]] * 5, groups=[0] * 5), [0, 1, 0, 1, 2])
-    assert mars2(equal, {}, divide_by_std=False).advantages == pytest.approx(np.zeros(5), abs=1e-6)
-    assert mars2(equal, {"a": 1}).state == {"a": 1}
+    assert mars2(equal, divide_by_std=False).advantages == pytest.approx(np.zeros(5), abs=1e-6)
 
 
 def test_roles_and_games_have_trees_of_their_own():
     turns = acting(table([[1.0], [3.0], [10.0], [20.0]], groups=[0, 0, 0, 1], roles=[0, 1, 0, 0], games=[0, 0, 0, 1]), [0, 1, 0, 1])
     # one node in role 0 of the first game, worth (1 + 10) / 2 to both that meet there; nobody has a sibling
-    assert mars2(turns, {}, divide_by_std=False).advantages.tolist() == [0.0] * 4
+    assert mars2(turns, divide_by_std=False).advantages.tolist() == [0.0] * 4
     apart = dataclasses.replace(turns, action=np.array([0, 1, 2, 1]))
-    assert mars2(apart, {}, divide_by_std=False).advantages == pytest.approx([-4.5 - 0.3 * 9, 0, 4.5 + 0.3 * 9, 0])
+    assert mars2(apart, divide_by_std=False).advantages == pytest.approx([-4.5 - 0.3 * 9, 0, 4.5 + 0.3 * 9, 0])

@@ -28,39 +28,39 @@ def test_by_hand_centred_at_half():
     # rewards 0.5, 0 + 0.5 and -0.5 + 0; to go 1, 0.5 and -0.5, mean 1/3
     turns = scored(**HAND)
     expected = np.array([1.0, 0.5, -0.5]) - 1 / 3
-    assert ppr(turns, {}, divide_by_std=False).advantages == pytest.approx(expected)
-    assert ppr(turns, {}).advantages == pytest.approx(expected / expected.std(ddof=1), abs=1e-5)
-    assert ppr(turns, {}, epsilon=1.0).advantages == pytest.approx(expected / (1 + expected.std(ddof=1)))
+    assert ppr(turns, divide_by_std=False).advantages == pytest.approx(expected)
+    assert ppr(turns).advantages == pytest.approx(expected / expected.std(ddof=1), abs=1e-5)
+    assert ppr(turns, epsilon=1.0).advantages == pytest.approx(expected / (1 + expected.std(ddof=1)))
     discounted = np.array([0.75, 0.5, -0.5])
-    assert ppr(turns, {}, gamma=0.5, divide_by_std=False).advantages == pytest.approx(discounted - 0.25)
+    assert ppr(turns, gamma=0.5, divide_by_std=False).advantages == pytest.approx(discounted - 0.25)
 
 
 def test_by_hand_centred_at_the_mean():
     # process 0.25, -0.25 and 0; outcomes 1, 1 and 0.5; to go 2, 0.75 and 0.5
     expected = np.array([2.0, 0.75, 0.5]) - 3.25 / 3
-    assert ppr(scored(**HAND), {}, centring="mean", divide_by_std=False).advantages == pytest.approx(expected)
+    assert ppr(scored(**HAND), centring="mean", divide_by_std=False).advantages == pytest.approx(expected)
 
 
 def test_scales_names_and_other_rewards():
     turns = scored([[2.0, 1.0], [0.0]], [[0.0, 4.0], [2.0]], rest=[[-0.1, 0.0], [0.3]], names=("judge", "payoff"), groups=[0, 0])
     options = {"process": "judge", "outcome": "payoff", "largest_process": 2.0, "lowest_outcome": 0.0, "highest_outcome": 4.0}
     expected = np.array([0.9, 0.5, -0.2])
-    assert ppr(turns, {}, divide_by_std=False, **options).advantages == pytest.approx(expected - expected.mean())
+    assert ppr(turns, divide_by_std=False, **options).advantages == pytest.approx(expected - expected.mean())
     with pytest.raises(CreditError, match="'game'"):
-        ppr(turns, {}, process="judge")
+        ppr(turns, process="judge")
     with pytest.raises(CreditError, match="'best_action'"):
-        ppr(turns, {}, outcome="payoff")
+        ppr(turns, outcome="payoff")
     with pytest.raises(ConfigError, match="must be larger"):
-        ppr(turns, {}, lowest_outcome=1.0)
+        ppr(turns, lowest_outcome=1.0)
 
 
 @given(outcomes=st.lists(st.floats(-1, 1), min_size=1, max_size=7))
 def test_in_games_of_one_turn_it_is_grpo_and_the_two_centrings_agree_on_equal_scores(outcomes):
     turns = scored([[0.5]] * len(outcomes), [[value] for value in outcomes], groups=[0] * len(outcomes))
     for divide in (True, False):
-        expected = grpo(dataclasses.replace(turns, reward=turns.reward / 2), {}, divide_by_std=divide).advantages
+        expected = grpo(dataclasses.replace(turns, reward=turns.reward / 2), divide_by_std=divide).advantages
         for centring in ("half", "mean"):
-            assert ppr(turns, {}, centring=centring, divide_by_std=divide).advantages == pytest.approx(expected, abs=1e-6)
+            assert ppr(turns, centring=centring, divide_by_std=divide).advantages == pytest.approx(expected, abs=1e-6)
 
 
 def drawn(seed):
@@ -89,7 +89,7 @@ def test_it_equals_plain_loops(seed, centring):
     alike = [[value for value, key in zip(togo, keys, strict=True) if key == own] for own in keys]
     expected = [value - np.mean(own) for value, own in zip(togo, alike, strict=True)]
     options = {"centring": centring, "largest_process": 3.0, "lowest_outcome": -2.0, "highest_outcome": 3.0, "gamma": 0.9}
-    assert ppr(turns, {}, divide_by_std=False, **options).advantages == pytest.approx(expected, abs=1e-9)
+    assert ppr(turns, divide_by_std=False, **options).advantages == pytest.approx(expected, abs=1e-9)
 
 
 @settings(deadline=None)
@@ -98,14 +98,13 @@ def test_with_mean_centring_a_generous_judge_changes_nothing(seed, shift):
     turns = drawn(seed)
     parts = {**turns.components, "best_action": turns.components["best_action"] + shift}
     moved = dataclasses.replace(turns, reward=turns.reward + shift, components=parts)
-    plain = ppr(turns, {}, centring="mean", divide_by_std=False).advantages
-    assert ppr(moved, {}, centring="mean", divide_by_std=False).advantages == pytest.approx(plain, abs=1e-7)
+    plain = ppr(turns, centring="mean", divide_by_std=False).advantages
+    assert ppr(moved, centring="mean", divide_by_std=False).advantages == pytest.approx(plain, abs=1e-7)
 
 
 def test_hard_tables():
     for centring in ("half", "mean"):
-        assert ppr(scored([], []), {}, centring=centring).advantages.shape == (0,)
-        assert ppr(scored([[5.0]], [[1.0]]), {}, centring=centring).advantages.tolist() == [0.0]
+        assert ppr(scored([], []), centring=centring).advantages.shape == (0,)
+        assert ppr(scored([[5.0]], [[1.0]]), centring=centring).advantages.tolist() == [0.0]
         equal = scored([[0.1]] * 5, [[1e6]] * 5, groups=[0] * 5)
-        assert ppr(equal, {}, centring=centring).advantages == pytest.approx(np.zeros(5), abs=1e-3)
-    assert ppr(scored([[5.0]], [[1.0]]), {"a": 1}).state == {"a": 1}
+        assert ppr(equal, centring=centring).advantages == pytest.approx(np.zeros(5), abs=1e-3)

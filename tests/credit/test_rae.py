@@ -47,7 +47,7 @@ def test_as_released_one_game_in_seats_of_their_own_is_as_published(returns):
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=8))
 def test_a_baseline_that_never_moves_is_the_plain_outcome(returns):
     turns = table([[value] for value in returns])
-    assert rae(turns, {}, decay=1.0).advantages == pytest.approx(outcome(turns, {}).advantages)
+    assert rae(turns, {}, decay=1.0).advantages == pytest.approx(outcome(turns).advantages)
 
 
 @given(st.lists(st.floats(-10, 10), min_size=2, max_size=10), st.data())

@@ -14,7 +14,7 @@ REWARDS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_si
 
 def test_by_hand():
     # returns 3, 2 and 1 of two trajectories: mean 2, sample variance 1
-    assert reinforce_plus_plus(table([[1.0, 2.0], [1.0]]), {}).advantages == pytest.approx([1, 0, -1], abs=1e-6)
+    assert reinforce_plus_plus(table([[1.0, 2.0], [1.0]])).advantages == pytest.approx([1, 0, -1], abs=1e-6)
 
 
 def test_by_hand_with_a_groups_mean():
@@ -27,8 +27,8 @@ def test_by_hand_with_a_groups_mean():
 @given(REWARDS, st.sampled_from([1.0, 0.5]))
 def test_without_a_baseline_it_is_rebn(rewards, gamma):
     turns = table(rewards)
-    expected = rebn(turns, {}, gamma=gamma).advantages
-    assert reinforce_plus_plus(turns, {}, gamma=gamma).advantages == pytest.approx(expected, abs=1e-2)  # 1e-8 under the root
+    expected = rebn(turns, gamma=gamma).advantages
+    assert reinforce_plus_plus(turns, gamma=gamma).advantages == pytest.approx(expected, abs=1e-2)  # 1e-8 under the root
 
 
 @given(REWARDS, st.integers(0, 1000), st.sampled_from(["none", "group"]))
@@ -44,7 +44,7 @@ def test_over_tokens_equals_a_naive_whitening_of_the_tokens(rewards, seed, basel
         for turn in range(len(values)):
             stream.append(total - sum(peers) / len(peers) if baseline == "group" else sum(values[turn:]))
     flat = np.repeat(stream, tokens)
-    advantages = reinforce_plus_plus(turns, {}, baseline=baseline, over="tokens").advantages
+    advantages = reinforce_plus_plus(turns, baseline=baseline, over="tokens").advantages
     if len(flat) < 2 or flat.std() < 1e-6:
         assert np.isfinite(advantages).all()
         return
@@ -53,9 +53,9 @@ def test_over_tokens_equals_a_naive_whitening_of_the_tokens(rewards, seed, basel
 
 def test_counting_turns_or_tokens_differs():
     turns = table([[3.0], [0.0]], tokens=[3, 1])
-    assert reinforce_plus_plus(turns, {}).advantages == pytest.approx([2**-0.5, -(2**-0.5)])
+    assert reinforce_plus_plus(turns).advantages == pytest.approx([2**-0.5, -(2**-0.5)])
     # tokens 3, 3, 3, 0: mean 2.25, sample variance 2.25
-    assert reinforce_plus_plus(turns, {}, over="tokens").advantages == pytest.approx([0.5, -1.5])
+    assert reinforce_plus_plus(turns, over="tokens").advantages == pytest.approx([0.5, -1.5])
 
 
 @given(REWARDS, st.floats(-1e3, 1e3))
@@ -65,15 +65,15 @@ def test_with_a_groups_mean_a_shift_of_one_groups_returns_changes_nothing(reward
     totals = np.array([sum(values) for values in rewards])
     spread = max(np.ptp(totals[np.array(groups) == group]) for group in groups)
     if spread > 1e-2 or spread == 0:
-        plain = reinforce_plus_plus(table(rewards, groups=groups), {}, baseline="group").advantages
-        assert reinforce_plus_plus(table(shifted, groups=groups), {}, baseline="group").advantages == pytest.approx(plain, abs=1e-4)
+        plain = reinforce_plus_plus(table(rewards, groups=groups), baseline="group").advantages
+        assert reinforce_plus_plus(table(shifted, groups=groups), baseline="group").advantages == pytest.approx(plain, abs=1e-4)
 
 
 @pytest.mark.parametrize("baseline", ["none", "group"])
 @pytest.mark.parametrize("over", ["turns", "tokens"])
 def test_hard_inputs(baseline, over):
     def estimate(rewards, **kwargs):
-        return reinforce_plus_plus(table(rewards, **kwargs), {}, baseline=baseline, over=over).advantages
+        return reinforce_plus_plus(table(rewards, **kwargs), baseline=baseline, over=over).advantages
 
     assert estimate([[5.0]]).tolist() == [0.0]
     assert estimate([]).shape == (0,)
@@ -82,7 +82,3 @@ def test_hard_inputs(baseline, over):
     assert estimate([[5.0], [6.0]], tokens=[0, 0], groups=[0, 0]).shape == (2,)
     near = estimate([[1e6 + 1], [1e6 + 3]], groups=[0, 0], tokens=[1, 1])
     assert near == pytest.approx([-(2**-0.5), 2**-0.5], abs=1e-6)
-
-
-def test_state_passes_through():
-    assert reinforce_plus_plus(table([[1.0], [2.0]]), {"a": 1}).state == {"a": 1}

@@ -29,22 +29,22 @@ def drawn(seed):
 
 def base_of(name):
     return {
-        "grpo": lambda turns: grpo(turns, {}).advantages,
-        "dr_grpo": lambda turns: grpo(turns, {}, divide_by_std=False).advantages,
-        "rloo": lambda turns: rloo(turns, {}).advantages,
+        "grpo": lambda turns: grpo(turns).advantages,
+        "dr_grpo": lambda turns: grpo(turns, divide_by_std=False).advantages,
+        "rloo": lambda turns: rloo(turns).advantages,
     }[name]
 
 
 def test_by_hand():
     # returns 3, 0, 0: leave-one-out 3, -1.5, -1.5; the first two share their first step, the last two their last
     turns = stepping(table([[0.0, 3.0], [0.0, 0.0], [0.0, 0.0]], groups=[0] * 3), [0, 1, 0, 2, 0, 2], [5, 5, 5, 5, 6, 5])
-    assert salt(turns, {}, base="rloo").advantages == pytest.approx([0.75, 3.0, 0.75, -1.5, -1.5, -1.5])
+    assert salt(turns, base="rloo").advantages == pytest.approx([0.75, 3.0, 0.75, -1.5, -1.5, -1.5])
 
 
 def test_a_step_that_all_took_gets_nothing():
     turns = stepping(table([[0.0, 3.0], [0.0, 0.0], [0.0, 1.0]], groups=[0] * 3), [0, 1, 0, 2, 0, 3], [5] * 6)
     for base in ("grpo", "dr_grpo", "rloo"):
-        assert salt(turns, {}, base=base).advantages[::2] == pytest.approx(np.zeros(3), abs=1e-12)
+        assert salt(turns, base=base).advantages[::2] == pytest.approx(np.zeros(3), abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -52,9 +52,9 @@ def test_a_step_that_all_took_gets_nothing():
 def test_without_merges_it_is_its_base(seed, base):
     turns = drawn(seed)
     alone = stepping(turns, np.arange(len(turns.reward)), np.zeros(len(turns.reward)))
-    assert salt(alone, {}, base=base).advantages == pytest.approx(base_of(base)(alone), abs=1e-12)
+    assert salt(alone, base=base).advantages == pytest.approx(base_of(base)(alone), abs=1e-12)
     silent = stepping(turns, np.zeros(len(turns.reward)), np.full(len(turns.reward), -1))
-    assert salt(silent, {}, base=base).advantages == pytest.approx(base_of(base)(silent), abs=1e-12)
+    assert salt(silent, base=base).advantages == pytest.approx(base_of(base)(silent), abs=1e-12)
 
 
 @every_case("seed", range(5))
@@ -68,22 +68,21 @@ def test_it_equals_plain_loops(seed, base, anchor):
     for row, key in enumerate(rows):
         alike = {row: plain[row]} if key[-1] < 0 else {turns.trajectory[j]: plain[j] for j, own in enumerate(rows) if own == key}
         expected.append(sum(alike.values()) / len(alike))
-    assert salt(turns, {}, base=base, anchor=anchor).advantages == pytest.approx(expected, abs=1e-9)
+    assert salt(turns, base=base, anchor=anchor).advantages == pytest.approx(expected, abs=1e-9)
 
 
 @settings(deadline=None)
 @given(seed=st.integers(0, 1000), factor=st.floats(0.1, 10), shift=st.floats(-1e6, 1e6))
 def test_rewards_may_be_scaled_and_shifted(seed, factor, shift):
     turns = drawn(seed)
-    plain = salt(turns, {}, base="rloo").advantages
+    plain = salt(turns, base="rloo").advantages
     moved = dataclasses.replace(turns, reward=factor * turns.reward + shift * turns.done)
-    assert salt(moved, {}, base="rloo").advantages == pytest.approx(factor * plain, abs=1e-6)
+    assert salt(moved, base="rloo").advantages == pytest.approx(factor * plain, abs=1e-6)
 
 
 def test_hard_tables():
-    assert salt(stepping(table([]), [], []), {}).advantages.shape == (0,)
-    assert not salt(stepping(table([[5.0, 1.0]]), [0, 0], [1, 1]), {}).advantages.any()
+    assert salt(stepping(table([]), [], [])).advantages.shape == (0,)
+    assert not salt(stepping(table([[5.0, 1.0]]), [0, 0], [1, 1])).advantages.any()
     equal = stepping(table([[1e6 + 0.1]] * 5, groups=[0] * 5), [0] * 5, [0, 0, 1, 1, 1])
-    assert salt(equal, {}).advantages == pytest.approx(np.zeros(5), abs=1e-6)
-    assert salt(equal, {"a": 1}).state == {"a": 1}
-    assert np.abs(salt(equal, {}, epsilon=1.0).advantages).max() < 1e-6
+    assert salt(equal).advantages == pytest.approx(np.zeros(5), abs=1e-6)
+    assert np.abs(salt(equal, epsilon=1.0).advantages).max() < 1e-6

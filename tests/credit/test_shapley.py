@@ -80,7 +80,7 @@ def test_shares_of_an_episode_add_up_to_its_worth(means, worth, empty):
 @given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=3), max_size=6))
 def test_a_seat_alone_is_the_plain_outcome(rewards):
     turns = table(rewards)
-    assert shapley(turns, {}).advantages == pytest.approx(outcome(turns, {}).advantages)
+    assert shapley(turns, {}).advantages == pytest.approx(outcome(turns).advantages)
 
 
 def test_worth_is_the_teams_payoff_or_the_sum_of_own_ones():

@@ -25,11 +25,10 @@ def random_turns(seed):
 def test_by_hand():
     """Contributions .2 and .5 of a return of 1: .3 are missing from each target. The second turn was illegal."""
     turns = dataclasses.replace(judged([[0.0, 1.0]], [0.2, 0.5]), legal=np.array([True, False]))
-    credit = spa(turns, {"kept": 1})
+    credit = spa(turns)
     assert credit.advantages == pytest.approx([1.2, 0.5])
     assert credit.value_targets == pytest.approx([0.5, 0.8])
     assert credit.metrics == {"attribution_error": pytest.approx(0.3)}
-    assert credit.state == {"kept": 1}
 
 
 @given(st.integers(0, 500))
@@ -45,7 +44,7 @@ def test_the_fits_gradient_is_that_of_the_squared_error_of_the_sum(seed):
         return (gap**2).sum() / 2
 
     wanted = [(loss(weights + step) - loss(weights - step)) / 2e-4 for step in 1e-4 * np.eye(3)]
-    targets = spa(dataclasses.replace(turns, value_after=features @ weights), {}).value_targets
+    targets = spa(dataclasses.replace(turns, value_after=features @ weights)).value_targets
     assert (features @ weights - targets) @ features == pytest.approx(wanted, rel=1e-5, abs=1e-5)
 
 
@@ -60,7 +59,7 @@ def test_equals_plain_loops(seed, gamma, grounding, with_baseline):
         others = [totals[j] for j in range(6) if j != number and turns.group[rows[j][0]] == turns.group[own[0]]]
         base = (np.mean(others) if others else totals[number]) if with_baseline else 0.0
         expected += [sum(gamma ** (k - t) * step[k] for k in own if k >= t) - base for t in own]
-    credit = spa(turns, {}, gamma=gamma, grounding=grounding, baseline="group" if with_baseline else "none")
+    credit = spa(turns, gamma=gamma, grounding=grounding, baseline="group" if with_baseline else "none")
     assert credit.advantages == pytest.approx(expected, abs=1e-9)
 
 
@@ -68,21 +67,21 @@ def test_equals_plain_loops(seed, gamma, grounding, with_baseline):
 def test_a_head_that_says_the_rewards_gives_returns_to_go_and_stays(seed):
     turns = random_turns(seed)
     turns = dataclasses.replace(turns, value_after=turns.reward)
-    credit = spa(turns, {}, grounding=0.0)
-    assert credit.advantages - credit.advantages.mean() == pytest.approx(mars(turns, {}).advantages, abs=1e-9)
+    credit = spa(turns, grounding=0.0)
+    assert credit.advantages - credit.advantages.mean() == pytest.approx(mars(turns).advantages, abs=1e-9)
     assert credit.value_targets == pytest.approx(turns.reward)
 
 
 def test_all_equal_one_member_offsets_and_no_turns():
-    assert spa(judged([[1.0], [1.0]], [0.5, 0.5], groups=[0, 0]), {}, baseline="group").advantages.tolist() == [0.0, 0.0]
-    assert spa(judged([[1.0]], [0.5]), {}, baseline="group").advantages.tolist() == [0.0]
-    far = spa(judged([[0.0, 1e6]], [1e6, 1.0]), {}, grounding=0.0)
+    assert spa(judged([[1.0], [1.0]], [0.5, 0.5], groups=[0, 0]), baseline="group").advantages.tolist() == [0.0, 0.0]
+    assert spa(judged([[1.0]], [0.5]), baseline="group").advantages.tolist() == [0.0]
+    far = spa(judged([[0.0, 1e6]], [1e6, 1.0]), grounding=0.0)
     assert far.advantages == pytest.approx([1e6 + 1, 1.0])
     assert far.value_targets == pytest.approx([1e6 - 1, 0.0])
-    empty = spa(judged([], []), {}, baseline="group")
+    empty = spa(judged([], []), baseline="group")
     assert empty.advantages.shape == empty.value_targets.shape == (0,)
 
 
 def test_what_is_missing_is_named():
     with pytest.raises(CreditError, match="value_after"):
-        spa(table([[1.0]]), {})
+        spa(table([[1.0]]))

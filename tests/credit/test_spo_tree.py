@@ -39,33 +39,33 @@ HAND = {"rewards": [[0.0, 4.0], [0.0, 0.0], [0.0, 1.0]], "groups": [0] * 3, "key
 def test_by_hand():
     turns = table(**HAND)
     # V: start 5/3, key 1: 2, key 2: 1
-    assert spo_tree(turns, {}).advantages == pytest.approx([1 / 3, 2, 1 / 3, -2, -2 / 3, 0])
+    assert spo_tree(turns).advantages == pytest.approx([1 / 3, 2, 1 / 3, -2, -2 / 3, 0])
     # without the own trajectory: start 1/2, 5/2, 2; key 1: 0, 4; key 2: alone
-    assert spo_tree(turns, {}, leave_one_out=True).advantages == pytest.approx([1.5, 4, -0.5, -4, -1, 0])
+    assert spo_tree(turns, leave_one_out=True).advantages == pytest.approx([1.5, 4, -0.5, -4, -1, 0])
     # half of what follows counts: start (2 + 0 + 0.5) / 3
-    assert spo_tree(turns, {}, gamma=0.5).advantages[[0, 1, 4]] == pytest.approx([1 - 2.5 / 3, 2, 0.5 - 2.5 / 3])
+    assert spo_tree(turns, gamma=0.5).advantages[[0, 1, 4]] == pytest.approx([1 - 2.5 / 3, 2, 0.5 - 2.5 / 3])
     # deviations: at the start of (2, 2, 1), at key 1 of (4, 0)
-    divided = spo_tree(turns, {}, divide_by_std=True).advantages
+    divided = spo_tree(turns, divide_by_std=True).advantages
     assert divided == pytest.approx([0.5**0.5, 1, 0.5**0.5, -1, -(2**0.5), 0])
-    assert spo_tree(turns, {}, divide_by_std=True, epsilon=2.0).advantages[1] == pytest.approx(0.5)
+    assert spo_tree(turns, divide_by_std=True, epsilon=2.0).advantages[1] == pytest.approx(0.5)
 
 
 def test_segments_of_branches_by_hand():
     # two games part at their second turn, of four; V: start 2, after the first turn 2, then each its own return
     rewards, keys = [[0.0, 0.0, 0.0, 4.0], [0.0, 0.0, 0.0, 0.0]], [0, 1, 2, 3, 0, 1, 4, 5]
     turns = acting(table(rewards, groups=[0, 0], keys=keys), [0, 0, 0, 0, 0, 1, 0, 0])
-    assert spo_tree(turns, {}).advantages == pytest.approx([0, 2, 0, 0, 0, -2, 0, 0])
-    assert spo_tree(turns, {}, segments="branches").advantages == pytest.approx([0, 2, 2, 2, 0, -2, -2, -2])
+    assert spo_tree(turns).advantages == pytest.approx([0, 2, 0, 0, 0, -2, 0, 0])
+    assert spo_tree(turns, segments="branches").advantages == pytest.approx([0, 2, 2, 2, 0, -2, -2, -2])
     alike = acting(table(rewards, groups=[0, 0], keys=[0, 1, 2, 3] * 2), [0] * 8)  # nothing parts them: one segment each
-    assert spo_tree(alike, {}, segments="branches").advantages == pytest.approx([2] * 4 + [-2] * 4)
+    assert spo_tree(alike, segments="branches").advantages == pytest.approx([2] * 4 + [-2] * 4)
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["trajectories", "children"]))
 @settings(max_examples=40, deadline=None)
 def test_segments_share_out_the_same_sums(seed, average):
     turns, plain = grown(seed)
-    own = spo_tree(turns, {}, average=average).advantages
-    shared = spo_tree(turns, {}, average=average, segments="branches").advantages
+    own = spo_tree(turns, average=average).advantages
+    shared = spo_tree(turns, average=average, segments="branches").advantages
     ways = {}
     for start, keys, actions, _ in plain:
         for place, key in enumerate(keys):
@@ -83,23 +83,23 @@ def test_segments_share_out_the_same_sums(seed, average):
 
 def test_segments_of_branches_with_nothing_and_one():
     empty = acting(table([], groups=[], keys=[]), [])
-    assert len(spo_tree(empty, {}, segments="branches").advantages) == 0
+    assert len(spo_tree(empty, segments="branches").advantages) == 0
     alone = acting(table([[1.0, 2.0]], groups=[0], keys=[0, 1]), [0, 0])
-    assert spo_tree(alone, {}, segments="branches").advantages == pytest.approx([0, 0])
+    assert spo_tree(alone, segments="branches").advantages == pytest.approx([0, 0])
     with pytest.raises(CreditError, match="action"):
-        spo_tree(table(**HAND), {}, segments="branches")
+        spo_tree(table(**HAND), segments="branches")
 
 
 def test_by_hand_over_children():
     turns = acting(table(**HAND), [0, 0, 0, 1, 0, 0])
     # key 1 has two ends, worth 4 and 0; the start has two children, worth 2 and 1, however often they were met
-    assert spo_tree(turns, {}, average="children").advantages == pytest.approx([0.5, 2, 0.5, -2, -0.5, 0])
-    left_out = spo_tree(turns, {}, average="children", leave_one_out=True).advantages
+    assert spo_tree(turns, average="children").advantages == pytest.approx([0.5, 2, 0.5, -2, -0.5, 0])
+    left_out = spo_tree(turns, average="children", leave_one_out=True).advantages
     assert left_out == pytest.approx([1, 4, 1, -4, -1, 0])
-    divided = spo_tree(turns, {}, average="children", divide_by_std=True).advantages
+    divided = spo_tree(turns, average="children", divide_by_std=True).advantages
     assert divided == pytest.approx([1, 1, 1, -1, -1, 0])
     same_end = acting(turns, [0, 0, 0, 0, 0, 0])  # both ends of key 1 are one way on, worth 2
-    assert spo_tree(same_end, {}, average="children").advantages == pytest.approx([0.5, 0, 0.5, 0, -0.5, 0])
+    assert spo_tree(same_end, average="children").advantages == pytest.approx([0.5, 0, 0.5, 0, -0.5, 0])
 
 
 def naive(plain, gamma, average, leave_one_out):
@@ -153,14 +153,14 @@ def test_it_equals_plain_recursion(seed, average, leave_one_out):
     expected = naive(plain, 0.9, average, leave_one_out)
     assert np.count_nonzero(expected) > 5
     options = {"gamma": 0.9, "average": average, "leave_one_out": leave_one_out}
-    assert spo_tree(turns, {}, **options).advantages == pytest.approx(expected, abs=1e-9)
+    assert spo_tree(turns, **options).advantages == pytest.approx(expected, abs=1e-9)
 
 
 @settings(deadline=None)
 @given(seed=st.integers(0, 1000))
 def test_a_trajectorys_advantages_add_up_to_its_return_less_the_mean_of_its_start(seed):
     turns, _ = grown(seed)
-    advantages = spo_tree(turns, {}).advantages
+    advantages = spo_tree(turns).advantages
     keys = list(zip(turns.group, turns.role, turns.state_key, strict=True))
     first = {trajectory: row for row, trajectory in reversed(list(enumerate(turns.trajectory)))}
     returns = {trajectory: turns.reward[turns.trajectory == trajectory].sum() for trajectory in first}
@@ -174,9 +174,9 @@ def test_a_trajectorys_advantages_add_up_to_its_return_less_the_mean_of_its_star
 @given(returns=st.lists(st.floats(-100, 100), min_size=1, max_size=7))
 def test_on_games_of_one_turn_leaving_oneself_out_is_rloo(returns):
     turns = acting(table([[value] for value in returns], groups=[0] * len(returns)), range(len(returns)))
-    expected = rloo(turns, {}).advantages
+    expected = rloo(turns).advantages
     for average in ("trajectories", "children"):
-        assert spo_tree(turns, {}, average=average, leave_one_out=True).advantages == pytest.approx(expected, abs=1e-9)
+        assert spo_tree(turns, average=average, leave_one_out=True).advantages == pytest.approx(expected, abs=1e-9)
 
 
 P = 0.4
@@ -193,7 +193,7 @@ def test_leaving_oneself_out_each_states_gradient_is_exact_times_the_chance_that
         for chosen in itertools.product(TRAJECTORIES, repeat=members):
             keys = [turn for _, rewards, _ in chosen for turn in range(len(rewards))]
             turns = table([rewards for _, rewards, _ in chosen], groups=[0] * members, keys=keys)
-            terms = spo_tree(turns, {}, leave_one_out=True).advantages * [s for _, _, scores in chosen for s in scores]
+            terms = spo_tree(turns, leave_one_out=True).advantages * [s for _, _, scores in chosen for s in scores]
             weight = np.prod([p for p, _, _ in chosen]) / members
             found += weight * np.bincount(keys, weights=terms, minlength=2)
         shared = [1 - (1 - reach[s]) ** (members - 1) for s in (0, 1)]
@@ -203,17 +203,16 @@ def test_leaving_oneself_out_each_states_gradient_is_exact_times_the_chance_that
 def test_hard_tables():
     for average in ("trajectories", "children"):
         options = {"average": average, "divide_by_std": True, "leave_one_out": True}
-        assert spo_tree(acting(table([]), []), {}, **options).advantages.shape == (0,)
-        assert not spo_tree(acting(table([[5.0, 1.0]], keys=[0, 1]), [0, 0]), {}, **options).advantages.any()
+        assert spo_tree(acting(table([]), []), **options).advantages.shape == (0,)
+        assert not spo_tree(acting(table([[5.0, 1.0]], keys=[0, 1]), [0, 0]), **options).advantages.any()
         equal = acting(table([[1e6 + 0.1]] * 5, groups=[0] * 5), [0, 1, 0, 1, 2])
-        assert spo_tree(equal, {}, **options).advantages == pytest.approx(np.zeros(5), abs=1e-6)
+        assert spo_tree(equal, **options).advantages == pytest.approx(np.zeros(5), abs=1e-6)
     big = table([[1e6 + 1], [1e6 + 3]], groups=[0, 0])
-    assert spo_tree(big, {"a": 1}).advantages == pytest.approx([-1, 1], abs=1e-6)
-    assert spo_tree(big, {"a": 1}).state == {"a": 1}
+    assert spo_tree(big).advantages == pytest.approx([-1, 1], abs=1e-6)
     with pytest.raises(CreditError, match="action"):
-        spo_tree(big, {}, average="children")
+        spo_tree(big, average="children")
 
 
 def test_roles_and_games_have_trees_of_their_own():
     turns = table([[1.0], [3.0], [10.0], [20.0]], groups=[0, 0, 0, 1], roles=[0, 1, 0, 0], games=[0, 0, 0, 1])
-    assert spo_tree(turns, {}).advantages == pytest.approx([-4.5, 0, 4.5, 0])
+    assert spo_tree(turns).advantages == pytest.approx([-4.5, 0, 4.5, 0])

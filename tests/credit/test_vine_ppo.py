@@ -28,15 +28,15 @@ def valued(paid, before, after, shaping=None, **more):
 def test_by_hand():
     # two plays that are paid at their ends: 1 and 0; V of the start is 1/2, after the first turns 3/4 and 1/4
     turns = valued([[0.0, 1.0], [0.0, 0.0]], [0.5, 0.75, 0.5, 0.25], [0.75, 1.0, 0.25, 0.0])
-    assert vine_ppo(turns, {}, whiten=False).advantages.tolist() == [0.25, 0.25, -0.25, -0.25]
+    assert vine_ppo(turns, whiten=False).advantages.tolist() == [0.25, 0.25, -0.25, -0.25]
     # to go: V(s') is 3/4, 0, 1/4, 0 and V(s) is 1/2, 3/4, 1/2, 1/4
-    assert vine_ppo(turns, {}, gamma=0.5, whiten=False).advantages.tolist() == [-0.125, 0.25, -0.375, -0.25]
+    assert vine_ppo(turns, gamma=0.5, whiten=False).advantages.tolist() == [-0.125, 0.25, -0.375, -0.25]
 
 
 def test_whitening_counts_a_turn_once_per_token():
     turns = valued([[0.0, 1.0], [0.0]], [0.5, 0.75, 0.5], [0.75, 1.0, 0.0], tokens=[1, 3, 2])
-    raw = np.repeat(vine_ppo(turns, {}, whiten=False).advantages, [1, 3, 2])
-    found = np.repeat(vine_ppo(turns, {}).advantages, [1, 3, 2])
+    raw = np.repeat(vine_ppo(turns, whiten=False).advantages, [1, 3, 2])
+    found = np.repeat(vine_ppo(turns).advantages, [1, 3, 2])
     assert found == pytest.approx((raw - raw.mean()) / raw.std(ddof=1), abs=1e-6)
 
 
@@ -51,12 +51,12 @@ def test_by_definition(plays, gamma):
         for pay, before, after, shaping in play:
             wanted.append(pay + shaping + gamma * (after - so_far - pay) - (before - so_far))
             so_far += pay
-    assert vine_ppo(turns, {}, gamma=gamma, whiten=False).advantages == pytest.approx(wanted, abs=1e-9)
+    assert vine_ppo(turns, gamma=gamma, whiten=False).advantages == pytest.approx(wanted, abs=1e-9)
 
 
 def test_equal_differences_are_zero_and_not_rounding():
     turns = valued([[0.0], [0.0]], [0.1, 0.3], [0.3, 0.5])
-    assert vine_ppo(turns, {}).advantages.tolist() == [0.0, 0.0]
+    assert vine_ppo(turns).advantages.tolist() == [0.0, 0.0]
     assert whitened(np.array([1.0]), np.array([1.0]), 1.0).tolist() == [0.0]
 
 

@@ -45,17 +45,16 @@ def naive(turns, gamma, lam, rho_bar, c_bar):
 
 def test_by_hand():
     """w = 2, 0.5: rho = c = 1, 0.5. v_1 = 1 + 0.5 (4 - 1) = 2.5; v_0 = 0 + (0 + 1 - 0) + (2.5 - 1) = 2.5."""
-    credit = vtrace(stale([[0.0, 4.0]], [0.0, 1.0], [2.0, 0.5]), {"kept": 1})
+    credit = vtrace(stale([[0.0, 4.0]], [0.0, 1.0], [2.0, 0.5]))
     assert credit.value_targets == pytest.approx([2.5, 2.5])
     assert credit.advantages == pytest.approx([2.5, 1.5])
     assert credit.metrics == {"ratio_mean": pytest.approx(1.25), "truncated_share": 0.5}
-    assert credit.state == {"kept": 1}
 
 
 @given(st.integers(0, 500), st.sampled_from([0.5, 1.0]), st.sampled_from([0.0, 0.7, 1.0]), st.sampled_from([(1.0, 1.0), (2.0, 0.5)]))
 def test_equals_the_papers_sum(seed, gamma, lam, bars):
     turns = random_turns(seed)
-    credit = vtrace(turns, {}, gamma=gamma, lam=lam, rho_bar=bars[0], c_bar=bars[1])
+    credit = vtrace(turns, gamma=gamma, lam=lam, rho_bar=bars[0], c_bar=bars[1])
     advantages, targets = naive(turns, gamma, lam, *bars)
     assert credit.advantages == pytest.approx(advantages)
     assert credit.value_targets == pytest.approx(targets)
@@ -64,15 +63,15 @@ def test_equals_the_papers_sum(seed, gamma, lam, bars):
 @given(st.integers(0, 500), st.floats(0, 1))
 def test_with_fresh_games_it_is_gae(seed, gamma):
     turns = random_turns(seed, spread=0.0)
-    assert vtrace(turns, {}, gamma=gamma).advantages == pytest.approx(gae(turns, {}, gamma=gamma, lam=1.0).advantages)
-    assert vtrace(turns, {}, gamma=gamma, lam=0.6).value_targets == pytest.approx(gae(turns, {}, gamma=gamma, lam=0.6).value_targets)
+    assert vtrace(turns, gamma=gamma).advantages == pytest.approx(gae(turns, gamma=gamma, lam=1.0).advantages)
+    assert vtrace(turns, gamma=gamma, lam=0.6).value_targets == pytest.approx(gae(turns, gamma=gamma, lam=0.6).value_targets)
 
 
 @pytest.mark.parametrize("values", [[4.0, -1.0], [0.0, 0.0]])
 def test_fresh_games_give_the_exact_gradient_whatever_the_critic(values):
-    def estimate(turns, _):
+    def estimate(turns):
         zeros = np.zeros(len(turns.reward))
-        return vtrace(dataclasses.replace(turns, logprob=zeros, old_logprob=zeros), {})
+        return vtrace(dataclasses.replace(turns, logprob=zeros, old_logprob=zeros))
 
     assert BIAS["expected_gradient"](estimate, 1, values=values) == pytest.approx(BIAS["EXACT"])
 
@@ -82,32 +81,32 @@ def test_without_truncation_a_stale_decision_gives_todays_gradient():
     q, p = 0.7, 0.4
     total = 0.0
     for probability, ratio, reward, score in ((q, p / q, 1.0, 1 - p), (1 - q, (1 - p) / (1 - q), 5.0, -p)):
-        total += probability * vtrace(stale([[reward]], [2.0], [ratio]), {}, rho_bar=1e9).advantages[0] * score
+        total += probability * vtrace(stale([[reward]], [2.0], [ratio]), rho_bar=1e9).advantages[0] * score
     assert total == pytest.approx(p * (1 - p) * (1.0 - 5.0))
 
 
 def test_the_policys_weight_may_be_left_to_the_loss():
     turns = stale([[4.0]], [1.0], [0.5])
-    assert vtrace(turns, {}).advantages == pytest.approx([1.5])
-    assert vtrace(turns, {}, weigh_policy=False).advantages == pytest.approx([3.0])
+    assert vtrace(turns).advantages == pytest.approx([1.5])
+    assert vtrace(turns, weigh_policy=False).advantages == pytest.approx([3.0])
 
 
 @given(st.integers(0, 500))
 def test_a_lower_bar_for_traces_weakens_what_comes_later(seed):
     turns = random_turns(seed)
-    one_step = vtrace(turns, {}, lam=0.0)
-    assert vtrace(turns, {}, c_bar=1e-12).value_targets == pytest.approx(one_step.value_targets)
+    one_step = vtrace(turns, lam=0.0)
+    assert vtrace(turns, c_bar=1e-12).value_targets == pytest.approx(one_step.value_targets)
 
 
 def test_huge_ratios_offsets_and_no_turns():
     wild = stale([[1.0, 1.0]], [0.0, 0.0], [1.0, 1.0])
     wild = dataclasses.replace(wild, old_logprob=np.array([1e4, -1e4]))
-    assert np.isfinite(vtrace(wild, {}, rho_bar=1e12, c_bar=1e12).advantages).all()
-    assert vtrace(stale([[0.0, 1e6]], [1e6, 1e6], [1.0, 1.0]), {}).advantages == pytest.approx([0.0, 0.0])
-    empty = vtrace(stale([], [], np.zeros(0)), {})
+    assert np.isfinite(vtrace(wild, rho_bar=1e12, c_bar=1e12).advantages).all()
+    assert vtrace(stale([[0.0, 1e6]], [1e6, 1e6], [1.0, 1.0])).advantages == pytest.approx([0.0, 0.0])
+    empty = vtrace(stale([], [], np.zeros(0)))
     assert empty.advantages.shape == empty.value_targets.shape == (0,)
 
 
 def test_what_is_missing_is_named():
     with pytest.raises(CreditError, match="old_logprob"):
-        vtrace(table([[1.0]], values=[0.0]), {})
+        vtrace(table([[1.0]], values=[0.0]))

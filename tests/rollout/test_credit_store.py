@@ -15,8 +15,6 @@ from typer.testing import CliRunner
 import sparring
 from sparring.cli import app
 from sparring.credit.base import check_output
-from sparring.credit.grpo import grpo
-from sparring.credit.rae import rae
 from sparring.errors import PluginError, RunError, SparringError
 from sparring.registry import bind
 from sparring.report.episode_record import finite
@@ -75,11 +73,11 @@ def test_an_empty_batch_has_the_dropped_turns():
     assert [(row["episode_id"], row["selected"], row["advantage"]) for row in rows] == [(1, False, None)]
 
 
-@pytest.mark.parametrize(("estimate", "options"), [(grpo, {"divide_by_std": False}), (rae, {"gamma": 1.0})])
+@pytest.mark.parametrize(("estimate", "options"), [("grpo", {"divide_by_std": False}), ("rae", {"gamma": 1.0})])
 def test_a_baseline_is_what_was_subtracted(estimate, options):
     played = [episode(number, turn(0, 0, 0, float(number)), turn(1, 0, 1, -1.0)) for number in range(4)]
     turns = turn_table(played)
-    credit = estimate(turns, {}, **options)
+    credit = bind("credit", estimate, options)(turns, {})
     assert np.allclose(credit.advantages, turns.reward - credit.baselines)
 
 

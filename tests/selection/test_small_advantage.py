@@ -26,7 +26,7 @@ def test_by_hand():
 def test_what_goes_is_what_loop_sets_to_zero(trajectories, threshold):
     groups, seats, rewards = ([t[i] for t in trajectories] for i in range(3))
     turns = tables.table([[float(r), 0.0] for r in rewards], groups=groups, seats=seats)
-    expected = loop(turns, {}, min_advantage=threshold).advantages != 0.0
+    expected = loop(turns, min_advantage=threshold).advantages != 0.0
     assert small_advantage(turns, STREAM, threshold=threshold).tolist() == expected.tolist()
 
 

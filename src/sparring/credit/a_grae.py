@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -18,7 +17,6 @@ GROUP_RELATIVE = True
 
 def a_grae(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     success: float = 0.5,
     alpha: Annotated[float, Field(gt=0)] = 1.0,
@@ -70,6 +68,4 @@ def a_grae(
     )
     advantages = weight[ids] * standardise(returns, ids, count, epsilon=epsilon)
     advantages = advantages * np.where(advantages > 0, min(1.0, omega / alpha), 1.0)
-    return Credit(
-        advantages=spread(advantages, turns), state=dict(state), metrics={"success_rate": omega}
-    )
+    return Credit(advantages=spread(advantages, turns), metrics={"success_rate": omega})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -17,7 +17,6 @@ GROUP_RELATIVE = {"over": {"group"}}
 
 def adv_evo(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     teams: Mapping[str, str] | None = None,
     over: Literal["batch", "group"] = "batch",
@@ -67,7 +66,7 @@ def adv_evo(
     advantages = spread(centre(returns, groups, count), turns)
     if whiten and len(advantages) > 1:
         advantages = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-8)
-    return Credit(advantages=advantages, state=dict(state))
+    return Credit(advantages=advantages)
 
 
 def _teams(turns: TurnTable, starts: IntArray, teams: Mapping[str, str] | None) -> IntArray:

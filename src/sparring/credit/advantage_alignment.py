@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -19,7 +18,6 @@ PRESETS = {"as_released": {"variant": "as_released"}}
 
 def advantage_alignment(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     beta: float = 0.5,
     gamma: Annotated[float, Field(ge=0, le=1)] = 0.9,
@@ -86,7 +84,7 @@ def advantage_alignment(
         gamma=gamma,
         extra_discount=variant == "as_released",
     )
-    return Credit(advantages=advantages, state=dict(state))
+    return Credit(advantages=advantages)
 
 
 def _by_turn(ids: IntArray, starts: IntArray, turns: TurnTable) -> tuple[IntArray, int]:

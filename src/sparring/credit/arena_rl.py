@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -21,7 +20,6 @@ PRESETS = {"minimax_preference": {"scheme": "round_robin", "divide_by_std": Fals
 
 def arena_rl(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     scheme: Scheme = "single_elimination",
     divide_by_std: bool = True,
@@ -72,7 +70,7 @@ def arena_rl(
         if divide_by_std
         else centre(placed, ids, count)
     )
-    return Credit(advantages=spread(advantages, turns), state=dict(state))
+    return Credit(advantages=spread(advantages, turns))
 
 
 def _placed(returns: FloatArray, ids: IntArray, num_groups: int, scheme: Scheme) -> FloatArray:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -23,7 +22,6 @@ REQUIRES = {"components": {"team", "local"}}  # options that name components
 
 def at_grpo(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     value: Literal["reward", "return"] = "reward",
     scale: Literal["std", "none"] = "std",
@@ -114,7 +112,7 @@ def at_grpo(
         if scale == "std"
         else centre(values, ids, count)
     )
-    return Credit(advantages=advantages, state=dict(state))
+    return Credit(advantages=advantages)
 
 
 def _check_candidates(turns: TurnTable, value: str, team: str | None, local: str | None) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -19,7 +18,6 @@ REQUIRES = {"losses": {"value_loss"}}
 
 def bi_level_gae(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     gamma_turn: Annotated[float, Field(ge=0, le=1)] = 0.95,
     lam_turn: Annotated[float, Field(ge=0, le=1)] = 1.0,
@@ -93,7 +91,7 @@ def bi_level_gae(
     targets = advantages + value
     if whiten:
         advantages = whitened(advantages, np.isin(np.arange(len(value)), last[unknown]))
-    return Credit(advantages=advantages, state=dict(state), level="token", value_targets=targets)
+    return Credit(advantages=advantages, level="token", value_targets=targets)
 
 
 def _spoken(turns: TurnTable) -> tuple[FloatArray, IntArray, IntArray]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -19,7 +18,6 @@ GROUP_RELATIVE = True
 
 def branch_grpo(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     divide_by_std: bool = True,
     surprise_weight: Annotated[float, Field(ge=0)] = 0.0,
@@ -68,11 +66,11 @@ def branch_grpo(
     """
     met, _ = anchor_groups(turns, "branch_grpo", "state_key")
     branches, count = node_groups(turns, "branch_grpo", met)
-    leaves = grpo(turns, state, divide_by_std=divide_by_std, epsilon=epsilon).advantages
+    leaves = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
     advantages = group_mean(leaves, branches, count)[branches]
     if surprise_weight > 0.0:
         advantages = advantages * (1.0 + surprise_weight * _surprise(turns))
-    return Credit(advantages=advantages, state=dict(state))
+    return Credit(advantages=advantages)
 
 
 def _surprise(turns: TurnTable) -> FloatArray:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from sparring.credit.base import check
@@ -13,7 +10,7 @@ from sparring.types import Credit, TurnTable
 NEEDS = {"candidate_value", "candidate_judged"}
 
 
-def candidate_value(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
+def candidate_value(turns: TurnTable) -> Credit:
     """Give every reply to a prompt what judged the candidates said of it.
 
     What: the score by which candidates are compared, as it is: of the run's rewards, the oracle, or
@@ -38,7 +35,6 @@ def candidate_value(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     assert value is not None and judged is not None
     return Credit(
         advantages=np.where(judged, value, 0.0),
-        state=dict(state),
         trained=judged.astype(bool),
         metrics={"judged": float(judged.mean()) if len(judged) else 0.0},
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -17,7 +16,6 @@ from sparring.types import Credit, FloatArray, TurnTable
 
 def copo(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     sharpness: float = 5.0,
     threshold: Annotated[float, Field(ge=0)] = 0.5,
@@ -70,7 +68,7 @@ def copo(
         local * standardise(returns, ids, count, epsilon=epsilon) + (1.0 - local) * standing[ids]
     )
     metrics = {"local_weight": float(local.mean())} if len(local) else {}
-    return Credit(advantages=spread(advantages, turns), state=dict(state), metrics=metrics)
+    return Credit(advantages=spread(advantages, turns), metrics=metrics)
 
 
 def _logistic(values: FloatArray) -> FloatArray:

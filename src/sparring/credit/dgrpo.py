@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -19,7 +18,6 @@ GROUP_RELATIVE = True
 
 def dgrpo(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     strength: Annotated[float, Field(ge=0)] = 1.0,
     worst: float = 0.0,
@@ -72,7 +70,4 @@ def dgrpo(
         if divide_by_std
         else centre(returns, ids, count)
     )
-    return Credit(
-        advantages=spread((1.0 + strength * (1.0 - passed))[ids] * relative, turns),
-        state=dict(state),
-    )
+    return Credit(advantages=spread((1.0 + strength * (1.0 - passed))[ids] * relative, turns))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from sparring.credit.base import check
 from sparring.types import Credit, TurnTable
@@ -13,7 +12,7 @@ NEEDS_BY = {"default": {"uniform": {"default_value"}, "policy": {"state_value"}}
 
 
 def difference_rewards(
-    turns: TurnTable, state: Mapping[str, Any], *, default: Literal["uniform", "policy"] = "uniform"
+    turns: TurnTable, *, default: Literal["uniform", "policy"] = "uniform"
 ) -> Credit:
     """Credit an agent with what would have been missing had it done something ordinary instead.
 
@@ -45,4 +44,4 @@ def difference_rewards(
     column = "default_value" if default == "uniform" else "state_value"
     check(turns, "difference_rewards", columns=("action_value", column))
     assert turns.action_value is not None
-    return Credit(advantages=turns.action_value - turns.column(column), state=dict(state))
+    return Credit(advantages=turns.action_value - turns.column(column))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -24,7 +23,6 @@ Scope = Literal["agent", "global"]
 
 def dr_mas(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     mean: Scope = "agent",
     std: Scope = "agent",
@@ -75,9 +73,7 @@ def dr_mas(
         values, group, agent = returns, group[starts], agent[starts]
     scopes = {"agent": group_ids(group, agent), "global": group_ids(group)}
     advantages = _relative(values, scopes[mean], scopes[std], epsilon)
-    return Credit(
-        advantages=advantages if over == "turns" else spread(advantages, turns), state=dict(state)
-    )
+    return Credit(advantages=advantages if over == "turns" else spread(advantages, turns))
 
 
 def _relative(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -16,7 +15,6 @@ GROUP_RELATIVE = True
 
 def flow_grpo(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     weigh: Literal["turns", "trajectories"] = "turns",
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
@@ -44,4 +42,4 @@ def flow_grpo(
         CreditError: a reward is not finite.
     """
     check(turns, "flow_grpo")
-    return grpo(turns, state, over="turns" if weigh == "turns" else "episodes", epsilon=epsilon)
+    return grpo(turns, over="turns" if weigh == "turns" else "episodes", epsilon=epsilon)

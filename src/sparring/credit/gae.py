@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -18,7 +17,6 @@ REQUIRES = {"losses": {"value_loss"}}
 
 def gae(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
     lam: Annotated[float, Field(ge=0, le=1)] = 0.95,
@@ -65,6 +63,4 @@ def gae(
     targets = advantages + turns.value
     if whiten:
         advantages = whitened(advantages, last)
-    return Credit(
-        advantages=advantages, state=dict(state), value_targets=targets, baselines=turns.value
-    )
+    return Credit(advantages=advantages, value_targets=targets, baselines=turns.value)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -20,7 +19,6 @@ PRESETS = {"as_released": {"over": "turns"}}
 
 def gigpo(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     gamma: Annotated[float, Field(ge=0, le=1)] = 0.95,
     weight: float = 1.0,
@@ -74,9 +72,9 @@ def gigpo(
         ConfigError: ``similarity`` without texts.
     """
     groups, count = anchor_groups(turns, "gigpo", anchor, similarity)
-    episode = grpo(turns, state, divide_by_std=divide_by_std, over=over, epsilon=epsilon).advantages
+    episode = grpo(turns, divide_by_std=divide_by_std, over=over, epsilon=epsilon).advantages
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     step = centre(returns, groups, count)
     if divide_by_std:
         step = over_deviation(step, returns, groups, count, epsilon=epsilon)
-    return Credit(advantages=episode + weight * step, state=dict(state))
+    return Credit(advantages=episode + weight * step)

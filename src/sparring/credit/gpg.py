@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from sparring.credit.base import check, spread, start_groups, trajectory_returns
@@ -15,7 +12,7 @@ from sparring.types import Credit, TurnTable
 GROUP_RELATIVE = True
 
 
-def gpg(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
+def gpg(turns: TurnTable) -> Credit:
     """Subtract the group's mean and make up for groups that teach nothing.
 
     What: Centred returns, divided by the share of trajectories whose group has unequal returns.
@@ -44,6 +41,5 @@ def gpg(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     advantages = np.where(useful, factor * centre(returns, ids, count), 0.0)
     return Credit(
         advantages=spread(advantages, turns),
-        state=dict(state),
         metrics={"useful_share": 1.0 / factor if useful.any() else 0.0},
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -21,7 +20,6 @@ NEEDS_BY = {"trains": TRAINS_NEEDS}
 
 def grpo(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     divide_by_std: bool = True,
     ddof: Literal[0, 1] = 1,
@@ -83,9 +81,5 @@ def grpo(
         advantages, baselines = spread(advantages, turns), spread(baselines, turns)
     trained = trained_turns(turns, trains)
     return Credit(
-        advantages=advantages,
-        state=dict(state),
-        baselines=baselines,
-        trained=trained,
-        metrics=trained_share(trained),
+        advantages=advantages, baselines=baselines, trained=trained, metrics=trained_share(trained)
     )

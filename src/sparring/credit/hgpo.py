@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -22,7 +22,6 @@ TINY = 1e-12
 
 def hgpo(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     gamma: Annotated[float, Field(ge=0, le=1)] = 0.95,
     history: Annotated[int, Field(ge=0)] = 2,
@@ -81,7 +80,7 @@ def hgpo(
     scale = TINY * np.abs(returns).max(initial=0.0)
     total, weights = np.zeros(len(returns)), np.zeros(len(returns))
     if base:
-        total = grpo(turns, state, divide_by_std=divide_by_std, epsilon=epsilon).advantages.copy()
+        total = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages.copy()
         weights = (
             np.ones(len(returns)) if count_zeros else (np.abs(total) > TINY).astype(np.float64)
         )
@@ -93,7 +92,7 @@ def hgpo(
         weight = np.where(counted, (length + 1.0) ** alpha, 0.0)
         total[rows] += weight * level
         weights[rows] += weight
-    return Credit(advantages=total / np.where(weights > 0, weights, 1.0), state=dict(state))
+    return Credit(advantages=total / np.where(weights > 0, weights, 1.0))
 
 
 def _levels(

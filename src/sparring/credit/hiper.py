@@ -5,8 +5,7 @@ They go over segments of turns and over the turns inside them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -29,7 +28,6 @@ REQUIRES = {"losses": {"value_loss"}}
 
 def hiper(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     segments: Literal["turns", "view"] = "turns",
     segment_turns: Annotated[int, Field(ge=1)] = 3,
@@ -108,7 +106,7 @@ def hiper(
         low, high = standardise(low, unknown, 2), standardise(high, unknown[opens], 2)
     metrics = {"segment_turns": len(low) / len(high)} if len(high) else {}
     mixed = _mixed(low, high, opens, high_share)
-    return Credit(advantages=mixed, state=dict(state), value_targets=targets, metrics=metrics)
+    return Credit(advantages=mixed, value_targets=targets, metrics=metrics)
 
 
 def hierarchical_advantages(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -18,7 +17,6 @@ GROUP_RELATIVE = True
 
 def loop(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     divide_by_std: bool = False,
     min_advantage: Annotated[float, Field(ge=0)] = 0.01,
@@ -63,6 +61,5 @@ def loop(
     if divide_by_std:
         advantages = advantages / np.maximum(deviations(returns, ids, count), 1e-7)[ids]
     return Credit(
-        advantages=spread(np.where(np.abs(advantages) < min_advantage, 0.0, advantages), turns),
-        state=dict(state),
+        advantages=spread(np.where(np.abs(advantages) < min_advantage, 0.0, advantages), turns)
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -41,7 +40,6 @@ PRESETS = {
 
 def mage(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     attempts: Annotated[int, Field(ge=1)] = 3,
     gamma: Annotated[float, Field(ge=0, le=1)] = 0.95,
@@ -163,7 +161,7 @@ def mage(
     if keys:
         met, num_met = group_ids(met, *keys)
     step = centre(_with_notes(found, after, left), met, num_met)
-    return Credit(advantages=episode + step_weight * step, state=dict(state))
+    return Credit(advantages=episode + step_weight * step)
 
 
 def _apart(

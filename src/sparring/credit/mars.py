@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -22,7 +21,6 @@ PRESETS = {
 
 def mars(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
     scale: Literal["none", "std"] = "none",
@@ -71,7 +69,7 @@ def mars(
     """
     check(turns, "mars")
     if variant == "as_released":
-        return Credit(advantages=_as_released(turns, gamma), state=dict(state), level="token")
+        return Credit(advantages=_as_released(turns, gamma), level="token")
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     groups, count = role_groups(turns) if by_role else group_ids(turns.game)
     if turn_level:
@@ -80,7 +78,7 @@ def mars(
         starts = trajectory_starts(turns.trajectory)
         own = _normalised(returns[starts], groups[starts], count, scale)
         advantages, baselines = (spread(column, turns) for column in own)
-    return Credit(advantages=advantages, state=dict(state), baselines=baselines)
+    return Credit(advantages=advantages, baselines=baselines)
 
 
 def _normalised(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -19,7 +18,6 @@ GROUP_RELATIVE = True
 
 def mars2(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     weight: float = 0.3,
     sibling_share: Annotated[float, Field(ge=0, le=1)] = 0.5,
@@ -78,7 +76,7 @@ def mars2(
     advantages = centre(shaped, groups, num_groups)
     if divide_by_std:
         advantages = over_deviation(advantages, shaped, groups, num_groups, epsilon=epsilon)
-    return Credit(advantages=advantages, state=dict(state))
+    return Credit(advantages=advantages)
 
 
 def _baseline(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -19,7 +18,6 @@ GROUP_RELATIVE = True
 
 def match_tir(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     gamma: Annotated[float, Field(ge=0, le=1)] = 0.9,
     turn_share: Annotated[float, Field(ge=0, le=1)] = 0.5,
@@ -60,10 +58,10 @@ def match_tir(
         CreditError: a reward is not finite.
     """
     check(turns, "match_tir")
-    whole = grpo(turns, state, divide_by_std=divide_by_std, epsilon=epsilon).advantages
+    whole = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     places, count = group_ids(*turn_places(turns))
     here = centre(returns, places, count)
     if divide_by_std:
         here = over_deviation(here, returns, places, count, epsilon=epsilon)
-    return Credit(advantages=(1.0 - turn_share) * whole + turn_share * here, state=dict(state))
+    return Credit(advantages=(1.0 - turn_share) * whole + turn_share * here)

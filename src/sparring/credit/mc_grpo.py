@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -19,7 +18,6 @@ PRESETS = {"as_released": {"without_deviation": "amplify"}}
 
 def mc_grpo(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     without_deviation: Literal["standardise", "amplify"] = "standardise",
     epsilon: Annotated[float, Field(gt=0)] = 1e-3,
@@ -63,4 +61,4 @@ def mc_grpo(
     advantages = centred / (deviation + epsilon)[ids]
     if without_deviation == "standardise":
         advantages = np.where(deviation[ids] > 0.0, advantages, standardise(returns, ids, count))
-    return Credit(advantages=spread(advantages, turns), state=dict(state))
+    return Credit(advantages=spread(advantages, turns))

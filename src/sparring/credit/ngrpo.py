@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -15,7 +14,6 @@ from sparring.types import Credit, TurnTable
 
 def ngrpo(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     best: float = 1.0,
     num_virtual: Annotated[int, Field(ge=0)] = 1,
@@ -61,6 +59,5 @@ def ngrpo(
     squares = group_sum(centred * centred, ids, count) + sizes * share * gap * gap
     deviation = np.sqrt(squares / np.maximum(sizes + num_virtual - 1, 1))
     return Credit(
-        advantages=spread((centred - (share * gap)[ids]) / (deviation + epsilon)[ids], turns),
-        state=dict(state),
+        advantages=spread((centred - (share * gap)[ids]) / (deviation + epsilon)[ids], turns)
     )

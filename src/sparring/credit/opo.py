@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -15,9 +14,7 @@ from sparring.types import Credit, TurnTable
 GROUP_RELATIVE = True
 
 
-def opo(
-    turns: TurnTable, state: Mapping[str, Any], *, length: Literal["tokens", "turns"] = "tokens"
-) -> Credit:
+def opo(turns: TurnTable, *, length: Literal["tokens", "turns"] = "tokens") -> Credit:
     """Compare with the group's mean return weighted by length.
 
     What: The baseline of least variance, if the square of a trajectory's gradient grows with its
@@ -54,4 +51,4 @@ def opo(
     shift = np.divide(
         group_sum(centred * weights, ids, count), total, out=np.zeros(count), where=total > 0
     )
-    return Credit(advantages=spread(centred - shift[ids], turns), state=dict(state))
+    return Credit(advantages=spread(centred - shift[ids], turns))

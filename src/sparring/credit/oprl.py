@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -15,9 +14,7 @@ from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
 NEEDS = {"old_logprob"}
 NEEDS_BY = {"model": {"process": {"process_logprob"}, "policy": {"reference_logprob"}}}
-PRESETS = {
-    "policy": {"model": "policy"},
-}
+PRESETS = {"policy": {"model": "policy"}}
 # whose log-probabilities make the step reward: the newer model's and the older one's
 COMPARED = {
     "process": ("process_logprob", "old_logprob"),
@@ -27,7 +24,6 @@ COMPARED = {
 
 def oprl(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     model: Literal["process", "policy"] = "process",
     beta: Annotated[float, Field(gt=0)] = 0.05,
@@ -106,9 +102,7 @@ def oprl(
     if len(steps):
         metrics = {"step_reward_mean": float(steps.mean()), "step_reward_std": float(steps.std())}
     return Credit(
-        advantages=episode + alpha * _against(steps, groups, count, form),
-        state=dict(state),
-        metrics=metrics,
+        advantages=episode + alpha * _against(steps, groups, count, form), metrics=metrics
     )
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from sparring.credit.base import check, spread, trajectory_returns
 from sparring.types import Credit, TurnTable
 
 
-def outcome(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
+def outcome(turns: TurnTable) -> Credit:
     """Give every turn its trajectory's whole return.
 
     What: REINFORCE without a baseline.
@@ -27,4 +24,4 @@ def outcome(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     """
     check(turns, "outcome")
     returns, _ = trajectory_returns(turns)
-    return Credit(advantages=spread(returns, turns), state=dict(state))
+    return Credit(advantages=spread(returns, turns))

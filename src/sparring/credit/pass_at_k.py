@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -17,11 +16,7 @@ GROUP_RELATIVE = True
 
 
 def pass_at_k(
-    turns: TurnTable,
-    state: Mapping[str, Any],
-    *,
-    divide_by_std: bool = False,
-    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+    turns: TurnTable, *, divide_by_std: bool = False, epsilon: Annotated[float, Field(ge=0)] = 1e-6
 ) -> Credit:
     """Credit the best trajectory of a group with its lead over the second best.
 
@@ -56,6 +51,4 @@ def pass_at_k(
     lead = np.where(varied(returns, ids, count), best - second, 0.0)
     if divide_by_std:
         lead = lead / (deviations(returns, ids, count) + max(epsilon, 1e-300))
-    return Credit(
-        advantages=spread(np.where(returns == best[ids], lead[ids], 0.0), turns), state=dict(state)
-    )
+    return Credit(advantages=spread(np.where(returns == best[ids], lead[ids], 0.0), turns))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -21,7 +20,6 @@ REQUIRES = {"components": {"process", "outcome"}}  # options that name component
 
 def ppr(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     process: str = "best_action",
     outcome: str = "game",
@@ -94,7 +92,7 @@ def ppr(
     advantages = centre(returns, groups, count)
     if divide_by_std:
         advantages = over_deviation(advantages, returns, groups, count, epsilon=epsilon)
-    return Credit(advantages=advantages, state=dict(state))
+    return Credit(advantages=advantages)
 
 
 def _centred(

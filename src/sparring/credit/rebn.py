@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -16,7 +15,6 @@ from sparring.types import Credit, TurnTable
 
 def rebn(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
     by_role: bool = False,
@@ -53,6 +51,4 @@ def rebn(
     check(turns, "rebn")
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     groups, count = role_groups(turns) if by_role else (np.zeros(len(returns), dtype=np.int64), 1)
-    return Credit(
-        advantages=standardise(returns, groups, count, epsilon=epsilon), state=dict(state)
-    )
+    return Credit(advantages=standardise(returns, groups, count, epsilon=epsilon))

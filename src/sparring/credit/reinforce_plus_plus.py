@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,7 +19,6 @@ PRESETS = {"baseline": {"baseline": "group"}}
 
 def reinforce_plus_plus(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
     baseline: Literal["none", "group"] = "none",
@@ -65,4 +63,4 @@ def reinforce_plus_plus(
         values = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
         size = float(np.abs(values).mean()) if len(values) else 0.0
     weights = np.ones(len(values)) if over == "turns" else turns.n_tokens.astype(np.float64)
-    return Credit(advantages=whitened(values, weights, size), state=dict(state))
+    return Credit(advantages=whitened(values, weights, size))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from sparring.credit.base import check, spread, start_groups, trajectory_returns
 from sparring.ops.groups import leave_one_out_mean
 from sparring.types import Credit, TurnTable
@@ -12,7 +9,7 @@ from sparring.types import Credit, TurnTable
 GROUP_RELATIVE = True
 
 
-def rloo(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
+def rloo(turns: TurnTable) -> Credit:
     """Compare a trajectory's return with the mean of the others that started alike.
 
     What: One advantage per trajectory. The baseline leaves out the trajectory itself, so it is
@@ -33,4 +30,4 @@ def rloo(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     groups, count = start_groups(turns)
     baseline = leave_one_out_mean(returns, groups[starts], count)
     advantages, baselines = spread(returns - baseline, turns), spread(baseline, turns)
-    return Credit(advantages=advantages, state=dict(state), baselines=baselines)
+    return Credit(advantages=advantages, baselines=baselines)

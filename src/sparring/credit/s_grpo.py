@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -17,11 +16,7 @@ GROUP_RELATIVE = True
 
 
 def s_grpo(
-    turns: TurnTable,
-    state: Mapping[str, Any],
-    *,
-    success: float = 0.5,
-    length: Literal["tokens", "turns"] = "tokens",
+    turns: TurnTable, *, success: float = 0.5, length: Literal["tokens", "turns"] = "tokens"
 ) -> Credit:
     """Reward the shortest success of a group in full, each longer one half as much as the last.
 
@@ -56,7 +51,7 @@ def s_grpo(
         turns.n_tokens.astype(np.float64) if length == "tokens" else np.ones(len(turns.reward))
     )
     rewards = _halving(returns >= success, trajectory_sums(counted, turns.trajectory), ids, count)
-    return Credit(advantages=spread(centre(rewards, ids, count), turns), state=dict(state))
+    return Credit(advantages=spread(centre(rewards, ids, count), turns))
 
 
 def _halving(right: BoolArray, lengths: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:

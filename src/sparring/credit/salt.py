@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -17,7 +16,6 @@ GROUP_RELATIVE = True
 
 def salt(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     base: Literal["grpo", "dr_grpo", "rloo"] = "grpo",
     anchor: Anchor = "view",
@@ -55,10 +53,9 @@ def salt(
     met, _ = anchor_groups(turns, "salt", anchor)
     steps, count = node_groups(turns, "salt", met)
     if base == "rloo":
-        advantages = rloo(turns, state).advantages
+        advantages = rloo(turns).advantages
     else:
-        advantages = grpo(turns, state, divide_by_std=base == "grpo", epsilon=epsilon).advantages
+        advantages = grpo(turns, divide_by_std=base == "grpo", epsilon=epsilon).advantages
     return Credit(
-        advantages=mean_over_trajectories(advantages, steps, count, turns.trajectory)[steps],
-        state=dict(state),
+        advantages=mean_over_trajectories(advantages, steps, count, turns.trajectory)[steps]
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,7 +19,6 @@ CRITIC = "contribution"
 
 def spa(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     grounding: Annotated[float, Field(ge=0)] = 0.5,
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
@@ -89,8 +87,5 @@ def spa(
         )
     metrics = {"attribution_error": float(np.abs(excess).mean())} if len(excess) else {}
     return Credit(
-        advantages=advantages,
-        state=dict(state),
-        value_targets=contribution - spread(excess, turns),
-        metrics=metrics,
+        advantages=advantages, value_targets=contribution - spread(excess, turns), metrics=metrics
     )

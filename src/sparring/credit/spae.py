@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -29,7 +28,6 @@ REQUIRES = {"components": {"accuracy", "confidence"}}  # options that name compo
 
 def spae(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     accuracy: str = "best_action",
     confidence: str | None = None,
@@ -94,10 +92,10 @@ def spae(
     reached = np.cumsum(high) - high  # high potentials before a row, in the whole table
     since_start = reached - spread(reached[first], turns)
     game = replace(turns, reward=turns.reward - left_out)
-    outcome = grpo(game, state, divide_by_std=divide_by_std, epsilon=epsilon)
+    outcome = grpo(game, divide_by_std=divide_by_std, epsilon=epsilon)
     share = np.where(since_start > 0, reduction, 1.0)
     advantages = share * outcome.advantages + weight * (phi - before)
-    return Credit(advantages=advantages, state=dict(state))
+    return Credit(advantages=advantages)
 
 
 def _confidence(turns: TurnTable) -> FloatArray:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,7 +19,6 @@ GROUP_RELATIVE = True
 
 def spo_tree(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
     average: Literal["trajectories", "children"] = "trajectories",
@@ -95,7 +93,7 @@ def spo_tree(
     if segments == "branches":
         ids, number = _segments(turns, nodes, count)
         advantages = group_sum(advantages, ids, number)[ids]
-    return Credit(advantages=advantages, state=dict(state))
+    return Credit(advantages=advantages)
 
 
 def _segments(turns: TurnTable, nodes: IntArray, count: int) -> tuple[IntArray, int]:

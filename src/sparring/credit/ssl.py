@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -22,7 +21,6 @@ REQUIRES = {"components": {"component"}}  # options that name components
 
 def ssl(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     component: str = "best_action",
     tiers: tuple[float, ...] = (0.25, 0.5, 0.75),
@@ -86,4 +84,4 @@ def ssl(
         if divide_by_std
         else centre(rewards, ids, count)
     )
-    return Credit(advantages=spread(advantages, turns), state=dict(state))
+    return Credit(advantages=spread(advantages, turns))

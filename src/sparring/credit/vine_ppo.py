@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -19,11 +18,7 @@ PRESETS = {"unbiased": {"whiten": False}}
 
 
 def vine_ppo(
-    turns: TurnTable,
-    state: Mapping[str, Any],
-    *,
-    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
-    whiten: bool = True,
+    turns: TurnTable, *, gamma: Annotated[float, Field(ge=0, le=1)] = 1.0, whiten: bool = True
 ) -> Credit:
     """Take what a turn changed in the value of the position, as games that go on from there say.
 
@@ -64,7 +59,7 @@ def vine_ppo(
     if whiten and len(found):
         size = float(np.abs(after).mean() + np.abs(before).mean())
         found = whitened(found, turns.n_tokens.astype(np.float64), size)
-    return Credit(advantages=found, state=dict(state))
+    return Credit(advantages=found)
 
 
 def _until(paid: FloatArray, turns: TurnTable) -> FloatArray:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -36,7 +35,6 @@ REQUIRES = {"components": {"process"}}  # options that name components
 
 def vpr(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     process: str = "best_action",
     baseline: Literal["turn_index", "state", "role", "candidates", "none"] = "turn_index",
@@ -161,7 +159,7 @@ def vpr(
             epsilon,
         )
         advantages += outcome * spread(relative, turns)
-    return Credit(advantages=advantages, state=dict(state), trained=trained, metrics=metrics)
+    return Credit(advantages=advantages, trained=trained, metrics=metrics)
 
 
 def _check_options(

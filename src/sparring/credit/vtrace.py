@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -20,7 +19,6 @@ LOG_RATIO_LIMIT = 20.0
 
 def vtrace(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
     lam: Annotated[float, Field(ge=0, le=1)] = 1.0,
@@ -89,4 +87,4 @@ def vtrace(
     if len(ratio):
         metrics["ratio_mean"] = float(ratio.mean())
         metrics["truncated_share"] = float((ratio > rho_bar).mean())
-    return Credit(advantages=advantages, state=dict(state), value_targets=targets, metrics=metrics)
+    return Credit(advantages=advantages, value_targets=targets, metrics=metrics)

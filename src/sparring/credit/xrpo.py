@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -19,7 +18,6 @@ GROUP_RELATIVE = True
 
 def xrpo(
     turns: TurnTable,
-    state: Mapping[str, Any],
     *,
     success: float = 0.5,
     strength: Annotated[float, Field(ge=0)] = 2.5,
@@ -71,7 +69,4 @@ def xrpo(
     # max(1 - eta, 0)
     novelty = -np.expm1(np.minimum(score - group_mean(score, ids, count)[ids], 0.0))
     bonus = np.minimum(strength * novelty, cap * np.maximum(relative, 0.0))
-    return Credit(
-        advantages=spread(relative + np.where(returns >= success, bonus, 0.0), turns),
-        state=dict(state),
-    )
+    return Credit(advantages=spread(relative + np.where(returns >= success, bonus, 0.0), turns))

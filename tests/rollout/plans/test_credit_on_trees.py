@@ -35,12 +35,12 @@ def test_by_hand():
     turns = turn_table(episodes)
     assert [episode.returns[0] for episode in episodes] == [0.0, 0.0, 1.0, 1.0]
     # the value is 1/2 at the start and after either colour: all of the credit is the needle's
-    assert spo_tree(turns, {}).advantages.tolist() == [0, -0.5, 0, 0, -0.5, 0, 0, 0.5, 0, 0, 0.5, 0]
+    assert spo_tree(turns).advantages.tolist() == [0, -0.5, 0, 0, -0.5, 0, 0, 0.5, 0, 0, 0.5, 0]
     # leaves have -1/2, -1/2, 1/2, 1/2; a first turn is shared by a good and a bad one
-    assert branch_grpo(turns, {}, divide_by_std=False).advantages.tolist() == [0, -0.5, -0.5, 0, -0.5, -0.5, 0, 0.5, 0.5, 0, 0.5, 0.5]
+    assert branch_grpo(turns, divide_by_std=False).advantages.tolist() == [0, -0.5, -0.5, 0, -0.5, -0.5, 0, 0.5, 0.5, 0, 0.5, 0.5]
     # node rewards 1/2 at first turns; parents (1/2), siblings (0 or 1): r + 0.3 * (r - (parent + sibling) / 2), less the mean 1/2
     after = 0.5 + 0.3 * (1.0 - 0.25)
-    assert mars2(turns, {}, divide_by_std=False).advantages[[0, 1, 7]].tolist() == pytest.approx([0.0, -after, after])
+    assert mars2(turns, divide_by_std=False).advantages[[0, 1, 7]].tolist() == pytest.approx([0.0, -after, after])
 
 
 def expected_gradient(estimate, plan, needle, chance, size=4):
@@ -72,10 +72,10 @@ SECOND = 3 / 4 - 2 * EXACT / 4  # the other leaves of a node are three where bot
 @pytest.mark.parametrize(
     ("estimate", "plan", "shares"),
     [
-        (lambda turns: spo_tree(turns, {}).advantages, TREE, (1 / 2, SECOND)),
-        (lambda turns: branch_grpo(turns, {}, divide_by_std=False).advantages, TREE, (1 / 2, 3 / 4)),
-        (lambda turns: grpo(turns, {}, divide_by_std=False).advantages, TREE, (1 / 2, 3 / 4)),
-        (lambda turns: branch_grpo(turns, {}, divide_by_std=False).advantages, PLAIN, (3 / 4, 3 / 4)),
+        (lambda turns: spo_tree(turns).advantages, TREE, (1 / 2, SECOND)),
+        (lambda turns: branch_grpo(turns, divide_by_std=False).advantages, TREE, (1 / 2, 3 / 4)),
+        (lambda turns: grpo(turns, divide_by_std=False).advantages, TREE, (1 / 2, 3 / 4)),
+        (lambda turns: branch_grpo(turns, divide_by_std=False).advantages, PLAIN, (3 / 4, 3 / 4)),
     ],
     ids=["spo_tree", "branch_grpo", "grpo", "branch_grpo without a plan"],
 )
@@ -96,7 +96,7 @@ def test_a_first_turn_that_the_whole_group_shares_learns_nothing():
     asked = specs(game, 4, name="reader", group_size=4)
     reader = {"reader": Reader(["green", "red", "green", "red", "red"])}
     turns = turn_table(planned(bound("tree", branching=(1, 4)), asked, reader, group_size=4)[0])
-    assert not branch_grpo(turns, {}).advantages.any() and not spo_tree(turns, {}).advantages.any()
+    assert not branch_grpo(turns).advantages.any() and not spo_tree(turns).advantages.any()
 
 
 @pytest.mark.always
@@ -109,7 +109,7 @@ def test_the_gradient_weight_of_a_shared_turn_is_the_sum_over_its_copies(plan):
     episodes, figures, _ = planned(plan, asked, {"demonstrator": run.agent("demonstrator")}, group_size=8)
     assert figures["shared_turns"] > 0.05
     turns, counts = turn_table(episodes), defaultdict(int)
-    shared, leaves = branch_grpo(turns, {}).advantages, grpo(turns, {}).advantages
+    shared, leaves = branch_grpo(turns).advantages, grpo(turns).advantages
     weights, own, count, ids = defaultdict(float), defaultdict(float), 0, {}
     for row, (episode, turn) in enumerate(ordered_turns(episodes)):
         past = ids.setdefault((episode.episode_id, turn.seat), [])

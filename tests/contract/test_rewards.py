@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
-from sparring.rewards.bounds import UNSHAPED
+from sparring.rewards.base import UNSHAPED
 from sparring.testing import check_reward
 from sparring.testing.rewards import check_reward_of
 from sparring.types import Episode, Segment, Turn, Verdict

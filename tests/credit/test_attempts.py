@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring import registry
-from sparring.credit.attempts import attempts_of
 from sparring.credit.gigpo import gigpo
-from sparring.credit.mage import PRESETS, mage
+from sparring.credit.mage import PRESETS, attempts_of, mage
 from sparring.environments.catalogue import make_game
 from sparring.errors import CreditError
 from sparring.players.random import random as random_player

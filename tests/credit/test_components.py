@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sparring.credit.components import component
+from sparring.credit.base import component
 from sparring.errors import CreditError
 from tests.credit.tables import table
 

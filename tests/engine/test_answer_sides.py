@@ -15,7 +15,7 @@ from sparring.measure.exploitability import ask, nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import Query, TabularScorer, UniformScorer
 from sparring.measure.team_exploitability import team_exploitability
-from sparring.players.members import MemberMixture
+from sparring.players.mixture import MemberMixture
 from sparring.refs import snapshot
 from sparring.rng import Stream
 from sparring.rollout.spec import EpisodeSpec

@@ -8,7 +8,7 @@ from sparring.engine.local import LocalEngine
 from sparring.league.starts import starts
 from sparring.oracles.judge import configured_oracles
 from sparring.registry import bind
-from sparring.samplers.prefill import Prefill
+from sparring.samplers.prefix_cache import Prefill
 
 SOKOBAN = {"name": "sokoban", "options": {"rooms": 1000}, "oracle": {"name": "graded"}}
 SUDOKU = {"name": "sudoku", "options": {"blanks": 4, "puzzles": 1000, "wrong": "continues"}, "oracle": {"name": "constraint", "lost": "solution"}}

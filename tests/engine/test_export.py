@@ -13,7 +13,7 @@ from sparring.engine.export import CARD, export, export_mixture, first_prompt
 from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError, ModelError, UnknownNameError
 from sparring.players.exported import exported
-from sparring.players.members import MemberMixture
+from sparring.players.mixture import MemberMixture
 from sparring.refs import snapshot
 from sparring.rng import Stream
 from tests.hugging_face import hugging_face

@@ -13,11 +13,10 @@ from sparring.environments.abstracted import Abstracted
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
 from sparring.knowledge.base import Gathered
-from sparring.knowledge.habits import Habits, habits_of
 from sparring.knowledge.latent_space import EMBEDDINGS, latent_space
 from sparring.knowledge.sampled import Sampled, _Row
 from sparring.knowledge.space import Space
-from sparring.knowledge.standing import standings
+from sparring.knowledge.standing import Habits, habits_of, standings
 from sparring.knowledge.statements import decisions
 from sparring.rng import Stream
 from sparring.types import Observation

@@ -13,10 +13,9 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.rps_spock_lizard import MOVES, won_by
 from sparring.errors import CheckpointError, ConfigError, GameError, PluginError
 from sparring.knowledge.base import Gathered, Knowledge, check_output, with_scores
-from sparring.knowledge.judged import Placed, scores_of
-from sparring.knowledge.places import Place
 from sparring.knowledge.space import Space, clustered, solved
-from sparring.knowledge.statements import about, decisions, pattern, placed
+from sparring.knowledge.standing import Placed, scores_of
+from sparring.knowledge.statements import Place, about, decisions, pattern, placed
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.types import Episode, Observation, Turn

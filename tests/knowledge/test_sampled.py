@@ -8,9 +8,9 @@ from sparring.environments.abstracted import Abstracted, AbstractedPlay, Gist
 from sparring.environments.base import random_reply
 from sparring.environments.catalogue import make_game
 from sparring.errors import GameError
-from sparring.knowledge.places import place_of
 from sparring.knowledge.sampled import Sampled
 from sparring.knowledge.space import solved
+from sparring.knowledge.statements import place_of
 from sparring.rng import Stream
 from sparring.types import Observation
 

@@ -16,7 +16,7 @@ from sparring.measure.exact_figures import exact_figures_of
 from sparring.measure.exploitability import ask, history_reach, nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import TabularScorer, UniformScorer
-from sparring.players.members import MemberMixture
+from sparring.players.mixture import MemberMixture
 from sparring.refs import snapshot
 from sparring.rng import Stream
 from sparring.run.evaluation import Evaluator

@@ -15,8 +15,7 @@ from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, ModelError, SparringError
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.opponents import parse_agent
-from sparring.players.exported import exported, identity_of, is_mixture
-from sparring.players.exported_files import FILE
+from sparring.players.exported import FILE, exported, identity_of, is_mixture
 from sparring.rollout.store import EpisodeStore
 from sparring.run.evaluation import answer_of
 from tests.run_with_members import BASE, CYCLE, MEMBERS, engine_of, run_of

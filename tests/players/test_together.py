@@ -3,9 +3,8 @@
 import pytest
 
 from sparring.errors import PluginError
-from sparring.players.base import PendingTurn, Reply
+from sparring.players.base import Party, PendingTurn, Reply, parties
 from sparring.players.policy import PolicyAgent
-from sparring.players.together import Party, parties
 from sparring.rng import Stream
 from sparring.samplers.base import Lot
 from sparring.types import SampleResult, SamplingParams

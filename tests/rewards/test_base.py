@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.errors import RewardError
-from sparring.rewards.base import apply_rewards, outcome_gap
-from sparring.rewards.bounds import BOUND, batch_gaps
+from sparring.rewards.base import BOUND, apply_rewards, batch_gaps, outcome_gap
 from sparring.rewards.components import WeightedReward
 from sparring.schedule import parse
 from tests.cases import every_case

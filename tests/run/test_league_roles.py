@@ -22,7 +22,7 @@ from sparring.measure.exploitability import ask, nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import TabularScorer
 from sparring.players.exported import exported
-from sparring.players.members import MemberMixture
+from sparring.players.mixture import MemberMixture
 from sparring.recipe import to_yaml
 from sparring.refs import ref, snapshot
 from sparring.registry import bind

@@ -9,8 +9,8 @@ from sparring.errors import ModelError
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.rng import Stream
+from sparring.samplers.draws import restrict, truncate
 from sparring.samplers.in_process import in_process
-from sparring.samplers.truncation import restrict, truncate
 from sparring.types import SampleRequest, SamplingParams
 from tests.hugging_face import hugging_face
 

@@ -17,9 +17,8 @@ from sparring.report.episode_text import turn_texts
 from sparring.rng import Stream
 from sparring.rollout.draft import said
 from sparring.samplers.base import Lot
+from sparring.samplers.draws import Renewing, restrict
 from sparring.samplers.in_process import in_process
-from sparring.samplers.renewing import Renewing
-from sparring.samplers.truncation import restrict
 from sparring.testing.context import Letters
 from sparring.types import Episode, SampledRun, SampleRequest, SamplingParams, Turn
 

@@ -35,8 +35,8 @@ from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.samplers.base import Lot, finished_together, sample
+from sparring.samplers.draws import kept_sets, truncate
 from sparring.samplers.in_process import in_process
-from sparring.samplers.truncation import kept_sets, truncate
 from sparring.samplers.vllm import replica as replicas
 from sparring.samplers.vllm import vllm
 from sparring.testing import check_backend, check_sampler

@@ -7,7 +7,7 @@ from pathlib import Path
 from sparring.api.load import load_answer, load_run
 from sparring.config.checks import LAST, POLICY
 from sparring.engine.export import export, export_mixture
-from sparring.players.members import MemberMixture
+from sparring.players.mixture import MemberMixture
 from sparring.refs import LEARNER, PUBLISHED
 from sparring.run.events import METRICS, read_lines
 

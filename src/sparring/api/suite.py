@@ -51,7 +51,7 @@ from sparring.measure.suite_figures import (
 )
 from sparring.oracles.base import Oracle
 from sparring.players.base import Agent
-from sparring.players.members import MemberMixture
+from sparring.players.mixture import MemberMixture
 from sparring.players.policy import PolicyAgent
 from sparring.refs import LEARNER, PUBLISHED, PlayerRef
 from sparring.rollout.team import Team

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sparring.credit.base import check, turn_places
-from sparring.credit.components import component
+from sparring.credit.base import check, component, turn_places
 from sparring.errors import CreditError
 from sparring.ops.groups import centre, group_ids
 from sparring.ops.returns import discounted_returns

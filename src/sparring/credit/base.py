@@ -1,11 +1,11 @@
-"""What estimators share: checks of the turn table and grouping keys."""
+"""What estimators share: checks of the turn table, grouping keys, parts of rewards, cut games."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from sparring.errors import CreditError, PluginError
 from sparring.ops.groups import group_ids
 from sparring.ops.returns import trajectory_starts, trajectory_sums
 from sparring.registry import Bound, Plugin
-from sparring.types import Credit, FloatArray, IntArray, TurnTable
+from sparring.types import BoolArray, Credit, FloatArray, IntArray, TurnTable
 
 NEEDS_FROM = ("columns",)
 RENAMED = {  # names in NEEDS before the columns were plug-ins
@@ -212,3 +212,73 @@ def spread(values: FloatArray, turns: TurnTable) -> FloatArray:
     """Return one value per trajectory laid out over its rows, [N]."""
     starts = trajectory_starts(turns.trajectory)
     return np.repeat(values, np.diff(np.append(starts, len(turns.trajectory))))
+
+
+def component(turns: TurnTable, method: str, name: str) -> FloatArray:
+    """Return a named part of the reward, [N].
+
+    Args:
+        turns: the table.
+        method: name of the estimator, for messages.
+        name: the part; the components of an empty table are empty.
+
+    Raises:
+        CreditError: no turn has this part, or it is not finite.
+    """
+    if name not in turns.components:
+        if not len(turns.reward):
+            return np.zeros(0)
+        known = ", ".join(sorted(turns.components)) or "none"
+        raise CreditError(
+            f"credit {method!r}: no reward component {name!r} (there are: {known}); name one of "
+            "them, or add it to rewards. A reward that abstained on every turn gives none."
+        )
+    values = turns.components[name]
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        raise CreditError(
+            f"credit {method!r}: component {name!r} is {values[wrong[0]]} in row {wrong[0]}; mend "
+            "the reward that gave it."
+        )
+    return values
+
+
+Cut = Literal["bootstrap", "zero"]
+
+
+def cut_turns(turns: TurnTable, cut: Cut) -> BoolArray:
+    """Return which turns are the last of a trajectory that is to be bootstrapped, [N].
+
+    A game that was truncated has not ended, so it is not worth 0 there. What the seat would be
+    asked next is not in the record: others may have to move first, and chance. So the critic has no
+    conversation to read after the cut. The nearest place where it was asked, and is fitted, is
+    before the seat's last turn. With "bootstrap" the trajectory is cut there:
+
+        r[T] + gamma V[T+1] is taken to be V[T], T the last turn of a cut trajectory
+
+    Earlier turns look ahead to V[T] as they should. The last turn's difference is 0: it has no
+    advantage, it teaches the critic nothing, and what was paid for it is not looked at. With "zero"
+    the game counts as ended: V[T+1] = 0.
+    """
+    if turns.cut is None or cut == "zero":
+        return np.zeros(len(turns.reward), dtype=bool)
+    return turns.cut
+
+
+def continued(reward: FloatArray, value: FloatArray, cut: BoolArray) -> FloatArray:
+    """Return rewards [N] that stand for what follows a cut turn too.
+
+    The value before it, so that its difference is 0.
+    """
+    return np.where(cut, value, reward)
+
+
+def whitened(advantages: FloatArray, unknown: BoolArray) -> FloatArray:
+    """Return advantages with mean 0 and deviation 1 over those that are known.
+
+    The unknown ones stay 0, and so does a lone one.
+    """
+    known = advantages[~unknown]
+    if len(known) < 2:
+        return advantages
+    return np.where(unknown, 0.0, (advantages - known.mean()) / (known.std(ddof=1) + 1e-8))

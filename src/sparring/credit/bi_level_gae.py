@@ -7,8 +7,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from sparring.credit.base import check
-from sparring.credit.cuts import Cut, continued, cut_turns, whitened
+from sparring.credit.base import Cut, check, continued, cut_turns, whitened
 from sparring.ops.returns import backward_recurrence, generalised_advantages, next_values
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 

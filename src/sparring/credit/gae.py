@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sparring.credit.base import check
-from sparring.credit.cuts import Cut, continued, cut_turns, whitened
+from sparring.credit.base import Cut, check, continued, cut_turns, whitened
 from sparring.ops.returns import generalised_advantages
 from sparring.types import Credit, TurnTable
 

@@ -8,10 +8,40 @@ import numpy as np
 from pydantic import Field
 
 from sparring.credit.base import check, spread, start_groups, trajectory_returns
-from sparring.credit.failures import TRAINS_NEEDS, Trains, trained_share, trained_turns
 from sparring.ops.groups import centre, group_counts
 from sparring.ops.standardise import over_deviation
-from sparring.types import Credit, TurnTable
+from sparring.types import BoolArray, Credit, TurnTable
+
+Trains = Literal["all", "unfailed", "as_released"]
+TRAINS_NEEDS: dict[str, set[str]] = {  # columns
+    "unfailed": {"failed"},
+    "as_released": {"wideseek_turns"},
+}
+
+
+def trained_turns(turns: TurnTable, trains: Trains) -> BoolArray | None:
+    """Return which turns carry loss, [N]; None: all.
+
+    Args:
+        turns: the table, with the column that ``TRAINS_NEEDS`` names.
+        trains: the rule.
+
+    Raises:
+        CreditError: the column is not there.
+    """
+    if trains == "all":
+        return None
+    if trains == "unfailed":
+        return ~np.asarray(turns.column("failed"), dtype=bool)
+    return np.asarray(turns.column("wideseek_turns"), dtype=bool)
+
+
+def trained_share(trained: BoolArray | None) -> dict[str, float]:
+    """Return the metric of it, where some turns may be left out."""
+    if trained is None or not len(trained):
+        return {}
+    return {"trained_share": float(trained.mean())}
+
 
 PRESETS = {"dr_grpo": {"divide_by_std": False}, "wideseek_r1": {"trains": "as_released"}}
 GROUP_RELATIVE = True

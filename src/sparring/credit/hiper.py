@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from sparring.credit.base import check
-from sparring.credit.cuts import Cut, continued, cut_turns
+from sparring.credit.base import Cut, check, continued, cut_turns
 from sparring.ops.groups import group_ids
 from sparring.ops.returns import (
     backward_recurrence,

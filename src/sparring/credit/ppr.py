@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from sparring.credit.base import check, spread, start_groups
-from sparring.credit.components import component
+from sparring.credit.base import check, component, spread, start_groups
 from sparring.errors import ConfigError
 from sparring.ops.groups import centre, group_counts, group_ids
 from sparring.ops.returns import discounted_returns, trajectory_sums

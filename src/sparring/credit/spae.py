@@ -8,8 +8,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from sparring.credit.base import check, spread
-from sparring.credit.components import component
+from sparring.credit.base import check, component, spread
 from sparring.credit.grpo import grpo
 from sparring.ops.returns import trajectory_starts
 from sparring.types import Credit, FloatArray, TurnTable

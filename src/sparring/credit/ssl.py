@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.credit.base import check, spread, start_groups, trajectory_returns
-from sparring.credit.components import component as part_of
+from sparring.credit.base import component as part_of
 from sparring.errors import CreditError
 from sparring.ops.groups import centre
 from sparring.ops.returns import trajectory_sums

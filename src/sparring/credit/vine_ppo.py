@@ -7,8 +7,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from sparring.credit.base import check
-from sparring.credit.components import component
+from sparring.credit.base import check, component
 from sparring.ops.returns import trajectory_starts
 from sparring.ops.standardise import whitened
 from sparring.types import Credit, FloatArray, TurnTable

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from sparring.credit.base import check, spread, start_groups, turn_places
-from sparring.credit.components import component
+from sparring.credit.base import check, component, spread, start_groups, turn_places
 from sparring.errors import CreditError
 from sparring.ops.groups import centre, group_ids, leave_one_out_mean
 from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums

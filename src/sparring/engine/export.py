@@ -20,7 +20,7 @@ from sparring.environments.base import random_reply, side_numbers, teams_of, tem
 from sparring.environments.openspiel.base import Game
 from sparring.environments.own import Asking
 from sparring.errors import ConfigError, UnknownNameError
-from sparring.players.exported_files import (
+from sparring.players.exported import (
     ExportedMixture,
     ExportedPolicy,
     ExportedSides,
@@ -28,7 +28,7 @@ from sparring.players.exported_files import (
     Sampling,
     write_exported,
 )
-from sparring.players.members import MemberMixture
+from sparring.players.mixture import MemberMixture
 from sparring.refs import MAIN, PUBLISHED, PlayerRef
 from sparring.rng import Stream
 from sparring.yaml_text import dump_yaml

@@ -12,11 +12,17 @@ from pydantic import Field
 from sparring.config_parts import PluginConfig
 from sparring.errors import ConfigError
 from sparring.knowledge.base import Gathered, Knowledge
-from sparring.knowledge.habits import Habits, habits_of
-from sparring.knowledge.judged import Prefer, placed_replies, scores_of
 from sparring.knowledge.sampled import Sampled
 from sparring.knowledge.space import Kind, Space, clustered, few, solved
-from sparring.knowledge.standing import Standing, standings
+from sparring.knowledge.standing import (
+    Habits,
+    Prefer,
+    Standing,
+    habits_of,
+    placed_replies,
+    scores_of,
+    standings,
+)
 from sparring.knowledge.statements import Decision, decisions, pattern
 from sparring.rng import Stream
 

@@ -39,8 +39,8 @@ import numpy as np
 from sparring.environments.abstracted import Abstracted, AbstractedPlay, kind_of
 from sparring.environments.own import Asking
 from sparring.errors import GameError
-from sparring.knowledge.habits import Habits
-from sparring.knowledge.places import Place, place_of
+from sparring.knowledge.standing import Habits
+from sparring.knowledge.statements import Place, place_of
 from sparring.ops.normal_form import shares_above_zero, softmax
 from sparring.rng import Stream
 from sparring.types import FloatArray

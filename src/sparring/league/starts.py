@@ -1,8 +1,9 @@
-"""From a step's number to the games to be played: which game, which deal, who sits where."""
+"""From a step's number to the games to be played: which game and deal, who sits, who learns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,17 +11,63 @@ from sparring.config import RolloutConfig
 from sparring.environments.base import first_seats, teams_of
 from sparring.environments.openspiel.base import Game
 from sparring.environments.spec import spec_of
-from sparring.league.learners import LeagueLearner, asked
-from sparring.league.matchmakers.base import MatchRequest, Seating
+from sparring.league.matchmakers.base import MatchRequest, Seating, drawn
 from sparring.league.payoffs import Payoffs
 from sparring.players.mixture import Mixture
-from sparring.refs import MAIN, PlayerRef, refs
+from sparring.refs import LEARNER, MAIN, PlayerRef, refs
 from sparring.registry import Bound, bind
 from sparring.rng import Stream
 from sparring.rollout.spec import EpisodeSpec
 from sparring.schedule import parse
 from sparring.selection.curricula.base import Arm, ArmBook
 from sparring.types import EnvironmentSpec
+
+TURN = (5**0.5 - 1) / 2  # of a circle, from one step to the next: no learner is left out for long
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeagueLearner:
+    """A policy that learns in a league.
+
+    Args:
+        policy: its name.
+        matchmaker: fills the seats of the states from which it learns.
+        share: of the initial states, relative to the others'.
+    """
+
+    policy: str
+    matchmaker: Bound
+    share: float = 1.0
+
+    @property
+    def player(self) -> PlayerRef:
+        """It, as a player."""
+        return LEARNER.of(self.policy)
+
+
+def asked(
+    learners: Sequence[LeagueLearner], step: int, group: int, groups: int, live: str = ""
+) -> LeagueLearner:
+    """Return who learns from an initial state.
+
+    The states of a step are a circle, cut by the shares, which turns from step to step:
+
+        position = (group + 1/2) / groups + step * (sqrt(5) - 1) / 2   modulo 1
+
+    So each step has of every learner its share of states, to the next whole number.
+
+    Args:
+        learners: of the league.
+        step: steps done.
+        group: number of the state in its step.
+        groups: how many the step has.
+        live: the policy that alone learns now; empty: all do.
+    """
+    for one in learners:
+        if one.policy == live:
+            return one
+    position = ((group + 0.5) / groups + step * TURN) % 1.0
+    return drawn(learners, [one.share for one in learners], position)
 
 
 def arms(games: Sequence[tuple[Game, float]], starts: int) -> tuple[Arm, ...]:

@@ -24,7 +24,7 @@ from sparring.learn.slices import PADDED, Slice, at_samples, chunks, slices
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import prefix_tree
 from sparring.registry import load
-from sparring.samplers.truncation import restrict
+from sparring.samplers.draws import restrict
 from sparring.types import FloatArray, IntArray
 
 

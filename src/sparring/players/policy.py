@@ -205,7 +205,7 @@ class Sender(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PolicyAgents:
-    """Asks policies whose samplers have one backend; see ``players.together``."""
+    """Asks policies whose samplers have one backend; see ``players.base``."""
 
     backend: Backend
 

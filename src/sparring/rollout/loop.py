@@ -12,8 +12,7 @@ from sparring.environments.own import lacking_error
 from sparring.environments.situation import close_copies
 from sparring.errors import GameError, HungError, SparringError
 from sparring.guard import Call, limit
-from sparring.players.base import Agent, Failed, Flight, PendingTurn, Reply
-from sparring.players.together import parties
+from sparring.players.base import Agent, Failed, Flight, PendingTurn, Reply, parties
 from sparring.registry import named
 from sparring.rng import Stream
 from sparring.rollout.draft import Draft

@@ -2,7 +2,7 @@
 
 A play goes on as soon as the replies to its own moment are there. What is due at one time is asked
 in one call per player, so that a sampler gets batches as large as there are plays to go on; players
-that may be asked together (``players.together``) share one call.
+that may be asked together (``players.base``) share one call.
 
 Every play has streams of its own, so what is drawn for it does not depend on the order in which
 replies come or plays finish, nor on how many are in flight. With a sampler that is ``invariant``

@@ -81,7 +81,7 @@ from sparring.measure.regret import Judge, without_faults
 from sparring.measure.starts import Met, Starts, columns, every
 from sparring.oracles.base import Oracle
 from sparring.players.base import Agent
-from sparring.players.members import MemberMixture
+from sparring.players.mixture import MemberMixture
 from sparring.refs import LEARNER, PUBLISHED
 from sparring.rng import Stream
 

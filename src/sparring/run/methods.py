@@ -10,7 +10,7 @@ from sparring.config.checks import stands_for_others
 from sparring.config.league import LeagueConfig
 from sparring.engine.judging import rewards_of
 from sparring.environments.openspiel.base import Game
-from sparring.league.learners import LeagueLearner
+from sparring.league.starts import LeagueLearner
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
 from sparring.players.mixture import Mixture

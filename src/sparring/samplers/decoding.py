@@ -19,11 +19,8 @@ from sparring.errors import DivergedError
 from sparring.models.joined import Forward
 from sparring.models.kv_cache import KeyValueCache
 from sparring.rng import uniforms
-from sparring.samplers.draws import LOST, Ids, draw, results
-from sparring.samplers.prefill import Prefill, Rows
-from sparring.samplers.prefix_cache import PrefixCache
-from sparring.samplers.renewing import Renewing
-from sparring.samplers.truncation import kept_sets, truncate
+from sparring.samplers.draws import LOST, Ids, Renewing, draw, kept_sets, results, truncate
+from sparring.samplers.prefix_cache import Prefill, PrefixCache, Rows
 from sparring.types import SampleRequest, SampleResult, SamplingParams
 
 Way = tuple[SamplingParams, Ids]  # the distribution to draw from, and the ids that end a reply

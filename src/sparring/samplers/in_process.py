@@ -22,12 +22,9 @@ from sparring.models.joined import Alone, Forward, JoinedBase, member_of
 from sparring.models.language_model import LanguageModel
 from sparring.samplers.base import Lot
 from sparring.samplers.decoding import Asked, decode
-from sparring.samplers.draws import Ids, totals
+from sparring.samplers.draws import Ids, Renewing, totals, truncate
 from sparring.samplers.of_model import OfModel
-from sparring.samplers.prefill import Prefill, Rows
-from sparring.samplers.prefix_cache import PrefixCache, Stock
-from sparring.samplers.renewing import Renewing
-from sparring.samplers.truncation import truncate
+from sparring.samplers.prefix_cache import Prefill, PrefixCache, Rows, Stock
 from sparring.types import SampleRequest, SampleResult, SamplingParams
 
 SCORED_AT_ONCE = 1024  # contexts per forward pass when scoring; bounds memory

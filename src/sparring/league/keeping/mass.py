@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparring.league.keeping.base import KeepRequest
 from sparring.league.meta_payoffs import member_payoffs
-from sparring.league.solver_option import SolverOption, solved
+from sparring.league.meta_solvers.base import SolverOption, solved
 from sparring.refs import PlayerRef
 
 

@@ -11,8 +11,8 @@ from pydantic import Field
 from sparring.errors import ConfigError
 from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
 from sparring.league.meta_payoffs import member_payoffs, side_payoffs, takes_opposed
+from sparring.league.meta_solvers.base import SolverOption, bound, solved
 from sparring.league.payoffs import Payoffs
-from sparring.league.solver_option import SolverOption, bound, solved
 from sparring.refs import PlayerRef
 from sparring.system.held import Held
 

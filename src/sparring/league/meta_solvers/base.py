@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import AfterValidator
 
+from sparring.config_parts import PluginConfig
 from sparring.errors import GameError, PluginError
 from sparring.league.meta_game import EXACT
 from sparring.league.meta_game import MetaGame as MetaGame
@@ -159,3 +161,32 @@ def _check_rows(solver: Bound, given: MetaStrategy, game: MetaGame) -> None:
         for member, row in enumerate(rows):
             if row.any():
                 _check_weights(solver, f"member {member} of side {side}", row)
+
+
+def bound(solver: Any) -> Bound:
+    """Return the meta-solver that a text or a mapping names.
+
+    Raises:
+        UnknownNameError, ConfigError: there is none of this name, or it has no such options.
+    """
+    return PluginConfig.model_validate(solver).bind("league.meta_solvers")
+
+
+def _there(solver: Any) -> Any:
+    """Return a meta-solver as it was written, if there is such a one."""
+    bound(solver)
+    return solver
+
+
+SolverOption = Annotated[str | dict[str, Any], AfterValidator(_there)]
+
+
+def solved(solver: Any, game: MetaGame) -> MetaStrategy:
+    """Return what a meta-solver answers.
+
+    Raises:
+        GameError: it cannot solve this meta-game.
+        PluginError: it raised, or gave no distributions.
+    """
+    found: MetaStrategy = bound(solver)(game)
+    return found

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparring.errors import DivergedError
-from sparring.samplers.draws import LOST
-from sparring.samplers.renewing import runs_of
+from sparring.samplers.draws import LOST, runs_of
 from sparring.samplers.vllm.asked import PROBE, Ask
 from sparring.samplers.vllm.weights import key_of
 from sparring.types import FloatArray, SampledRun, SampleResult

@@ -19,7 +19,7 @@ from sparring.errors import CheckpointError, PluginError
 from sparring.ops.groups import group_std
 from sparring.registry import Bound
 from sparring.rng import Stream
-from sparring.types import TurnTable
+from sparring.types import FloatArray, IntArray, TurnTable
 
 KEPT = 32  # records kept per arm, the newest
 
@@ -138,3 +138,33 @@ def pick_by_weight(arms: Sequence[Arm], weights: Sequence[float], target: float)
             if left < 0:
                 return number
     return last
+
+
+def arm_shares(arms: Sequence[Arm]) -> FloatArray:
+    """Return each arm's share by its game's weight, the starts of a game alike, [A].
+
+    Sums to one.
+    """
+    weights = np.array([arm.weight / sum(other.game == arm.game for other in arms) for arm in arms])
+    shares: FloatArray = weights / weights.sum()
+    return shares
+
+
+def success_rate(records: Sequence[Record]) -> float:
+    """Return the share of the trajectories of these records that succeeded.
+
+    Not a number without any.
+    """
+    size = sum(record.size for record in records)
+    return sum(record.successes for record in records) / size if size else float("nan")
+
+
+def draw_arms(request: CurriculumRequest, weights: FloatArray, counter: int = 0) -> IntArray:
+    """Return an arm for each group, drawn by weight.
+
+    It is draw number ``counter`` of the group's stream.
+    """
+    draws = [request.stream.child(group).uniform(counter) for group in range(request.groups)]
+    return np.array(
+        [pick_by_weight(request.arms, weights.tolist(), draw) for draw in draws], dtype=np.int64
+    )

@@ -7,8 +7,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from sparring.selection.curricula.base import CurriculumRequest
-from sparring.selection.curricula.scores import arm_shares, draw_arms, success_rate
+from sparring.selection.curricula.base import CurriculumRequest, arm_shares, draw_arms, success_rate
 from sparring.types import IntArray
 
 PRESETS = {"easy_to_hard": {"target": {"schedule": "linear", "start": 0.8, "end": 0.3}}}

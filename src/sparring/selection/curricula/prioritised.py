@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from sparring.selection.curricula.base import CurriculumRequest
-from sparring.selection.curricula.scores import arm_shares, draw_arms
+from sparring.selection.curricula.base import CurriculumRequest, arm_shares, draw_arms
 from sparring.types import BoolArray, FloatArray, IntArray
 
 PRESETS = {"plr": {"by": "rank", "alpha": 10.0, "staleness": 0.1}}

@@ -8,8 +8,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from sparring.selection.curricula.base import CurriculumRequest, Record
-from sparring.selection.curricula.scores import arm_shares, draw_arms
+from sparring.selection.curricula.base import CurriculumRequest, Record, arm_shares, draw_arms
 from sparring.types import IntArray
 
 

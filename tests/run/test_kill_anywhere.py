@@ -111,7 +111,7 @@ def live(recipe, path, at, calls):
 
 def life(recipe, path, *, at=0, seconds=None):
     """Train in a process until the end, until call number ``at``, or for so many seconds; return its exit code and calls."""
-    calls = FORK.Value("q", 0)
+    calls = FORK.Value("q", 0, lock=False)  # a process that is killed would keep the lock
     process = FORK.Process(target=live, args=(recipe, path, at, calls))
     process.start()
     if seconds is not None:

@@ -37,7 +37,7 @@ class Bets(type(kuhn_bot())):
     """Bets with three quarters, and with one quarter says nothing legal."""
 
     def __init__(self):
-        super().__init__("loose")
+        super().__init__(style="loose")
         self.asked = 0
 
     def chances(self, state, seat):

@@ -17,6 +17,7 @@ from sparring.errors import ConfigError, UnknownNameError
 from sparring.measure.oracle_choice import chosen_oracle
 from sparring.oracles.solvers import solved_by
 from sparring.rng import Stream
+from studies.credit_race import race
 
 ROOT = Path(__file__).parents[2]
 MEDIAN = '''"""Credit: the median."""
@@ -173,9 +174,8 @@ def test_a_file_dropped_into_the_folder_is_all_it_takes(dropped, tmp_path):
     rows = {row["estimator"] for row in json.loads(lab)["games"][0]["rows"]}
     assert {"median_of_batch", "median_of_batch:doubled"} <= rows
     small = ("steps=1", "rollout.games_per_step=8", "evaluation.every=1", "model.hidden_size=8", "model.heads=1")
-    options = ("--seeds", 1, "--workers", 1, "--folder", tmp_path / "race", "--estimators", "median_of_batch,median_of_batch:doubled")
-    raced = json.loads(call("credit", "race", *small, *options, "--json"))
-    assert {row["estimator"] for row in raced["rows"] if "curve" in row} == {"median_of_batch", "median_of_batch:doubled"}
+    for name in ("median_of_batch", "median_of_batch:doubled"):
+        assert "curve" in race.run(tmp_path / "race", "kuhn-tiny", small, name, 0)
 
 
 def test_and_nothing_is_left_of_it():

@@ -291,6 +291,7 @@ class Workplace:
         with self._lock:
             if self._stopped:
                 raise Stopped
+            importable = [*sys.path, os.environ.get("PYTHONPATH", "")]
             process = subprocess.Popen(
                 program(words),
                 stdin=stdin,
@@ -300,7 +301,7 @@ class Workplace:
                 env={
                     **os.environ,
                     "OMP_NUM_THREADS": "1",
-                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                    "PYTHONPATH": os.pathsep.join(filter(None, importable)),
                 },
                 start_new_session=True,  # an interrupt from the terminal is the study's to handle
             )

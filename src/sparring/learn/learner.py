@@ -22,34 +22,6 @@ A check at the first update: everything that is trained takes part in what is le
 A parameter that takes no part, such as an adapter on a layer that the forward pass does not call,
 has no gradient at all after the backward pass (one of 0 is a gradient). It would stay as it is for
 the whole run, in silence.
-
-The order of a step's updates: shuffled minibatches, or the turns of a game from the last to the
-first (SeeUPO).
-
-In SeeUPO turns are treated as agents that are updated one after the other, the last turn first:
-when turn t is updated, the turns after it already follow the new policy, and its advantage is
-weighted by how much likelier that policy makes what they did:
-
-        M[T+1] = A;  M[t] = M[t+1] * pi_new(turn t) / pi_old(turn t)
-
-so the tokens of turn t are trained with A times the product of the ratios of all later turns. The
-ratios are taken after each update, against the policy before the step, and each is kept within
-e^-limit .. e^limit.
-
-Every update runs over all tokens of the step, with advantages of 0 outside the turn in hand. What
-``learner.reduction`` then divides by is undone, so that each update is the reduction over the
-turn's own tokens. With M tokens in all and M_t of turn t, S sequences and S_t with tokens of turn
-t, n tokens of a sequence and n_t of turn t in it, advantages are scaled by
-
-    token_mean:     M / M_t                 every token of the turn weighs 1 / M_t
-    sequence_mean:  (S / S_t) (n / n_t)     every token of the turn weighs 1 / (S_t n_t)
-    agent_mean:     the same with E N in place of S, of E plays and N sequences of one
-    constant:       1                       every token of the turn weighs 1 / (S constant)
-
-Losses that read no advantages, such as ``kl_penalty``, act on all tokens in each of these updates.
-
-Reference: SeeUPO (abstract and notes; the product form is that of sequential trust-region methods,
-Kuba et al., 2022).
 """
 
 from __future__ import annotations
@@ -222,7 +194,35 @@ def minibatches(
 
 
 class ReverseTurns:
-    """The weights of one pass. ``indices`` are the turn indices that occur, the last first.
+    """The weights of one pass over the turns of a game, from the last to the first (SeeUPO).
+
+    ``indices`` are the turn indices that occur, the last first.
+
+    In SeeUPO turns are treated as agents that are updated one after the other, the last turn first:
+    when turn t is updated, the turns after it already follow the new policy, and its advantage is
+    weighted by how much likelier that policy makes what they did:
+
+        M[T+1] = A;  M[t] = M[t+1] * pi_new(turn t) / pi_old(turn t)
+
+    so the tokens of turn t are trained with A times the product of the ratios of all later turns.
+    The ratios are taken after each update, against the policy before the step, and each is kept
+    within e^-limit .. e^limit.
+
+    Every update runs over all tokens of the step, with advantages of 0 outside the turn in hand.
+    What ``learner.reduction`` then divides by is undone, so that each update is the reduction over
+    the turn's own tokens. With M tokens in all and M_t of turn t, S sequences and S_t with tokens
+    of turn t, n tokens of a sequence and n_t of turn t in it, advantages are scaled by
+
+        token_mean:     M / M_t                 every token of the turn weighs 1 / M_t
+        sequence_mean:  (S / S_t) (n / n_t)     every token of the turn weighs 1 / (S_t n_t)
+        agent_mean:     the same with E N in place of S, of E plays and N sequences of one
+        constant:       1                       every token of the turn weighs 1 / (S constant)
+
+    Losses that read no advantages, such as ``kl_penalty``, act on all tokens in each of these
+    updates.
+
+    Reference: SeeUPO (abstract and notes; the product form is that of sequential trust-region
+    methods, Kuba et al., 2022).
 
     Args:
         turns: the turn table, N rows.

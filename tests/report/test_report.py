@@ -143,6 +143,11 @@ def test_every_metric_of_a_real_step_is_documented():
             assert name.split("/")[1] in known[pattern], name
 
 
+def test_the_table_of_metrics_has_names_of_metrics_alone():
+    assert [name for name in glossary() if not re.fullmatch(r"[\w./]+", name)] == []
+    assert not {"issued", "joined", "tick"} & {*glossary()}  # events of the scheduler
+
+
 @pytest.mark.parametrize("kind", ["environments", "methods", "recipes"])
 def test_everything_listed_can_be_explained(kind):
     for entry in entries(kind):

@@ -268,7 +268,7 @@ class Distributed:
         self.published.close()
 
     def timing(self) -> dict[str, float]:
-        """Return the figures listed above and those of ``Lanes``, since the last call."""
+        """Return the figures listed above and those of ``Utilisation``, since the last call."""
         with self._changed:
             now = self._fleet.now()
             busy, ready = self._scheduler.busy(now), self._scheduler.ready

@@ -4,13 +4,6 @@ Events go in, commands come out. Whoever drives it (worker processes, a cluster,
 it the time with every event, and does what the commands say. A unit is a number; what it stands for
 is none of its business.
 
-        issued      units are to be played
-        joined      a worker is ready
-        answered    a worker has answered a unit
-        lost        a worker is gone, or has answered what cannot be read
-        returned    a worker could not begin with what it was sent
-        tick        time has passed
-
 Timing, in timing.jsonl:
     worker/N/playing        share of the time since the step before in which worker N played; of the
                             first 16 workers, from the second step on
@@ -281,7 +274,16 @@ class _Worker:
 class Scheduler:
     """Which worker plays which unit, what is played again, and when a worker is started again.
 
-    Units are sent in the order of their numbers, in messages as ``Waiting`` says. An event costs
+    Events, each a method:
+
+        issued      units are to be played
+        joined      a worker is ready
+        answered    a worker has answered a unit
+        lost        a worker is gone, or has answered what cannot be read
+        returned    a worker could not begin with what it was sent
+        tick        time has passed
+
+    Units are sent in the order of their numbers, in messages as ``UnitQueue`` says. An event costs
     time that grows with the logarithm of the number of workers and units.
 
     Args:

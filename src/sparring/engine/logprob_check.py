@@ -8,14 +8,14 @@ the weights that played it: law "same numbers" of every run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from sparring.engine.players import Players
-from sparring.learn.pack import pack
-from sparring.learn.reader import Reader
 from sparring.types import Episode
+
+if TYPE_CHECKING:
+    from sparring.engine.players import Players
 
 SAME = ("logprob_difference_max", "logprob_difference_mean")
 
@@ -50,6 +50,9 @@ def scored(players: Players, episodes: Sequence[Episode]) -> tuple[Scored, ...]:
         players: who hold the weights that played.
         episodes: plays of a step.
     """
+    from sparring.learn.pack import pack  # with torch, which the record of a run does without
+    from sparring.learn.reader import Reader
+
     every = min(EVERY, players.config.rollout.games_per_step)
     asked = [episode for episode in episodes if episode.episode_id % every == 0]
     found = []

@@ -1,6 +1,5 @@
 """Words of tables of comparisons: corrected for their number, and tables that say so."""
 
-import importlib
 import json
 import re
 from pathlib import Path
@@ -10,9 +9,11 @@ import pytest
 
 from sparring.ops.statistics import mean_interval, share_probability, wilson_ends, zero_probability
 from studies.common.result_figures import CORRECTED, Results, chance_beyond, decided, sides, worded
+from studies.common.study import names, published
+from studies.common.study_tables import module_of
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / "studies").glob("*/page.md")])
 
 
 def test_words_by_hand():
@@ -54,20 +55,12 @@ def test_a_table_without_lines_says_nothing_of_correction():
     assert CORRECTED not in worded(("a", "verdict"), [], []) and worded(("a", "verdict"), [("b",)], ["held"]).endswith(CORRECTED)
 
 
-def studies():
-    """Return (name, module, results file) of the studies whose tables are on pages."""
-    folder = ROOT / "src" / "sparring" / "report" / "reproduce"
-    found = []
-    for path in sorted(folder.glob("*.py")):
-        results = ROOT / "benchmarks" / "results" / f"{path.stem.replace('_', '-')}.json"
-        if results.exists():
-            found.append((path.stem, results))
-    return found
+STUDIES = [name for name in names() if module_of(name) is not None]
 
 
-@pytest.mark.parametrize(("name", "path"), studies(), ids=lambda value: getattr(value, "stem", value))
-def test_every_table_with_verdicts_says_that_they_are_corrected(name, path):
-    page = importlib.import_module(f"sparring.report.reproduce.{name}")
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_table_with_verdicts_says_that_they_are_corrected(name):
+    page, path = module_of(name), published(name)
     results = Results(json.loads(path.read_text(encoding="utf-8")))
     for made in page.MADE.values():
         text = made(results)
@@ -75,7 +68,7 @@ def test_every_table_with_verdicts_says_that_they_are_corrected(name, path):
             assert CORRECTED in text, text[:200]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_no_page_leads_with_a_word_that_correction_takes_back(page):
     text = page.read_text(encoding="utf-8").lower()
     assert "not after correction" not in text and "no correction for several comparisons" not in text

@@ -26,7 +26,7 @@ from sparring.samplers.base import sample
 from sparring.samplers.in_process import in_process
 from sparring.samplers.vllm import replica as replicas
 from sparring.samplers.vllm import vllm
-from sparring.samplers.vllm.limits import Limits
+from sparring.samplers.vllm.pool import Limits
 from sparring.samplers.vllm.weights import Served
 from sparring.system.files import file_digest
 from sparring.testing import check_backend, check_sampler

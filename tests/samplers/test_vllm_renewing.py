@@ -19,8 +19,8 @@ from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
 from sparring.rng import Stream
 from sparring.samplers.base import Lot, finished_together, sample
-from sparring.samplers.vllm import answers, vllm
-from sparring.samplers.vllm.asked import Call, replies_to
+from sparring.samplers.vllm import requests, vllm
+from sparring.samplers.vllm.requests import Call, replies_to
 from sparring.types import SampledRun, SamplingParams
 from tests.engine.test_renew import CONFIG, differences, runs_of
 from tests.samplers.renewed import check, every, moving
@@ -180,9 +180,9 @@ def test_without_between_weights_that_change_are_noticed_as_before():
 def test_runs_as_a_replica_tells_them(runs, good):
     (ask,) = replies_to([Lot(vllm(model(31)), asked(1), LONG, STOP)], Call(), iter([7]))
     runs = json.loads(json.dumps(runs).replace('"1.', f'"{ask.served.number}.').replace('"2.', f'"{ask.served.number + 1}.'))
-    found = answers.answer_of(ask, [[7, 8], [-1.0, -1.0], True, [], runs])
+    found = requests.answer_of(ask, [[7, 8], [-1.0, -1.0], True, [], runs])
     assert (None if found is None else found.runs) == good
-    assert answers.answer_of(ask, [[7, 8], [-1.0, -1.0], True]) is None
+    assert requests.answer_of(ask, [[7, 8], [-1.0, -1.0], True]) is None
 
 
 def test_a_worker_that_plays_takes_news_between_the_tokens_of_a_reply(stops, tmp_path):

@@ -14,33 +14,226 @@ import queue
 import shutil
 import tempfile
 import threading
+import time
 import weakref
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from sparring.errors import RunError
+from sparring.errors import ModelError, RunError
 from sparring.models.language_model import LanguageModel
-from sparring.samplers.base import Lot
-from sparring.samplers.vllm.answers import answer_of, totals
-from sparring.samplers.vllm.asked import (
+from sparring.samplers.base import Ids, Lot
+from sparring.samplers.vllm.replica import Heard, Replica, Settings
+from sparring.samplers.vllm.requests import (
     PROBE,
     Ask,
     Call,
-    betweens,
+    Member,
+    answer_of,
     probe_to,
     replies_to,
     scores_of,
+    totals,
 )
-from sparring.samplers.vllm.limits import Limits
-from sparring.samplers.vllm.line import Line
-from sparring.samplers.vllm.replica import Heard, Replica, Settings
-from sparring.samplers.vllm.weights import Served
+from sparring.samplers.vllm.weights import Key, Served
 from sparring.system.child import Mailbox
 from sparring.types import FloatArray, SampleResult, SamplingParams
 
-Ids = tuple[int, ...]
 REST = 0.02  # seconds that one waits for a message before others have a turn
+HOUR = 3600.0
+STARTS = 2  # times in a row that a replica may end before it was ready
+WRONGS = 2  # times in a row that weights may be refused, by a replica or by the check
+LOSSES = 3  # replicas that one request may end
+
+
+class Limits:
+    """What has gone wrong with the replicas of a pool.
+
+    Args:
+        restarts: replicas that may be lost in an hour.
+
+    Attributes:
+        lost: replicas that were lost, in all.
+    """
+
+    def __init__(self, restarts: int) -> None:
+        self._restarts, self.lost = restarts, 0
+        self._when: deque[float] = deque()  # of the last hour
+        self._early: Counter[int] = Counter()  # how often in a row each ended before it was ready
+        self._wrong: Counter[int] = Counter()  # and had wrong weights
+
+    def ready(self, replica: Replica) -> None:
+        """Note that a replica is ready for weights."""
+        self._early[replica.number] = 0
+
+    def right(self, replica: Replica) -> None:
+        """Note that a replica computes what its weights give."""
+        self._wrong[replica.number] = 0
+
+    def forget(self) -> None:
+        """Note that all begins anew; what was lost in the last hour stays."""
+        self._early.clear()
+        self._wrong.clear()
+
+    def wrong(self, replica: Replica, what: str) -> None:
+        """Note that weights were refused.
+
+        Raises:
+            RunError: too often in a row.
+        """
+        self._wrong[replica.number] += 1
+        if self._wrong[replica.number] >= WRONGS:
+            raise _gives_up(f"replica {replica.number} {what}.{replica.last_words()}")
+
+    def ended(self, replica: Replica, asked: Sequence[Ask], why: str) -> None:
+        """Note that a replica is lost, before it is ended.
+
+        Args:
+            replica: the replica.
+            asked: requests that it has not answered.
+            why: as a sentence goes on after its name.
+
+        Raises:
+            RunError: it cannot be started, replicas are lost too often, or over one request.
+        """
+        what, words = f"replica {replica.number} {why}", replica.last_words()
+        if replica.stage == "starting":
+            self._early[replica.number] += 1
+            if self._early[replica.number] >= STARTS:
+                raise _gives_up(f"{what}, before it was ready, {STARTS} times in a row.{words}")
+        for ask in asked:
+            ask.lost += ask.place != PROBE
+            if ask.lost >= LOSSES:
+                raise _gives_up(f"{what}, the third one that ended over one request.{words}")
+        now, self.lost = time.monotonic(), self.lost + 1
+        self._when = deque(at for at in (*self._when, now) if at > now - HOUR)
+        if len(self._when) > self._restarts:
+            often = f"{len(self._when)} were lost in an hour (sampler.restarts)"
+            raise _gives_up(f"{what}, and {often}.{words}")
+
+
+def _gives_up(what: str) -> RunError:
+    """Return the error of a pool that gives up."""
+    return RunError(f"The sampler vllm gives up: {what}")
+
+
+class Line:
+    """Requests that wait, in the order in which they came, and which replica has which weights.
+
+    Weights are taken in the order in which requests for them came. A replica keeps its weights as
+    long as requests for them wait; if those that came first have no replica, later ones are not
+    sent, so that one becomes free.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Ask] = deque()
+
+    def add(self, asks: Sequence[Ask]) -> None:
+        """Let requests wait behind all others."""
+        self._waiting.extend(asks)
+
+    def again(self, asks: Sequence[Ask]) -> None:
+        """Let requests wait in front of all others, in their order."""
+        self._waiting.extendleft(sorted(asks, key=lambda ask: ask.number, reverse=True))
+
+    def drop(self, asks: Sequence[Ask]) -> None:
+        """Forget requests."""
+        if asks and self._waiting:
+            gone = {ask.number for ask in asks}
+            self._waiting = deque(ask for ask in self._waiting if ask.number not in gone)
+
+    def renew(self) -> None:
+        """Let requests that take newer weights wait for those of now."""
+        for ask in self._waiting:
+            if ask.renews:
+                ask.key = ask.served.key
+
+    def clear(self) -> list[Ask]:
+        """Forget all requests; return them."""
+        left, self._waiting = list(self._waiting), deque()
+        return left
+
+    def wanting(self, replicas: Sequence[Replica]) -> Iterator[tuple[Replica, Served]]:
+        """Yield the replicas that are to load weights, and which.
+
+        Raises:
+            ModelError: the weights that requests are to be drawn with have changed since.
+        """
+        weights = self._weights()
+        for place, (key, served) in enumerate(weights.items()):
+            if any(replica.key == key for replica in replicas):
+                continue
+            later = list(weights)[place:]
+            free = _free(replicas, unwanted=later[1:], wanted=weights)
+            if free is None:
+                return
+            yield free, _unchanged(key, served)
+        waiting = list(self._waiting)
+        for key, served in weights.items():
+            own = sum(replica.key == key for replica in replicas)
+            count = sum(ask.key == key for ask in waiting)
+            while own < count and (free := _free(replicas, unwanted=(), wanted=weights)):
+                own += 1
+                yield free, _unchanged(key, served)
+
+    def next(self, replicas: Sequence[Replica]) -> Iterator[tuple[Replica, list[Ask]]]:
+        """Yield replicas with the requests that they are to be sent, of one kind and way."""
+        ready: dict[Key, list[Replica]] = {}
+        for key in self._weights():
+            own = [replica for replica in replicas if replica.key == key]
+            if not own:
+                break  # what came later waits until one is free for these
+            if all(replica.stage == "ready" for replica in own):
+                ready[key] = own
+        waiting, self._waiting = self._waiting, deque()
+        found: dict[tuple[int, str, int], tuple[Replica, list[Ask]]] = {}
+        load = {replica.number: len(replica.asked) for replica in replicas}
+        for ask in waiting:
+            if ask.key not in ready:
+                self._waiting.append(ask)
+                continue
+            replica = min(ready[ask.key], key=lambda one: load[one.number])
+            load[replica.number] += 1
+            at = replica.number, ask.kind, id(ask.way)
+            found.setdefault(at, (replica, []))[1].append(ask)
+        yield from found.values()
+
+    def _weights(self) -> dict[Key, Served]:
+        """Return the weights that requests wait for, first those of the first."""
+        found: dict[Key, Served] = {}
+        for ask in self._waiting:
+            found.setdefault(ask.key, ask.served)
+        return found
+
+
+def _free(
+    replicas: Sequence[Replica], *, unwanted: Sequence[Key], wanted: dict[Key, Served]
+) -> Replica | None:
+    """Return a replica that may take other weights, or None.
+
+    It is ready and idle, and its weights are wanted by nobody, or by requests that come later.
+    """
+    idle = [one for one in replicas if one.stage == "ready" and not one.asked]
+    for one in idle:
+        if one.key not in wanted:
+            return one
+    return next((one for one in idle if one.key in unwanted), None)
+
+
+def _unchanged(key: Key, served: Served) -> Served:
+    """Return weights, if they are still those that requests were made for.
+
+    Raises:
+        ModelError: they are not.
+    """
+    if served.key != key:
+        raise ModelError(
+            "The weights have changed while replies that were to be drawn with those of before "
+            "still waited for a replica. Take all that a call of submit yields before the next "
+            "update, or close it."
+        )
+    return served
 
 
 class Pool:
@@ -83,7 +276,9 @@ class Pool:
     def submit(self, lots: Sequence[Lot]) -> Iterator[Sequence[tuple[int, SampleResult]]]:
         """Yield lists of (place of a request, its reply), as they are finished; see ``Backend``."""
         call = Call()
-        coming = self._coming(call, replies_to(lots, call, self._count), betweens(lots))
+        looks = [cast(Member, lot.sampler).between for lot in lots]
+        asks, between = replies_to(lots, call, self._count), dict.fromkeys(filter(None, looks))
+        coming = self._coming(call, asks, tuple(between))
         next(coming)  # all have begun when this returns, and a close from now on is noticed
         return coming
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from sparring.errors import ConfigError
 from sparring.samplers.of_model import strays
-from sparring.samplers.vllm.asked import Ask
+from sparring.samplers.vllm.requests import Ask
 from sparring.samplers.vllm.weights import Key, Served, State, salt_of
 from sparring.system.child import ChildProcess, Mailbox
 from sparring.system.files import cache_folder, disk_errors, file_digest

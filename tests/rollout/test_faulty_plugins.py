@@ -66,7 +66,7 @@ def train(path, monkeypatch, method, plugin, **keys):
         calls.append(1)
         good = right[0].bound if method == "rewards" else right
         first = len(calls) <= (4 if method == "rewards" else 2 if method == "matchmaker" else 1)
-        return good.plugin.function(*args, **good.at(0.0)) if first else plugin(*args)
+        return good(*args) if first else plugin(*args)
 
     slot = {"matchmaker": "league.matchmakers", "curriculum": "selection.curricula", "replay": "selection.replay"}.get(method, method)
     slot = "rollout.plans" if method == "plan" else slot

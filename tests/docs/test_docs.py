@@ -203,8 +203,8 @@ def test_links_that_lead_nowhere_are_found(tmp_path):
 
 
 def test_stale_missing_and_orphaned_pages_are_noticed_and_mended(tmp_path, monkeypatch):
-    for name in ("docs", "benchmarks"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    for name in ("docs", "benchmarks", "studies"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.pyc", "__pycache__"))
     for page in [*ROOT.glob("*.md"), ROOT / "LICENSE"]:
         shutil.copy(page, tmp_path)
     for name in ("tests", "src", "examples"):

@@ -184,7 +184,7 @@ def test_a_module_declares_its_slot_in_one_line(package, line):
 
 
 def test_a_line_in_a_docstring_declares_nothing(package):
-    name = package(bad='"""How to:\n\nSLOT = "rewards"\n"""\n\n\ndef bad(episode): ...\n')
+    name = package(bad='"""How to:\n\nSLOT = "rewards"\n"""\nraise SystemExit("imported")\n')
     with pytest.raises(ConfigError, match="is no plug-in"):
         registry.load("rewards", f"{name}.bad")
 

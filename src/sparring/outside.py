@@ -21,6 +21,7 @@ An installed package may give a plug-in a short name, by an entry point of the g
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.util
@@ -68,7 +69,7 @@ def find(slot: str, name: str, what: str) -> Entry:
     slots = _slots_of(name, where)
     module = next((module for module, declared in slots.items() if declared == slot), None)
     if module is not None:
-        return _listed(slot, imported(module, name.rpartition(".")[2], where), name, where)
+        return _listed(imported(module, name.rpartition(".")[2], where), name, where)
     if not slots:
         raise ConfigError(
             f"{where}: there is no module {name.rpartition('.')[0]!r} here. Install the package of "
@@ -80,7 +81,10 @@ def find(slot: str, name: str, what: str) -> Entry:
             raise ConfigError(
                 f"{where}: the module {module!r} is a plug-in of {declared!r}, not of {slot!r}."
             )
-    raise _no_plugin(slot, next(iter(slots)), where)
+    raise ConfigError(
+        f"{where}: the module {next(iter(slots))!r} is no plug-in. Write the line SLOT = {slot!r} "
+        "into it, if it is meant to be one."
+    )
 
 
 def slot_of(name: str) -> str | None:
@@ -101,17 +105,21 @@ def _slots_of(name: str, where: str) -> dict[str, str]:
     for module in (name, name.rpartition(".")[0]):
         text = _text(module, where)
         if text is not None:
-            line = _SLOT.search(text)
-            slots[module] = spelling.slot(line[1]) if line else ""
+            slots[module] = spelling.slot(_declared(text))
     return slots
 
 
-def _no_plugin(slot: str, module: str, where: str) -> ConfigError:
-    """Return the error of a module that declares itself no plug-in."""
-    return ConfigError(
-        f"{where}: the module {module!r} is no plug-in. Write the line SLOT = {slot!r} into it, "
-        "if it is meant to be one."
-    )
+def _declared(text: str) -> str:
+    """Return the slot that a line of a module's text declares, or "".
+
+    The line is a statement of the module: one within a docstring declares nothing.
+    """
+    lines = {text.count("\n", 0, line.start()) + 1: line[1] for line in _SLOT.finditer(text)}
+    try:
+        statements = {statement.lineno for statement in ast.parse(text).body}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        statements = set(lines)  # the import says what is wrong with it
+    return next((slot for number, slot in lines.items() if number in statements), "")
 
 
 def entry_points(slot: str) -> dict[str, metadata.EntryPoint]:
@@ -165,15 +173,13 @@ def imported(name: str, function: str, where: str) -> Entry:
     return entry, module
 
 
-def _listed(slot: str, plugin: Entry, name: str, where: str) -> Entry:
+def _listed(plugin: Entry, name: str, where: str) -> Entry:
     """Return a plug-in that was named with a dot, if its module offers it as one.
 
     Raises:
         ConfigError: it does not, or it is no function of this module.
     """
     entry, module = plugin
-    if spelling.slot(str(getattr(module, "SLOT", ""))) != slot:  # a line of a docstring, say
-        raise _no_plugin(slot, module.__name__, where)
     function = name.rpartition(".")[2]
     allowed = {module.__name__.rpartition(".")[2], *getattr(module, "PLUGINS", ())}
     in_module = inspect.isfunction(entry) and entry.__module__ == module.__name__

@@ -128,13 +128,14 @@ def _standard(slot: str) -> frozenset[str]:
 
 def _is_plugin(stem: Path) -> bool:
     """Return whether a module has a function of its own name, or a class under it."""
-    return _has_line(stem, f"def {stem.name}(") or _has_line(stem, f"{stem.name} = ")
+    return _has_line(stem, f"def {stem.name}(", f"{stem.name} = ")
 
 
-def _has_line(stem: Path, begins: str) -> bool:
-    """Return whether a line of a module's text begins so; nothing is imported."""
+def _has_line(stem: Path, *begins: str) -> bool:
+    """Return whether a line of a module's text begins in one of these ways; nothing is imported."""
     text = read_module(stem)
-    return text is not None and bool(re.search(rf"^{re.escape(begins)}", text, re.MULTILINE))
+    pattern = "|".join(map(re.escape, begins))
+    return text is not None and bool(re.search(rf"^(?:{pattern})", text, re.MULTILINE))
 
 
 def loadable(slot: str) -> list[Plugin]:

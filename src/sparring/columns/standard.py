@@ -5,12 +5,16 @@ A column with more to it is a module of its own beside this one, as those from o
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 
 from sparring.columns.base import Source, column, played_on
 from sparring.errors import ConfigError
 from sparring.rollout.table import ordered_turns
 from sparring.types import BoolArray, FloatArray, IntArray
+
+A = TypeVar("A", IntArray, BoolArray)
 
 
 def old_logprob(source: Source) -> FloatArray:
@@ -106,6 +110,20 @@ def default_value(source: Source) -> FloatArray:
     return source.exact()["default_value"]
 
 
+def _of_candidates(name: str, values: A | None) -> A:
+    """Return a column that tables of all candidates have.
+
+    Raises:
+        ConfigError: the table has the replies that were played alone.
+    """
+    if values is None:
+        raise ConfigError(
+            f"The column {name!r} is part of a table of all candidates; write "
+            "turn_table(episodes, candidates=True)."
+        )
+    return values
+
+
 @column(asks={"candidates"})
 def state_group(source: Source) -> IntArray:
     """Number the prompts, so that replies to one prompt have the same number.
@@ -115,12 +133,7 @@ def state_group(source: Source) -> IntArray:
     others get the replies that were played alone. A reply that was not played is a trajectory of
     its own, of one turn, after the trajectory of its seat.
     """
-    if source.turns.state_group is None:
-        raise ConfigError(
-            "The column 'state_group' is part of a table of all candidates; write "
-            "turn_table(episodes, candidates=True)."
-        )
-    return source.turns.state_group
+    return _of_candidates("state_group", source.turns.state_group)
 
 
 @column(asks={"candidates"})
@@ -130,12 +143,7 @@ def committed(source: Source) -> BoolArray:
     What: true or false per row, [N]; one row of each ``state_group`` is true. An estimator that
     NEEDS it gets a row for every candidate, as with the column ``state_group``.
     """
-    if source.turns.committed is None:
-        raise ConfigError(
-            "The column 'committed' is part of a table of all candidates; write "
-            "turn_table(episodes, candidates=True)."
-        )
-    return source.turns.committed
+    return _of_candidates("committed", source.turns.committed)
 
 
 @column(asks={"candidates"})

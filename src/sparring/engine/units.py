@@ -7,7 +7,7 @@ code: reading one from a stranger gives values or an error.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -188,11 +188,6 @@ def news_of(data: bytes) -> tuple[Weights, ...]:
 def numbers_of(data: bytes) -> tuple[int, ...]:
     """Return the numbers of the units of a task."""
     return tuple(unit[0] for unit in parse_json(data)["units"])
-
-
-def weights_of(data: bytes) -> Iterator[Weights]:
-    """Yield the weights that a task names, each unit's by itself."""
-    return (Weights(*one) for unit in parse_json(data)["units"] for one in unit[2])
 
 
 def known_games(games: Sequence[Game]) -> dict[str, Game]:

@@ -20,12 +20,18 @@ from unittest import mock
 
 from sparring.engine import workers
 from sparring.engine.fleet.base import Heard
-from sparring.engine.units import Weights, news_of, numbers_of, weights_of
+from sparring.engine.units import Weights, news_of, numbers_of
 from sparring.engine.worker import Worker, answered, ready
 from sparring.rng import Stream
+from sparring.system.files import parse_json
 from tests.engine.fleet.weather import STORM, Weather, lognormal, rubbish
 
 FATE, WHEN, TIME, AGAIN, LATE, IDLE, LATER = range(7)  # counters of the draws for a message
+
+
+def weights_of(data):
+    """Yield the weights that a task names, each unit's by itself."""
+    return (Weights(*one) for unit in parse_json(data)["units"] for one in unit[2])
 
 
 @dataclass(slots=True)

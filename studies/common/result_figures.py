@@ -1,6 +1,6 @@
 """What tables of measurements need: rows of a results file, intervals over seeds, differences.
 
-A results file is what ``experiments.results_file`` writes; the repository keeps its own in
+A results file is what ``studies.common.results_file`` writes; the repository keeps its own in
 benchmarks/results, and `sparring reproduce` writes one into its folder.
 """
 

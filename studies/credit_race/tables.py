@@ -24,7 +24,7 @@ def page(results: Results) -> str:
 
 
 def race(results: Results) -> dict[str, Any]:
-    """Return the race that the file is of, as ``experiments.credit_race.race`` returned it."""
+    """Return the race that the file is of, `settings` and `rows`."""
     rows = [race_row(one) for one in results.rows()]
     return {"settings": results.document["setting"], "rows": rows}
 

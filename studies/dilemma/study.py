@@ -1,7 +1,7 @@
 """Does advantage alignment lead to cooperation that punishes, where naive learners defect?
 
 The prisoner's dilemma over 20 rounds; nobody is told how many are left. Kept per seed: figures of
-``experiments.dilemma_rounds``, and of every step's plays the points a round.
+``studies.dilemma.rounds``, and of every step's plays the points a round.
 
 Starts are "all": every play begins at the one start.
 """
@@ -47,7 +47,7 @@ def measured(run: Path, said: str, ask: Ask, *, plays: int) -> dict[str, Any]:
         run: its folder.
         said: what training printed.
         ask: runs the plays that are measured.
-        plays: see ``dilemma_rounds.figures``.
+        plays: see ``studies.dilemma.rounds.figures``.
     """
     given = json.dumps({"run": str(run), "plays": plays})
     ask(["python", "-m", MODULE, given, str(run / FOUND)])

@@ -1,7 +1,7 @@
 """Do aligned learners leave to each other what is worth little to them, where naive ones take all?
 
 Pools of private, opposed values, ten in a row; what both name is shared. Kept per seed: figures of
-``experiments.split_rounds`` for both learners, also against each other, and of every step's plays
+``studies.pool_split.rounds`` for both learners, also against each other, and of every step's plays
 the points a round.
 
 Starts are "unseen": only rounds are counted whose pool and values training never met.

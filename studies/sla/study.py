@@ -1,6 +1,6 @@
 """SLA's chooser on games whose equilibrium is known.
 
-Figures: see ``experiments.exploited``.
+Figures: see ``studies.common.exploited``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cells and rows of the studies with a table of logits; see ``table_learner``."""
+"""Cells and rows of the studies with a table of logits; see ``learner``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GAMES = 128  # of a step
 
 Labels = dict[str, Any]
 Lesson = dict[str, Any]
-"""Arguments of ``table_learner.run``, but for the seed."""
+"""Arguments of ``learner.run``, but for the seed."""
 
 Labelled = Sequence[tuple[Labels, Lesson]]
 
@@ -23,7 +23,7 @@ Labelled = Sequence[tuple[Labels, Lesson]]
 def lesson(
     task: str, variant: str, size: int, steps: int, oracle: Mapping[str, Any] | None = None
 ) -> Lesson:
-    """Return the arguments of a run; see ``table_learner.run``."""
+    """Return the arguments of a run; see ``learner.run``."""
     shape = {"steps": steps, "groups": GAMES // size, "size": size}
     return {"task": task, "variant": variant, **shape, "oracle": oracle}
 
@@ -68,7 +68,7 @@ def rows_of(labels: Labels, found: Sequence[Mapping[str, Any]]) -> list[Row]:
 
     Args:
         labels: what tells the lesson from others.
-        found: what ``table_learner.run`` gave, by seed.
+        found: what ``learner.run`` gave, by seed.
     """
     names = [name for name in found[0]["curve"][-1] if name != "games"]
     values = by_seed([curve_of(one["curve"], names) for one in found])

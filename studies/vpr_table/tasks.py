@@ -1,4 +1,4 @@
-"""What a table of logits learns, and by what: see ``table_learner``."""
+"""What a table of logits learns, and by what: see ``learner``."""
 
 from __future__ import annotations
 

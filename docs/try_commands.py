@@ -155,6 +155,8 @@ class Workshop:
             line, project, entry.input, limit
         )
         good = status == entry.status and entry.expect in output and "Traceback" not in output
+        if entry.expect not in output:
+            output += f"\nIt does not say {entry.expect!r}, which docs/commands.yaml expects."
         self._tell(command, line, 0 if good else status or 1, output, seconds)
         return sorted(set(_runs(project)) - before)
 

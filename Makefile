@@ -49,8 +49,8 @@ demo: setup ## train the demo into runs/demo
 # Compiled files are kept, also where PYTHONDONTWRITEBYTECODE is set: each worker and each process that a test starts reads them.
 ALONE := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 SPARRING_NO_SKIPS=1 $(BIN)/python -m pytest
 ELSEWHERE := --ignore=tests/interop/test_trl.py --ignore=tests/interop/test_verl.py \
-	--ignore=tests/engine/fleet/test_ray.py --ignore=tests/view/browser --ignore=tests/samplers/test_vllm_real.py \
-	--ignore=tests/samplers/test_openai_real.py
+	--ignore=tests/engine/fleet/test_ray.py --ignore=tests/view/browser --ignore=tests/models/samplers/test_vllm_real.py \
+	--ignore=tests/models/samplers/test_openai_real.py
 PYTEST := $(ALONE) -n 2 $(ELSEWHERE) --ignore=tests/studies
 
 # The start of the commit's hash: it decides which of the slow tests, of the commands of pages and of commits with interop come
@@ -95,7 +95,7 @@ $(VLLM)/.installed: requirements-vllm.txt
 	touch $@
 
 vllm-test: models vllm ## run the tests of vLLM
-	$(ALONE) tests/samplers/test_vllm_real.py tests/samplers/test_openai_real.py
+	$(ALONE) tests/models/samplers/test_vllm_real.py tests/models/samplers/test_openai_real.py
 
 test-slow: models ## run the slow tests whose turn it is: those that always run, and a fifth of the others
 	@SPARRING_ROTATION='$(ONE_IN_5)' SPARRING_EXAMPLES=$(EXAMPLES) $(PYTEST) -m "$(SLOW)" || \

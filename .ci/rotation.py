@@ -16,9 +16,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 NOT_DUE = 3  # exit status, which no error has
 TOUCHES_INTEROP = (  # what the bridges to other trainers use
-    "src/sparring/credit/",
-    "src/sparring/losses/",
-    "src/sparring/types/",
+    "src/sparring/methods/credit/",
+    "src/sparring/methods/losses/",
+    "src/sparring/core/records/",
     "src/sparring/interop/",
     "tests/interop/",
 )

@@ -20,14 +20,14 @@ import numpy as np
 import torch
 from published import record, settings
 
+from sparring.core.records import SampleRequest, SamplingParams
+from sparring.core.rng import Stream
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.load import load_language_model
 from sparring.models.memory import find_device
-from sparring.rng import Stream
-from sparring.samplers.base import Lot, finished_together
-from sparring.samplers.in_process import in_process
-from sparring.types import SampleRequest, SamplingParams
+from sparring.models.samplers.base import Lot, finished_together
+from sparring.models.samplers.in_process import in_process
 
 MODEL, RANK, ADAPTERS, AIM = "smollm2-135m", 16, 8, 1.5
 CONVERSATIONS, PROMPT, NEW_TOKENS, ROUNDS = 64, 24, 16, 3

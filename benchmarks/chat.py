@@ -19,10 +19,10 @@ from common import self_play_specs
 from published import record, settings
 
 from sparring.config import resolve
+from sparring.config.recipe import apply_overrides, load_recipe
+from sparring.core.records import Credit
 from sparring.engine.local import LocalEngine
-from sparring.recipe import apply_overrides, load_recipe
-from sparring.rollout.table import turn_table
-from sparring.types import Credit
+from sparring.play.turn_table import turn_table
 
 RECIPES = ("mars/tictactoe-smol", "mars/kuhn-smol")
 GAMES = 32  # four times what the recipe has in flight, so that the cache has to give way

@@ -17,8 +17,8 @@ from pathlib import Path
 from published import record, settings
 
 from sparring.config import resolve
+from sparring.core.refs import snapshot
 from sparring.engine.local import LocalEngine
-from sparring.refs import snapshot
 from sparring.run import checkpoint
 from sparring.run.methods import Methods
 from sparring.run.state import RunState

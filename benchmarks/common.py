@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import sparring
-from sparring.rng import Stream
-from sparring.rollout.spec import EpisodeSpec
+from sparring.core.rng import Stream
+from sparring.play.spec import EpisodeSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 PEERS = ROOT / ".venv-peers" / "bin" / "python"

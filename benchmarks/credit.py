@@ -24,10 +24,10 @@ import torch
 from common import median_seconds
 from published import record, settings
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.records import TurnTable
+from sparring.core.rng import Stream
 from sparring.ops.returns import discounted_returns
-from sparring.rng import Stream
-from sparring.types import TurnTable
 
 parser = argparse.ArgumentParser(description=__doc__)
 given = settings(parser)

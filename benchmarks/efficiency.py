@@ -15,11 +15,11 @@ from common import median_seconds
 from published import record, settings
 
 from sparring.config import resolve
+from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.engine.local import LocalEngine
 from sparring.learn.pack import pack
 from sparring.models.prefixes import PrefixTree
-from sparring.recipe import apply_overrides, load_recipe
-from sparring.rollout.table import ordered_turns
+from sparring.play.turn_table import ordered_turns
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round

@@ -21,7 +21,7 @@ from tests.engine.fleet.chaos import TIME, Chaos, Harm
 from tests.engine.fleet.harmed_runs import on, trained
 from tests.engine.fleet.weather import lognormal
 
-from sparring.rng import Stream
+from sparring.core.rng import Stream
 from sparring.run.events import METRICS, TIMING, read_lines
 from studies.scale.model import Setting, simulate, simulate_fresh
 

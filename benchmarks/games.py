@@ -8,8 +8,8 @@ from common import ask_peer, median_seconds, self_play_specs
 from published import record, settings
 
 from sparring.environments.catalogue import make_game
-from sparring.players.random import random
-from sparring.rollout.play import play
+from sparring.play.players.random import random
+from sparring.play.rollout import play
 
 GAMES = {"tic_tac_toe": "TicTacToe-v0", "kuhn_poker": "KuhnPoker-v0"}
 NUM_GAMES, SECONDS = 2000, 3.0  # of ours, and as long as TextArena plays

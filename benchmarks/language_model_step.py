@@ -16,9 +16,9 @@ from published import record, settings
 from training_step import REPLIES, bare_step, our_step, prompts
 
 from sparring.config import resolve
+from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.engine.local import LocalEngine
 from sparring.models.pretrained import converted
-from sparring.recipe import apply_overrides, load_recipe
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round

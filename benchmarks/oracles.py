@@ -19,15 +19,15 @@ from typing import Any
 import pyspiel
 from published import record, settings
 
-from sparring import registry
 from sparring.config import resolve
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import load_part
+from sparring.config.recipe import apply_overrides, load_recipe
+from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game, State
-from sparring.oracles.base import Oracle
-from sparring.recipe import apply_overrides, load_recipe
-from sparring.registry import load_part
-from sparring.rng import Stream
+from sparring.methods.oracles.base import Oracle
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round

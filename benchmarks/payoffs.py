@@ -18,12 +18,12 @@ from published import record, settings
 
 import sparring
 from sparring.config import resolve
-from sparring.config_parts import merge
+from sparring.config.parts import merge
+from sparring.config.recipe import load_recipe
 from sparring.engine.local import LocalEngine
 from sparring.league.payoffs import Payoffs
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states
-from sparring.recipe import load_recipe
 from sparring.run import checkpoint
 from sparring.run.payoff_plays import with_exact, with_plays
 

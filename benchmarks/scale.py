@@ -30,11 +30,11 @@ from tests.engine.fleet.harmed_runs import on, trained
 from tests.engine.fleet.weather import lognormal
 
 from sparring.config import resolve
-from sparring.recipe import apply_overrides, load_recipe
-from sparring.rng import Stream
+from sparring.config.recipe import apply_overrides, load_recipe
+from sparring.core.files import file_digest
+from sparring.core.rng import Stream
 from sparring.run import checkpoint
 from sparring.run.events import METRICS, TIMING, read_lines
-from sparring.system.files import file_digest
 from studies.scale.model import held_back_seconds, thousand_workers
 
 SMALL = ["threads=1", "warmup.updates=2", "evaluation.opponents=[]", "checkpoint.every=1"]

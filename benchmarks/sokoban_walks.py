@@ -21,10 +21,10 @@ from published import TRIALS, record, settings
 
 from sparring.api.cells import by_seed
 from sparring.api.load import load_run
+from sparring.core.refs import PUBLISHED
+from sparring.measure.initial_states import Met, columns
 from sparring.measure.matches import succeeded
-from sparring.measure.starts import Met, columns
-from sparring.refs import PUBLISHED
-from sparring.rollout.replay import ended
+from sparring.play.replay import ended
 from sparring.run.events import METRICS, read_figures
 from studies.common.study import load
 from studies.vpr_released.state_groups import moves_left, played

@@ -16,18 +16,18 @@ from common import ask_peer, median_seconds
 from published import record, settings
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from sparring import registry
 from sparring.config import LearnerConfig
+from sparring.config.plugins import registry
+from sparring.core.records import Episode, SampleRequest, SamplingParams, Segment, Turn
+from sparring.core.rng import Stream
+from sparring.core.schedule import parse
 from sparring.learn.learner import Learner, WeightedLoss
 from sparring.learn.pack import pack
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import PrefixTree
+from sparring.models.samplers.in_process import in_process
 from sparring.models.tiny import tiny_model, tiny_tokenizer
-from sparring.rng import Stream
-from sparring.rollout.table import turn_table
-from sparring.samplers.in_process import in_process
-from sparring.schedule import parse
-from sparring.types import Episode, SampleRequest, SamplingParams, Segment, Turn
+from sparring.play.turn_table import turn_table
 
 PROMPTS, REPLIES, PROMPT_TOKENS = 8, 8, 16
 WORDS = [f"w{number:02d}" for number in range(35)]

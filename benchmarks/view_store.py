@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from common import self_play_specs
 
+from sparring.core.records import Episode, Segment, Turn, Verdict
 from sparring.environments.catalogue import make_game
-from sparring.players.random import random
-from sparring.rollout.credit_store import COLUMNS, SCHEMA, CreditStore
-from sparring.rollout.play import play
-from sparring.rollout.store import EpisodeStore
-from sparring.types import Episode, Segment, Turn, Verdict
+from sparring.play.credit_store import COLUMNS, SCHEMA, CreditStore
+from sparring.play.players.random import random
+from sparring.play.rollout import play
+from sparring.play.store import EpisodeStore
 
 LINES = 2048  # distinct plays; stored ones are these again, under other numbers and figures
 CONFIG = (

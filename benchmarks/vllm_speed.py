@@ -18,12 +18,12 @@ import numpy as np
 import torch
 from published import record, settings
 
+from sparring.core.records import SampleRequest, SamplingParams
 from sparring.models.load import load_language_model
 from sparring.models.memory import find_device
-from sparring.samplers.base import sample
-from sparring.samplers.in_process import in_process
-from sparring.samplers.vllm import vllm
-from sparring.types import SampleRequest, SamplingParams
+from sparring.models.samplers.base import sample
+from sparring.models.samplers.in_process import in_process
+from sparring.models.samplers.vllm import vllm
 
 MODEL, CONVERSATIONS, PROMPT, NEW_TOKENS, ROUNDS = "smollm2-135m", [1, 8, 32, 128], 64, 32, 3
 PARAMS = SamplingParams(max_new_tokens=NEW_TOKENS)

@@ -22,11 +22,11 @@ import measured
 import self_play_page
 from pages import config_page, method_page, metrics_page, prose, table
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import load_part
+from sparring.config.recipe import load_recipe, recipe_names
+from sparring.core.errors import SparringError
 from sparring.environments.catalogue import make_game
-from sparring.errors import SparringError
-from sparring.recipe import load_recipe, recipe_names
-from sparring.registry import load_part
 from sparring.report.catalogue import METHOD_SLOTS
 
 ROOT = Path(__file__).resolve().parents[1]

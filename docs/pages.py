@@ -16,12 +16,12 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from sparring import registry
 from sparring.config import PluginConfig, RunConfig
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import load_part
 from sparring.environments.catalogue import make_game
 from sparring.environments.own import no_rules as is_open
-from sparring.oracles.solvers import solved_by
-from sparring.registry import load_part
+from sparring.methods.oracles.solvers import solved_by
 from sparring.report import game_page
 from sparring.report.catalogue import glossary
 from sparring.report.game_page import rules_lines, sample_text
@@ -193,7 +193,7 @@ def exact_bias(plugin: registry.Plugin) -> list[str]:
     own = [f"{label}{bias_text(known[name])}" for name, label in names.items() if name in known]
     if not own:
         return ["", "**Exact bias on the variable-length game:** not computed."]
-    source = "tests/credit/test_exact_bias.py"
+    source = "tests/methods/credit/test_exact_bias.py"
     told = (
         f"The mean gradient of groups of three, by enumeration, with the truth in every column that the estimator reads and a judge's "
         f"reward on top for those that read one; the game and the sums are in [`{source}`](../../{source}). A learning rate can mend a "
@@ -212,7 +212,7 @@ def bias_text(share: float) -> str:
 
 def field_type(name: str, field: FieldInfo) -> str:
     """Return a configuration field's type, with its limits."""
-    if any(getattr(getattr(item, "func", None), "__module__", "") == "sparring.config_parts" for item in field.metadata):
+    if any(getattr(getattr(item, "func", None), "__module__", "") == "sparring.config.parts" for item in field.metadata):
         return "number or schedule"
     inner = section_of(field)
     if inner is not None and issubclass(inner, PluginConfig):

@@ -2,12 +2,12 @@
 the same turns.
 """
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.rng import Stream
-from sparring.rollout.play import play
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.table import ordered_turns, turn_table
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
+from sparring.play.turn_table import ordered_turns, turn_table
 
 game, root = make_game("kuhn_poker"), Stream.from_seed(0)
 specs = [

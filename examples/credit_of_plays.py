@@ -2,7 +2,7 @@
 
 import sparring
 
-episodes = sparring.play("tic_tac_toe", ["random", "minimax"], plays=64, group_size=8)
+episodes = sparring.play_episodes("tic_tac_toe", ["random", "minimax"], plays=64, group_size=8)
 turns = sparring.turn_table(episodes)
 names = ("grpo", "rloo", "mars", "mars:no_turn_level")
 print("seat turn reward " + " ".join(f"{name:>18}" for name in names))

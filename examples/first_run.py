@@ -12,7 +12,7 @@ print(
 )
 for match in found["matches"]:
     print(f"{match['role']} against {match['opponent']}: mean return {match['return']}")
-(episode,) = sparring.play("kuhn_poker", [run, "random"], seed=1)
+(episode,) = sparring.play_episodes("kuhn_poker", [run, "random"], seed=1)
 print(
     "A play:",
     ", ".join(f"{episode.roles[turn.seat]} says {turn.reply!r}" for turn in episode.turns),

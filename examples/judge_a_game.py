@@ -1,11 +1,11 @@
 """Judge a random game of tic-tac-toe with an exact oracle, and print what each move lost."""
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.oracles.judge import judge_episodes, regret
-from sparring.rng import Stream
-from sparring.rollout.play import play
-from sparring.rollout.spec import EpisodeSpec
+from sparring.methods.oracles.judge import judge_episodes, regret
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
 
 game, root = make_game("tic_tac_toe"), Stream.from_seed(1)
 spec = EpisodeSpec(

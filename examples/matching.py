@@ -1,6 +1,6 @@
 """An environment in one file: both seats name a side of a coin at once; left wins if they match."""
 
-from sparring.types import Observation
+from sparring.core.records import Observation
 
 SLOT = "environments"  # this module is an environment; its name in a recipe is matching.matching
 SIDES = ("heads", "tails")

@@ -36,7 +36,7 @@ from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers import models as tokenizer_models
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from sparring.render.templates import CHATML
+from sparring.models.render.templates import CHATML
 
 EXAMPLES = int(os.environ.get("SPARRING_EXAMPLES", "100"))
 hypothesis_settings.register_profile(
@@ -289,7 +289,7 @@ def forked(monkeypatch):
     """
     from tests.forked import popen
 
-    monkeypatch.setattr("sparring.system.child.subprocess", SimpleNamespace(**{**vars(subprocess), "Popen": popen}))
+    monkeypatch.setattr("sparring.core.child_process.subprocess", SimpleNamespace(**{**vars(subprocess), "Popen": popen}))
 
 
 @pytest.fixture

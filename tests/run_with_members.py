@@ -5,11 +5,11 @@ import types
 import torch
 
 from sparring.config import resolve
+from sparring.config.recipe import to_yaml
+from sparring.core.refs import snapshot
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers import playing
+from sparring.engine.run_processes import playing
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.recipe import to_yaml
-from sparring.refs import snapshot
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train

@@ -3,9 +3,9 @@
 from measured import markdown
 
 from sparring.environments.catalogue import make_game
-from sparring.measure.adaptation_exact import adaptation_ceiling
-from sparring.players.biased import biased
-from sparring.players.kuhn_bot import kuhn_bot
+from sparring.measure.adaptation_ceiling import adaptation_ceiling
+from sparring.play.players.biased import biased
+from sparring.play.players.kuhn_bot import kuhn_bot
 
 MOVES = ("rock", "paper", "scissors")
 POOLS = (

@@ -6,7 +6,7 @@ from pathlib import Path
 from measured import markdown
 
 import sparring
-from sparring import registry
+from sparring.config.plugins import registry
 
 ROOT = Path(__file__).resolve().parents[2]
 

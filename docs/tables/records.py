@@ -5,7 +5,7 @@ from pathlib import Path
 
 from measured import markdown
 
-from sparring.rollout import credit_store, store
+from sparring.play import credit_store, store
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = {

@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from sparring.scaffold import file_of
+from sparring.cli.scaffold import file_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

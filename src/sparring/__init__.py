@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         load_run,
         loss,
         make_environment,
-        play,
+        play_episodes,
         train,
         turn_table,
     )
@@ -33,7 +33,7 @@ __all__ = [
     "load_run",
     "loss",
     "make_environment",
-    "play",
+    "play_episodes",
     "train",
     "turn_table",
 ]

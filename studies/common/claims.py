@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sparring.core.records import Interval
 from sparring.ops.ranks import rank_correlation
 from sparring.ops.statistics import holm, mean_interval, zero_probability
-from sparring.types import Interval
 from studies.common.result_figures import decided
 
 LAB_KEYS = ("bias_scaled", "variance_scaled", "cosine")

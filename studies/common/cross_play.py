@@ -17,22 +17,22 @@ from typing import Any, NamedTuple
 
 from sparring.api.load import load_run
 from sparring.config import RunConfig
+from sparring.core.errors import ConfigError, quoted
+from sparring.core.files import write_bytes_atomic
+from sparring.core.records import Turn
+from sparring.core.refs import PUBLISHED
+from sparring.core.rng import Stream
 from sparring.environments.base import teams_of
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
-from sparring.errors import ConfigError, quoted
-from sparring.knowledge.statements import pattern
+from sparring.measure.agent_spec import parse_agent
 from sparring.measure.matches import illegal_replies, outcome
-from sparring.measure.opponents import parse_agent
-from sparring.players.base import Agent
-from sparring.refs import PUBLISHED
-from sparring.rng import Stream
-from sparring.rollout.play import with_results
-from sparring.rollout.spec import alone
-from sparring.rollout.team import play_teams
-from sparring.run.league import START
-from sparring.system.files import write_bytes_atomic
-from sparring.types import Turn
+from sparring.methods.knowledge.statements import pattern
+from sparring.play.players.base import Agent
+from sparring.play.rollout import with_results
+from sparring.play.spec import alone
+from sparring.play.team import play_teams
+from sparring.run.league_step import START
 
 CHOOSE, WITHIN = "choose", ("deduce", "deducers", "malformed")
 FIRST, SECOND = "first", "second"  # the two players, in a match's records

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sparring.core.records import Interval
 from sparring.ops.statistics import holm, mean_interval, zero_probability
-from sparring.types import Interval
 
 Row = dict[str, Any]
 LEVEL = 0.05  # of p, corrected for the number of comparisons, below which one decides

@@ -24,8 +24,8 @@ from sparring.api.cells import (
     origin,
     run_cells,
 )
-from sparring.errors import UnknownNameError
-from sparring.system.files import disk_errors
+from sparring.core.errors import UnknownNameError
+from sparring.core.files import disk_errors
 from studies.common.results_file import surroundings
 
 Setting = Mapping[str, Any]

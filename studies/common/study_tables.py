@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sparring.errors import ConfigError
-from sparring.system.files import disk_errors, parse_json, write_bytes_atomic
+from sparring.core.errors import ConfigError
+from sparring.core.files import disk_errors, parse_json, write_bytes_atomic
 from studies.common.result_figures import Results, Row, interval, markdown, shown
 from studies.common.results_file import as_text, faults
 from studies.common.study import FOLDER, QUICK, Study, folder_of, published

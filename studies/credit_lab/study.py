@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.cells import Ask, Cell, CellRecords, Row
-from sparring.system.files import parse_json
+from sparring.core.files import parse_json
 from studies.common.study import Setting, Study
 
 GAMES = (  # of tic-tac-toe a quiet middle game, one to be won at once, and one to be blocked

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from sparring.config import RunConfig, resolve
+from sparring.config.plugins.registry import asks
+from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.core.errors import ConfigError, CreditError, MissingError
 from sparring.engine.local import LocalEngine
-from sparring.errors import ConfigError, CreditError, MissingError
 from sparring.measure.credit_lab import bind_estimator
-from sparring.recipe import apply_overrides, load_recipe, to_yaml
-from sparring.registry import asks
 from sparring.run.events import METRICS, read_figures
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sparring.types import Interval
+from sparring.core.records import Interval
 from studies.common import claims as race_claims
 from studies.common.result_figures import Maker, Results, Row, interval, values
 from studies.credit_lab.tables import capitalised, ends

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.load import load_run
+from sparring.core.files import write_bytes_atomic
+from sparring.core.records import Episode
+from sparring.core.refs import PUBLISHED
+from sparring.core.rng import Stream
 from sparring.environments.openspiel.base import Game
-from sparring.measure.opponents import AgentSpec
-from sparring.players.base import Agent
-from sparring.refs import PUBLISHED
-from sparring.rng import Stream
-from sparring.rollout.play import with_results
-from sparring.rollout.spec import alone
-from sparring.rollout.team import play_teams
-from sparring.system.files import write_bytes_atomic
-from sparring.types import Episode
+from sparring.measure.agent_spec import AgentSpec
+from sparring.play.players.base import Agent
+from sparring.play.rollout import with_results
+from sparring.play.spec import alone
+from sparring.play.team import play_teams
 
 COOPERATE, DEFECT = "cooperate", "defect"
 DEFECTS = AgentSpec("scripted", {"preference": [DEFECT]})

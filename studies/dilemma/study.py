@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.cells import Ask, Cell, CellRecords, Row, seed_rows, training
-from sparring.system.files import parse_json
+from sparring.core.files import parse_json
 from studies.common.rounds_along import points_along
 from studies.common.study import Setting, Study
 

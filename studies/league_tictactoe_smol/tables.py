@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sparring.core.records import Interval
 from sparring.ops.statistics import wilson_interval
 from sparring.report.svg import Series, line_chart
-from sparring.types import Interval
 from studies.common.result_figures import (
     Maker,
     Results,

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.load import load_answer, load_run
+from sparring.core.files import write_bytes_atomic
 from sparring.league.payoffs import Payoffs
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.run import checkpoint
 from sparring.run.evaluation import answer_of
 from sparring.run.payoff_plays import with_exact
-from sparring.system.files import write_bytes_atomic
 
 BEST = "nash of exact payoffs"  # what a population could say at most, if its payoffs had no noise
 

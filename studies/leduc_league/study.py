@@ -26,8 +26,8 @@ from sparring.api.cells import (
     seed_rows,
     training,
 )
+from sparring.core.files import parse_json
 from sparring.run.folder import RunFolder
-from sparring.system.files import parse_json
 from studies.common.study import Setting, Study
 from studies.leduc_league.answers_along import BEST
 from studies.self_play.references import REFERENCES

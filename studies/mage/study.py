@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed, training
-from sparring.config_parts import written
-from sparring.recipe import load_recipe
+from sparring.config.parts import written
+from sparring.config.recipe import load_recipe
 from studies.common.study import Setting, Study
 
 GAMES = {"rock": "mage/rock-tiny", "kuhn": "mage/kuhn-tiny"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sparring.core.records import Interval
 from sparring.ops.statistics import zero_probability
-from sparring.types import Interval
 from studies.common.result_figures import (
     Maker,
     Results,

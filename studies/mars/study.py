@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.cells import Ask, Cell, CellRecords, Measure, Row, metrics, seed_rows, training
-from sparring.system.files import parse_json
+from sparring.core.files import parse_json
 from studies.common.study import Setting, Study
 
 RECIPE = "mars/multi-game-tiny"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from sparring.types import Interval
+from sparring.core.records import Interval
 from studies.common.claims import FEWEST, judged
 from studies.common.result_figures import Maker, Results, Row, less, markdown, spread
 

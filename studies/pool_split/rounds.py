@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.load import load_run
+from sparring.core.errors import GameError
+from sparring.core.files import write_bytes_atomic
+from sparring.core.refs import PUBLISHED
+from sparring.core.rng import Stream
 from sparring.environments.bargain.rules import Counts, Scenario
 from sparring.environments.catalogue import another_bank
 from sparring.environments.openspiel.base import Game
 from sparring.environments.pool_split import shares
-from sparring.errors import GameError
-from sparring.players.base import Agent, TextAgent
-from sparring.refs import PUBLISHED
-from sparring.rng import Stream
-from sparring.rollout.play import with_results
-from sparring.rollout.spec import EpisodeSpec, alone
-from sparring.rollout.team import play_teams
-from sparring.system.files import write_bytes_atomic
+from sparring.play.players.base import Agent, TextAgent
+from sparring.play.rollout import with_results
+from sparring.play.spec import EpisodeSpec, alone
+from sparring.play.team import play_teams
 
 Claims = tuple[Counts, Counts]
 

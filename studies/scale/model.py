@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from sparring.engine.admission import Account, Admission
-from sparring.engine.scheduler import Command, End, GiveUp, Scheduler, Send, Start
-from sparring.errors import RolloutError
-from sparring.rng import Stream
+from sparring.core.errors import RolloutError
+from sparring.core.rng import Stream
+from sparring.engine.workers.episode_budget import Account, Admission
+from sparring.engine.workers.scheduler import Command, End, GiveUp, Scheduler, Send, Start
 
 HOUR = 3600.0
 BUSY = 0.9  # share of its time from which on somebody counts as what limits

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from sparring.rng import Stream
-from sparring.types import FloatArray
+from sparring.core.records import FloatArray
+from sparring.core.rng import Stream
 from studies.self_play.worlds import Against, Oracle, P, Start, World
 
 Pair = tuple[P, P]

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sparring.core.files import write_bytes_atomic
+from sparring.core.rng import Stream
 from sparring.league.meta_solvers.nash import nash
-from sparring.rng import Stream
-from sparring.system.files import write_bytes_atomic
 from studies.self_play import references
 from studies.self_play.algorithms import ALGORITHMS, STEPS
 from studies.self_play.frame import begin, curve

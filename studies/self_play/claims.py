@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from sparring.types import Interval
+from sparring.core.records import Interval
 from studies.common.result_figures import (
     Results,
     Row,

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from sparring.core.records import FloatArray
 from sparring.league.meta_game import MetaStrategy
-from sparring.types import FloatArray
 from studies.self_play.frame import Run, targets
 from studies.self_play.worlds import Against, P
 

@@ -17,10 +17,10 @@ from typing import Any, Generic
 
 import numpy as np
 
+from sparring.config.plugins.registry import bind
+from sparring.core.records import FloatArray
+from sparring.core.rng import Stream
 from sparring.league.meta_game import MetaGame, MetaStrategy
-from sparring.registry import bind
-from sparring.rng import Stream
-from sparring.types import FloatArray
 from studies.self_play.both_seats import BothSeats
 from studies.self_play.payoff_table import PayoffTable
 from studies.self_play.recipe import STATIC, Recipe

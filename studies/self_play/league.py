@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic
 
+from sparring.core.rng import Stream
 from sparring.league.matchmakers.alphastar import BEATEN, EXPLOITER, LEAGUE, MAIN, opponent
-from sparring.rng import Stream
 from studies.self_play.frame import Run
 from studies.self_play.worlds import P
 

@@ -7,8 +7,8 @@ from typing import Generic
 
 import numpy as np
 
+from sparring.core.records import FloatArray
 from sparring.league.meta_game import MetaGame
-from sparring.types import FloatArray
 from studies.self_play.worlds import P, World
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from sparring.core.records import FloatArray
 from sparring.league.meta_game import MetaStrategy
 from sparring.ops.normal_form import softmax
-from sparring.types import FloatArray
 from studies.self_play.frame import Run
 from studies.self_play.worlds import P
 

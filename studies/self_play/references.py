@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import pyspiel
 
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.solvers import PolicyTable, policy_table
 from sparring.measure.exploitability import from_table, nash_conv
 from sparring.measure.info_states import enumerate_info_states
-from sparring.rng import Stream
 
 Solver = Literal["cfr", "cfr_plus", "external_sampling", "mmd"]
 CFR = {"cfr": pyspiel.CFRSolver, "cfr_plus": pyspiel.CFRPlusSolver}

@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from sparring.core.files import write_bytes_atomic
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.rng import Stream
-from sparring.system.files import write_bytes_atomic
 from studies.self_play.cross_play import CrossPlay, GridworldCrossPlay
 from studies.self_play.frame import Run, begin
 from studies.self_play.recipe import Recipe, Row, Schedule

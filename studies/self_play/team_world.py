@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparring.core.records import FloatArray, IntArray
+from sparring.core.rng import Stream
 from sparring.environments.team_matrix.rules import Payoffs
-from sparring.rng import Stream
-from sparring.types import FloatArray, IntArray
 from studies.self_play.worlds import Against, Oracle, Start
 
 CLOSE = 1e-4  # squared distance of a member's policy from its answer, below which it has arrived

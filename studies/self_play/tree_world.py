@@ -19,13 +19,13 @@ from functools import cache
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from sparring.core.errors import ConfigError
+from sparring.core.records import FloatArray, IntArray
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError
 from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.game_tree import GameTree
 from sparring.ops.sequence_form import SeatForm, equilibrium, one_choice, sequence_form
-from sparring.rng import Stream
-from sparring.types import FloatArray, IntArray
 from studies.self_play.worlds import Against, Oracle, Start
 
 FLOOR = 1e-4

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
-from sparring.rng import Stream
-from sparring.types import FloatArray
+from sparring.core.records import FloatArray
+from sparring.core.rng import Stream
 
 P = TypeVar("P")
 Start = Literal["uniform", "random", "pure", "first"]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed
-from sparring.system.files import parse_json
+from sparring.core.files import parse_json
 from studies.common.self_played import (
     TOKENS,
     UNTRAINED,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from sparring.core.records import Interval
 from sparring.ops.statistics import mean_interval
-from sparring.types import Interval
 from studies.common.result_figures import (
     Maker,
     Results,

@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.load import load_run
+from sparring.core.errors import ConfigError
+from sparring.core.files import write_bytes_atomic
+from sparring.core.refs import PUBLISHED
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import another_bank
 from sparring.environments.openspiel.base import Game
-from sparring.errors import ConfigError
 from sparring.measure.regret import Judge, measured_regret
+from sparring.methods.oracles.planning import planning
 from sparring.ops.ranks import rank_correlation
-from sparring.oracles.planning import planning
-from sparring.players.base import Agent
-from sparring.players.scheduler import scheduler
-from sparring.refs import PUBLISHED
-from sparring.rng import Stream
-from sparring.rollout.play import with_results
-from sparring.rollout.replay import figures_of
-from sparring.rollout.spec import alone
-from sparring.rollout.team import play_teams
-from sparring.system.files import write_bytes_atomic
+from sparring.play.players.base import Agent
+from sparring.play.players.scheduler import scheduler
+from sparring.play.replay import figures_of
+from sparring.play.rollout import with_results
+from sparring.play.spec import alone
+from sparring.play.team import play_teams
 
 LEAD, WORKERS = "lead", "workers"
 CHOSEN, BEST = "width", "optimal_width"

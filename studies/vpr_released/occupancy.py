@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from sparring.core.errors import GameError
+from sparring.core.records import FloatArray, IntArray
 from sparring.environments.openspiel.base import Game
-from sparring.errors import GameError
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import InfoStates
 from sparring.measure.policies import ActionScorer
-from sparring.oracles.base import Oracle, verdicts
-from sparring.types import FloatArray, IntArray
+from sparring.methods.oracles.base import Oracle, verdicts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

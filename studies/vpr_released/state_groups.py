@@ -17,31 +17,31 @@ from typing import Any
 
 from filelock import FileLock
 
-from sparring import registry
 from sparring.api.load import load_run
 from sparring.config import RunConfig, resolve
+from sparring.config.plugins import registry
+from sparring.config.plugins.guard import Watch
+from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.core.errors import ConfigError
+from sparring.core.files import sha256_hex, write_bytes_atomic
+from sparring.core.process import GracefulStop
+from sparring.core.records import Episode
+from sparring.core.refs import PUBLISHED
+from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
 from sparring.environments.sokoban.solver import solutions
-from sparring.errors import ConfigError
-from sparring.guard import Watch
 from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.initial_states import Met, Starts, columns
 from sparring.measure.matches import AGENT, match_spec, succeeded
-from sparring.measure.starts import Met, Starts, columns
-from sparring.recipe import apply_overrides, load_recipe, to_yaml
-from sparring.refs import PUBLISHED
-from sparring.rng import Stream
-from sparring.rollout.replay import ended
-from sparring.rollout.team import play_teams
+from sparring.play.replay import ended
+from sparring.play.team import play_teams
 from sparring.run.events import METRICS, read_figures
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.run.provenance import code_commit
 from sparring.run.warmup import warm_up
-from sparring.system.files import sha256_hex, write_bytes_atomic
-from sparring.system.process import GracefulStop
-from sparring.types import Episode
 from studies.vpr_released.occupancy import Enumeration
 
 Line = Mapping[str, Any]

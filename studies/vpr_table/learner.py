@@ -23,26 +23,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparring import registry
 from sparring.config import resolve
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import Bound
+from sparring.core.files import write_bytes_atomic
+from sparring.core.records import Episode
+from sparring.core.rng import Stream
+from sparring.core.schedule import parse
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
-from sparring.measure.starts import Met, Starts, columns
+from sparring.measure.initial_states import Met, Starts, columns
+from sparring.methods.oracles.base import Oracle
+from sparring.methods.oracles.judge import is_best, judge_episodes, regret
+from sparring.methods.rewards.base import apply_rewards
+from sparring.methods.rewards.components import WeightedReward
 from sparring.ops.normal_form import softmax
-from sparring.oracles.base import Oracle
-from sparring.oracles.judge import is_best, judge_episodes, regret
-from sparring.players.base import TextAgent
-from sparring.registry import Bound
-from sparring.rewards.base import apply_rewards
-from sparring.rewards.components import WeightedReward
-from sparring.rng import Stream
-from sparring.rollout.play import answered, play, rollout
-from sparring.rollout.playouts import with_playouts
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.table import ordered_turns, turn_table
-from sparring.schedule import parse
-from sparring.system.files import write_bytes_atomic
-from sparring.types import Episode
+from sparring.play.players.base import TextAgent
+from sparring.play.playouts import with_playouts
+from sparring.play.rollout import answered, play, rollout
+from sparring.play.spec import EpisodeSpec
+from sparring.play.turn_table import ordered_turns, turn_table
 from studies.vpr_table.tasks import TASKS, VARIANTS
 
 RATE, GAMES, EVERY = 20.0, 128, 10  # step size, games per step, steps between points of a curve

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
-from sparring.errors import RunError
+from sparring.core.errors import RunError
 from studies.common.study import Setting, Study
 
 LSPO, SLA, MIRROR = "LSPO", "SLA", "self-play, MARS"

@@ -16,9 +16,9 @@ from typing import Any
 
 from sparring.api.cells import Ask, Cell, CellRecords, Row, seed_rows
 from sparring.config import resolve
-from sparring.config_parts import written
+from sparring.config.parts import written
+from sparring.config.recipe import load_recipe
 from sparring.environments.catalogue import make_game
-from sparring.recipe import load_recipe
 from studies.common.self_played import (
     TOKENS,
     UNTRAINED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sparring.types import Interval
+from sparring.core.records import Interval
 from studies.common.result_figures import (
     Maker,
     Results,

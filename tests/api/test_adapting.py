@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from sparring.api import adapting
-from sparring.api.adapting import adaptations_of, opponents_of, pool_of
+from sparring.api import adaptation_rows as adapting
+from sparring.api.adaptation_rows import adaptations_of, opponents_of, pool_of
 from sparring.config import resolve
+from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.environments.catalogue import make_game
-from sparring.measure.opponents import parse_agent
-from sparring.measure.starts import Met
-from sparring.players.base import Reply
-from sparring.players.kuhn_bot import kuhn_bot
-from sparring.recipe import apply_overrides, load_recipe
+from sparring.measure.agent_spec import parse_agent
+from sparring.measure.initial_states import Met
+from sparring.play.players.base import Reply
+from sparring.play.players.kuhn_bot import kuhn_bot
 
 STYLES = ("passive", "station", "loose")
 
@@ -118,7 +118,7 @@ def test_where_there_is_no_ceiling_the_row_says_why(monkeypatch):
     for options, why in (({"redeal": "same"}, "fresh deals"), ({"stop_on_win": True}, "no early stop")):
         for row in rows("kuhn_bot", **options):
             assert why in row["why"] and "best" not in row
-    monkeypatch.setattr("sparring.measure.opponents.AgentSpec.make", lambda spec: Silent())
+    monkeypatch.setattr("sparring.measure.agent_spec.AgentSpec.make", lambda spec: Silent())
     for row in rows("random", policy=kuhn_bot()):
         assert "cannot be described exactly" in row["why"] and "best" not in row
 

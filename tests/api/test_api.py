@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import sparring
-from sparring.errors import ConfigError, CreditError, RunError, SparringError, UnknownNameError
-from sparring.losses.base import LossBatch
-from sparring.recipe import load_recipe
+from sparring.config.recipe import load_recipe
+from sparring.core.errors import ConfigError, CreditError, RunError, SparringError, UnknownNameError
+from sparring.methods.losses.base import LossBatch
 
 QUICK = ("steps=2", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1", "store.every=1")
 EXAMPLES = ("first_run", "credit_of_plays", "read_a_run")
@@ -119,7 +119,7 @@ def test_make_environment_twice_with_options():
 
 def test_play_twice_gives_the_same_plays_in_groups_of_one_start(run):
     def played(**options):
-        return sparring.play("kuhn_poker", [run, "random"], plays=6, **options)
+        return sparring.play_episodes("kuhn_poker", [run, "random"], plays=6, **options)
 
     first = played(group_size=3, seed=4)
     assert first == played(group_size=3, seed=4) != played(group_size=3, seed=5)
@@ -127,16 +127,16 @@ def test_play_twice_gives_the_same_plays_in_groups_of_one_start(run):
     assert {episode.agents for episode in first} == {("learner", "random")}
     openings = [episode.turns[0].state_key for episode in played(group_size=6)]
     assert len(set(openings)) == 1
-    mirror = sparring.play(sparring.make_environment("kuhn_poker"), [run.policy, run], trained=[1])
+    mirror = sparring.play_episodes(sparring.make_environment("kuhn_poker"), [run.policy, run], trained=[1])
     assert mirror[0].trained == (False, True) and len(set(mirror[0].agents)) == 1
     with pytest.raises(ConfigError, match="kuhn_poker has 2 seats, and there are 1 players"):
-        sparring.play("kuhn_poker", [run])
+        sparring.play_episodes("kuhn_poker", [run])
     with pytest.raises(UnknownNameError, match="Did you mean 'random'"):
-        sparring.play("kuhn_poker", ["rndom", run])
+        sparring.play_episodes("kuhn_poker", ["rndom", run])
 
 
 def test_turn_table_and_advantages_twice(run):
-    episodes = sparring.play("kuhn_poker", [run, "random"], plays=8, group_size=4, trained=[0])
+    episodes = sparring.play_episodes("kuhn_poker", [run, "random"], plays=8, group_size=4, trained=[0])
     for _ in range(2):
         turns = sparring.turn_table(episodes)
         assert set(turns.seat) == {0} and len(turns.reward) == sum(turn.seat == 0 for episode in episodes for turn in episode.turns)
@@ -171,15 +171,15 @@ def test_loss_twice_by_hand():
 
 def wrong_calls(run):
     """Return calls with what a hurried caller gives, and what is said."""
-    turns = sparring.turn_table(sparring.play("kuhn_poker", ["random", "random"]))
+    turns = sparring.turn_table(sparring.play_episodes("kuhn_poker", ["random", "random"]))
     return {
-        "plays": (lambda: sparring.play("kuhn_poker", ["random"] * 2, plays=0), "plays=0 is no whole number of at least 1"),
-        "group": (lambda: sparring.play("kuhn_poker", ["random"] * 2, group_size=0), "group_size=0 is no whole number"),
-        "seed": (lambda: sparring.play("kuhn_poker", ["random"] * 2, seed="1"), "seed='1' is no whole number"),
-        "trained": (lambda: sparring.play("kuhn_poker", ["random"] * 2, trained=[2]), r"trained=\[2\] is no list of seats"),
-        "one text": (lambda: sparring.play("kuhn_poker", "random"), "players='random' is no list"),
-        "no player": (lambda: sparring.play("kuhn_poker", ["random", None]), "None is no player"),
-        "no environment": (lambda: sparring.play(None, ["random"]), "None is no environment"),
+        "plays": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, plays=0), "plays=0 is no whole number of at least 1"),
+        "group": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, group_size=0), "group_size=0 is no whole number"),
+        "seed": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, seed="1"), "seed='1' is no whole number"),
+        "trained": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, trained=[2]), r"trained=\[2\] is no list of seats"),
+        "one text": (lambda: sparring.play_episodes("kuhn_poker", "random"), "players='random' is no list"),
+        "no player": (lambda: sparring.play_episodes("kuhn_poker", ["random", None]), "None is no player"),
+        "no environment": (lambda: sparring.play_episodes(None, ["random"]), "None is no environment"),
         "make": (lambda: sparring.make_environment(None), "None is no name of an environment"),
         "opponents": (lambda: sparring.evaluate(run, opponents="random"), "opponents='random' is no list of texts"),
         "environments": (lambda: sparring.evaluate("random", "kuhn_poker"), "environments='kuhn_poker' is no list of texts"),
@@ -220,7 +220,7 @@ def test_a_mapping_may_extend_a_recipe(tmp_path):
 
 
 def test_an_interrupted_run_says_so_and_is_saved(tmp_path, monkeypatch):
-    from sparring.system.process import GracefulStop
+    from sparring.core.process import GracefulStop
 
     entered = GracefulStop.__enter__
     monkeypatch.setattr(GracefulStop, "__enter__", lambda self: setattr(self, "requested", True) or self)

@@ -14,7 +14,7 @@ import pytest
 
 from sparring.api import cells as cells_of
 from sparring.api.cells import Cell, Stopped, Workplace, metrics, origin, run_cells, training
-from sparring.errors import LockedError, RunError
+from sparring.core.errors import LockedError, RunError
 from studies.common.study import QUICK, Study, reproduce
 
 

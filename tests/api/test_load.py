@@ -8,14 +8,14 @@ import yaml
 
 from sparring.api.load import load_answer, load_run
 from sparring.config import resolve
+from sparring.config.recipe import to_yaml
+from sparring.core.errors import CheckpointError, ConfigError, ModelError, RunError, SparringError
+from sparring.core.files import file_digest
 from sparring.engine.local import LocalEngine
-from sparring.errors import CheckpointError, ConfigError, ModelError, RunError, SparringError
 from sparring.learn.weights import save_weights
-from sparring.recipe import to_yaml
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from sparring.system.files import file_digest
 from tests.run_with_members import run_of
 
 CONFIG = {

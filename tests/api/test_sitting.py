@@ -15,15 +15,15 @@ from sparring.api.human_play import (
     keep,
 )
 from sparring.config import resolve
+from sparring.config.recipe import load_recipe, to_yaml
+from sparring.core.errors import ConfigError, GameError, SparringError, UnknownNameError
 from sparring.environments.catalogue import from_spec
-from sparring.errors import ConfigError, GameError, SparringError, UnknownNameError
 from sparring.measure.oracle_choice import chosen_oracle
-from sparring.oracles.judge import judge_episodes, regret
-from sparring.players.base import Reply
-from sparring.recipe import load_recipe, to_yaml
+from sparring.methods.oracles.judge import judge_episodes, regret
+from sparring.play.players.base import Reply
+from sparring.play.replay import replay
+from sparring.play.store import EpisodeStore
 from sparring.report.episode_summary import drawn_line
-from sparring.rollout.replay import replay
-from sparring.rollout.store import EpisodeStore
 from sparring.run.folder import RunFolder
 from sparring.view.play_shown import show_down
 

@@ -6,18 +6,18 @@ from typing import ClassVar
 import pytest
 import yaml
 
-from sparring.api import suite as suite_module
+from sparring.api import suite_evaluation as suite_module
 from sparring.api.load import load_run
-from sparring.api.suite import SuiteEvaluation
+from sparring.api.suite_evaluation import SuiteEvaluation
 from sparring.api.suite_player import agent_player, run_player
 from sparring.config import resolve
+from sparring.config.recipe import to_yaml
+from sparring.core.errors import CheckpointError, ConfigError, RunError
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
-from sparring.errors import CheckpointError, ConfigError, RunError
+from sparring.measure.agent_spec import AgentSpec, parse_agent
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.opponents import AgentSpec, parse_agent
-from sparring.recipe import to_yaml
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState

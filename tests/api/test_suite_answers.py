@@ -6,15 +6,15 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from sparring.api.exporting import export_answer
+from sparring.api.answer_export import export_answer
 from sparring.api.load import load_answer, load_run
-from sparring.api.measuring import exact_figures
-from sparring.api.suite import SuiteEvaluation
+from sparring.api.policy_evaluation import exact_figures
+from sparring.api.suite_evaluation import SuiteEvaluation
 from sparring.api.suite_player import agent_player, run_player
 from sparring.cli import app
+from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError, UnknownNameError
-from sparring.measure.opponents import parse_agent
+from sparring.measure.agent_spec import parse_agent
 from tests.run_with_members import run_of
 
 ROWS = [

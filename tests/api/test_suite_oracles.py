@@ -6,16 +6,16 @@ import pytest
 import yaml
 
 from sparring import __version__
-from sparring.api import suite as suite_module
-from sparring.api.suite import SuiteEvaluation
+from sparring.api import suite_evaluation as suite_module
+from sparring.api.suite_evaluation import SuiteEvaluation
 from sparring.api.suite_player import agent_player, row_key
-from sparring.errors import ConfigError
-from sparring.measure.opponents import parse_agent
+from sparring.core.errors import ConfigError
+from sparring.core.files import sha256_hex
+from sparring.measure.agent_spec import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
 from sparring.measure.suite import SuiteRow
 from sparring.measure.suite_figures import PIECE
 from sparring.report.match_tables import suite_table
-from sparring.system.files import sha256_hex
 
 GAMES = 60  # more than a piece
 PLAIN = {

@@ -7,16 +7,16 @@ import yaml
 from typer.testing import CliRunner
 
 from sparring.api.load import load_run
-from sparring.api.measuring import exact_figures
-from sparring.api.suite import SuiteEvaluation
+from sparring.api.policy_evaluation import exact_figures
+from sparring.api.suite_evaluation import SuiteEvaluation
 from sparring.api.suite_player import run_player
 from sparring.cli import app
 from sparring.config import resolve
+from sparring.config.recipe import to_yaml
+from sparring.core.errors import UnknownNameError
+from sparring.core.refs import PUBLISHED
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
-from sparring.errors import UnknownNameError
-from sparring.recipe import to_yaml
-from sparring.refs import PUBLISHED
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState

@@ -8,10 +8,10 @@ from typer.testing import CliRunner
 
 from sparring import cli
 from sparring.config import resolve
+from sparring.config.recipe import apply_overrides, load_recipe
+from sparring.core.errors import ConfigError
 from sparring.engine.plan import process_memory
-from sparring.errors import ConfigError
 from sparring.models.load import load_language_model
-from sparring.recipe import apply_overrides, load_recipe
 
 CONFIG = """
 steps: 2

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from sparring import cli
 from sparring.config import resolve
-from sparring.errors import SparringError
+from sparring.core.errors import SparringError
 
 QUICK = ["steps=3", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "evaluation.every=2"]
 QUICK += ["checkpoint.every=2", "threads=1"]

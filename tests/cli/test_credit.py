@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sparring import cli, registry
+from sparring import cli
+from sparring.config.plugins import registry
+from sparring.core.errors import SparringError
 from sparring.environments.catalogue import make_game
-from sparring.errors import SparringError
+from sparring.measure.agent_spec import parse_named
 from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.opponents import parse_named
 
 FEW = ["--episodes", 320, "--batch", 32, "--no-time"]
 SOME = ["--estimators", "outcome,rloo,grpo:dr_grpo,gae lam=0.5,ppr process=steps"]

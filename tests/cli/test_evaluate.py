@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sparring import cli
-from sparring.errors import SparringError
+from sparring.core.errors import SparringError
 
 QUICK = ["steps=1", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1", "warmup.updates=1"]
 NIM = "nim pile_sizes=1;2 is_misere=false"
@@ -99,7 +99,7 @@ def test_attempts_of_trials_are_measured_by_opponent_and_pool():
     ],
 )
 def test_attempts_that_cannot_be_measured_are_refused_before_a_game_is_played(asked, why, monkeypatch):
-    monkeypatch.setattr("sparring.api.measured.evaluate_policy", lambda *args, **named: pytest.fail("it plays"))
+    monkeypatch.setattr("sparring.api.measurement.evaluate_policy", lambda *args, **named: pytest.fail("it plays"))
     refused = call("evaluate", "--agent", "random", *asked, "--adaptation")
     assert isinstance(refused.exception, SparringError) and why in str(refused.exception)
 

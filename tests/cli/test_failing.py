@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from sparring import cli
 from sparring.cli.verbs import message_of
-from sparring.errors import ConfigError, RunError, SparringError
-from sparring.system import files
-from sparring.system.files import disk_error, disk_errors
+from sparring.core import files
+from sparring.core.errors import ConfigError, RunError, SparringError
+from sparring.core.files import disk_error, disk_errors
 
 QUICK = ["steps=2", "rollout.games_per_step=8", "model.hidden_size=16", "model.layers=1", "evaluation.exact=false", "threads=1"]
 LONG = "n" * 300

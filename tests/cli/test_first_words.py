@@ -7,9 +7,9 @@ from typer.testing import CliRunner
 
 from sparring import cli
 from sparring.config import resolve
-from sparring.errors import ConfigError, SparringError, nearest
-from sparring.recipe import apply_overrides, load_recipe
-from sparring.registry import FIELD_NAMES
+from sparring.config.plugins.registry import FIELD_NAMES
+from sparring.config.recipe import apply_overrides, load_recipe
+from sparring.core.errors import ConfigError, SparringError, nearest
 from sparring.report.catalogue import entries, explanation
 
 

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sparring import cli
-from sparring.errors import RunError, UnknownNameError
+from sparring.core.errors import RunError, UnknownNameError
 from sparring.run.events import METRICS, read_lines
 
 RECIPE = """

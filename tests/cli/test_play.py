@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from sparring import cli
 from sparring.api.human_play import InteractiveSession, Lobby, keep
-from sparring.errors import SparringError
+from sparring.core.errors import SparringError
 from tests.run_with_members import run_of
 
 SMALL = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=16", "model.layers=1", "threads=1"]

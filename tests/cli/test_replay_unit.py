@@ -6,8 +6,8 @@ from typer.testing import CliRunner
 import sparring
 from sparring.api.replay_unit import replay, unit_of
 from sparring.cli import app
-from sparring.errors import CheckpointError, ConfigError
-from sparring.rollout.store import EpisodeStore
+from sparring.core.errors import CheckpointError, ConfigError
+from sparring.play.store import EpisodeStore
 
 CHANGES = (
     *("steps=4", "threads=1", "warmup.updates=1", "warmup.games=8", "rollout.games_per_step=24", "rollout.group_size=4"),

@@ -19,7 +19,7 @@ sparring.cli.app(["--help"], standalone_mode=False)
 note("help")
 import sparring.cli.train
 note("train")
-import sparring.engine.worker, sparring.engine.rank
+import sparring.engine.workers.worker, sparring.engine.ranks.rank_process
 note("workers and learners")
 sparring.cli.app({arguments!r}, standalone_mode=False)
 note("a run")
@@ -41,7 +41,7 @@ def test_a_tiny_run_its_workers_and_learners_import_no_modelling_code(tmp_path):
     assert {stage: modelling(modules) for stage, modules in stages.items()} == {stage: [] for stage in stages}
     assert not {"torch", "transformers", "pyspiel", "pyarrow", "scipy"} & {*stages["help"]}
     assert len([name for name in stages["train"] if name.split(".")[0] == "sparring"]) <= 300
-    late = {"ray", "sparring.engine.fleet.ray", "sparring.engine.shards", "sparring.measure.suite"}
+    late = {"ray", "sparring.engine.workers.fleet.ray", "sparring.engine.ranks.sharded", "sparring.measure.suite"}
     assert not late & {*stages["train"]}
     assert (tmp_path / "run" / "report.html").is_file()
 

@@ -15,7 +15,7 @@ import yaml
 from typer.testing import CliRunner
 
 from sparring import cli
-from sparring.errors import SparringError
+from sparring.core.errors import SparringError
 
 ROW = {
     "name": "kuhn-random",

@@ -13,12 +13,12 @@ import sparring
 from sparring import cli
 from sparring.cli.text import PlainFormatter, fitted, say, shown
 from sparring.config import resolve
+from sparring.config.recipe import load_recipe
+from sparring.core.foreign_text import in_words
 from sparring.engine.local import LocalEngine
-from sparring.players.base import Reply
-from sparring.recipe import load_recipe
+from sparring.play.players.base import Reply
 from sparring.report.progress import Watcher
 from sparring.report.terminal import PlainConsole
-from sparring.system.text import in_words
 
 TITLE = "\x1b]0;owned\x07"  # an escape code that sets the window's title
 TINY = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=16", "model.layers=1", "threads=1", "evaluation.exact=false"]

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from sparring import registry
 from sparring.config import RunConfig, resolve
-from sparring.config_parts import PluginConfig, merge
+from sparring.config.parts import PluginConfig, merge
+from sparring.config.plugins import registry
+from sparring.config.recipe import to_yaml
+from sparring.core.errors import ConfigError
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers import playing
-from sparring.errors import ConfigError
-from sparring.recipe import to_yaml
+from sparring.engine.run_processes import playing
 from sparring.run import checkpoint
 from sparring.run.effect_check import check_effect
 from sparring.run.folder import RunFolder
@@ -159,7 +159,7 @@ BY_DESIGN = {
     "name": TEXT,
     "summary": TEXT,
     "threads": "other threads may give other last bits, or none: tests/run/test_provenance.py",
-    "call_seconds": "a limit on calls that hang: tests/test_guard.py",
+    "call_seconds": "a limit on calls that hang: tests/config/plugins/test_guard.py",
     "sampler": "other samplers draw the same, or ask a server: tests/samplers",
     "rollout.in_flight": WHERE,
     "rollout.retries": "a limit on failures: tests/run/test_every_game.py",

@@ -3,8 +3,8 @@
 import pytest
 
 from sparring.config import resolve
-from sparring.errors import ConfigError
-from sparring.recipe import apply_overrides, load_recipe
+from sparring.config.recipe import apply_overrides, load_recipe
+from sparring.core.errors import ConfigError
 from tests.cases import every_case
 
 CUDA, TWO = "model.device=cuda", ("learner.ranks=2", "learner.leaves=2")

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sparring import recipe
-from sparring.config import resolve
+from sparring.config import recipe, resolve
 from sparring.measure.suite import load_suite
 
 OLD = json.loads((Path(__file__).parent.parent / "data" / "recipes_v0.json").read_text(encoding="utf-8"))

@@ -5,10 +5,11 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from sparring import cli, recipe, spelling
-from sparring.config import resolve
-from sparring.errors import ConfigError
-from sparring.outside import slot_of
+from sparring import cli
+from sparring.config import recipe, resolve
+from sparring.config.plugins import spelling
+from sparring.config.plugins.outside import slot_of
+from sparring.core.errors import ConfigError
 
 OLD, NEW = {"games": [{"name": "nim"}]}, {"environments": [{"name": "nim"}]}
 
@@ -44,7 +45,7 @@ def test_a_plug_in_from_outside_may_say_either(slot, tmp_path, monkeypatch):
     (tmp_path / f"{name}.py").write_text(text)
     (tmp_path / "pack.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("sparring.outside._loaded", {})
+    monkeypatch.setattr("sparring.config.plugins.outside._loaded", {})
     assert slot_of(f"pack.{name}") == "environments"
 
 

@@ -5,11 +5,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparring.config import LossConfig, PluginConfig, resolve
-from sparring.config_parts import parse_named, written
-from sparring.errors import ConfigError
-from sparring.measure.opponents import parse_agent
+from sparring.config.parts import parse_named, written
+from sparring.config.recipe import apply_overrides, load_recipe
+from sparring.core.errors import ConfigError
+from sparring.measure.agent_spec import parse_agent
 from sparring.measure.suite import OpponentEntry, OracleEntry, check_suite, load_suite, suite_names
-from sparring.recipe import apply_overrides, load_recipe
 
 TEXTS = {  # text -> the mapping that says the same
     "mirror": {"name": "mirror"},

@@ -3,8 +3,8 @@
 import pytest
 
 from sparring.config import resolve
-from sparring.errors import ConfigError, quoted
-from sparring.recipe import apply_overrides, load_recipe
+from sparring.config.recipe import apply_overrides, load_recipe
+from sparring.core.errors import ConfigError, quoted
 from tests.cases import every_case
 
 HUGE = "1" + "0" * 310

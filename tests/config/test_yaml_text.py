@@ -5,9 +5,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring import yaml_text
-from sparring.errors import ConfigError, quoted
-from sparring.yaml_text import dump_yaml, parse_value, parse_yaml, read_text
+from sparring.config import yaml_text
+from sparring.config.yaml_text import dump_yaml, parse_value, parse_yaml, read_text
+from sparring.core.errors import ConfigError, quoted
 
 BOMB = "{a0: &a0 [x, x, x, x, x, x, x, x], " + ", ".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 8)}]" for i in range(1, 12)) + "}"
 MERGES = "{m0: &m0 {x: 1, y: 2}, " + ", ".join(f"m{i}: &m{i} {{<<: [{', '.join([f'*m{i - 1}'] * 9)}]}}" for i in range(1, 9)) + "}"

@@ -2,10 +2,10 @@
 
 import inspect
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.players.base import PendingTurn, Reply
-from sparring.rng import Stream
+from sparring.play.players.base import PendingTurn, Reply
 from tests.cases import every_case
 
 OPTIONS = {"human": {"ask": lambda text: text.rsplit("Legal actions: ", 1)[1].split()[0].strip(",.\n")}}

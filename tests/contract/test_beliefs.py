@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import load_part
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.oracles.solvers import solved_by
-from sparring.registry import load_part
-from sparring.rng import Stream
+from sparring.methods.oracles.solvers import solved_by
 from tests.cases import every_case
 
 ROOT = Path(__file__).parents[2]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import sparring
-from sparring import registry
-from sparring.columns.base import FIELDS, with_column
 from sparring.config import resolve
-from sparring.errors import ConfigError, CreditError, PluginError, UnknownNameError
-from sparring.recipe import apply_overrides, load_recipe, recipe_names
+from sparring.config.plugins import registry
+from sparring.config.recipe import apply_overrides, load_recipe, recipe_names
+from sparring.core.errors import ConfigError, CreditError, PluginError, UnknownNameError
+from sparring.methods.columns.base import FIELDS, with_column
 from sparring.testing import check_estimator, random_table
 from tests.cases import every_case
 
@@ -69,7 +69,7 @@ def by_surprise(turns, *, factor: float = 1.0):
 def package(tmp_path, monkeypatch):
     """Write a package with a column and an estimator that NEEDS it; return its name."""
 
-    monkeypatch.setattr("sparring.outside._loaded", {})
+    monkeypatch.setattr("sparring.config.plugins.outside._loaded", {})
 
     def make(column):
         name = f"outside_columns_{column}"
@@ -110,7 +110,7 @@ def test_a_column_of_the_wrong_length_is_refused_by_name(package, tmp_path):
     [("credit", {"valeu"}, "'value'"), ("losses", {"old_logprop"}, "'old_logprobs'"), ("rewards", {"verdict"}, "'verdicts'"), ("selection", {"value"}, "")],
 )
 def test_an_unknown_need_is_refused_when_the_plug_in_is_loaded(slot, needs, near, tmp_path, monkeypatch):
-    monkeypatch.setattr("sparring.outside._loaded", {})
+    monkeypatch.setattr("sparring.config.plugins.outside._loaded", {})
     name = f"needing_{slot}"
     (tmp_path / f"{name}.py").write_text(f'SLOT = "{slot}"\nNEEDS = {needs!r}\nPLUGINS = ("f",)\ndef f(*given):\n    """Do."""\n')
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -165,7 +165,7 @@ def plain(turns, *, factor: float = 1.0):
 
 def whole(turns, state, *, factor: float = 1.0):
     """The same, written with a state."""
-    return sparring.types.Credit(advantages=factor * turns.reward, state=dict(state))
+    return sparring.core.records.Credit(advantages=factor * turns.reward, state=dict(state))
 
 
 def test_an_estimator_may_be_a_function_of_the_table_alone():
@@ -187,7 +187,7 @@ def test_what_is_no_advantages_is_named(given):
 
 @pytest.mark.parametrize("other", ["a", "b"])
 def test_columns_that_need_each_other_are_refused(other, tmp_path, monkeypatch):
-    monkeypatch.setattr("sparring.outside._loaded", {})
+    monkeypatch.setattr("sparring.config.plugins.outside._loaded", {})
     (tmp_path / "circling").mkdir()
     (tmp_path / "circling" / "__init__.py").write_text("")
     for name, needed in (("a", other), ("b", "a")):

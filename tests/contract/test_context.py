@@ -2,9 +2,9 @@
 
 import pytest
 
-from sparring import registry
-from sparring.context.base import Rewrite, Shown
-from sparring.errors import PluginError
+from sparring.config.plugins import registry
+from sparring.core.errors import PluginError
+from sparring.play.context.base import Rewrite, Shown
 from sparring.testing import check_context, context_seen
 from tests.cases import every_case
 
@@ -86,7 +86,7 @@ def test_one_that_changes_its_mind_is_found():
 
 
 def test_one_that_says_it_shows_everything_must(monkeypatch):
-    monkeypatch.setattr("sparring.context.sliding_window.GROWS", True, raising=False)
+    monkeypatch.setattr("sparring.play.context.sliding_window.GROWS", True, raising=False)
     with pytest.raises(AssertionError, match=r"'sliding_window' .context. says GROWS, and shows else"):
         check_context(registry.bind("context", "sliding_window", {"exchanges": 1}))
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring import registry
-from sparring.errors import CreditError
+from sparring.config.plugins import registry
+from sparring.core.errors import CreditError
 from sparring.testing import check_estimator, random_table
 from sparring.testing.credit import check_estimator_on, check_state
 from tests.cases import every_case

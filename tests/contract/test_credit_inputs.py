@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from sparring import registry
-from sparring.errors import ConfigError, CreditError
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, CreditError
 from tests.cases import every_case
 from tests.contract import test_credit as contract
 

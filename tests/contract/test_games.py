@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.errors import GameError
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game, searchable_names
-from sparring.errors import GameError
-from sparring.rng import Stream
 from sparring.testing import check_environment
-from sparring.types import Observation
 from tests.cases import every_case
 
 SEATS = {"kuhn_poker": (2, 3), "leduc_poker": (2, 3), "hanabi": (2, 3, 4)}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sparring import registry
-from sparring.errors import PluginError
-from sparring.refs import snapshot
-from sparring.registry import Plugin, with_options
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import Plugin, with_options
+from sparring.core.errors import PluginError
+from sparring.core.refs import snapshot
 from sparring.testing import check_keeping, keep_request
 
 ROOT = Path(__file__).parents[2]

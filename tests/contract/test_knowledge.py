@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from sparring import registry
-from sparring.knowledge.base import Gathered, replies, with_scores
-from sparring.rng import Stream
-from tests.knowledge.said import GAME, drawn
+from sparring.config.plugins import registry
+from sparring.core.rng import Stream
+from sparring.methods.knowledge.base import Gathered, replies, with_scores
+from tests.methods.knowledge.said import GAME, drawn
 
 SHARES = {"rock": 0.4, "paper": 0.3, "scissors": 0.2, "spock": 0.05, "lizard": 0.05}
 

@@ -4,8 +4,8 @@ import dataclasses
 
 import torch
 
-from sparring import registry
-from sparring.losses.base import LossBatch, Whole
+from sparring.config.plugins import registry
+from sparring.methods.losses.base import LossBatch, Whole
 from tests.cases import every_case
 
 

@@ -1,6 +1,6 @@
 """What every matchmaker must hold, for every file found in the slot."""
 
-from sparring import registry
+from sparring.config.plugins import registry
 from sparring.testing import check_matchmaker
 from tests.cases import every_case
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparring import registry
-from sparring.errors import GameError, PluginError
+from sparring.config.plugins import registry
+from sparring.core.errors import GameError, PluginError
 from sparring.league.meta_game import MetaStrategy
 from sparring.testing import check_meta_solver
 from tests.cases import every_case

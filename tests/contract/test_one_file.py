@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import sparring.credit
 import sparring.environments
-from sparring import cli, registry
+import sparring.methods.credit
+from sparring import cli
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, UnknownNameError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError, UnknownNameError
 from sparring.measure.oracle_choice import chosen_oracle
-from sparring.oracles.solvers import solved_by
-from sparring.rng import Stream
+from sparring.methods.oracles.solvers import solved_by
 from studies.credit_race import race
 
 ROOT = Path(__file__).parents[2]
@@ -29,8 +30,8 @@ from typing import Any
 
 import numpy as np
 
-from sparring.credit.base import check, spread, trajectory_returns
-from sparring.types import Credit, TurnTable
+from sparring.methods.credit.base import check, spread, trajectory_returns
+from sparring.core.records import Credit, TurnTable
 
 PRESETS = {"doubled": {"scale": 2.0}}
 
@@ -86,7 +87,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.environments.openspiel.base import State
-from sparring.types import Judgement
+from sparring.core.records import Judgement
 
 ORACLE = "posterior"
 
@@ -123,11 +124,11 @@ def folder(tmp_path, monkeypatch):
 def dropped(tmp_path, monkeypatch):
     """A folder of the slot with one more file in it."""
     (tmp_path / "median_of_batch.py").write_text(MEDIAN)
-    monkeypatch.setattr(sparring.credit, "__path__", [*sparring.credit.__path__, str(tmp_path)])
+    monkeypatch.setattr(sparring.methods.credit, "__path__", [*sparring.methods.credit.__path__, str(tmp_path)])
     importlib.invalidate_caches()
     registry.forget()
     yield
-    sys.modules.pop("sparring.credit.median_of_batch", None)
+    sys.modules.pop("sparring.methods.credit.median_of_batch", None)
     registry.forget()
 
 

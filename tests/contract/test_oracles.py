@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.errors import OracleError
+from sparring.core.records import Verdict
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game, searchable_names
-from sparring.errors import OracleError
-from sparring.rng import Stream
-from sparring.types import Verdict
 from tests.cases import every_case
 
-# planning judges environments that are no games over OpenSpiel; see tests/oracles/test_planning.py
+# planning judges environments that are no games over OpenSpiel; see tests/methods/oracles/test_planning.py
 NAMES = [name for name in registry.names("oracles") if name != "planning"]
 OPTIONS = {  # small searches and small trees
     "minimax": {"max_states": 1000},

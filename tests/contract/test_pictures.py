@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.drawing.canvas import THEMES
 from sparring.environments.drawing.told import describe_told, draw_told
-from sparring.rng import Stream
 from sparring.testing import check_picture, check_svg
 from tests.cases import every_case
 
@@ -155,7 +155,7 @@ class Guess:
         return () if self.done else (0, 1)
 
     def observe(self, seat):
-        from sparring.types import Observation
+        from sparring.core.records import Observation
 
         return Observation(told=f"secret of {seat}", key=str(seat))
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring import registry
-from sparring.errors import ConfigError
-from sparring.rng import Stream
-from sparring.rollout.plans.base import FRESH, PlannedGame
-from sparring.types import Episode, Segment, Turn
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError
+from sparring.core.records import Episode, Segment, Turn
+from sparring.core.rng import Stream
+from sparring.play.plans.base import FRESH, PlannedGame
 from tests.cases import every_case
 
 ROOT = Path(__file__).parents[2]

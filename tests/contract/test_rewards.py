@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.records import Episode, Segment, Turn, Verdict
 from sparring.environments.catalogue import make_game
-from sparring.rewards.base import UNSHAPED
+from sparring.methods.rewards.base import UNSHAPED
 from sparring.testing import check_reward
 from sparring.testing.rewards import check_reward_of
-from sparring.types import Episode, Segment, Turn, Verdict
 from tests.cases import every_case
 
 NAMES = registry.names("rewards")

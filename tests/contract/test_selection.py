@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring import registry
-from sparring.rng import Stream
-from sparring.selection.curricula.base import Arm, ArmBook
+from sparring.config.plugins import registry
+from sparring.core.rng import Stream
+from sparring.methods.selection.curricula.base import Arm, ArmBook
 from tests.cases import every_case
 
 

@@ -22,19 +22,19 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from sparring import registry
 from sparring.config import resolve
-from sparring.credit.base import Credit
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError
+from sparring.core.refs import LEARNER, PlayerRef, snapshot
 from sparring.engine.local import LocalEngine
-from sparring.engine.rank_messages import Sums
-from sparring.errors import ConfigError
-from sparring.league.starts import starts
+from sparring.engine.ranks.messages import Sums
+from sparring.league.seating import starts
 from sparring.learn.reader import fitted_at
 from sparring.learn.weights import fingerprint
+from sparring.methods.credit.base import Credit
 from sparring.models.compiled import CompiledPass
 from sparring.models.load import saved_model
-from sparring.refs import LEARNER, PlayerRef, snapshot
-from sparring.rollout.spec import EpisodeSpec
+from sparring.play.spec import EpisodeSpec
 from tests.device.pretended import CPU, GPU, SECOND, pretended_gpu
 
 SHAPE = {

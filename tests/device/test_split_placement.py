@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.credit.base import Credit
-from sparring.engine import shard as room
-from sparring.engine.shard import Shard
+from sparring.engine.ranks import shard_process as room
+from sparring.engine.ranks.shard_process import Shard
 from sparring.learn import masters, split
 from sparring.learn.masters import SplitAdamW, SplitMasterAdamW
 from sparring.learn.split import AlongTheTree
 from sparring.learn.weights import fingerprint, load_optimizer
+from sparring.methods.credit.base import Credit
 from tests.device.pretended import CPU, GPU, pretended_gpu
 from tests.device.test_placement import engine, plays, tensors
 

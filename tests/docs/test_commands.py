@@ -9,8 +9,9 @@ import subprocess
 
 import pytest
 
-from sparring import config, recipe
+from sparring import config
 from sparring.cli.verbs import VERBS
+from sparring.config import recipe
 from tests.docs.loading import load
 
 FENCE = "`" * 3
@@ -267,13 +268,13 @@ def test_a_rotation_that_is_none_is_refused(text):
 
 
 def test_interop_runs_where_it_may_break_and_at_one_commit_in_five():
-    others = ["docs/credit.md", "src/sparring/play/losses.py", "tests/credit/test_gae.py"]
+    others = ["docs/credit.md", "src/sparring/play/losses.py", "tests/methods/credit/test_gae.py"]
     turns = [rotation.why_interop(commit, others) for commit in commits(5)]
     assert sorted(turns) == ["", "", "", "", "it is its turn"]
     for commit in commits(5):
         assert rotation.why_interop(commit, None) == "the parent of the commit is not here"
-        reason = rotation.why_interop(commit, [*others, "src/sparring/losses/dapo.py"])
-        assert reason == "the commit changes src/sparring/losses/dapo.py"
+        reason = rotation.why_interop(commit, [*others, "src/sparring/methods/losses/dapo.py"])
+        assert reason == "the commit changes src/sparring/methods/losses/dapo.py"
     assert rotation.why_interop("", others) == "everything runs"
 
 

@@ -11,9 +11,10 @@ from typing import Literal
 
 import pytest
 
-from sparring import config, registry
-from sparring.recipe import recipe_names
-from sparring.registry import load_part, offering
+from sparring import config
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import load_part, offering
+from sparring.config.recipe import recipe_names
 from sparring.report.catalogue import METHOD_SLOTS
 from tests.cases import every_case
 from tests.docs.loading import ROOT, load
@@ -167,7 +168,7 @@ def test_the_reference_has_every_key():
 
 def test_the_status_tells_tests_about_a_method_from_use_and_from_nothing():
     plugin = registry.load("losses", "policy_gradient")
-    own, use = "tests/losses/test_policy_gradient.py", 'bind("losses", "policy_gradient")'
+    own, use = "tests/methods/losses/test_policy_gradient.py", 'bind("losses", "policy_gradient")'
     assert generate.status(plugin, {own: "", "tests/a.py": use}) == "1 file"
     assert generate.status(plugin, {"tests/a.py": use, "tests/b.py": use}) == "used in 2 files"
     assert generate.status(plugin, {"tests/a.py": "policy_gradient"}) == "none"

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from sparring import config, registry
+from sparring import config
+from sparring.config.plugins import registry
 from tests.cases import every_case
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -2,7 +2,7 @@
 
 import json
 
-from sparring.recipe import load_recipe, recipe_names
+from sparring.config.recipe import load_recipe, recipe_names
 from studies.vpr_released.study import GAMES, recipe_of
 from tests.cases import every_case
 from tests.docs.loading import load

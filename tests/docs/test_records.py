@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.rollout import credit_store, store
+from sparring.play import credit_store, store
 from tests.docs.loading import load
 
 measured = load("docs", "measured")  # by which the page's script finds it

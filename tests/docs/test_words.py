@@ -4,7 +4,8 @@ import re
 from importlib import import_module
 
 import sparring
-from sparring import config, registry
+from sparring import config
+from sparring.config.plugins import registry
 from sparring.report.catalogue import glossary
 from tests.cases import every_case
 from tests.docs.loading import ROOT
@@ -13,8 +14,8 @@ PAGE = (ROOT / "docs" / "words.md").read_text(encoding="utf-8")
 HEAD = ["word", "what it means here", "where", "older or other name"]
 PLACE = re.compile(r"(key|metric|slot|record|module|function) `([^`]+)`")
 RECORDS = (
-    *("types", "api", "league.matchmakers.base", "losses.base", "run.step"),
-    *("selection.curricula.base", "league.meta_game"),
+    *("core.records", "api", "league.matchmakers.base", "methods.losses.base", "run.step"),
+    *("methods.selection.curricula.base", "league.meta_game"),
 )
 SOURCES = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").glob("*.md")]
 

@@ -2,7 +2,16 @@
 
 import math
 
-from sparring.engine.scheduler import HOUR, SHARE, STARTING, End, GiveUp, Scheduler, Send, Start
+from sparring.engine.workers.scheduler import (
+    HOUR,
+    SHARE,
+    STARTING,
+    End,
+    GiveUp,
+    Scheduler,
+    Send,
+    Start,
+)
 
 OFF, STARTED, READY = "off", "started", "ready"
 

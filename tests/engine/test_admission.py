@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.engine.admission import Account, Admission
+from sparring.engine.workers.episode_budget import Account, Admission
 
 GAMES, SIZE = 8, 2  # plays of a step, and of a group
 

@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 
 from sparring.config import resolve
 from sparring.config.checks import measured_weights
+from sparring.core.errors import ConfigError, GameError, UnknownNameError
+from sparring.core.refs import snapshot
+from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError, GameError, UnknownNameError
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.measure.exploitability import ask, nash_conv
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.policies import TabularScorer, UniformScorer
-from sparring.refs import snapshot
-from sparring.rng import Stream
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.team import play_teams
+from sparring.play.spec import EpisodeSpec
+from sparring.play.team import play_teams
 from sparring.run.evaluation import MemberMixture, answer_of
 
 GAME = make_game("kuhn_poker")

@@ -6,20 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.config import resolve
+from sparring.core.errors import GameError
+from sparring.core.refs import snapshot
+from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
-from sparring.errors import GameError
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.measure.exact_figures import exact_figures_of
 from sparring.measure.exploitability import ask, nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import Query, TabularScorer, UniformScorer
 from sparring.measure.team_exploitability import team_exploitability
-from sparring.players.mixture import MemberMixture
-from sparring.refs import snapshot
-from sparring.rng import Stream
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.team import play_teams
+from sparring.play.players.mixture import MemberMixture
+from sparring.play.spec import EpisodeSpec
+from sparring.play.team import play_teams
 from sparring.run.evaluation import answer_of
 
 KUHN = make_game("kuhn_poker")

@@ -3,12 +3,12 @@
 import pytest
 
 from sparring.config import resolve
-from sparring.engine.judging import Judging, rewards_of
+from sparring.config.plugins.registry import bind
 from sparring.engine.local import LocalEngine
-from sparring.league.starts import starts
-from sparring.oracles.judge import configured_oracles
-from sparring.registry import bind
-from sparring.samplers.prefix_cache import Prefill
+from sparring.engine.reply_judges import Judging, rewards_of
+from sparring.league.seating import starts
+from sparring.methods.oracles.judge import configured_oracles
+from sparring.models.samplers.prefix_cache import Prefill
 
 SOKOBAN = {"name": "sokoban", "options": {"rooms": 1000}, "oracle": {"name": "graded"}}
 SUDOKU = {"name": "sudoku", "options": {"blanks": 4, "puzzles": 1000, "wrong": "continues"}, "oracle": {"name": "constraint", "lost": "solution"}}

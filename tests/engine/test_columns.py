@@ -5,14 +5,14 @@ import pytest
 import torch
 
 from sparring.config import resolve
+from sparring.core.errors import TooLargeError
+from sparring.core.records import Credit
 from sparring.engine.local import LocalEngine
-from sparring.errors import TooLargeError
-from sparring.league.starts import starts
+from sparring.league.seating import starts
 from sparring.learn.pack import pack
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states, exact_values
-from sparring.rollout.table import ordered_turns
-from sparring.types import Credit
+from sparring.play.turn_table import ordered_turns
 from tests.hugging_face import hugging_face
 
 KUHN = {"name": "kuhn_poker", "illegal": {"rule": "forfeit", "penalty": 1.0}}

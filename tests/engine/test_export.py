@@ -9,13 +9,13 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from sparring.config import resolve
+from sparring.core.errors import ConfigError, ModelError, UnknownNameError
+from sparring.core.refs import snapshot
+from sparring.core.rng import Stream
 from sparring.engine.export import CARD, export, export_mixture, first_prompt
 from sparring.engine.local import LocalEngine
-from sparring.errors import ConfigError, ModelError, UnknownNameError
-from sparring.players.exported import exported
-from sparring.players.mixture import MemberMixture
-from sparring.refs import snapshot
-from sparring.rng import Stream
+from sparring.play.players.exported import exported
+from sparring.play.players.mixture import MemberMixture
 from tests.hugging_face import hugging_face
 
 BASE = {"environments": [{"name": "kuhn_poker"}], "threads": 1, "rollout": {"games_per_step": 16, "temperature": 0.8, "top_k": 5}}

@@ -6,8 +6,8 @@ import pytest
 import safetensors.torch
 
 from sparring.config import resolve
+from sparring.core.errors import ModelError
 from sparring.engine.local import LocalEngine
-from sparring.errors import ModelError
 
 
 def engine(folder, **model):

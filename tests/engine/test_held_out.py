@@ -4,7 +4,7 @@ from sparring.api.suite_player import Player
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe
-from sparring.league.starts import starts
+from sparring.league.seating import starts
 from sparring.run.evaluation import Evaluator
 from sparring.run.methods import Methods
 from sparring.run.state import RunState

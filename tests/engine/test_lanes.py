@@ -1,6 +1,6 @@
 """The figures of single workers, from one asking to the next."""
 
-from sparring.engine.scheduler import LANES, Utilisation, WorkerUtilisation
+from sparring.engine.workers.scheduler import LANES, Utilisation, WorkerUtilisation
 
 
 def test_the_figures_are_shares_of_the_time_since_the_asking_before():

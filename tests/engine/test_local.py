@@ -5,14 +5,14 @@ import safetensors.torch
 import torch
 
 from sparring.config import resolve
+from sparring.core import files as files_module
+from sparring.core.errors import CheckpointError, ConfigError, ModelError, UnknownNameError
+from sparring.core.refs import LEARNER, PUBLISHED, bot, ref, snapshot
 from sparring.engine.local import LocalEngine
-from sparring.errors import CheckpointError, ConfigError, ModelError, UnknownNameError
-from sparring.league.starts import starts
-from sparring.refs import LEARNER, PUBLISHED, bot, ref, snapshot
+from sparring.league.seating import starts
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
-from sparring.system import files as files_module
 
 SMALL = {"hidden_size": 8, "layers": 1, "heads": 1}
 

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from sparring.config import resolve
+from sparring.core.refs import LEARNER, snapshot
+from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.models import joined
-from sparring.refs import LEARNER, snapshot
-from sparring.rng import Stream
-from sparring.rollout.spec import EpisodeSpec
-from sparring.samplers import in_process
+from sparring.models.samplers import in_process
+from sparring.play.spec import EpisodeSpec
 
 CONFIG = {
     "threads": 1,

@@ -8,18 +8,18 @@ import pytest
 import torch
 
 from sparring.config import resolve
-from sparring.engine import ranks as ranks_room
-from sparring.engine.fleet import processes as processes_room
-from sparring.engine.fleet.processes import Processes
-from sparring.engine.placing import check_there, for_learner, for_worker
-from sparring.engine.ranks import Ranks
-from sparring.engine.shards import Shards
-from sparring.engine.workers import fleet_of
-from sparring.errors import ConfigError
-from sparring.recipe import apply_overrides, load_recipe
-from sparring.run import changes
-from sparring.run.changes import FREE_IF_THERE, _free, _may_change, saved
-from sparring.system.process import seeing
+from sparring.config.recipe import apply_overrides, load_recipe
+from sparring.core.errors import ConfigError
+from sparring.core.process import seeing
+from sparring.engine.ranks import data_parallel as ranks_room
+from sparring.engine.ranks.data_parallel import Ranks
+from sparring.engine.ranks.sharded import Shards
+from sparring.engine.run_processes import fleet_of
+from sparring.engine.workers.fleet import processes as processes_room
+from sparring.engine.workers.fleet.processes import Processes
+from sparring.engine.workers.gpu_placement import check_there, for_learner, for_worker
+from sparring.run import config_changes as changes
+from sparring.run.config_changes import FREE_IF_THERE, _free, _may_change, saved
 
 
 def configured(*overrides):

@@ -3,10 +3,10 @@
 import pytest
 
 from sparring.config import resolve
+from sparring.config.recipe import apply_overrides, layers, load_recipe, recipe_names
 from sparring.engine import plan
 from sparring.engine.local import LocalEngine
 from sparring.models.memory import GIB
-from sparring.recipe import apply_overrides, layers, load_recipe, recipe_names
 
 
 def configured(recipe, *overrides):

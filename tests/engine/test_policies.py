@@ -10,25 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config import of_any, resolve
+from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.config.yaml_text import parse_yaml
+from sparring.core.errors import CheckpointError, ConfigError, ModelError, UnknownNameError
+from sparring.core.refs import LEARNER, PUBLISHED, PlayerRef, ref, snapshot
+from sparring.core.rng import Stream
 from sparring.engine.export import export
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe, process_memory
-from sparring.errors import CheckpointError, ConfigError, ModelError, UnknownNameError
 from sparring.league.payoffs import Payoffs
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.matches import play_matches
-from sparring.players.random import RandomAgent
-from sparring.recipe import apply_overrides, load_recipe, to_yaml
-from sparring.refs import LEARNER, PUBLISHED, PlayerRef, ref, snapshot
-from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec
-from sparring.rollout.team import Team, play_teams
+from sparring.play.players.random import RandomAgent
+from sparring.play.rollout import EpisodeSpec
+from sparring.play.team import Team, play_teams
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
 from sparring.run.warmup import warm_up
-from sparring.yaml_text import parse_yaml
 
 SMALL = {"hidden_size": 8, "layers": 1, "heads": 1}
 BASE = {

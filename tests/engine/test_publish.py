@@ -3,14 +3,14 @@
 import pytest
 
 from sparring.config import resolve
+from sparring.core.refs import LEARNER, PUBLISHED, snapshot
 from sparring.engine.local import LocalEngine
-from sparring.refs import LEARNER, PUBLISHED, snapshot
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
 
 APART = '''
-from sparring.samplers.in_process import InProcessSampler
+from sparring.models.samplers.in_process import InProcessSampler
 
 SLOT = "samplers"
 PUBLISHED = []

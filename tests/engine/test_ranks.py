@@ -15,20 +15,20 @@ import torch
 
 from sparring.api import train
 from sparring.config import resolve
-from sparring.credit.base import Credit
-from sparring.engine import rank_messages
+from sparring.config.plugins.registry import bind
+from sparring.core.child_process import ChildProcess
+from sparring.core.errors import ConfigError, DivergedError, RunError
 from sparring.engine.local import LocalEngine
-from sparring.engine.rank_messages import LearnMessage, in_a_thread
-from sparring.engine.ranks import Ranks
-from sparring.engine.workers import learning
-from sparring.errors import ConfigError, DivergedError, RunError
-from sparring.league.starts import starts
+from sparring.engine.ranks.data_parallel import Ranks
+from sparring.engine.ranks import messages as rank_messages
+from sparring.engine.ranks.messages import LearnMessage, in_a_thread
+from sparring.engine.run_processes import learning
+from sparring.league.seating import starts
 from sparring.learn.means import Means
 from sparring.learn.tree import leaves
 from sparring.learn.weights import fingerprint
-from sparring.registry import bind
-from sparring.run.changes import SAVED, edits, saved
-from sparring.system.child import ChildProcess
+from sparring.methods.credit.base import Credit
+from sparring.run.config_changes import SAVED, edits, saved
 from tests.sockets import listening
 
 KUHN = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "threads": 1, "seed": 3}
@@ -78,7 +78,7 @@ def test_two_learners_have_the_weights_and_metrics_of_one_and_listen_on_the_loop
 
 
 def test_a_learner_that_is_stopped_is_named_once_while_it_is_waited_for(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("sparring.engine.ranks.LOOK", 0.02)
+    monkeypatch.setattr("sparring.engine.ranks.data_parallel.LOOK", 0.02)
     ranks = Ranks(SimpleNamespace(learner=SimpleNamespace(ranks=2)), tmp_path / "learners")
     child = ChildProcess(1, b"", ranks._heard, command=lambda hear, say: ["sleep", "60"], environment={})
     ranks._children = [child]

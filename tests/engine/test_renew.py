@@ -9,10 +9,10 @@ import torch
 from sparring.config import resolve
 from sparring.engine import logprob_check
 from sparring.engine.local import LocalEngine
-from sparring.engine.published import Published
-from sparring.engine.units import Unit, answer_of, news_bytes, task_bytes
-from sparring.engine.worker import Worker, serve
-from sparring.league.starts import starts
+from sparring.engine.workers.published_weights import Published
+from sparring.engine.workers.units import Unit, answer_of, news_bytes, task_bytes
+from sparring.engine.workers.worker import Worker, serve
+from sparring.league.seating import starts
 from sparring.learn.pack import pack
 from sparring.learn.reader import Reader
 

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sparring.engine.scheduler import (
+from sparring.engine.workers.scheduler import (
     End,
     GiveUp,
     Patience,

@@ -17,15 +17,15 @@ from transformers import AutoTokenizer, MistralConfig, MistralForCausalLM
 
 from sparring.api import train
 from sparring.config import resolve
-from sparring.credit.base import Credit
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError, DivergedError, RunError
+from sparring.core.refs import snapshot
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe, process_memory
-from sparring.engine.workers import learning
-from sparring.errors import ConfigError, DivergedError, RunError
-from sparring.league.starts import starts
+from sparring.engine.run_processes import learning
+from sparring.league.seating import starts
+from sparring.methods.credit.base import Credit
 from sparring.models.memory import GIB
-from sparring.refs import snapshot
-from sparring.registry import bind
 from tests.sockets import listening
 
 KUHN = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "threads": 1, "seed": 3}

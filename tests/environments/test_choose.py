@@ -4,6 +4,8 @@ from collections import Counter
 
 import pytest
 
+from sparring.core.errors import ConfigError, GameError, UnknownNameError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.choose import choose
 from sparring.environments.choose.proposer import MOST, Proposer, numbers
@@ -11,14 +13,12 @@ from sparring.environments.repeated import repeated
 from sparring.environments.reply import meant
 from sparring.environments.spec import spec_of
 from sparring.environments.trial import trial
-from sparring.errors import ConfigError, GameError, UnknownNameError
-from sparring.players.biased import biased
-from sparring.players.random import random
-from sparring.players.scripted import scripted
-from sparring.rng import Stream
-from sparring.rollout.play import play
-from sparring.rollout.replay import replay
-from sparring.rollout.spec import EpisodeSpec
+from sparring.play.players.biased import biased
+from sparring.play.players.random import random
+from sparring.play.players.scripted import scripted
+from sparring.play.replay import replay
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
 from sparring.testing import check_environment
 from tests.cases import every_case
 

@@ -4,19 +4,19 @@ import itertools
 
 import pytest
 
+from sparring.core.errors import UnknownNameError
+from sparring.core.rng import Stream
 from sparring.environments.base import teams_of
 from sparring.environments.catalogue import make_game
 from sparring.environments.choose import choose
 from sparring.environments.reply import meant
 from sparring.environments.werewolf.stances import NAMES
-from sparring.errors import UnknownNameError
-from sparring.players.biased import biased
-from sparring.players.random import random
-from sparring.players.werewolf_bot import werewolf_bot
-from sparring.rng import Stream
-from sparring.rollout.play import play
-from sparring.rollout.replay import figures_of
-from sparring.rollout.spec import EpisodeSpec
+from sparring.play.players.biased import biased
+from sparring.play.players.random import random
+from sparring.play.players.werewolf_bot import werewolf_bot
+from sparring.play.replay import figures_of
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
 from sparring.testing import check_environment
 
 ROOT = Stream.from_seed(0)

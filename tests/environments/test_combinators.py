@@ -3,19 +3,19 @@
 import pytest
 
 from sparring.config import resolve
+from sparring.core.errors import ConfigError, UnknownNameError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import another_bank, from_spec, make_game
 from sparring.environments.repeated import repeated
 from sparring.environments.spec import spec_of
 from sparring.environments.talk import talk
 from sparring.environments.trial import trial
-from sparring.errors import ConfigError, UnknownNameError
-from sparring.measure.starts import Met, columns
-from sparring.players.random import random
-from sparring.rng import Stream
-from sparring.rollout.play import play
-from sparring.rollout.replay import replay
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.table import turn_table
+from sparring.measure.initial_states import Met, columns
+from sparring.play.players.random import random
+from sparring.play.replay import replay
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
+from sparring.play.turn_table import turn_table
 from sparring.testing import check_environment
 from tests.cases import every_case
 

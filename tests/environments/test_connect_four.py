@@ -1,7 +1,7 @@
 """Connect four: columns, gravity, full columns."""
 
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.rng import Stream
 
 
 def played(style, *moves):

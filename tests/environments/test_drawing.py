@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparring.core.errors import UnknownNameError
 from sparring.environments.drawing.boards import Cell, grid
 from sparring.environments.drawing.canvas import HUES, THEMES, Canvas, on
 from sparring.environments.drawing.pieces import (
@@ -22,7 +23,6 @@ from sparring.environments.drawing.pieces import (
 )
 from sparring.environments.drawing.rows import Card, cards, dice, discs
 from sparring.environments.drawing.words import LONGEST, cut, visible, width_of, wrapped
-from sparring.errors import UnknownNameError
 from sparring.testing.pictures import HOSTILE, check_svg
 
 ANY = st.text(st.characters(codec=None, exclude_categories=()), max_size=60) | st.sampled_from([HOSTILE, "\ud800", "\x00", ""])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.load import load, registered_names
 from sparring.environments.openspiel.solvers import (
@@ -15,8 +16,7 @@ from sparring.environments.openspiel.solvers import (
 )
 from sparring.environments.walked import walk
 from sparring.ops.game_tree import policy_values
-from sparring.players.cfr import fits
-from sparring.rng import Stream
+from sparring.play.players.cfr import fits
 
 KUHN, TIC = make_game("kuhn_poker"), make_game("tic_tac_toe")
 

@@ -3,10 +3,10 @@
 import pyspiel
 import pytest
 
+from sparring.core.errors import ConfigError, GameError, UnknownNameError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import game_names, make_game
 from sparring.environments.openspiel.generic_words import one_word
-from sparring.errors import ConfigError, GameError, UnknownNameError
-from sparring.rng import Stream
 from tests.cases import every_case
 
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.hanabi.rules import replay
-from sparring.rng import Stream
 
 VARIANTS = [(size, players) for size in ("mini", "simple") for players in (2, 3, 4)]
 

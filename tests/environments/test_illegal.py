@@ -2,9 +2,9 @@
 
 import pytest
 
+from sparring.core.errors import ConfigError, UnknownNameError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError, UnknownNameError
-from sparring.rng import Stream
 
 
 def paid(name, offender, payoff, moves=(), **options):

@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 from scipy import stats
 
+from sparring.core.errors import GameError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import GameError
-from sparring.rng import Stream
 
 
 def dealt(game, *cards):

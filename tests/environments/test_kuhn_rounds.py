@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from open_spiel.python import policy as policies
 from open_spiel.python.algorithms import expected_game_score
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import UniformScorer

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.rng import Stream
 
 
 def dealt(game, *cards):

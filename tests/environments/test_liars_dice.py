@@ -2,9 +2,9 @@
 
 import pytest
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError
-from sparring.rng import Stream
 
 
 def test_words_are_openspiels_bids():

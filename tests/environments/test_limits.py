@@ -6,8 +6,12 @@ import time
 import pytest
 
 import sparring
-from sparring import guard
 from sparring.cli.verbs import Verbs
+from sparring.config.plugins import guard
+from sparring.config.plugins.guard import Call, Watch
+from sparring.core.errors import ConfigError, GameError, HungError, PluginError, RolloutError
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.engine.export import first_prompt
 from sparring.environments import catalogue
 from sparring.environments.bank import Bank
@@ -15,19 +19,15 @@ from sparring.environments.base import random_reply
 from sparring.environments.catalogue import another_bank, make_game
 from sparring.environments.illegal import IllegalRule
 from sparring.environments.own import Asking, completed, words_of
-from sparring.errors import ConfigError, GameError, HungError, PluginError, RolloutError
-from sparring.guard import Call, Watch
 from sparring.measure.info_states import enumerate_info_states, estimate_histories
-from sparring.measure.starts import Starts, _start
-from sparring.players.base import TextAgent
-from sparring.players.random import random
-from sparring.rewards.base import outcome_gap
-from sparring.rng import Stream
-from sparring.rollout.play import play, rollout
-from sparring.rollout.replay import replay
-from sparring.rollout.spec import EpisodeSpec
+from sparring.measure.initial_states import Starts, _start
+from sparring.methods.rewards.base import outcome_gap
+from sparring.play.players.base import TextAgent
+from sparring.play.players.random import random
+from sparring.play.replay import replay
+from sparring.play.rollout import play, rollout
+from sparring.play.spec import EpisodeSpec
 from sparring.testing import check_environment
-from sparring.types import Observation
 
 WORDS = ("left", "right")
 
@@ -298,7 +298,7 @@ def test_every_verb_is_watched(monkeypatch):
 def test_the_public_functions_are_watched(monkeypatch):
     monkeypatch.setattr(Watch.__init__, "__defaults__", (0.4,))
     monkeypatch.setattr(catalogue, "openspiel_game", lambda *_: hang())
-    for ask in (lambda: sparring.make_environment("pig"), lambda: sparring.play("pig", ["random"] * 2)):
+    for ask in (lambda: sparring.make_environment("pig"), lambda: sparring.play_episodes("pig", ["random"] * 2)):
         with pytest.raises(HungError, match="environment 'pig'"):
             ask()
     with pytest.raises(HungError):

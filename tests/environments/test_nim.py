@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparring.core.errors import ConfigError, GameError, UnknownNameError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError, GameError, UnknownNameError
-from sparring.rng import Stream
 
 LETTERS = "abcdefgh"
 

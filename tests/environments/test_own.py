@@ -8,13 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 import sparring.environments
-from sparring import cli, registry
+from sparring import cli
+from sparring.config.plugins import registry
+from sparring.core.errors import GameError, SparringError
 from sparring.environments import catalogue
-from sparring.errors import GameError, SparringError
 
 SOURCE = '''"""Who says the higher number, told at the same time."""
 
-from sparring.types import Observation
+from sparring.core.records import Observation
 
 WORDS = ("one", "two", "three")
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game, searchable_names
 from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by, wrapped
-from sparring.rng import Stream
 from tests.cases import every_case
 
 NAMES = searchable_names()

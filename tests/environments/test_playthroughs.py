@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game, searchable_names
-from sparring.rng import Stream
 from tests.cases import every_case
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from sparring import make_environment, play, turn_table
 from sparring.config import resolve
+from sparring.config.recipe import load_recipe
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.bargain.rules import Scenario
 from sparring.environments.catalogue import make_game
 from sparring.environments.pool_split import SplitPlay, opposed, pool_split, taken
-from sparring.errors import ConfigError
-from sparring.measure.starts import Met, columns
-from sparring.recipe import load_recipe
-from sparring.rng import Stream
+from sparring.measure.initial_states import Met, columns
 from sparring.testing import check_environment
 
 # 2 books and 3 hats: to seat 0 worth 2 and 2 each, to seat 1 worth 5 and 0

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring import make_environment, play, turn_table
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import TabularScorer, UniformScorer
-from sparring.rng import Stream
 
 C, D = "cooperate", "defect"
 

@@ -3,9 +3,9 @@
 import pytest
 
 from sparring import make_environment
+from sparring.core.rng import Stream
 from sparring.environments.base import read_reply
 from sparring.environments.reply import ReplyParser, listed_reply
-from sparring.rng import Stream
 
 POKER = ReplyParser(["fold", "call", "raise", "bet"])
 COLUMNS = ReplyParser([str(number) for number in range(1, 8)])

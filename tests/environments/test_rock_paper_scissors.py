@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.rock_paper_scissors import MOVES, rock_paper_scissors
 from sparring.environments.spec import spec_of
-from sparring.rng import Stream
 from sparring.testing import check_environment
 
 BEATS = {"rock": "scissors", "scissors": "paper", "paper": "rock"}

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.rps_spock_lizard import MOVES, rps_spock_lizard, won_by
 from sparring.environments.spec import spec_of
 from sparring.ops.matrix_games import maximin
-from sparring.rng import Stream
 from sparring.testing import check_environment
 from tests.cases import every_case
 

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config import resolve
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import another_bank, make_game
 from sparring.environments.sealed_auction import Auction, sealed_auction
-from sparring.errors import ConfigError
-from sparring.measure.starts import Met, columns
-from sparring.rng import Stream
+from sparring.measure.initial_states import Met, columns
 from sparring.testing import check_environment
 
 

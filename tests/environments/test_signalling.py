@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparring.core.errors import ConfigError
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError
 from sparring.measure.exploitability import ask, nash_conv
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.policies import TabularScorer, UniformScorer

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 import sparring
 from sparring.config import EnvironmentConfig
+from sparring.core.errors import ConfigError, GameError
+from sparring.core.records import EnvironmentSpec
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import configured_game, from_spec, make_game
 from sparring.environments.spec import plain, spec_of
-from sparring.errors import ConfigError, GameError
-from sparring.rng import Stream
-from sparring.types import EnvironmentSpec
 
 MADE = [
     ("kuhn_poker", {"players": 3}, {}, None),
@@ -65,7 +65,7 @@ def test_what_json_has_no_form_for_is_text():
 
 
 def test_the_public_api_makes_an_environment_of_an_episode():
-    (episode,) = sparring.play(sparring.make_environment("nim", pile_sizes="1;2"), ["random", "random"])
+    (episode,) = sparring.play_episodes(sparring.make_environment("nim", pile_sizes="1;2"), ["random", "random"])
     assert spec_of(sparring.make_environment(episode.environment)) == episode.environment
     with pytest.raises(ConfigError, match="leave the others out"):
         sparring.make_environment(episode.environment, pile_sizes="1;2")
@@ -74,7 +74,7 @@ def test_the_public_api_makes_an_environment_of_an_episode():
 def test_an_environment_of_ones_own_that_no_name_makes_plays():
     game = make_game("nim", options={"pile_sizes": "1;2"})
     del game.made_by
-    (episode,) = sparring.play(game, ["random", "random"])
+    (episode,) = sparring.play_episodes(game, ["random", "random"])
     assert episode.environment is None
 
 

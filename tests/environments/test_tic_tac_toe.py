@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, GameError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.tic_tac_toe import CELLS
-from sparring.errors import ConfigError, GameError
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import UniformScorer
-from sparring.rng import Stream
 
 BOARD = """The board:
   a b c

@@ -4,22 +4,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring import registry
 from sparring.config import resolve
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, GameError, UnknownNameError
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments import tools as module
 from sparring.environments.base import read_reply, teams_of
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.own import completed
 from sparring.environments.spec import spec_of
 from sparring.environments.tools import UNREAD, WithTools
-from sparring.errors import ConfigError, GameError, UnknownNameError
-from sparring.measure.starts import Met, columns
-from sparring.players.base import Reply
-from sparring.rng import Stream
-from sparring.rollout.play import play
-from sparring.rollout.spec import EpisodeSpec
+from sparring.measure.initial_states import Met, columns
+from sparring.play.players.base import Reply
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
 from sparring.testing import check_environment
-from sparring.types import Observation
 
 TTT = {"name": "tic_tac_toe"}
 FULL = {"name": "tic_tac_toe", "options": {"style": "full"}}

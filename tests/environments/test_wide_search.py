@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparring.core.errors import ConfigError, GameError, TooLargeError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.wide_search import wide_search
 from sparring.environments.wide_search.play import Search
 from sparring.environments.wide_search.scoring import score
 from sparring.environments.wide_search.world import COLUMNS, NAMES, VALUES, World
-from sparring.errors import ConfigError, GameError, TooLargeError
 from sparring.measure.info_states import enumerate_info_states, exact_values
-from sparring.measure.starts import Met, columns
-from sparring.rng import Stream
+from sparring.measure.initial_states import Met, columns
 from sparring.testing import check_environment
 
 WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
@@ -202,7 +202,7 @@ def test_replies_are_read_from_sentences_in_full_style():
 
 
 def test_the_widths_of_the_page_are_those_of_the_scripted_team():
-    from sparring.players.searcher import searcher
+    from sparring.play.players.searcher import searcher
 
     page = (Path(__file__).parents[2] / "docs" / "teams.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| ([\d.]+) \| ([\d.]+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE)

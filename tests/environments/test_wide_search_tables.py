@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
 from sparring.environments.catalogue import another_bank, make_game
 from sparring.environments.wide_search import tables, wide_search
@@ -13,9 +15,7 @@ from sparring.environments.wide_search.library import find, library
 from sparring.environments.wide_search.play import Search
 from sparring.environments.wide_search.scoring import plain
 from sparring.environments.wide_search.tables import LEAST, READ, questions, table
-from sparring.errors import ConfigError
-from sparring.players.searcher import searcher
-from sparring.rng import Stream
+from sparring.play.players.searcher import searcher
 from sparring.testing import check_environment, check_picture
 
 REAL = {"style": "full", "search": "words"}

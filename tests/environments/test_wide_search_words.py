@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparring.core.errors import ConfigError, GameError
+from sparring.core.rng import Stream
 from sparring.environments import toolbox
 from sparring.environments.catalogue import make_game
 from sparring.environments.toolbox import search
@@ -16,12 +18,10 @@ from sparring.environments.wide_search.library import RESULTS, find, library
 from sparring.environments.wide_search.play import Call, Search
 from sparring.environments.wide_search.scoring import plain, score
 from sparring.environments.wide_search.world import VALUES, World
-from sparring.errors import ConfigError, GameError
-from sparring.players.base import TextAgent
-from sparring.players.searcher import searcher
-from sparring.rng import Stream
-from sparring.rollout.play import play as played
-from sparring.rollout.spec import EpisodeSpec
+from sparring.play.players.base import TextAgent
+from sparring.play.players.searcher import searcher
+from sparring.play.rollout import play as played
+from sparring.play.spec import EpisodeSpec
 from sparring.testing import check_environment, check_picture
 
 WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))

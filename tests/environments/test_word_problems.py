@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config import resolve
+from sparring.core.errors import GameError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.word_problems import Problem, word_problems
 from sparring.environments.word_problems.stories import Story, most, story
-from sparring.errors import GameError
-from sparring.measure.starts import Met, columns
-from sparring.rng import Stream
+from sparring.measure.initial_states import Met, columns
 from sparring.testing import check_environment
 from tests.cases import every_case
 

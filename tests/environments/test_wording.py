@@ -1,7 +1,7 @@
 """What a seat is told depends on what it can know, in games that hide events from it."""
 
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.rng import Stream
 from tests.cases import every_case
 
 HIDING = [

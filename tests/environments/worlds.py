@@ -2,7 +2,7 @@
 
 from math import log
 
-from sparring.rng import Stream
+from sparring.core.rng import Stream
 
 
 def settled(spiel, weight):

@@ -45,8 +45,8 @@ def random_case(seed, number, quick):
 def resolves(recipe, overrides):
     """Return whether a configuration is not refused when it is resolved; a fault counts as not refused, to be met again."""
     from sparring.config import resolve
-    from sparring.errors import SparringError
-    from sparring.recipe import apply_overrides, load_recipe
+    from sparring.config.recipe import apply_overrides, load_recipe
+    from sparring.core.errors import SparringError
 
     try:
         resolve(apply_overrides(load_recipe(recipe), overrides))
@@ -105,7 +105,7 @@ PLACES = {
 
 def plug_in(draw, hostile):
     """Put a plug-in into one of the places for them, with options of its own, or of another one."""
-    from sparring import registry
+    from sparring.config.plugins import registry
 
     place = draw.choice(list(PLACES))
     slot = PLACES[place] if not hostile or draw.random() < 0.9 else draw.choice(list(registry.SLOTS))
@@ -129,7 +129,7 @@ def plug_in(draw, hostile):
 
 def option(draw, hostile):
     """Change an option of a plug-in that most recipes have."""
-    from sparring import registry
+    from sparring.config.plugins import registry
 
     place, name = draw.choice((("credit", "mars"), ("losses.0", "ppo_clip"), ("credit", "gae"), ("matchmaker", "mixed"), ("credit", "grpo")))
     found = registry.load(PLACES[place], name)
@@ -140,7 +140,7 @@ def option(draw, hostile):
 
 def budget(judge):
     """Return options, as text behind an oracle's name, with which it judges a position in well under a second, also in go."""
-    from sparring import registry
+    from sparring.config.plugins import registry
 
     if judge == "noisy":  # it spoils the verdicts of minimax
         return ", options: {max_states: 2000}"
@@ -150,7 +150,7 @@ def budget(judge):
 
 def game(draw, hostile):
     """Put a game with options of its own into the recipe."""
-    from sparring import registry
+    from sparring.config.plugins import registry
 
     name = draw.choice(OPENSPIEL if hostile and draw.random() < 0.2 else registry.names("environments"))
     parts = []
@@ -185,7 +185,7 @@ def weights(draw, hostile):
 
 def whole_list(draw, hostile):
     """Replace a list of plug-ins or games by several."""
-    from sparring import registry
+    from sparring.config.plugins import registry
 
     place, slot = draw.choice((("losses", "losses"), ("rewards", "rewards"), ("evaluation.opponents", "players"), ("environments", "environments")))
     names = [draw.choice(registry.names(slot)) for _ in range(draw.choice((1, 2, 2, 3, 4)))]

@@ -54,10 +54,10 @@ def outcome(recipe, overrides, folder, *, train):
 
     from sparring import cli
     from sparring.config import resolve
+    from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
+    from sparring.config.yaml_text import parse_yaml
+    from sparring.core.errors import SparringError
     from sparring.engine.plan import describe
-    from sparring.errors import SparringError
-    from sparring.recipe import apply_overrides, load_recipe, to_yaml
-    from sparring.yaml_text import parse_yaml
 
     try:
         config = resolve(apply_overrides(load_recipe(recipe), overrides))
@@ -84,7 +84,7 @@ def solves_long(config):
     """Return whether an agent or oracle of a configuration would solve a game for minutes, as it is asked to."""
     from sparring.environments.catalogue import configured_game
     from sparring.environments.own import no_rules
-    from sparring.players.cfr import fits
+    from sparring.play.players.cfr import fits
 
     asked = [*config.evaluation.opponents, *config.bots.values(), *(game.oracle for game in config.environments if game.oracle is not None)]
     games = map(configured_game, config.environments)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sparring import registry
+from sparring.config.plugins import registry
 from sparring.config.run import _keys_at
-from sparring.errors import ConfigError
+from sparring.core.errors import ConfigError
 from tests.fuzz import cases
 from tests.fuzz import configurations as fuzz
 
@@ -21,7 +21,7 @@ REFUSED = {  # the changes to kuhn-tiny -> a part of the one line that refuses t
 def test_what_was_found_is_refused_with_one_line(name, tmp_path):
     overrides, message = REFUSED[name]
     from sparring.config import resolve
-    from sparring.recipe import apply_overrides, load_recipe
+    from sparring.config.recipe import apply_overrides, load_recipe
 
     with pytest.raises(ConfigError) as caught:
         resolve(apply_overrides(load_recipe("kuhn-tiny"), [*fuzz.QUICK, *overrides]))

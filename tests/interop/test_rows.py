@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring import registry
-from sparring.errors import ConfigError, CreditError
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, CreditError
 from sparring.interop.rows import TRL_HINTS, VERL_HINTS, Rows, estimate, turn_table
 from sparring.interop.spans import spans
 from sparring.interop.terms import Terms

@@ -13,10 +13,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
-from sparring import registry
-from sparring.errors import ConfigError, CreditError, UnknownNameError
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, CreditError, UnknownNameError
+from sparring.core.records import TurnTable
 from sparring.interop.trl import SparringGRPOTrainer
-from sparring.types import TurnTable
 
 WORDS = ["[PAD]", "[EOS]", *(f"w{number}" for number in range(14))]
 PROMPTS = ["w0 w1", "w2", "w3 w4 w5", "w6 w7"]

@@ -14,11 +14,11 @@ from verl.trainer.config import AlgoConfig
 from verl.trainer.ppo import core_algos
 from verl.workers.config import ActorConfig
 
-from sparring import registry
-from sparring.errors import ConfigError, CreditError
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, CreditError
+from sparring.core.records import TurnTable
 from sparring.interop import verl as bridge
 from sparring.interop.rows import VERL_HINTS
-from sparring.types import TurnTable
 
 SCHEDULE = {"schedule": "linear", "start": 0.9, "end": 0.5}
 NEVER = {"value_after", "action_value", "process_logprob", "playout", "playout_before", "state_group", "committed", "candidate_value", "candidate_judged", "failed", "wideseek_turns"}

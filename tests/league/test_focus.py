@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparring.config.plugins.registry import bind
 from sparring.league.focus import pair_shares
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.registry import bind
 from tests.run_with_members import CYCLE, MEMBERS
 
 LAST, NASH = bind("league.meta_solvers", "last"), bind("league.meta_solvers", "nash")

@@ -7,18 +7,18 @@ import json
 import pytest
 
 from sparring.config import resolve
+from sparring.config.plugins.registry import Plugin, bind, with_options
+from sparring.core.errors import ConfigError
+from sparring.core.records import EnvironmentSpec
+from sparring.core.refs import LEARNER, snapshot
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import from_spec, make_game
-from sparring.errors import ConfigError
 from sparring.league.matchmakers.base import self_play
 from sparring.league.matchmakers.mirror import mirror
 from sparring.league.matchmakers.mixed import mixed
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.league.starts import starts
-from sparring.refs import LEARNER, snapshot
-from sparring.registry import Plugin, bind, with_options
-from sparring.rng import Stream
+from sparring.league.seating import starts
 from sparring.testing import match_request
-from sparring.types import EnvironmentSpec
 
 ROOT = Stream.from_seed(0)
 

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config import resolve
+from sparring.core.errors import CheckpointError, GameError
+from sparring.core.records import Episode
+from sparring.core.refs import LEARNER, bot, refs, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.environments.base import sides_of, teams_of
 from sparring.environments.catalogue import make_game
-from sparring.errors import CheckpointError, GameError
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.ops.statistics import mean_interval, student_quantile, wilson_ends, wilson_interval
-from sparring.refs import LEARNER, bot, refs, snapshot
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
-from sparring.types import Episode
 
 OLD, NEW, BOT = snapshot(10), snapshot(20), bot("random")
 

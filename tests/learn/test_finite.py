@@ -9,10 +9,10 @@ import safetensors.numpy
 import torch
 
 from sparring.config import resolve
+from sparring.config.recipe import to_yaml
+from sparring.core.errors import DivergedError
 from sparring.engine.local import LocalEngine
-from sparring.errors import DivergedError
 from sparring.learn import finite
-from sparring.recipe import to_yaml
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train

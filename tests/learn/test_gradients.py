@@ -7,19 +7,19 @@ import torch
 from torch import nn
 
 from sparring.config import resolve
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ModelError
+from sparring.core.schedule import parse
 from sparring.engine.local import LocalEngine
-from sparring.errors import ModelError
 from sparring.learn.learner import GradientCheck
 from sparring.learn.targets import WeightedLoss
 from sparring.models import language_model
 from sparring.models.gpt2 import Gpt2
 from sparring.models.language_model import LanguageModel
-from sparring.registry import bind
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
 from sparring.run.warmup import warm_up
-from sparring.schedule import parse
 
 SETTING = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 16}, "steps": 4, "threads": 1}
 LORA = {"rank": 2, "targets": ["c_attn"]}
@@ -87,7 +87,7 @@ def test_one_dead_parameter_among_living_ones_is_named():
 
 
 def test_a_value_head_that_no_loss_reads_is_said_once_and_stops_nothing(caplog, monkeypatch):
-    monkeypatch.setattr("sparring.credit.gae.REQUIRES", {})  # as an estimator from outside may leave it out
+    monkeypatch.setattr("sparring.methods.credit.gae.REQUIRES", {})  # as an estimator from outside may leave it out
     run = LocalEngine(resolve({**SETTING, "model": TINY, "credit": {"name": "gae"}}))
     with caplog.at_level(logging.WARNING):
         one_step(run)

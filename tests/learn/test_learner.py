@@ -7,6 +7,9 @@ import pytest
 import torch
 
 from sparring.config import LearnerConfig, resolve
+from sparring.config.plugins.registry import bind
+from sparring.core.rng import Stream
+from sparring.core.schedule import parse
 from sparring.engine.local import LocalEngine
 from sparring.learn.learner import Learner
 from sparring.learn.means import ratio_tails
@@ -14,13 +17,10 @@ from sparring.learn.pack import pack
 from sparring.learn.slices import chunks
 from sparring.learn.targets import WeightedLoss
 from sparring.models.prefixes import prefix_tree
-from sparring.registry import bind
-from sparring.rng import Stream
-from sparring.rollout.table import ordered_turns, turn_table
+from sparring.play.turn_table import ordered_turns, turn_table
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
-from sparring.schedule import parse
 from tests.hugging_face import hugging_face
 
 BASE = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "rollout": {"games_per_step": 48}, "steps": 10}
@@ -37,7 +37,7 @@ def update(run, data, advantages, *, step, progress):
 
 
 def batch(run, seed=0):
-    from sparring.league.starts import starts
+    from sparring.league.seating import starts
 
     specs = starts(
         seed,
@@ -241,7 +241,7 @@ def test_imitation_lowers_the_loss():
 
 
 def batch_of_demonstrations(run):
-    from sparring.rollout.play import EpisodeSpec
+    from sparring.play.rollout import EpisodeSpec
 
     root, game = Stream.from_seed(5), run.environments[0][0]
     specs = [

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.errors import RolloutError
+from sparring.core.errors import RolloutError
+from sparring.core.records import Episode, Segment, Turn
 from sparring.learn.pack import LegalReplies, pack
 from sparring.learn.reader import read_at
-from sparring.rollout.table import turn_table
-from sparring.types import Episode, Segment, Turn
+from sparring.play.turn_table import turn_table
 
 
 def turn(index, *kinds, seat=0, conversation=0, start=0):

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config import resolve
-from sparring.credit.rloo import rloo
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError
 from sparring.engine.local import LocalEngine
-from sparring.errors import ConfigError
-from sparring.league.starts import starts
-from sparring.learn.process import gradient, mean_scores
-from sparring.registry import bind
-from sparring.rollout.table import ordered_turns
+from sparring.league.seating import starts
+from sparring.learn.reward_model import gradient, mean_scores
+from sparring.methods.credit.rloo import rloo
+from sparring.play.turn_table import ordered_turns
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round

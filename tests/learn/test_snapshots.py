@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from sparring.config import resolve
+from sparring.core.errors import CheckpointError, ModelError
+from sparring.core.refs import snapshot
 from sparring.engine import plan
 from sparring.engine.local import LocalEngine
-from sparring.errors import CheckpointError, ModelError
 from sparring.learn.snapshots import COPIES, Snapshot, planned, planned_copies, warmed_up
 from sparring.learn.weights import updates_seen
-from sparring.refs import snapshot
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.errors import DivergedError
+from sparring.core.errors import DivergedError
 from sparring.learn.split import KINDS, AlongTheTree, Passes, _take, save_streamed
 from sparring.learn.tree import GradientTree, leaves
 

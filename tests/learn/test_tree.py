@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config import resolve
+from sparring.config.plugins.registry import bind, built_in, load
+from sparring.core.errors import ConfigError
 from sparring.engine.local import LocalEngine
-from sparring.errors import ConfigError
-from sparring.league.starts import starts
+from sparring.league.seating import starts
 from sparring.learn.pack import pack
 from sparring.learn.tree import GradientTree, leaves
-from sparring.registry import bind, built_in, load
-from sparring.rollout.table import turn_table
+from sparring.play.turn_table import turn_table
 
 BASE = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "rollout": {"games_per_step": 48}, "threads": 1}
 

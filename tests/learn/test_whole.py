@@ -10,21 +10,21 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring import registry
 from sparring.config import LearnerConfig, resolve
-from sparring.credit.base import start_groups, trajectory_returns
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import Bound, Plugin
+from sparring.core.rng import Stream
+from sparring.core.schedule import parse
 from sparring.engine.local import LocalEngine
-from sparring.league.starts import starts
+from sparring.league.seating import starts
 from sparring.learn.learner import LOG_RATIO_LIMIT, Learner, ReverseTurns, minibatches
 from sparring.learn.pack import LegalReplies, pack
 from sparring.learn.targets import WeightedLoss
-from sparring.losses.base import LossTerm
-from sparring.losses.reduction import agent_weights, reduce
-from sparring.registry import Bound, Plugin
-from sparring.rng import Stream
-from sparring.rollout.table import turn_table
+from sparring.methods.credit.base import start_groups, trajectory_returns
+from sparring.methods.losses.base import LossTerm
+from sparring.methods.losses.reduction import agent_weights, reduce
+from sparring.play.turn_table import turn_table
 from sparring.run.warmup import warm_up
-from sparring.schedule import parse
 
 
 @pytest.fixture(scope="module")

@@ -4,15 +4,15 @@ import math
 
 import pytest
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError
 from sparring.measure.adaptation import Opponent, adaptation, attempt_returns
+from sparring.measure.initial_states import every
 from sparring.measure.matches import AGENT, OPPONENT, match_spec
-from sparring.measure.starts import every
-from sparring.players.base import Reply, TextAgent
-from sparring.players.scripted import scripted
-from sparring.rng import Stream
-from sparring.rollout.team import play_teams
+from sparring.play.players.base import Reply, TextAgent
+from sparring.play.players.scripted import scripted
+from sparring.play.team import play_teams
 
 BEATS = {"rock": "paper", "paper": "scissors", "scissors": "rock"}
 

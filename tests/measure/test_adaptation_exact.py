@@ -5,22 +5,23 @@ import itertools
 import numpy as np
 import pytest
 
+from sparring.core.errors import GameError, TooLargeError, UnknownNameError
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import GameError, TooLargeError, UnknownNameError
-from sparring.measure import adaptation_exact, attempt_tree
-from sparring.measure.adaptation_exact import adaptation_ceiling, ceiling_or_reason
+from sparring.measure import adaptation_ceiling as adaptation_exact
+from sparring.measure import attempt_tree
+from sparring.measure.adaptation_ceiling import adaptation_ceiling, ceiling_or_reason
 from sparring.measure.exploitability import ask, best_response_values, cfr_average
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import UniformScorer
 from sparring.ops.game_tree import best_response, folded, policy_values
-from sparring.players.biased import biased
-from sparring.players.cfr import cfr
-from sparring.players.kuhn_bot import STYLES, kuhn_bot
-from sparring.players.mcts import mcts
-from sparring.players.random import random
-from sparring.players.scripted import scripted
-from sparring.rng import Stream
-from sparring.types import Observation
+from sparring.play.players.biased import biased
+from sparring.play.players.cfr import cfr
+from sparring.play.players.kuhn_bot import STYLES, kuhn_bot
+from sparring.play.players.mcts import mcts
+from sparring.play.players.random import random
+from sparring.play.players.scripted import scripted
 
 KUHN, RPS = make_game("kuhn_poker"), make_game("rock_paper_scissors")
 TRAINED = dict(zip(("conservative", "aggressive", "intermediate"), (0.3, 0.3, 0.4), strict=True))

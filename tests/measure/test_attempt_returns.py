@@ -8,27 +8,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import GameError, TooLargeError
+from sparring.core.records import Observation, SamplingParams
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.trial import Trial
-from sparring.errors import GameError, TooLargeError
-from sparring.measure.adaptation_exact import adaptation_ceiling
+from sparring.measure.adaptation_ceiling import adaptation_ceiling
 from sparring.measure.attempt_tree import attempt_returns
 from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.initial_states import every
 from sparring.measure.matches import AGENT, OPPONENT, match_spec
 from sparring.measure.policies import UniformScorer
-from sparring.measure.starts import every
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.ops.game_tree import policy_values
-from sparring.players.base import Reply
-from sparring.players.biased import biased
-from sparring.players.kuhn_bot import kuhn_bot
-from sparring.players.mcts import mcts
-from sparring.players.policy import policy
-from sparring.registry import bind
-from sparring.rng import Stream
-from sparring.rollout.team import play_teams
-from sparring.types import Observation, SamplingParams
+from sparring.play.players.base import Reply
+from sparring.play.players.biased import biased
+from sparring.play.players.kuhn_bot import kuhn_bot
+from sparring.play.players.mcts import mcts
+from sparring.play.players.policy import policy
+from sparring.play.team import play_teams
 
 MOVES = ("rock", "paper", "scissors")
 BEATS = {"rock": "paper", "paper": "scissors", "scissors": "rock"}

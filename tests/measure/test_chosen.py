@@ -5,16 +5,16 @@ import hashlib
 import numpy as np
 import pytest
 
-from sparring.api.measuring import evaluate_policy
+from sparring.api.policy_evaluation import evaluate_policy
 from sparring.config import EvaluationConfig
+from sparring.core.errors import GameError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import GameError
 from sparring.measure import exact_figures
 from sparring.measure.exact_figures import ChosenScorer, as_beneath, beneath, exact_figures_of
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import Query, UniformScorer
-from sparring.rng import Stream
 from sparring.run.evaluation import Evaluator
 
 FIVE = ("rock", "paper", "scissors", "spock", "lizard")

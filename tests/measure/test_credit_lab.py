@@ -5,9 +5,11 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, SparringError, UnknownNameError
+from sparring.core.records import Credit
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError, SparringError, UnknownNameError
 from sparring.measure.credit_lab import (
     CreditLab,
     LabPlan,
@@ -18,8 +20,6 @@ from sparring.measure.credit_lab import (
 )
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.lab_episodes import TablePolicy, cut, random_table, tiled
-from sparring.rng import Stream
-from sparring.types import Credit
 
 GAMES = {name: make_game(name) for name in ("kuhn_poker", "tiny_hanabi", "leduc_poker")}
 STATES = {name: enumerate_info_states(game) for name, game in GAMES.items()}

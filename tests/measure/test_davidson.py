@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.errors import ConfigError
+from sparring.core.errors import ConfigError
 from sparring.measure.league_table import ELO, fit_davidson
 
 FLAT = 1e4  # a prior so wide that it does not count

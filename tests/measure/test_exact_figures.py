@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.api.measuring import evaluate_policy
+from sparring.api.policy_evaluation import evaluate_policy
 from sparring.config import EvaluationConfig
+from sparring.core.errors import GameError
+from sparring.core.refs import snapshot
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import GameError
 from sparring.measure import exact_figures
 from sparring.measure.exact_figures import exact_figures_of
 from sparring.measure.exploitability import ask, history_reach, nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import TabularScorer, UniformScorer
-from sparring.players.mixture import MemberMixture
-from sparring.refs import snapshot
-from sparring.rng import Stream
+from sparring.play.players.mixture import MemberMixture
 from sparring.run.evaluation import Evaluator
 
 GAME = make_game("team_matrix", options={"game": "rock_paper_scissors", "members": 2})

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparring.core.errors import GameError, TooLargeError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.kuhn_poker import KuhnPoker
-from sparring.errors import GameError, TooLargeError
 from sparring.measure.info_states import enumerate_info_states, estimate_histories
-from sparring.players.base import Reply
-from sparring.rng import Stream
-from sparring.rollout.play import play
-from sparring.rollout.spec import EpisodeSpec
+from sparring.play.players.base import Reply
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
 
 SMALL = {
     "kuhn_poker": {},

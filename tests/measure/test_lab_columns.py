@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError
 from sparring.measure.credit_lab import CreditLab, LabPlan, bind_estimator
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.lab_episodes import improved_table, random_table
 from sparring.ops.returns import trajectory_starts
-from sparring.rng import Stream
-from sparring.rollout.table import ordered_turns
+from sparring.play.turn_table import ordered_turns
 
 KUHN = make_game("kuhn_poker")
 STATES = enumerate_info_states(KUHN)

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from sparring.config import resolve
+from sparring.config.plugins.registry import bind
+from sparring.core.records import SamplingParams
+from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import nash_conv
@@ -12,14 +15,11 @@ from sparring.measure.matches import play_matches
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.ops.statistics import wilson_interval
-from sparring.players.base import TextAgent
-from sparring.players.policy import policy
-from sparring.players.random import RandomAgent
-from sparring.registry import bind
-from sparring.rng import Stream
-from sparring.rollout.play import play
-from sparring.rollout.spec import EpisodeSpec
-from sparring.types import SamplingParams
+from sparring.play.players.base import TextAgent
+from sparring.play.players.policy import policy
+from sparring.play.players.random import RandomAgent
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
 
 
 class Passes(TextAgent):

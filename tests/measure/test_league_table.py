@@ -4,13 +4,13 @@ import itertools
 
 import pytest
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError
 from sparring.measure.league_table import ELO, build_table, league_table
 from sparring.measure.matches import MatchReport, Record
 from sparring.ops.statistics import mean_interval, wilson_interval
-from sparring.players.base import TextAgent
-from sparring.rng import Stream
+from sparring.play.players.base import TextAgent
 
 
 class Uniform(TextAgent):

@@ -5,13 +5,13 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError
 from sparring.measure.matches import illegal_share, outcome, play_matches
 from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
-from sparring.players.base import TextAgent
-from sparring.players.random import random
-from sparring.rng import Stream
+from sparring.play.players.base import TextAgent
+from sparring.play.players.random import random
 
 
 class First(TextAgent):

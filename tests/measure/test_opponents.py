@@ -2,8 +2,8 @@
 
 import pytest
 
-from sparring.errors import ConfigError, UnknownNameError
-from sparring.measure.opponents import AgentSpec, labels, parse_agent
+from sparring.core.errors import ConfigError, UnknownNameError
+from sparring.measure.agent_spec import AgentSpec, labels, parse_agent
 
 
 def test_a_name_and_options_are_read_as_yaml():

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError, UnknownNameError
 from sparring.measure import oracle_choice
 from sparring.measure.oracle_choice import OracleSpec, chosen_oracle, oracles_for, parse_oracle
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.errors import GameError, SparringError
+from sparring.core.errors import GameError, SparringError
 from sparring.measure.policies import Query, TabularScorer, UniformScorer, renormalise
 
 QUERY = Query(game="kuhn_poker", seat=0, key="0", observations=("kuhn first J",), actions=(), legal_actions=("pass", "bet"))

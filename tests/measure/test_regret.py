@@ -4,13 +4,13 @@ from functools import lru_cache
 
 import pytest
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.errors import OracleError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import OracleError
 from sparring.measure.matches import play_matches
 from sparring.measure.regret import BUDGET, Judge, measured_regret, without_faults
-from sparring.players.base import TextAgent
-from sparring.rng import Stream
+from sparring.play.players.base import TextAgent
 
 
 class Scripted(TextAgent):

@@ -2,14 +2,14 @@
 
 import pytest
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError
+from sparring.measure.initial_states import every
 from sparring.measure.matches import self_plays
-from sparring.measure.starts import every
-from sparring.players.base import TextAgent
-from sparring.players.random import RandomAgent
-from sparring.players.searcher import searcher
-from sparring.rng import Stream
+from sparring.play.players.base import TextAgent
+from sparring.play.players.random import RandomAgent
+from sparring.play.players.searcher import searcher
 
 
 class Plays(TextAgent):

@@ -5,15 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.config import resolve
+from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import configured_game, make_game
 from sparring.environments.minesweeper import rules
 from sparring.environments.sudoku.solver import reference
-from sparring.league.starts import arms, starts
+from sparring.league.seating import arms, starts
+from sparring.measure.initial_states import Met, columns
 from sparring.measure.matches import play_matches
-from sparring.measure.starts import Met, columns
-from sparring.players.base import TextAgent
-from sparring.rng import Stream
+from sparring.play.players.base import TextAgent
 from sparring.run.methods import Methods
 
 SMALL = {

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sparring.errors import ConfigError, UnknownNameError
-from sparring.measure.opponents import AgentSpec
+from sparring.config.recipe import load_recipe
+from sparring.core.errors import ConfigError, UnknownNameError
+from sparring.measure.agent_spec import AgentSpec
+from sparring.measure.initial_states import rules_of
 from sparring.measure.oracle_choice import OracleSpec
-from sparring.measure.starts import rules_of
 from sparring.measure.suite import (
     check_suite,
     load_suite,
@@ -17,7 +18,6 @@ from sparring.measure.suite import (
     with_oracle,
     without_oracles,
 )
-from sparring.recipe import load_recipe
 from tests.cases import every_case
 
 ROW = {"name": "k", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "random"}, "normalise": [-2, 2]}

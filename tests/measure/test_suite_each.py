@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.errors import ConfigError, UnknownNameError
+from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.measure.suite import check_suite
 
 ROW = {

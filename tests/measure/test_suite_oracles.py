@@ -5,16 +5,16 @@ import math
 
 import pytest
 
+from sparring.core.rng import Stream
 from sparring.measure.matches import play_matches
 from sparring.measure.regret import Judge, added_turns
 from sparring.measure.suite import SuiteRow
 from sparring.measure.suite_figures import PIECE, added, figures, pieces_of, play_piece
-from sparring.oracles.minimax import minimax as minimax_oracle
-from sparring.oracles.posterior import posterior
-from sparring.players.base import TextAgent
-from sparring.players.minimax import minimax
-from sparring.players.random import random
-from sparring.rng import Stream
+from sparring.methods.oracles.minimax import minimax as minimax_oracle
+from sparring.methods.oracles.posterior import posterior
+from sparring.play.players.base import TextAgent
+from sparring.play.players.minimax import minimax
+from sparring.play.players.random import random
 
 PUZZLE = {"role": "trained", "kind": "solo", "oracle": {"name": "constraint", "options": {"lost": "solution"}}, "normalise": (0, 1)}
 

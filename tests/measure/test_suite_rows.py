@@ -4,6 +4,8 @@ import math
 
 import pytest
 
+from sparring.core.records import Interval
+from sparring.core.rng import Stream
 from sparring.measure.matches import illegal_share, play_matches
 from sparring.measure.suite import SuiteRow
 from sparring.measure.suite_figures import (
@@ -17,10 +19,8 @@ from sparring.measure.suite_figures import (
     total,
 )
 from sparring.ops.statistics import wilson_interval
-from sparring.players.cfr import cfr
-from sparring.players.random import random
-from sparring.rng import Stream
-from sparring.types import Interval
+from sparring.play.players.cfr import cfr
+from sparring.play.players.random import random
 
 MATCH = SuiteRow(
     name="k", game="kuhn_poker", role="trained", kind="match", opponent={"name": "cfr"}, games_per_seat=PIECE + 7, normalise=(-2, 2)

@@ -5,10 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.lab_episodes import TablePolicy, exact_gradient, play_table, random_table
-from sparring.rng import Stream
 
 
 def table_of(name, seed=0):

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sparring.core.errors import GameError
 from sparring.environments.catalogue import make_game
-from sparring.errors import GameError
 from sparring.measure.exact_figures import as_beneath, beneath, exact_figures_of
 from sparring.measure.exploitability import ask, figures_of, nash_conv
 from sparring.measure.info_states import enumerate_info_states

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from sparring.api.measuring import evaluate_policy
+from sparring.api.policy_evaluation import evaluate_policy
 from sparring.config import resolve
+from sparring.config.recipe import load_recipe
 from sparring.environments.catalogue import make_game
-from sparring.measure.opponents import parse_agent
+from sparring.measure.agent_spec import parse_agent
 from sparring.measure.policies import UniformScorer
 from sparring.measure.references import run_verdicts
-from sparring.players.random import random
-from sparring.recipe import load_recipe
+from sparring.play.players.random import random
 from sparring.report.match_tables import legend
 from sparring.report.progress import Watcher
 from sparring.run.loop import StepReport

@@ -4,14 +4,14 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from sparring.errors import ModelError
+from sparring.core.errors import ModelError
+from sparring.core.rng import Stream
 from sparring.models.adapters import add_adapters
 from sparring.models.architectures import architecture
 from sparring.models.gpt2 import AdaptedGpt2, Gpt2
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import prefix_tree
 from sparring.models.tiny import tiny_model
-from sparring.rng import Stream
 
 IDS = [(5, 9, 3, 7, 1), (5, 9, 4)]
 SHAPE = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 24}

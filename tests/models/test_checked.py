@@ -10,7 +10,7 @@ import torch
 from transformers import AutoConfig
 
 import sparring.models
-from sparring.errors import ModelError, RunError, SparringError
+from sparring.core.errors import ModelError, RunError, SparringError
 from sparring.models import pretrained
 from sparring.models.memory import count_parameters
 from sparring.models.pretrained import checked_config, load_pretrained, size_of

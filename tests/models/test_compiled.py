@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from sparring.errors import ModelError
+from sparring.core.errors import ModelError
+from sparring.core.rng import Stream
 from sparring.models import compiled, lean
 from sparring.models.architectures import architecture
 from sparring.models.compiled import Shape, how, library, shape_of
@@ -19,7 +20,6 @@ from sparring.models.language_model import LanguageModel
 from sparring.models.load import load_language_model
 from sparring.models.prefixes import prefix_tree
 from sparring.models.tiny import tiny_model, tiny_tokenizer
-from sparring.rng import Stream
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 SHAPES = [(64, 4, 2, "relu"), (128, 2, 1, "gelu_new"), (32, 8, 3, "relu"), (48, 3, 2, "gelu_new"), (16, 1, 1, "relu"), (60, 4, 2, "relu"), (7, 1, 1, "relu"), (24, 2, 1, "gelu_new")]

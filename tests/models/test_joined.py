@@ -16,15 +16,15 @@ from transformers import (
     MistralForCausalLM,
 )
 
+from sparring.core.records import SampleRequest, SamplingParams
+from sparring.core.rng import Stream
 from sparring.models import invariance, joined
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.joined import JoinedBase, member_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import prefix_tree
-from sparring.rng import Stream
-from sparring.samplers.base import Lot
-from sparring.samplers.in_process import in_process
-from sparring.types import SampleRequest, SamplingParams
+from sparring.models.samplers.base import Lot
+from sparring.models.samplers.in_process import in_process
 
 VOCABULARY, STOP = 96, (2,)
 SHAPE = {

@@ -2,10 +2,10 @@
 
 import pytest
 
-from sparring.errors import ModelError, UnknownNameError
+from sparring.config.recipe import load_recipe, recipe_names
+from sparring.core.errors import ModelError, UnknownNameError
 from sparring.models.memory import Shape, count_parameters
 from sparring.models.pretrained import KNOWN, known_config, known_size
-from sparring.recipe import load_recipe, recipe_names
 
 
 @pytest.mark.parametrize(("name", "billions"), [("0.6B", 0.596), ("1.7B", 1.72), ("4B", 4.02), ("4B-Base", 4.02), ("8B", 8.19)])

@@ -19,15 +19,15 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from sparring.errors import ModelError
-from sparring.features.entropy import entropy
+from sparring.core.errors import ModelError
+from sparring.core.rng import Stream
+from sparring.methods.features.entropy import entropy
 from sparring.models import attention, prefixes
 from sparring.models.architectures import architecture
 from sparring.models.language_model import LanguageModel, agree
 from sparring.models.load import load_language_model
 from sparring.models.prefixes import prefix_tree
 from sparring.models.tiny import tiny_model, tiny_tokenizer
-from sparring.rng import Stream
 from tests.hugging_face import hugging_face
 
 WORDS = ("bet", "pass", "J", "Q", "K")

@@ -22,8 +22,8 @@ from transformers import (
 )
 
 from sparring.config import resolve
+from sparring.core.errors import ModelError, SparringError
 from sparring.engine.local import LocalEngine
-from sparring.errors import ModelError, SparringError
 from sparring.models.load import load_language_model
 from sparring.run.methods import Methods
 from sparring.run.state import RunState

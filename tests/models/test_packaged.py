@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparring.errors import ModelError
+from sparring.core.errors import ModelError
 from sparring.models import pretrained
 from sparring.models.load import load_language_model
 from sparring.models.memory import Shape, count_parameters
@@ -163,7 +163,7 @@ def test_no_extra_has_pip_build_llama_cpp():
 def test_packaged_models_convert_and_render(name):
     if importlib.util.find_spec(pretrained.PACKAGED[name].modules[0]) is None:
         pytest.skip("`make models` installs it")
-    from sparring.render.chat import chat
+    from sparring.models.render.chat import chat
 
     for dtype in ("float32", "bfloat16"):  # the second is read from the cache
         model = load_language_model(name, dtype=dtype)

@@ -4,14 +4,14 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from sparring.errors import ModelError, UnknownNameError
+from sparring.core.errors import ModelError, UnknownNameError
+from sparring.core.rng import Stream
 from sparring.models import memory, pretrained
 from sparring.models.adapters import add_adapters
 from sparring.models.language_model import LanguageModel
 from sparring.models.load import load_language_model
 from sparring.models.memory import GIB, check_memory, count_parameters, training_bytes
 from sparring.models.prefixes import prefix_tree
-from sparring.rng import Stream
 
 IDS = [(5, 9, 13, 7, 200), (5, 9, 40)]
 

@@ -11,7 +11,7 @@ from transformers import (
     Phi3ForCausalLM,
 )
 
-from sparring.errors import ModelError
+from sparring.core.errors import ModelError
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import prefix_tree
 

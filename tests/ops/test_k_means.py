@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparring.core.rng import Stream
 from sparring.ops.k_means import _drawn, k_means, matched, nearest
-from sparring.rng import Stream
 
 STREAM = Stream.from_seed(3)
 POINTS = st.lists(st.tuples(st.integers(-4, 4), st.integers(-4, 4), st.integers(1, 5)), min_size=1, max_size=7)

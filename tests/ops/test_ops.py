@@ -4,8 +4,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparring.core.rng import Stream
 from sparring.ops import groups, returns, statistics
-from sparring.rng import Stream
 
 VALUES = st.lists(st.tuples(st.floats(-1e6, 1e6), st.integers(0, 3)), min_size=1, max_size=20)
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.learn.process import every_pair, one_to_one
+from sparring.learn.reward_model import every_pair, one_to_one
 
 MEMBERS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=14)
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import best_response_values
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.lab_episodes import random_table
 from sparring.ops.sequence_form import equilibrium, sequence_form
-from sparring.rng import Stream
 
 
 @pytest.fixture(params=["matrix_brps", "kuhn_poker", "leduc_poker"])

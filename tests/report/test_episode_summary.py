@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.players.base import Reply
+from sparring.play.players.base import Reply
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
 from sparring.report.episode_summary import ending, moves, verdict
-from sparring.rng import Stream
-from sparring.rollout.play import play
-from sparring.rollout.spec import EpisodeSpec
 
 
 class Says:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sparring import registry
-from sparring.errors import ConfigError, UnknownNameError
-from sparring.recipe import load_recipe
+from sparring.config.plugins import registry
+from sparring.config.recipe import load_recipe
+from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.report.catalogue import entries, explanation
 from sparring.report.game_page import exact_text, recipes_with, sample_lines, sample_play
 

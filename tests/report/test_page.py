@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparring.core.foreign_text import HIDDEN, JOINERS, KEPT
 from sparring.report.page import document, marked, style, templates
-from sparring.system.text import HIDDEN, JOINERS, KEPT
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
 

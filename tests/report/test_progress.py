@@ -6,7 +6,7 @@ import re
 import pytest
 
 from sparring.config import resolve
-from sparring.recipe import load_recipe
+from sparring.config.recipe import load_recipe
 from sparring.report import progress
 from sparring.report.progress import Watcher, key_figures
 from sparring.report.terminal import PlainConsole

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparring import registry
-from sparring.errors import UnknownNameError
+from sparring.config.plugins import registry
+from sparring.core.errors import UnknownNameError
 from sparring.report.catalogue import check_metrics, entries, explanation, glossary
 from sparring.report.curves import series_of
 from sparring.report.html import write_chart, write_report

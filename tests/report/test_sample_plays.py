@@ -6,12 +6,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sparring.core.records import Episode, Segment, Turn, Verdict
+from sparring.play.credit_store import COLUMNS, SCHEMA
+from sparring.play.store import EpisodeStore
 from sparring.report.episode_text import UNSENT, WINDOW, split
 from sparring.report.page import templates
 from sparring.report.sample_plays import FIRST, LAST, TOKENS, Sample, play_values, sample_plays
-from sparring.rollout.credit_store import COLUMNS, SCHEMA
-from sparring.rollout.store import EpisodeStore
-from sparring.types import Episode, Segment, Turn, Verdict
 
 EVIL = "<script>alert(1)</script>"
 

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sparring import cli
-from sparring.errors import ConfigError, RunError
+from sparring.core.errors import ConfigError, RunError
 from sparring.ops.statistics import mean_interval
 from sparring.report.html import write_report
 from sparring.report.seeds import over_seeds, results_over_seeds, seeds_of

@@ -7,10 +7,10 @@ from typer.testing import CliRunner
 
 import sparring
 from sparring import cli
-from sparring.errors import CheckpointError, RunError
+from sparring.core.errors import CheckpointError, RunError
+from sparring.core.refs import LEARNER, bot, snapshot
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.ops.statistics import mean_interval
-from sparring.refs import LEARNER, bot, snapshot
 from sparring.report.ratings import HEAD, Standing, league_rows, standings_of
 
 OLD = snapshot(10)

@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 from sparring import play
-from sparring.errors import RunError
+from sparring.core.errors import RunError
+from sparring.core.records import Turn
 from sparring.report.sample_plays import Sample, play_values
 from sparring.report.timeline import (
     MOST,
@@ -18,7 +19,6 @@ from sparring.report.timeline import (
     timeline_svg,
     waited,
 )
-from sparring.types import Turn
 
 ROLES = ("lead", "one", "two")
 

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import sparring
 from sparring import cli
+from sparring.core.refs import LEARNER, snapshot
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.refs import LEARNER, snapshot
 from sparring.report import ratings
 from sparring.report.html import write_report
 from sparring.run.folder import RunFolder
@@ -104,7 +104,7 @@ def test_a_torn_part_and_a_newer_checkpoint_are_said(run):
 
 def test_a_tokenizer_that_is_not_here_leaves_ids(run, monkeypatch):
     def none(path):
-        raise sparring.errors.ModelError("the model is not on this machine")
+        raise sparring.core.errors.ModelError("the model is not on this machine")
 
     monkeypatch.setattr("sparring.run.folder.load_tokenizers", none)
     assert "Tokens are shown as ids: the model is not on this machine" in missing(run)

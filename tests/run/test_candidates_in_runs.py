@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import sparring
 from sparring.cli import app
 from sparring.config import resolve
-from sparring.errors import ConfigError, MissingError
+from sparring.core.errors import ConfigError, MissingError
 
 VPR = {"name": "vpr", "baseline": "candidates", "process": "regret"}
 
@@ -183,7 +183,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize("at", [85, 125])
 def test_a_run_killed_in_the_middle_of_a_state_group_ends_with_the_same_bytes(tmp_path, monkeypatch, at):
     """The kill comes when the replies to some prompts are there and judged, and none is committed yet."""
-    from sparring.rollout.episode import EpisodeInPlay
+    from sparring.play.episode import EpisodeInPlay
 
     run(tmp_path / "whole", credit=RELEASED)
     commit, left = EpisodeInPlay.commit, {"plays": at}

@@ -6,13 +6,13 @@ import pytest
 
 from sparring.api.load import load_run
 from sparring.config import resolve
+from sparring.config.recipe import to_yaml
+from sparring.core import files
+from sparring.core.errors import RunError
 from sparring.engine.local import LocalEngine
-from sparring.errors import RunError
-from sparring.recipe import to_yaml
-from sparring.run import changes
+from sparring.run import config_changes as changes
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from sparring.system import files
 
 CONFIG = {
     "steps": 2,

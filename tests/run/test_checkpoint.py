@@ -8,9 +8,9 @@ import os
 
 import pytest
 
-from sparring.errors import CheckpointError, RunError
+from sparring.core import files
+from sparring.core.errors import CheckpointError, RunError
 from sparring.run import checkpoint
-from sparring.system import files
 
 OLD, NEW = {"a.bin": b"old", "b.bin": b"o" * 100}, {"a.bin": b"new", "b.bin": b"n" * 100}
 

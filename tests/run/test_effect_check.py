@@ -9,10 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 import sparring
-from sparring import cli, registry
+from sparring import cli
 from sparring.config import resolve
-from sparring.errors import ConfigError
-from sparring.recipe import apply_overrides, load_recipe, recipe_names
+from sparring.config.plugins import registry
+from sparring.config.recipe import apply_overrides, load_recipe, recipe_names
+from sparring.core.errors import ConfigError
 from sparring.run import effect_check
 from sparring.run.effect_check import check_effect
 from sparring.testing import random_table

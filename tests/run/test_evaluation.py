@@ -5,13 +5,13 @@ import re
 import pytest
 
 from sparring.config import resolve
+from sparring.core.errors import UnknownNameError
+from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
-from sparring.errors import UnknownNameError
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.starts import Met
-from sparring.oracles.judge import configured_oracles
-from sparring.rng import Stream
+from sparring.measure.initial_states import Met
+from sparring.methods.oracles.judge import configured_oracles
 from sparring.run import evaluation
 from sparring.run.evaluation import FAMILIES, Evaluator, weights_mark
 

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from sparring.errors import RunError
+from sparring.core.errors import RunError
 from sparring.run import events
 from sparring.run.events import HEALTH, METRICS, TIMING, MetricsWriter, read_lines
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sparring import registry
 from sparring.config import resolve
+from sparring.config.plugins import registry
 from sparring.engine.local import LocalEngine
 from sparring.run.evaluation import Evaluator
 from sparring.run.methods import Methods

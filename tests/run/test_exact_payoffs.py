@@ -10,21 +10,21 @@ from hypothesis import strategies as st
 
 import sparring
 from sparring.config import resolve
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError
+from sparring.core.refs import snapshot
+from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.base import filled_together, teams_of
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError
 from sparring.league.meta_payoffs import member_payoffs, side_payoffs, unmet_note
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.lab_episodes import TableAgent, random_table
 from sparring.ops.game_tree import policy_values
-from sparring.refs import snapshot
-from sparring.registry import bind
-from sparring.rng import Stream
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.team import play_teams
+from sparring.play.spec import EpisodeSpec
+from sparring.play.team import play_teams
 from sparring.run import checkpoint, payoff_plays
 from sparring.run.payoff_plays import pair_results, with_exact, with_plays
 from tests.run_with_members import BASE, MEMBERS, engine_of, run

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from sparring.config import resolve
-from sparring.errors import LockedError, RunError
+from sparring.core.errors import LockedError, RunError
 from sparring.run import checkpoint
-from sparring.run.changes import check_same
+from sparring.run.config_changes import check_same
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState
 
@@ -209,7 +209,7 @@ def test_of_many_that_make_one_run_at_once_one_wins_and_the_config_is_its_own(tm
     code = """
 import sys, time
 from pathlib import Path
-from sparring.errors import RunError
+from sparring.core.errors import RunError
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState
 path, number = Path(sys.argv[1]), sys.argv[2]

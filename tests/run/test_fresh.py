@@ -10,18 +10,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparring.config import resolve
-from sparring.engine.admission import ISSUED, Account
-from sparring.engine.fresh import FreshWorkers
+from sparring.config.recipe import to_yaml
+from sparring.core.errors import CheckpointError, ConfigError, MissingError
 from sparring.engine.local import LocalEngine
-from sparring.errors import CheckpointError, ConfigError, MissingError
+from sparring.engine.workers.episode_budget import ISSUED, Account
+from sparring.engine.workers.fresh_episodes import FreshWorkers
 from sparring.learn.pack import pack
 from sparring.learn.reader import Reader
-from sparring.recipe import to_yaml
-from sparring.rollout.store import EpisodeStore
+from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
-from sparring.run.fresh import account_of
+from sparring.run.fresh_steps import account_of
 from sparring.run.loop import train
 from sparring.run.methods import Methods
 from sparring.run.state import FreshRecord, Group, RunState

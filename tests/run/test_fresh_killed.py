@@ -8,10 +8,10 @@ import time
 import pytest
 
 from sparring.config import resolve
-from sparring.recipe import to_yaml
-from sparring.rollout.store import EpisodeStore
+from sparring.config.recipe import to_yaml
+from sparring.play.store import EpisodeStore
 from sparring.run.events import read_lines
-from sparring.run.fresh import account_of
+from sparring.run.fresh_steps import account_of
 from tests.engine.fleet.chaos import Harm
 from tests.engine.fleet.harmed_runs import accounted
 

@@ -6,11 +6,11 @@ import math
 import pytest
 
 from sparring.config import HealthConfig, HealthRule, resolve
+from sparring.config.recipe import to_yaml
+from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.engine.local import LocalEngine
-from sparring.errors import ConfigError, UnknownNameError
-from sparring.recipe import to_yaml
 from sparring.run import checkpoint, health
-from sparring.run.changes import check_same
+from sparring.run.config_changes import check_same
 from sparring.run.events import HEALTH, METRICS, read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.health import PATIENCE, HealthMonitor, matches, stopping

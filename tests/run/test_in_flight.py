@@ -3,8 +3,8 @@
 import pytest
 
 from sparring.config import resolve
+from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.engine.local import LocalEngine
-from sparring.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train

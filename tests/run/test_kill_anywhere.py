@@ -19,10 +19,10 @@ import pytest
 import yaml
 
 from sparring import cli
+from sparring.core import files
 from sparring.run import checkpoint, events
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
-from sparring.system import files
 
 RECIPE = {
     "name": "killed",

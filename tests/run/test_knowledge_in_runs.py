@@ -6,7 +6,7 @@ import pytest
 
 import sparring
 from sparring.config import resolve
-from sparring.errors import ConfigError, GameError, MissingError
+from sparring.core.errors import ConfigError, GameError, MissingError
 from tests.engine.fleet.simulated import simulated_workers
 
 BASE = {

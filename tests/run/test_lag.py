@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.config import resolve
+from sparring.config.plugins.registry import load, names
+from sparring.config.recipe import to_yaml
+from sparring.core.errors import CheckpointError, ConfigError, MissingError, RunError
 from sparring.engine.local import LocalEngine
 from sparring.engine.logprob_check import Scored, metrics
-from sparring.engine.workers import playing
-from sparring.errors import CheckpointError, ConfigError, MissingError, RunError
-from sparring.recipe import to_yaml
-from sparring.registry import load, names
-from sparring.rollout.store import EpisodeStore
+from sparring.engine.run_processes import playing
+from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run import pipeline as ahead_room
-from sparring.run.changes import check_same
+from sparring.run.config_changes import check_same
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train

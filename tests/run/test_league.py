@@ -5,11 +5,11 @@ import json
 import pytest
 
 from sparring.config import resolve
+from sparring.core.errors import UnknownNameError
+from sparring.core.refs import LEARNER, snapshot
 from sparring.engine.local import LocalEngine
-from sparring.errors import UnknownNameError
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.refs import LEARNER, snapshot
-from sparring.run.league import league_step
+from sparring.run.league_step import league_step
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from sparring.config import resolve
+from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.engine.local import LocalEngine
-from sparring.recipe import apply_overrides, load_recipe, to_yaml
-from sparring.rollout.store import EpisodeStore
+from sparring.play.store import EpisodeStore
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from studies.self_play.algorithms import ALGORITHMS

@@ -6,8 +6,8 @@ import pytest
 
 import sparring
 from sparring.config import resolve
+from sparring.core.errors import ConfigError, PluginError
 from sparring.engine.local import LocalEngine
-from sparring.errors import ConfigError, PluginError
 from sparring.run.payoff_plays import check_league
 from tests.run_with_members import BASE
 

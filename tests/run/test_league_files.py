@@ -7,13 +7,13 @@ import pytest
 import safetensors.torch
 
 from sparring.config import resolve
+from sparring.config.recipe import to_yaml
+from sparring.core.errors import CheckpointError, ModelError
+from sparring.core.files import file_digest
 from sparring.engine.local import LocalEngine
-from sparring.errors import CheckpointError, ModelError
-from sparring.recipe import to_yaml
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from sparring.system.files import file_digest
 
 CONFIG = {
     "steps": 4,

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from sparring.config import resolve
-from sparring.errors import ConfigError
+from sparring.core.errors import ConfigError
+from sparring.core.refs import LEARNER, ref, snapshot
 from sparring.league.payoffs import Payoffs
-from sparring.refs import LEARNER, ref, snapshot
-from sparring.rollout.store import EpisodeStore
+from sparring.play.store import EpisodeStore
 from sparring.run.events import read_lines
 from tests.engine.fleet.simulated import simulated_workers
 from tests.run_with_members import last, run

@@ -9,15 +9,15 @@ import pytest
 
 import sparring
 from sparring.config import resolve
-from sparring.errors import ConfigError
+from sparring.core.errors import ConfigError
+from sparring.core.refs import LEARNER, snapshot
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.refs import LEARNER, snapshot
-from sparring.rollout.team import play_teams
+from sparring.methods.selection.replay.base import ReplayBuffer
+from sparring.play.team import play_teams
 from sparring.run import payoff_plays
-from sparring.run.league import begun_anew
+from sparring.run.league_step import begun_anew
 from sparring.run.payoff_plays import next_pairs, with_plays
 from sparring.run.state import RunState
-from sparring.selection.replay.base import ReplayBuffer
 from tests.engine.fleet.simulated import simulated_workers
 from tests.run_with_members import BASE as MADE
 from tests.run_with_members import engine_of, last, run

@@ -9,10 +9,13 @@ import pytest
 import sparring
 from sparring import cli
 from sparring.api.human_play import InteractiveSession, Lobby, Opponent
-from sparring.api.measured import measured
-from sparring.api.suite import Bench
+from sparring.api.measurement import measured
+from sparring.api.suite_evaluation import Bench
 from sparring.api.suite_player import run_player
 from sparring.config import resolve
+from sparring.config.plugins.registry import bind
+from sparring.config.recipe import to_yaml
+from sparring.core.refs import ref, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import configured_game, make_game
 from sparring.league.matchmakers import meta_strategy
@@ -21,13 +24,10 @@ from sparring.league.payoffs import Payoffs
 from sparring.measure.exploitability import ask, nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import TabularScorer
-from sparring.players.exported import exported
-from sparring.players.mixture import MemberMixture
-from sparring.recipe import to_yaml
-from sparring.refs import ref, snapshot
-from sparring.registry import bind
-from sparring.rollout.store import EpisodeStore
-from sparring.rollout.team import Team
+from sparring.play.players.exported import exported
+from sparring.play.players.mixture import MemberMixture
+from sparring.play.store import EpisodeStore
+from sparring.play.team import Team
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
@@ -115,7 +115,7 @@ def test_a_mixture_of_members_of_two_policies_plays_each_in_its_role(trained):
     inner = mixture._agent_of
     mixture._agent_of = lambda who: spied(inner(who), asked)
     game = make_game("kuhn_poker", options={"style": "brief"})
-    episodes = sparring.play(game, [mixture, mixture], plays=40)
+    episodes = sparring.play_episodes(game, [mixture, mixture], plays=40)
     assert all(episode.agents == ("MemberMixture", "MemberMixture") for episode in episodes)
     assert {(seat, agent.name) for seat, agent in asked} == {(seat, f"past-{name}-{step:06d}") for seat, name in enumerate(("one", "two")) for step in range(4)}
     person = InteractiveSession(game, 0, Opponent("mixture-answer", "the answer", mixture), 3)
@@ -204,7 +204,7 @@ def test_the_exported_pair_is_each_role_s_snapshots_and_plays_as_the_run_does(an
     states = enumerate_info_states(game)
     for one, other in zip(alone.action_logprobs(states.queries), answer.action_logprobs(states.queries), strict=True):
         assert one == pytest.approx(other, abs=1e-5)
-    replies = [[turn.reply for play in sparring.play(game, [agent, agent], plays=30) for turn in play.turns] for agent in (alone, answer)]
+    replies = [[turn.reply for play in sparring.play_episodes(game, [agent, agent], plays=30) for turn in play.turns] for agent in (alone, answer)]
     assert replies[0] == replies[1]
     run.export(tmp_path / "one", answer="nash", policy="one")  # one model in both roles
     assert json.loads((tmp_path / "one" / "sparring.json").read_text())["sides"] == [{str(who): pytest.approx(weight) for who, weight in own.items()} for own in answer.sides]

@@ -3,8 +3,8 @@
 import pytest
 
 from sparring.config import resolve
+from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.engine.local import LocalEngine
-from sparring.recipe import apply_overrides, load_recipe
 from sparring.run.evaluation import Evaluator
 from sparring.run.methods import Methods
 from sparring.run.state import RunState

@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 
 from sparring.config import resolve
+from sparring.config.recipe import to_yaml
+from sparring.core import files
+from sparring.core.errors import RunError
+from sparring.core.process import GracefulStop
 from sparring.engine.local import LocalEngine
-from sparring.errors import RunError
-from sparring.recipe import to_yaml
+from sparring.play.store import EpisodeStore
 from sparring.report import progress
 from sparring.report.episode_record import StoredEpisodes
 from sparring.report.html import write_report
 from sparring.report.progress import Watcher
-from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import StepReport, train
 from sparring.run.warmup import WarmupReport
-from sparring.system import files
-from sparring.system.process import GracefulStop
 
 CONFIG = {
     "name": "test",

@@ -5,15 +5,15 @@ import math
 
 import pytest
 
+from sparring.core.records import Episode, Segment, Turn
+from sparring.core.refs import bot
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.players.random import RandomAgent
-from sparring.refs import bot
-from sparring.rng import Stream
-from sparring.rollout.play import play
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.table import turn_table
+from sparring.play.players.random import RandomAgent
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
+from sparring.play.turn_table import turn_table
 from sparring.run.measures import environment_metrics, group_metrics, rollout_metrics
-from sparring.types import Episode, Segment, Turn
 
 
 def turn(seat, index, event="ok", tokens=1, truncated=False):

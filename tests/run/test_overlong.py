@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 
 from sparring.config import resolve
-from sparring.context.ledger import Ledger
+from sparring.core.errors import ConfigError, ModelError
 from sparring.engine.local import LocalEngine
-from sparring.errors import ConfigError, ModelError
-from sparring.league.starts import starts
+from sparring.league.seating import starts
 from sparring.learn.learner import minibatches
 from sparring.learn.pack import pack
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.models.language_model import LanguageModel
-from sparring.players.base import Reply
-from sparring.rollout import store
-from sparring.rollout.play import play
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.table import turn_table
+from sparring.play import store
+from sparring.play.context.ledger import Ledger
+from sparring.play.players.base import Reply
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
+from sparring.play.turn_table import turn_table
 from sparring.run.measures import rollout_metrics
 from sparring.run.methods import Methods
 from sparring.run.state import RunState

@@ -2,15 +2,15 @@
 
 import pytest
 
-from sparring import registry
 from sparring.config import resolve
+from sparring.config.plugins import registry
+from sparring.config.recipe import to_yaml
+from sparring.core.process import GracefulStop
 from sparring.engine.local import LocalEngine
-from sparring.recipe import to_yaml
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from sparring.system.process import GracefulStop
 from tests.estimators import asked_of, played_for
 
 BASE = {

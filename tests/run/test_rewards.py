@@ -6,15 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparring import registry
 from sparring.config import resolve
+from sparring.config.plugins import registry
+from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import configured_game
-from sparring.errors import ConfigError, UnknownNameError
-from sparring.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.play.store import EpisodeStore
+from sparring.play.turn_table import ordered_turns
 from sparring.report.catalogue import glossary
-from sparring.rollout.store import EpisodeStore
-from sparring.rollout.table import ordered_turns
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.health import matches

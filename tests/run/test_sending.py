@@ -5,15 +5,15 @@ import math
 
 import pytest
 
-from sparring import registry
 from sparring.config import PluginConfig, resolve
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, HungError, RunError, UnknownNameError
 from sparring.engine.local import LocalEngine
-from sparring.errors import ConfigError, HungError, RunError, UnknownNameError
-from sparring.run import sending
+from sparring.run import sink_dispatch as sending
 from sparring.run.events import TIMING, MetricsWriter, read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from sparring.run.sending import Sinks, check_packages
+from sparring.run.sink_dispatch import Sinks, check_packages
 from sparring.run.sinks.base import Start
 
 KUHN = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 4}, "threads": 1, "evaluation": {"opponents": [], "exact": False}}
@@ -43,7 +43,7 @@ def sinks(monkeypatch):
 
     def of(*made):
         waiting = list(made)
-        monkeypatch.setattr("sparring.plugin._entry", lambda _: lambda start: waiting.pop(0))
+        monkeypatch.setattr("sparring.config.plugins.plugin._entry", lambda _: lambda start: waiting.pop(0))
         return Sinks([PluginConfig(name="tensorboard")] * len(made), Start(folder=None))
 
     return of
@@ -110,7 +110,7 @@ def test_a_sink_that_cannot_be_opened_closes_those_before(monkeypatch):
         made.append(plugin)
         return (lambda start: first) if len(made) == 1 else (lambda start: 1 / 0)
 
-    monkeypatch.setattr("sparring.plugin._entry", entry)
+    monkeypatch.setattr("sparring.config.plugins.plugin._entry", entry)
     with pytest.raises(Exception, match="ZeroDivisionError"):
         Sinks([PluginConfig(name="tensorboard")] * 2, Start(folder=None))
     assert first.closed

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from sparring.system.process import GracefulStop
+from sparring.core.process import GracefulStop
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from sparring.config import resolve
+from sparring.core.errors import CheckpointError
 from sparring.engine.local import LocalEngine
-from sparring.errors import CheckpointError
 from sparring.run.methods import Methods
 from sparring.run.state import FILED, RunState
 from sparring.run.step import play_round

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparring import registry
 from sparring.config import resolve
-from sparring.engine import judging
+from sparring.config.plugins import registry
+from sparring.core.errors import RolloutError
+from sparring.engine import reply_judges as judging
 from sparring.engine.local import LocalEngine
-from sparring.errors import RolloutError
-from sparring.rollout.play import Rollout, RolloutCounts
+from sparring.play.rollout import Rollout, RolloutCounts
 from sparring.run import step as step_module
 from sparring.run.methods import Methods
 from sparring.run.pipeline import _mean_metrics, _whole_groups

@@ -14,9 +14,9 @@ import torch
 from typer.testing import CliRunner
 
 from sparring import cli
-from sparring.errors import CheckpointError, RunError, SparringError
+from sparring.core.errors import CheckpointError, RunError, SparringError
+from sparring.core.files import check_plain
 from sparring.run.events import read_figures, read_lines
-from sparring.system.files import check_plain
 
 SETTINGS = ["steps=2", "threads=1", "rollout.games_per_step=8", "rollout.group_size=4", "model.hidden_size=16", "model.layers=1"]
 SETTINGS += [
@@ -160,17 +160,17 @@ def test_a_file_larger_than_the_memory_is_not_read(run):
 
 
 def test_a_part_of_very_many_values_is_left_out(run, monkeypatch):
-    monkeypatch.setattr("sparring.rollout.parts.machine_bytes", lambda: 100_000)
+    monkeypatch.setattr("sparring.play.parquet_parts.machine_bytes", lambda: 100_000)
     row = pq.read_table(run / "episodes" / "part-000002.parquet").slice(0, 1)
     pq.write_table(pa.concat_tables([row] * 1000).combine_chunks(), run / "episodes" / "part-000009.parquet")
-    monkeypatch.setattr("sparring.rollout.store.episodes_in", lambda table: pytest.fail("was unpacked") if len(table) >= 1000 else iter(()))
+    monkeypatch.setattr("sparring.play.store.episodes_in", lambda table: pytest.fail("was unpacked") if len(table) >= 1000 else iter(()))
     assert VERBS["report"](run).exit_code == 0
 
 
 def test_of_a_part_the_first_turns_are_looked_at(run, monkeypatch):
     unpacked = []
     monkeypatch.setattr("sparring.report.sample_plays.JUDGED_ROWS", 3)
-    monkeypatch.setattr("sparring.rollout.store.episodes_in", lambda table: unpacked.append(len(table)) or iter(()))
+    monkeypatch.setattr("sparring.play.store.episodes_in", lambda table: unpacked.append(len(table)) or iter(()))
     assert VERBS["report"](run).exit_code == 0
     assert set(unpacked) == {3}
 

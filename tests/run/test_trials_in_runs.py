@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import sparring
-from sparring.players.biased import BiasedAgent
+from sparring.play.players.biased import BiasedAgent
 
 TINY = ["threads=1", "model.hidden_size=8", "model.layers=1", "model.heads=2", "rollout.games_per_step=12", "rollout.group_size=4"]
 TINY += ["evaluation.every=9", "warmup.updates=0", "store.every=1", "steps=1"]

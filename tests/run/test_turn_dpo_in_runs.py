@@ -6,7 +6,7 @@ import pytest
 
 import sparring
 from sparring.config import resolve
-from sparring.errors import MissingError
+from sparring.core.errors import MissingError
 
 LOSS = {"name": "turn_dpo", "beta": 1.0}
 

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from sparring.errors import ConfigError, UnknownNameError
+from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.ops.statistics import mean_interval
 from sparring.run.events import read_lines
 from studies.common.claims import correlations, judged, verdicts

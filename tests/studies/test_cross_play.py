@@ -5,12 +5,12 @@ import json
 import pytest
 
 from sparring.config import resolve
+from sparring.config.recipe import apply_overrides, load_recipe
+from sparring.core.errors import ConfigError, UnknownNameError
+from sparring.core.rng import Stream
 from sparring.environments.choose.rules import Choose
-from sparring.errors import ConfigError, UnknownNameError
-from sparring.players.scripted import scripted
-from sparring.players.werewolf_bot import werewolf_bot
-from sparring.recipe import apply_overrides, load_recipe
-from sparring.rng import Stream
+from sparring.play.players.scripted import scripted
+from sparring.play.players.werewolf_bot import werewolf_bot
 from studies.common import crossed
 from studies.common.cross_play import Base, Needs, game_for, match, matrix, pairs_of, read
 from studies.common.crossed import MATRIX

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from sparring import play, recipe
-from sparring.config import resolve
+from sparring import play
+from sparring.config import recipe, resolve
 from sparring.environments.catalogue import make_game
-from sparring.measure.opponents import AgentSpec
+from sparring.measure.agent_spec import AgentSpec
 from studies.common import rounds_along
 from studies.common.result_figures import Results
 from studies.dilemma import rounds, study

@@ -5,8 +5,7 @@ import json
 import pytest
 from safetensors.numpy import load_file
 
-from sparring import recipe
-from sparring.config import resolve
+from sparring.config import recipe, resolve
 from sparring.run import checkpoint
 from studies.common.result_figures import Results
 from studies.league_tictactoe_smol import study

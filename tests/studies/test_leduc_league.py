@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sparring.config import resolve
-from sparring.recipe import apply_overrides, load_recipe
+from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.run.folder import RunFolder
 from studies.common.result_figures import Results
 from studies.leduc_league import answers_along, study

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.errors import GameError
 from sparring.environments.catalogue import make_game
-from sparring.errors import GameError
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import TabularScorer
 from studies.vpr_released.occupancy import Enumeration, committed
@@ -81,13 +81,13 @@ def test_all_that_is_begun_ends_or_wins(name, options):
 
 def test_plays_with_candidates_visit_what_is_enumerated():
     """1,500 plays of random legal replies with K = 3, the best of which is played."""
-    from sparring.players.base import Reply
-    from sparring.rewards.grading import by_oracle
-    from sparring.rng import Stream
-    from sparring.rollout.episode import Candidates
-    from sparring.rollout.play import play
-    from sparring.rollout.spec import EpisodeSpec
-    from tests.rollout.plays import learner
+    from sparring.core.rng import Stream
+    from sparring.methods.rewards.grading import by_oracle
+    from sparring.play.episode import Candidates
+    from sparring.play.players.base import Reply
+    from sparring.play.rollout import play
+    from sparring.play.spec import EpisodeSpec
+    from tests.play.plays import learner
 
     game = make_game("sudoku", options={"blanks": 2, "puzzles": 3}, illegal={"rule": "forfeit"})
     agent, _ = learner(game)

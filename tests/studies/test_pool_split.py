@@ -4,16 +4,15 @@ import json
 
 import pytest
 
-from sparring import recipe
-from sparring.config import resolve
+from sparring.config import recipe, resolve
+from sparring.core.errors import GameError
+from sparring.core.rng import Stream
 from sparring.environments.bargain.rules import Scenario
 from sparring.environments.catalogue import another_bank, make_game
-from sparring.errors import GameError
-from sparring.measure.opponents import AgentSpec
-from sparring.players.base import TextAgent
-from sparring.rng import Stream
-from sparring.rollout.spec import alone
-from sparring.rollout.team import play_teams
+from sparring.measure.agent_spec import AgentSpec
+from sparring.play.players.base import TextAgent
+from sparring.play.spec import alone
+from sparring.play.team import play_teams
 from studies.common import rounds_along
 from studies.common.result_figures import Results
 from studies.pool_split import rounds, study

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sparring import cli
-from sparring.errors import ConfigError, UnknownNameError
+from sparring.core.errors import ConfigError, UnknownNameError
 from studies.common.results_file import faults
 from studies.common.study import names
 

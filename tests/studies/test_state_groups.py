@@ -5,15 +5,15 @@ import json
 import pytest
 
 from sparring.config import resolve
+from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.core.errors import ConfigError
+from sparring.core.records import Episode, Turn
+from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError
-from sparring.recipe import apply_overrides, load_recipe, to_yaml
-from sparring.rng import Stream
 from sparring.run.checkpoint import load_step
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from sparring.types import Episode, Turn
 from studies.common.results_file import row_faults
 from studies.vpr_released.state_groups import Spent, completion, run, tokens, warmed
 from studies.vpr_released.study import ARMS, GAMES, STUDY, changes_of, recipe_of

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from sparring import recipe
-from sparring.errors import UnknownNameError
+from sparring.config import recipe
+from sparring.core.errors import UnknownNameError
 from sparring.report import credit_page
 from studies.common import study as studies
 from studies.common.results_file import row_faults

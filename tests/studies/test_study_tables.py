@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sparring.errors import ConfigError
+from sparring.core.errors import ConfigError
 from studies.common import study, study_tables
 from studies.common.result_figures import Results
 from studies.common.study import QUICK, load, names

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from sparring import recipe
-from sparring.config import resolve
+from sparring.config import recipe, resolve
 from studies.common import self_played
 from studies.common.results_file import row_faults
 from studies.swarm import study

@@ -2,10 +2,10 @@
 
 import pytest
 
+from sparring.core.errors import ConfigError
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError
 from sparring.ops.ranks import rank_correlation
-from sparring.players.scheduler import scheduler
+from sparring.play.players.scheduler import scheduler
 from studies.swarm.widths import ALL, figures_of_lead
 
 

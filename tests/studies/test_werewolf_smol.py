@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from sparring import recipe
-from sparring.config import resolve
+from sparring.config import recipe, resolve
 from studies.common.cross_play import read
 from studies.common.crossed import MATRIX
 from studies.common.result_figures import CORRECTED, Results

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparring import recipe
-from sparring.config import resolve
+from sparring.config import recipe, resolve
 from sparring.environments.catalogue import make_game
 from studies.common import self_played
 from studies.common.result_figures import Results

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from sparring import recipe
-from sparring.config import resolve
-from sparring.config_parts import parse_named
+from sparring.config import recipe, resolve
+from sparring.config.parts import parse_named
 from studies.common import self_played
 from studies.common.result_figures import Results
 from studies.common.results_file import row_faults

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from sparring.core.records import Observation
 from sparring.testing import check_picture, check_svg
-from sparring.types import Observation
 
 HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9" role="img"><title>t</title>'
 BREACHES = {

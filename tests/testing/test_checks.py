@@ -7,12 +7,13 @@ import re
 import numpy as np
 import pytest
 
+from sparring.core.errors import ConfigError, PluginError
+from sparring.core.records import Credit
+from sparring.core.rng import Stream
 from sparring.environments.kuhn_poker import kuhn_poker
-from sparring.errors import ConfigError, PluginError
 from sparring.league.keeping.newest import newest
 from sparring.league.keeping.spread import spread
 from sparring.league.matchmakers.base import Seating
-from sparring.rng import Stream
 from sparring.testing import (
     check_environment,
     check_estimator,
@@ -21,7 +22,6 @@ from sparring.testing import (
     check_reward,
     random_episode,
 )
-from sparring.types import Credit
 
 NEEDS = {"value"}  # of the estimators below: this module declares them, as a plug-in's does
 CALLS = itertools.count()

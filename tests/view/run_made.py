@@ -4,10 +4,10 @@ import json
 
 import pyarrow as pa
 
-from sparring.rollout.credit_store import COLUMNS as CREDIT
-from sparring.rollout.credit_store import SCHEMA, CreditStore
-from sparring.rollout.store import EpisodeStore
-from sparring.types import EnvironmentSpec, Episode, Segment, Turn, Verdict
+from sparring.core.records import EnvironmentSpec, Episode, Segment, Turn, Verdict
+from sparring.play.credit_store import COLUMNS as CREDIT
+from sparring.play.credit_store import SCHEMA, CreditStore
+from sparring.play.store import EpisodeStore
 
 CARDS = ("J", "Q", "K")
 CONFIG = "name: made\nseed: {seed}\nsteps: 30\nthreads: 1\nenvironments:\n- name: kuhn_poker\nrollout:\n  games_per_step: 4\n"

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from sparring.view.answers import Refused
-from sparring.view.aside import Aside
+from sparring.view.worker_process import Aside
 from tests.view.run_made import write_run
 
 
@@ -46,7 +46,7 @@ def test_a_crash_and_a_hang_are_said_and_the_next_question_is_answered(aside):
 def test_it_ends_when_the_viewer_is_killed_while_it_thinks():
     """Not only when it has answered, which may be minutes later."""
     script = (
-        "import multiprocessing, sys, threading, time; sys.path.insert(0, sys.argv[1]); from sparring.view.aside import Aside\n"
+        "import multiprocessing, sys, threading, time; sys.path.insert(0, sys.argv[1]); from sparring.view.worker_process import Aside\n"
         "if __name__ == '__main__':\n"
         "    aside = Aside('aside_made', 60.0); print(aside.ask({'do': 'answer'})['process'], flush=True); aside.ask({'do': 'hang'})\n"
     )

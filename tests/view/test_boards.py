@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 import sparring
-from sparring.rollout.store import EpisodeStore
+from sparring.play.store import EpisodeStore
 
 CHANGES = (
     *("steps=1", "threads=1", "store.every=1", "warmup.updates=1", "warmup.games=8", "rollout.games_per_step=8"),

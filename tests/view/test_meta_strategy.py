@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sparring.core.refs import ref, snapshot
 from sparring.league.meta_game import MetaGame
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.refs import ref, snapshot
 from sparring.view import meta_strategy as module
 from sparring.view.meta_strategy import answer_said, environments_of, solved, solver_of
 from tests.view import run_made as made

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.rollout.store import EpisodeStore
+from sparring.play.store import EpisodeStore
 from tests.view import run_made as made
 
 

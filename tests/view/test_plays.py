@@ -15,13 +15,13 @@ import sparring.view.play_worker as play_worker
 import sparring.view.plays as plays_module
 from sparring.api.human_play import InteractiveSession, Lobby, Opponent, keep
 from sparring.cli import app
-from sparring.errors import OracleError, RolloutError
-from sparring.guard import Call
+from sparring.config.plugins.guard import Call
+from sparring.core.errors import OracleError, RolloutError
+from sparring.core.rng import Stream
 from sparring.measure.oracle_choice import chosen_oracle
-from sparring.oracles.judge import regret
-from sparring.players.scripted import scripted
-from sparring.rng import Stream
-from sparring.rollout.store import EpisodeStore
+from sparring.methods.oracles.judge import regret
+from sparring.play.players.scripted import scripted
+from sparring.play.store import EpisodeStore
 from sparring.view.app import application
 from sparring.view.pages import Pages
 from sparring.view.play_shown import position

@@ -9,13 +9,13 @@ import torch
 
 import sparring
 from sparring.api.load import load_run
-from sparring.errors import SparringError
-from sparring.refs import ref
-from sparring.rollout.store import EpisodeStore
-from sparring.types import Segment
-from sparring.view import policy
+from sparring.core.errors import SparringError
+from sparring.core.records import Segment
+from sparring.core.refs import ref
+from sparring.play.store import EpisodeStore
+from sparring.view import action_probabilities as policy
 from sparring.view.answers import Refused
-from sparring.view.aside import Aside
+from sparring.view.worker_process import Aside
 from tests.hugging_face import hugging_face
 from tests.view.run_made import episode, turn, write_run, write_step
 

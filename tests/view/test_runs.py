@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.rollout.store import EpisodeStore
-from sparring.view.aside import Aside
-from sparring.view.figures import Figures, thinned
+from sparring.play.store import EpisodeStore
+from sparring.view.figure_files import Figures, thinned
 from sparring.view.index import EpisodeIndex
 from sparring.view.plain_files import read_from
 from sparring.view.reference_lines import answer
 from sparring.view.runs import found_in
+from sparring.view.worker_process import Aside
 from tests.view.run_made import append, episode, write_figures, write_run, write_step
 
 
@@ -71,7 +71,7 @@ def test_a_line_that_does_not_end_is_read_once(tmp_path, monkeypatch):
         reads.append(offset)
         return read_from(path, offset)
 
-    monkeypatch.setattr("sparring.view.figures.read_from", counted)
+    monkeypatch.setattr("sparring.view.figure_files.read_from", counted)
     figures = Figures(path=path)
     path.write_text('{"step": 1')
     assert [figures.update() for _ in range(3)] == [False] * 3
@@ -254,8 +254,8 @@ def test_plays_more_are_none_where_they_say_nothing(opened, run_folder):
 
 
 def _book(row, **results):
+    from sparring.core.refs import PlayerRef
     from sparring.league.payoffs import Payoffs, Results, Row
-    from sparring.refs import PlayerRef
 
     own = Row(environment=row["environment"], seat=row["seat"], player=PlayerRef.from_json(row["player"]), opponent=PlayerRef.from_json(row["opponent"]))
     return Payoffs({own: Results(**(results or dict(games=4, wins=3, losses=1, returns=2.0)))}).to_json()

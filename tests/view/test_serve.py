@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 
 import sparring
 from sparring import cli
-from sparring.errors import ConfigError, RunError
+from sparring.core.errors import ConfigError, RunError
 from sparring.view import pages
 from sparring.view import serve as serving
-from sparring.view.guard import is_loopback
+from sparring.view.access import is_loopback
 from tests.view.run_made import write_run
 
 SOURCE = str(Path(sparring.__file__).parents[1])

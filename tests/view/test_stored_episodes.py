@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.rollout.store import EpisodeStore
+from sparring.play.store import EpisodeStore
 from sparring.view import stored_episodes
 from sparring.view.answers import Refused
 from sparring.view.runs import Run

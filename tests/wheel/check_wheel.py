@@ -17,9 +17,9 @@ IMPORT_ALL = """
 import importlib, pkgutil, sparring
 for module in pkgutil.walk_packages(sparring.__path__, "sparring."):
     if module.name not in (
-        "sparring.engine.fleet.ray_driver", "sparring.interop.trl", "sparring.interop.verl",
+        "sparring.engine.workers.fleet.ray_driver", "sparring.interop.trl", "sparring.interop.verl",
         "sparring.view.app",  # of extras
-        "sparring.samplers.vllm.child.sparring_vllm",  # of another environment
+        "sparring.models.samplers.vllm.child.sparring_vllm",  # of another environment
     ):
         importlib.import_module(module.name)
 print(sparring.__file__)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sparring.api.figures import advantages, evaluate, loss
-    from sparring.api.plays import make_environment, play, turn_table
+    from sparring.api.plays import make_environment, play_episodes, turn_table
     from sparring.api.runs import Run, load_run, train
 
 __all__ = [
@@ -20,13 +20,13 @@ __all__ = [
     "load_run",
     "loss",
     "make_environment",
-    "play",
+    "play_episodes",
     "train",
     "turn_table",
 ]
 MODULES = {
     "figures": ("advantages", "evaluate", "loss"),
-    "plays": ("make_environment", "play", "turn_table"),
+    "plays": ("make_environment", "play_episodes", "turn_table"),
     "runs": ("Run", "load_run", "train"),
 }
 

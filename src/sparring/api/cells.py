@@ -24,13 +24,13 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 import sparring
-from sparring.errors import ConfigError, LockedError, RunError
+from sparring.config.yaml_text import parse_yaml
+from sparring.core.errors import ConfigError, LockedError, RunError
+from sparring.core.files import parse_json, write_bytes_atomic
+from sparring.core.foreign_text import in_words
 from sparring.run.events import METRICS
 from sparring.run.folder import CONFIG
 from sparring.run.provenance import code_commit
-from sparring.system.files import parse_json, write_bytes_atomic
-from sparring.system.text import in_words
-from sparring.yaml_text import parse_yaml
 
 Row = dict[str, Any]
 Ask = Callable[[Sequence[str]], str]

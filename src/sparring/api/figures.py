@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparring import registry
-from sparring.api.measured import measured
+from sparring.api.measurement import measured
 from sparring.api.runs import Run, folder_of, texts, whole
-from sparring.errors import ConfigError, CreditError, quoted
-from sparring.guard import watched
-from sparring.losses.base import LossBatch, LossTerm
-from sparring.measure.opponents import parse_agent
-from sparring.types import Credit, TurnTable
+from sparring.config.plugins import registry
+from sparring.config.plugins.guard import watched
+from sparring.core.errors import ConfigError, CreditError, quoted
+from sparring.core.records import Credit, TurnTable
+from sparring.measure.agent_spec import parse_agent
+from sparring.methods.losses.base import LossBatch, LossTerm
 
 
 @watched
@@ -136,7 +136,7 @@ def loss(name: str, batch: LossBatch, **options: Any) -> LossTerm:
 
     Args:
         name: of the loss, e.g. "ppo_clip".
-        batch: the tokens; ``sparring.losses.base.LossBatch`` says what each field is.
+        batch: the tokens; ``sparring.methods.losses.base.LossBatch`` says what each field is.
         options: of the loss.
 
     Raises:

@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filelock import FileLock
 
-from sparring import registry
 from sparring.config import RunConfig, resolve
 from sparring.config.checks import AVERAGE, LAST, PLAIN, POLICY, check_answer
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, GameError, UnknownNameError
+from sparring.core.files import disk_errors
+from sparring.core.records import Episode, Verdict
+from sparring.core.refs import OWN, PUBLISHED, PlayerRef, bot, ref, snapshot
+from sparring.core.rng import Stream
 from sparring.environments.base import temporary_play
 from sparring.environments.catalogue import configured_game, game_names, make_game
 from sparring.environments.combining import styled
@@ -20,24 +25,19 @@ from sparring.environments.openspiel.base import Game, State
 from sparring.environments.openspiel.people import for_people, seen_by
 from sparring.environments.openspiel.solve import unfit
 from sparring.environments.own import Asking, no_rules
-from sparring.errors import ConfigError, GameError, UnknownNameError
-from sparring.measure.opponents import parse_agent
-from sparring.oracles.base import Oracle, verdicts
-from sparring.oracles.judge import configured_oracles, judge_episodes
-from sparring.players.base import Agent, Failed, PendingTurn, Reply, TextAgent, replies
-from sparring.players.cfr import fits
-from sparring.players.human import understood
-from sparring.players.mixture import Mixture
-from sparring.refs import OWN, PUBLISHED, PlayerRef, bot, ref, snapshot
-from sparring.rng import Stream
-from sparring.rollout.episode import EpisodeInPlay
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.store import EpisodeStore
-from sparring.rollout.team import renamed, seated
+from sparring.measure.agent_spec import parse_agent
+from sparring.methods.oracles.base import Oracle, verdicts
+from sparring.methods.oracles.judge import configured_oracles, judge_episodes
+from sparring.play.episode import EpisodeInPlay
+from sparring.play.players.base import Agent, Failed, PendingTurn, Reply, TextAgent, replies
+from sparring.play.players.cfr import fits
+from sparring.play.players.human import understood
+from sparring.play.players.mixture import Mixture
+from sparring.play.spec import EpisodeSpec
+from sparring.play.store import EpisodeStore
+from sparring.play.team import renamed, seated
 from sparring.run import checkpoint
 from sparring.run.folder import PLAYED, RunFolder
-from sparring.system.files import disk_errors
-from sparring.types import Episode, Verdict
 
 if TYPE_CHECKING:
     from sparring.engine.local import LocalEngine

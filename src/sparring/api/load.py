@@ -7,16 +7,16 @@ from pathlib import Path
 
 from sparring.config import RunConfig, resolve
 from sparring.config.checks import PLAIN, check_answer
-from sparring.config_parts import PluginConfig
+from sparring.config.parts import PluginConfig
+from sparring.core.errors import CheckpointError, ConfigError, UnknownNameError
+from sparring.core.refs import PUBLISHED, PlayerRef
 from sparring.engine.local import LocalEngine
-from sparring.errors import CheckpointError, ConfigError, UnknownNameError
 from sparring.league.meta_payoffs import check_sides
 from sparring.league.named import apart_by
 from sparring.league.payoffs import Payoffs
-from sparring.players.base import Agent
-from sparring.refs import PUBLISHED, PlayerRef
+from sparring.play.players.base import Agent
 from sparring.run import checkpoint
-from sparring.run.changes import edits
+from sparring.run.config_changes import edits
 from sparring.run.evaluation import answer_of
 from sparring.run.folder import CONFIG, RunFolder
 

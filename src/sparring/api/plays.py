@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparring.api.runs import Run, whole
-from sparring.columns.arrays import table_of_arrays
+from sparring.config.plugins.guard import watched
+from sparring.core.errors import ConfigError, quoted
+from sparring.core.records import EnvironmentSpec, Episode, TurnTable
+from sparring.core.refs import LEARNER
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.openspiel.base import Game
-from sparring.errors import ConfigError, quoted
-from sparring.guard import watched
-from sparring.measure.opponents import parse_agent
-from sparring.players.base import Agent
-from sparring.refs import LEARNER
-from sparring.rng import Stream
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.table import turn_table as table_of
-from sparring.rollout.team import play_teams
-from sparring.types import EnvironmentSpec, Episode, TurnTable
+from sparring.measure.agent_spec import parse_agent
+from sparring.methods.columns.arrays import table_of_arrays
+from sparring.play.players.base import Agent
+from sparring.play.spec import EpisodeSpec
+from sparring.play.team import play_teams
+from sparring.play.turn_table import turn_table as table_of
 
 
 @watched
@@ -57,7 +57,7 @@ def make_environment(
 
 
 @watched
-def play(
+def play_episodes(
     environment: str | Game,
     players: Sequence[str | Run | Agent],
     *,
@@ -171,7 +171,7 @@ def turn_table(
         candidates: have a row for each of the other replies to a prompt too, for estimators that
             compare them. False (default) has what was played.
         columns: in place of episodes, plain arrays with one entry per turn; ``reward`` and
-            ``episode`` are needed. See ``sparring.columns.arrays.table_of_arrays``.
+            ``episode`` are needed. See ``sparring.methods.columns.arrays.table_of_arrays``.
 
     Raises:
         ConfigError: these are no episodes, or a column is not one of the others' length.
@@ -192,6 +192,6 @@ def turn_table(
     ):
         raise ConfigError(
             f"turn_table() wants a list of episodes and was given a {type(episodes).__name__}; "
-            "write turn_table(play(...)), or turn_table(reward=[...], episode=[...])."
+            "write turn_table(play_episodes(...)), or turn_table(reward=[...], episode=[...])."
         )
     return table_of(episodes, candidates=candidates)

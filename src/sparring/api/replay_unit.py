@@ -17,22 +17,22 @@ from typing import Any
 from sparring.api.load import load_run
 from sparring.config import RunConfig, resolve
 from sparring.config.scale import FRESH
-from sparring.engine.judging import Judging
+from sparring.core.errors import CheckpointError, ConfigError
 from sparring.engine.local import LocalEngine
-from sparring.engine.units import cut
-from sparring.errors import CheckpointError, ConfigError
-from sparring.rollout.play import Rollout, RolloutCounts
-from sparring.rollout.spec import EpisodeSpec
+from sparring.engine.reply_judges import Judging
+from sparring.engine.workers.units import cut
+from sparring.play.rollout import Rollout, RolloutCounts
+from sparring.play.spec import EpisodeSpec
 from sparring.run import checkpoint
-from sparring.run.changes import SAVED
+from sparring.run.config_changes import SAVED
 from sparring.run.folder import RunFolder
-from sparring.run.league import begin_league, begun_anew
+from sparring.run.league_step import begin_league, begun_anew
 from sparring.run.methods import Methods
 from sparring.run.pipeline import Opened, Played, Wanted, play_step
 from sparring.run.state import RunState
 from sparring.run.warmup import warm_up
 
-LOGGER = "sparring.rollout.loop"  # says what a play raised that is begun anew
+LOGGER = "sparring.play.play_loop"  # says what a play raised that is begun anew
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,21 +11,23 @@ from typing import Any, TextIO
 
 from sparring.config import RunConfig, resolve
 from sparring.config.checks import measured_weights
+from sparring.config.plugins.guard import Watch
+from sparring.config.recipe import apply_overrides, laid_over, load_recipe, to_yaml
 from sparring.config.run import StoreConfig
+from sparring.core.errors import ConfigError, quoted
+from sparring.core.process import GracefulStop
+from sparring.core.records import Episode
+from sparring.core.refs import PUBLISHED
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe
-from sparring.engine.workers import learning, playing
+from sparring.engine.run_processes import learning, playing
 from sparring.environments.catalogue import configured_game
-from sparring.errors import ConfigError, quoted
-from sparring.guard import Watch
-from sparring.players.base import Agent
-from sparring.recipe import apply_overrides, laid_over, load_recipe, to_yaml
-from sparring.refs import PUBLISHED
-from sparring.rollout.credit_store import CreditStore
-from sparring.rollout.parts import Parts
-from sparring.rollout.store import EpisodeStore
+from sparring.play.credit_store import CreditStore
+from sparring.play.parquet_parts import Parts
+from sparring.play.players.base import Agent
+from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint
-from sparring.run.changes import check_same
+from sparring.run.config_changes import check_same
 from sparring.run.effect_check import check_effect
 from sparring.run.events import METRICS, read_lines
 from sparring.run.folder import RunFolder
@@ -33,9 +35,7 @@ from sparring.run.loop import Summary
 from sparring.run.loop import train as run_training
 from sparring.run.payoff_plays import check_league
 from sparring.run.provenance import note_start
-from sparring.run.sending import check_packages
-from sparring.system.process import GracefulStop
-from sparring.types import Episode
+from sparring.run.sink_dispatch import check_packages
 
 
 def whole(value: Any, what: str, least: int) -> None:
@@ -153,7 +153,7 @@ class Run:
             policy: its name, where the run has several.
             answer: as for ``answer``; None: the policy.
         """
-        from sparring.api.exporting import export_answer
+        from sparring.api.answer_export import export_answer
 
         export_answer(self.path, folder_of(folder), answer, checkpoint=self.asked, policy=policy)
         return Path(folder)

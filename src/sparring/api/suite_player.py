@@ -19,22 +19,22 @@ from sparring import __version__
 from sparring.api.load import published
 from sparring.config import EnvironmentConfig, RunConfig, resolve
 from sparring.config.checks import PLAIN, POLICY, check_answer, measured_weights
+from sparring.core.errors import ConfigError, RunError
+from sparring.core.files import disk_errors, parse_json, sha256_hex, write_json_atomic
 from sparring.engine.plan import TINY
 from sparring.environments.catalogue import configured_game
 from sparring.environments.openspiel.base import Game
 from sparring.environments.own import words_of
-from sparring.errors import ConfigError, RunError
 from sparring.league.matchmakers.meta_strategy import APART
 from sparring.league.named import apart_by
-from sparring.measure.opponents import AgentSpec
-from sparring.measure.starts import Met, rules_of
+from sparring.measure.agent_spec import AgentSpec
+from sparring.measure.initial_states import Met, rules_of
 from sparring.measure.suite import Suite, SuiteRow
 from sparring.measure.suite_figures import PIECE
 from sparring.models.words import vocabulary
 from sparring.run import checkpoint
-from sparring.run.changes import FREE
+from sparring.run.config_changes import FREE
 from sparring.run.folder import RunFolder
-from sparring.system.files import disk_errors, parse_json, sha256_hex, write_json_atomic
 
 FORMAT = 1
 TRAFFIC = (

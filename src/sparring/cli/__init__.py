@@ -11,7 +11,7 @@ import typer
 from sparring import __version__
 from sparring.cli.text import PlainFormatter, complain, fitted
 from sparring.cli.verbs import Verbs, let_go, message_of
-from sparring.errors import SparringError
+from sparring.core.errors import SparringError
 
 app = typer.Typer(
     cls=Verbs,

@@ -12,9 +12,9 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
 
-from sparring.api.credit_lab import compare as compare_estimators
+from sparring.api.credit_comparison import compare as compare_estimators
 from sparring.cli.text import ENVIRONMENT, complain
-from sparring.errors import ConfigError
+from sparring.core.errors import ConfigError
 from sparring.measure.credit_lab import LabPlan, estimator_names
 from sparring.report.credit_page import HEADS, cells, chart, summary, write_page
 from sparring.report.terminal import PlainConsole

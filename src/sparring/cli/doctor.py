@@ -14,7 +14,7 @@ import typer
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
-from sparring.engine.worker import facts
+from sparring.engine.workers.worker import facts
 from sparring.environments.openspiel import OPENSPIEL
 from sparring.run.methods import Methods
 from sparring.run.state import RunState

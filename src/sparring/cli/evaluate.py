@@ -13,12 +13,13 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
 
-from sparring.api.measured import measured
-from sparring.api.suite import SuiteEvaluation
+from sparring.api.measurement import measured
+from sparring.api.suite_evaluation import SuiteEvaluation
 from sparring.api.suite_player import Player, agent_player, run_player
 from sparring.cli.text import ENVIRONMENT, complain
-from sparring.errors import ConfigError
-from sparring.measure.opponents import parse_agent
+from sparring.core.errors import ConfigError
+from sparring.core.trust import trust_typed
+from sparring.measure.agent_spec import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
 from sparring.measure.regret import BUDGET
 from sparring.report.match_tables import (
@@ -34,7 +35,6 @@ from sparring.report.match_tables import (
     suite_table,
 )
 from sparring.report.terminal import PlainConsole
-from sparring.system.trust import trust_typed
 
 WIDTH = 120  # of the tables where no terminal says so
 OUTCOMES = ("wins", "draws", "losses")

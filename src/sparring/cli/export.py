@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from sparring.api.exporting import export_answer
+from sparring.api.answer_export import export_answer
 from sparring.cli.text import complain, say
 from sparring.config.checks import POLICY
-from sparring.errors import RunError
+from sparring.core.errors import RunError
 
 
 def export(

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.table import Column, Table
 
-from sparring import spelling
 from sparring.cli.text import say
-from sparring.errors import UnknownNameError
+from sparring.config.plugins import spelling
+from sparring.core.errors import UnknownNameError
 from sparring.report.catalogue import KINDS, entries
 from sparring.report.terminal import PlainConsole
 

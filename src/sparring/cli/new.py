@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from sparring.cli.scaffold import write_package
 from sparring.cli.text import say
-from sparring.scaffold import write_package
 
 
 def new(

@@ -11,14 +11,14 @@ from urllib.parse import urlencode
 
 import typer
 
-from sparring import registry
 from sparring.api.human_play import YOU, InteractiveSession, Lobby, Opponent, fresh_seed
 from sparring.cli.text import ENVIRONMENT, say, shown
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.people import for_people, rules_of, wrapped
 from sparring.environments.own import no_rules
-from sparring.errors import ConfigError
-from sparring.players.human import human
+from sparring.play.players.human import human
 from sparring.report.episode_summary import drawn_line, ending, moves, said_lines, verdict
 
 

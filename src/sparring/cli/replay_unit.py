@@ -11,7 +11,7 @@ import typer
 
 from sparring.api.replay_unit import Replayed, replay, unit_of
 from sparring.cli.text import say
-from sparring.rollout.spec import EpisodeSpec
+from sparring.play.spec import EpisodeSpec
 
 
 def replay_unit(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sparring.cli.text import say
-from sparring.errors import ConfigError
+from sparring.core.errors import ConfigError
 from sparring.report.html import write_chart, write_report
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import sparring
-from sparring.errors import ConfigError
+from sparring.core.errors import ConfigError
 
 FRAME = Path("studies") / "common" / "study.py"  # where this is, studies are
 

@@ -10,8 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from sparring.cli.text import say, say_rows
+from sparring.core.errors import ConfigError, SparringError, UnknownNameError
+from sparring.core.files import parse_json, write_bytes_atomic
+from sparring.core.records import Episode
 from sparring.environments.drawing.canvas import Theme
-from sparring.errors import ConfigError, SparringError, UnknownNameError
+from sparring.play.conversation_endings import Conversation, conversations
+from sparring.play.episode_pictures import environment_of, picture, sentences
 from sparring.report.episode_record import StoredEpisodes, episode_record, finite
 from sparring.report.episode_text import (
     endings_lines,
@@ -21,12 +25,8 @@ from sparring.report.episode_text import (
 )
 from sparring.report.ratings import league_rows, standings_of
 from sparring.report.timeline import of_episode, summary, timeline_lines, timeline_svg
-from sparring.rollout.endings import Conversation, conversations
-from sparring.rollout.pictures import environment_of, picture, sentences
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState
-from sparring.system.files import parse_json, write_bytes_atomic
-from sparring.types import Episode
 from sparring.view import meta_strategy as meta
 from sparring.view.newest import ENGINE
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from sparring.system.text import shown
+from sparring.core.foreign_text import shown
 
 ENVIRONMENT = ("--environment", "--game")  # an option, and its old spelling
 

@@ -15,13 +15,13 @@ from sparring.api.runs import default_folder, plan_run, train_run
 from sparring.cli.text import command, say
 from sparring.config import RunConfig, resolve
 from sparring.config.checks import EMA, LIVE, measured_weights
-from sparring.errors import ConfigError, quoted
-from sparring.recipe import apply_overrides, load_recipe
+from sparring.config.recipe import apply_overrides, load_recipe
+from sparring.config.yaml_text import dump_yaml
+from sparring.core.errors import ConfigError, quoted
+from sparring.core.trust import trust_typed
 from sparring.run.folder import RunFolder
 from sparring.run.loop import Summary
 from sparring.run.provenance import this_command
-from sparring.system.trust import trust_typed
-from sparring.yaml_text import dump_yaml
 
 
 def train(

@@ -22,8 +22,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from sparring.errors import DEBUG, ConfigError, RunError, SparringError
-from sparring.guard import Watch
+from sparring.config.plugins.guard import Watch
+from sparring.core.errors import DEBUG, ConfigError, RunError, SparringError
 
 LONGEST = 4000  # characters of a message
 
@@ -41,7 +41,7 @@ def translated() -> Iterator[None]:
     except BrokenPipeError:
         raise  # whoever read our output has gone: no error
     except OSError as error:
-        from sparring.system.files import disk_error
+        from sparring.core.files import disk_error
 
         raise disk_error(error) from error
     except AttributeError as error:

@@ -11,6 +11,7 @@ from sparring.config.learning import (
     RewardConfig,
     WarmupConfig,
 )
+from sparring.config.parts import Count, Number, PluginConfig, Positive, Strict, refuse_repeated
 from sparring.config.play import EnvironmentConfig, RolloutConfig, SamplingConfig
 from sparring.config.policies import LoraConfig, ModelConfig, PolicyConfig, of_any
 from sparring.config.run import (
@@ -25,7 +26,6 @@ from sparring.config.run import (
     resolve,
 )
 from sparring.config.scale import ScaleConfig
-from sparring.config_parts import Count, Number, PluginConfig, Positive, Strict, refuse_repeated
 
 __all__ = [
     "CheckpointConfig",

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sparring import registry
-from sparring.config_parts import PluginConfig, bound_agent, check_requires, named_components
-from sparring.errors import ConfigError, MissingError, UnknownNameError
-from sparring.refs import MAIN, OWN, ref
-from sparring.registry import load_part, offering
+from sparring.config.parts import PluginConfig, bound_agent, check_requires, named_components
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import load_part, offering
+from sparring.core.errors import ConfigError, MissingError, UnknownNameError
+from sparring.core.refs import MAIN, OWN, ref
 
 if TYPE_CHECKING:
     from sparring.config.run import RunConfig

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from sparring import names
+from sparring.config.parts import LARGEST_COUNT, Count, Few, PluginConfig, Strict
 from sparring.config.policies import PolicyName
-from sparring.config_parts import LARGEST_COUNT, Count, Few, PluginConfig, Strict
-from sparring.refs import MAIN
+from sparring.core import names
+from sparring.core.refs import MAIN
 
 EXACT: Final = "exact"  # in place of a number of plays: their expected results, by the tree
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from sparring.config_parts import (
+from sparring.config.parts import (
     Few,
     FewOrNone,
     Gpus,

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from sparring import names
-from sparring.config_parts import (
+from sparring.config.parts import (
     Count,
     FewOrNone,
     FromOne,
@@ -17,6 +16,7 @@ from sparring.config_parts import (
     SomeOrNone,
     Strict,
 )
+from sparring.core import names
 
 Label = Annotated[str, AfterValidator(names.label)]
 

@@ -7,10 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from sparring import names
 from sparring.config.learning import LossConfig, ProcessConfig, UpdateConfig, check_leaves
-from sparring.config.play import SamplingConfig
-from sparring.config_parts import (
+from sparring.config.parts import (
     Few,
     PluginConfig,
     Some,
@@ -18,7 +16,9 @@ from sparring.config_parts import (
     Width,
     merge,
 )
-from sparring.errors import quoted
+from sparring.config.play import SamplingConfig
+from sparring.core import names
+from sparring.core.errors import quoted
 
 
 class LoraConfig(Strict):

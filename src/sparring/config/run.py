@@ -4,7 +4,7 @@ The resolved config re-runs verbatim.
 
 Every field has its one default here, or in the signature of the plug-in it configures. Unknown keys
 are errors that name the nearest right one. ``Number`` fields take a schedule as well as a plain
-number (see ``schedule.py``).
+number (see ``core/schedule.py``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
-from sparring import names, spelling
 from sparring.config.checks import (
     check_bots,
     check_candidates,
@@ -36,7 +35,19 @@ from sparring.config.learning import (
     RewardConfig,
     WarmupConfig,
 )
+from sparring.config.parts import (
+    Count,
+    Number,
+    PluginConfig,
+    Positive,
+    Some,
+    Strict,
+    config_error,
+    refuse_repeated,
+)
 from sparring.config.play import EnvironmentConfig, Label, RolloutConfig
+from sparring.config.plugins import spelling
+from sparring.config.plugins.guard import LIMIT
 from sparring.config.policies import (
     SECTIONS,
     ModelConfig,
@@ -47,20 +58,10 @@ from sparring.config.policies import (
     completed,
 )
 from sparring.config.scale import FRESH, ScaleConfig
-from sparring.config_parts import (
-    Count,
-    Number,
-    PluginConfig,
-    Positive,
-    Some,
-    Strict,
-    config_error,
-    refuse_repeated,
-)
-from sparring.errors import ConfigError
-from sparring.guard import LIMIT
-from sparring.refs import MAIN
-from sparring.rng import Stream
+from sparring.core import names
+from sparring.core.errors import ConfigError
+from sparring.core.refs import MAIN
+from sparring.core.rng import Stream
 
 
 class OpponentConfig(PluginConfig):

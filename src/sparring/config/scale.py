@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from sparring.config_parts import Count, Gpus, Some, Strict
+from sparring.config.parts import Count, Gpus, Some, Strict
 
 PINNED, FRESH = "pinned", "fresh"  # values of order
 BINDING = ("lag", "order")  # keys on which the bytes of a run depend

@@ -12,15 +12,18 @@ from typing import Any, NamedTuple
 
 from sparring.config import RunConfig
 from sparring.config.checks import EMA, LIVE
-from sparring.context.ledger import Ledger
+from sparring.config.yaml_text import dump_yaml
+from sparring.core.errors import ConfigError, UnknownNameError
+from sparring.core.refs import MAIN, PUBLISHED, PlayerRef
+from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import TINY
 from sparring.engine.policy import Policy
 from sparring.environments.base import random_reply, side_numbers, teams_of, temporary_play
 from sparring.environments.openspiel.base import Game
 from sparring.environments.own import Asking
-from sparring.errors import ConfigError, UnknownNameError
-from sparring.players.exported import (
+from sparring.play.context.ledger import Ledger
+from sparring.play.players.exported import (
     ExportedMixture,
     ExportedPolicy,
     ExportedSides,
@@ -28,10 +31,7 @@ from sparring.players.exported import (
     Sampling,
     write_exported,
 )
-from sparring.players.mixture import MemberMixture
-from sparring.refs import MAIN, PUBLISHED, PlayerRef
-from sparring.rng import Stream
-from sparring.yaml_text import dump_yaml
+from sparring.play.players.mixture import MemberMixture
 
 MODE = 0o644  # of every file, so that a server under another user can read it
 CARD = "README.md"

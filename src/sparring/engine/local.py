@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from sparring.config import RunConfig
+from sparring.config.plugins.registry import asks
 from sparring.config.scale import FRESH
-from sparring.engine.base import Batch, Begun
-from sparring.engine.judging import Judging
+from sparring.core.errors import CheckpointError, ConfigError, SparringError
+from sparring.core.files import parse_json, write_synced
+from sparring.core.records import Credit, Episode, FloatArray, TurnTable
+from sparring.core.refs import LEARNER, MAIN, PlayerRef
 from sparring.engine.players import Players
 from sparring.engine.policy import EngineSource, Policy
+from sparring.engine.protocol import Batch, Begun
+from sparring.engine.reply_judges import Judging
 from sparring.environments.openspiel.base import Game
-from sparring.errors import CheckpointError, ConfigError, SparringError
 from sparring.learn.learner import Learner
 from sparring.learn.snapshots import Snapshot, refer
 from sparring.learn.weights import UNREADABLE
@@ -26,19 +30,15 @@ from sparring.measure.exploitability import ask
 from sparring.measure.info_states import InfoStates, enumerate_info_states, exact_values
 from sparring.measure.policies import ActionScorer
 from sparring.models.language_model import LanguageModel
-from sparring.refs import LEARNER, MAIN, PlayerRef
-from sparring.registry import asks
-from sparring.rollout.play import Rollout
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.table import ordered_turns
-from sparring.system.files import parse_json, write_synced
-from sparring.types import Credit, Episode, FloatArray, TurnTable
+from sparring.play.rollout import Rollout
+from sparring.play.spec import EpisodeSpec
+from sparring.play.turn_table import ordered_turns
 
 if TYPE_CHECKING:
-    from sparring.engine.distributed import Distributed
-    from sparring.engine.fresh import FreshWorkers
-    from sparring.engine.published import Pinned
-    from sparring.engine.ranks import Ranks
+    from sparring.engine.ranks.data_parallel import Ranks
+    from sparring.engine.workers.distributed import Distributed
+    from sparring.engine.workers.fresh_episodes import FreshWorkers
+    from sparring.engine.workers.published_weights import Pinned
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from sparring.types import Episode
+from sparring.core.records import Episode
 
 if TYPE_CHECKING:
     from sparring.engine.players import Players

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 from sparring.config import RunConfig
 from sparring.config.checks import CUDA, VLLM
+from sparring.config.plugins.registry import Bound, asks
+from sparring.core.errors import ConfigError
+from sparring.core.refs import MAIN
 from sparring.environments.catalogue import configured_game
-from sparring.errors import ConfigError
 from sparring.learn.snapshots import planned, planned_copies
 from sparring.models.memory import (
     GIB,
@@ -22,8 +24,6 @@ from sparring.models.memory import (
     training_bytes,
 )
 from sparring.models.words import SPECIAL, vocabulary
-from sparring.refs import MAIN
-from sparring.registry import Bound, asks
 
 TINY = "tiny"  # the name of the model that is built, not loaded
 TINY_CONTEXT = 128  # tokens of the tiny model's conversations, where model.context does not say

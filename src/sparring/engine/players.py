@@ -12,30 +12,30 @@ from torch import Tensor
 
 from sparring.config import RunConfig
 from sparring.config.checks import training_device
-from sparring.config_parts import bound_agent
-from sparring.engine.judging import Clock, Judging
-from sparring.engine.placing import check_there
+from sparring.config.parts import bound_agent
+from sparring.config.plugins.registry import asks
+from sparring.core.errors import ConfigError, UnknownNameError
+from sparring.core.records import Episode, SamplingParams
+from sparring.core.refs import LEARNER, MAIN, OWN, PlayerRef, ref, snapshot
+from sparring.core.rng import Stream
 from sparring.engine.plan import TINY, TINY_CONTEXT, memory_to_train, tiny_parameters
+from sparring.engine.reply_judges import Clock, Judging
+from sparring.engine.workers.gpu_placement import check_there
 from sparring.environments.catalogue import configured_game
 from sparring.environments.openspiel.base import Game
-from sparring.errors import ConfigError, UnknownNameError
 from sparring.learn.snapshots import Snapshot
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.memory import available_bytes, find_device, refuse_beyond
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.models.words import vocabulary
-from sparring.players.base import Agent, TextAgent
-from sparring.players.demonstrator import demonstrator, imitated
-from sparring.players.policy import PolicyAgent, check_room, policy
-from sparring.refs import LEARNER, MAIN, OWN, PlayerRef, ref, snapshot
-from sparring.registry import asks
-from sparring.rng import Stream
-from sparring.rollout.context_check import check_context
-from sparring.rollout.play import Rollout, rollout
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.team import Team
-from sparring.types import Episode, SamplingParams
+from sparring.play.context_check import check_context
+from sparring.play.players.base import Agent, TextAgent
+from sparring.play.players.demonstrator import demonstrator, imitated
+from sparring.play.players.policy import PolicyAgent, check_room, policy
+from sparring.play.rollout import Rollout, rollout
+from sparring.play.spec import EpisodeSpec
+from sparring.play.team import Team
 
 
 class Roles:

@@ -6,27 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from sparring.columns.base import Place, with_column
 from sparring.config import RunConfig
-from sparring.config_parts import named_components
-from sparring.engine.base import Batch, Moments
+from sparring.config.parts import named_components
+from sparring.config.plugins.registry import asks, bind, ordered
+from sparring.core.errors import CheckpointError, ConfigError, ModelError
+from sparring.core.records import Credit, Episode, FloatArray, TurnTable
+from sparring.core.refs import MAIN, ref, snapshot
+from sparring.core.rng import Stream
+from sparring.core.schedule import parse
 from sparring.engine.players import PlayingPolicy
-from sparring.errors import CheckpointError, ConfigError, ModelError
+from sparring.engine.protocol import Batch, Moments
 from sparring.learn.finite import check_output, finite_columns
 from sparring.learn.learner import Learner
 from sparring.learn.pack import Pack, legal_replies, nothing_fits, pack
-from sparring.learn.process import ProcessLearner
 from sparring.learn.reader import fitted_at
+from sparring.learn.reward_model import ProcessLearner
 from sparring.learn.snapshots import Snapshot, lasting, member_of, planned
 from sparring.learn.targets import WeightedLoss
 from sparring.learn.weights import load_optimizer, load_weights, save_optimizer, save_weights
+from sparring.methods.columns.base import Place, with_column
 from sparring.models.language_model import LanguageModel
-from sparring.refs import MAIN, ref, snapshot
-from sparring.registry import asks, bind, ordered
-from sparring.rng import Stream
-from sparring.rollout.table import turn_table, with_components
-from sparring.schedule import parse
-from sparring.types import Credit, Episode, FloatArray, TurnTable
+from sparring.play.turn_table import turn_table, with_components
 
 
 class EngineSource:

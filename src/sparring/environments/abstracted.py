@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from sparring.core.records import Observation
 from sparring.environments.base import close_play
-from sparring.types import Observation
 
 __all__ = ["NAME", "Abstracted", "AbstractedPlay", "Gist", "filled", "kind_of"]
 

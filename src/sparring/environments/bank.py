@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from typing import Any
 
-from sparring.rng import Stream
+from sparring.core.rng import Stream
 
 # starts of another bank: a few hundred plays of an evaluation seldom meet one twice
 OTHERS = 1000

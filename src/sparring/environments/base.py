@@ -24,11 +24,11 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from sparring.core.errors import GameError, quoted
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.drawing.canvas import Theme
 from sparring.environments.reply import listed_reply
-from sparring.errors import GameError, quoted
-from sparring.rng import Stream
-from sparring.types import Observation
 
 log = logging.getLogger(__name__)
 

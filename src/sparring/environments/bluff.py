@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.drawing.pieces import Said, heading, seats, timeline
-from sparring.rng import Stream
-from sparring.types import Observation
 
 CARDS = ("high", "low")
 MEANT = {"high": ("high", "strong", "great"), "low": ("low", "weak", "poor")}

@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from sparring import registry
 from sparring.config import EnvironmentConfig
+from sparring.config.plugins import registry
+from sparring.config.plugins.guard import Call
+from sparring.config.plugins.plugin import named
+from sparring.core.errors import GameError, UnknownNameError, quoted
+from sparring.core.records import EnvironmentSpec
 from sparring.environments.illegal import IllegalRule
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.generic import openspiel_game
 from sparring.environments.openspiel.load import registered_names
 from sparring.environments.own import Asking, completed, no_rules
 from sparring.environments.spec import check_spec, version_of
-from sparring.errors import GameError, UnknownNameError, quoted
-from sparring.guard import Call
-from sparring.plugin import named
-from sparring.types import EnvironmentSpec
 
 
 @cache

@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, GameError, quoted
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.base import close_play, random_reply, read_reply
 from sparring.environments.catalogue import make_game
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.drawing.told import describe_told, draw_told
 from sparring.environments.reply import meant
-from sparring.errors import ConfigError, GameError, quoted
-from sparring.rng import Stream
-from sparring.types import Observation
 
 SHOWS = "shows"  # what the rules show at the end, in brief style
 TAKEN = ("roles", "num_seats", "style", "brief", "zero_sum", "cooperative", "teams", "notes")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from sparring.errors import ConfigError, GameError, UnknownNameError, quoted
+from sparring.core.errors import ConfigError, GameError, UnknownNameError, quoted
 
 if TYPE_CHECKING:
     from sparring.environments.openspiel.base import Game, State

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sparring.core.errors import ConfigError
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
 from sparring.environments.drawing.rows import discs
@@ -14,7 +15,6 @@ from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import TERMINAL, Rules, Table, register
 from sparring.environments.options import with_options
-from sparring.errors import ConfigError
 
 NAME = "needle_chain"  # the name registered with OpenSpiel
 COLOURS = ("red", "green", "blue")

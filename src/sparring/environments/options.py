@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
-from sparring.errors import ConfigError, UnknownNameError, quoted
+from sparring.core.errors import ConfigError, UnknownNameError, quoted
 
 E = TypeVar("E")
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sparring import spelling
+from sparring.config.plugins import spelling
+from sparring.config.plugins.guard import Call
+from sparring.config.plugins.plugin import named
+from sparring.core.errors import GameError, SparringError, quoted
 from sparring.environments.openspiel.base import Game, State
-from sparring.errors import GameError, SparringError, quoted
-from sparring.guard import Call
-from sparring.plugin import named
 
 # of an environment; play itself asks its courses for the rest
 NEEDED = ("roles", "max_turns", "reset")

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparring.core.errors import GameError
+from sparring.core.records import Observation
 from sparring.environments.openspiel.base import Game
-from sparring.errors import GameError
-from sparring.types import Observation
 
 __all__ = ["History", "PlayedTree", "Told", "rules_key", "tree_of"]
 

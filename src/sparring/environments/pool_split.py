@@ -9,6 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sparring.core.errors import ConfigError
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
 from sparring.environments.bargain.rules import (
     KINDS,
@@ -22,9 +25,6 @@ from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
 from sparring.environments.drawing.told import due_sentence
-from sparring.errors import ConfigError
-from sparring.rng import Stream
-from sparring.types import Observation
 
 NAME, ROLES = "pool_split", ("first", "second")
 Over = Literal["share", "nothing"]

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.combining import (
     Combined,
     CombinedPlay,
@@ -19,8 +21,6 @@ from sparring.environments.combining import (
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, timeline
 from sparring.environments.drawing.told import ended
-from sparring.rng import Stream
-from sparring.types import Observation
 
 SHOWN = 6  # earlier plays that a picture shows
 RESULTS = ("minus", "zero", "plus")  # what a seat got, in brief style

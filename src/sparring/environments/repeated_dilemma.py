@@ -11,13 +11,13 @@ from typing import Annotated
 
 from pydantic import Field
 
+from sparring.core.errors import ConfigError
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import TERMINAL, Rules, Table, register
 from sparring.environments.options import check_range, with_options
-from sparring.errors import ConfigError
 
 NAME = "repeated_dilemma"  # the name registered with OpenSpiel
 ACTIONS = ("cooperate", "defect")

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from sparring.core.errors import GameError
 from sparring.environments.base import close_play
 from sparring.environments.own import no_rules
-from sparring.errors import GameError
 
 __all__ = ["Situation", "close_copies", "copied", "decision_of"]
 

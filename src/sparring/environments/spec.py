@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sparring import names
+from sparring.core import names
+from sparring.core.errors import ConfigError, quoted
+from sparring.core.records import EnvironmentSpec
 from sparring.environments.illegal import IllegalRule
-from sparring.errors import ConfigError, quoted
-from sparring.types import EnvironmentSpec
 
 if TYPE_CHECKING:
     from sparring.environments.openspiel.base import Game

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.combining import Combined, CombinedPlay, inner_of, joined, with_news
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, timeline
 from sparring.environments.drawing.words import wrapped
 from sparring.environments.reply import in_quotation_marks
-from sparring.rng import Stream
-from sparring.types import Observation
 
 SAY, SAYS = "say", "says"  # the question, and how a message is told, in brief style
 WORDS = ("yes", "no")

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from sparring.core.records import Observation
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.drawing.pieces import heading, seats, table
 from sparring.environments.drawing.told import due_sentence
-from sparring.types import Observation
 
 
 @dataclass(kw_only=True, eq=False)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from sparring.core.errors import ConfigError
 from sparring.environments.drawing.boards import Cell, grid
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
-from sparring.errors import ConfigError
 
 CELLS = ("a1", "b1", "c1", "a2", "b2", "c2", "a3", "b3", "c3")
 RULES = (

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 from threading import Lock
 
-from sparring.errors import GameError
+from sparring.core.errors import GameError
 
 __all__ = ["ToolError", "calculate", "search"]
 

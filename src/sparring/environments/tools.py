@@ -7,15 +7,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from sparring.core.errors import GameError, quoted
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.base import random_reply, read_reply, teams_of
 from sparring.environments.combining import Combined, CombinedPlay, inner_of
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, timeline
 from sparring.environments.drawing.words import wrapped
 from sparring.environments.toolbox import MOST, NONE, SIGNS, called, found, result, written
-from sparring.errors import GameError, quoted
-from sparring.rng import Stream
-from sparring.types import Observation
 
 Style = Literal["brief", "full"]
 UNREAD = "<unread>"  # the action of a reply that is neither a call nor a move

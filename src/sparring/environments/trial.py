@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.combining import SHOWS, Combined, inner_of
 from sparring.environments.options import seats_of
 from sparring.environments.repeated import RESULTS
 from sparring.environments.trial_play import NOTE, REFLECT, TrialPlay
-from sparring.errors import ConfigError
-from sparring.rng import Stream
 
 
 @dataclass(kw_only=True, eq=False)

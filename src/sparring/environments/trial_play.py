@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.combining import CombinedPlay, joined, with_news
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, paragraph, timeline
 from sparring.environments.drawing.told import ended
 from sparring.environments.drawing.words import wrapped
 from sparring.environments.repeated import SHOWN, result_text
-from sparring.rng import Stream
-from sparring.types import Observation
 
 REFLECT = "reflect"  # the question between attempts, in brief style
 OVER = "The attempt is over."

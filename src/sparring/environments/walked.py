@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sparring.core.errors import TooLargeError
+from sparring.core.records import IntArray
 from sparring.environments.base import Enumerable, Node
-from sparring.errors import TooLargeError
 from sparring.ops.game_tree import GameTree
-from sparring.types import IntArray
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

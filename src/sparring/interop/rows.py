@@ -32,10 +32,10 @@ from typing import Any
 
 import numpy as np
 
-from sparring.errors import CreditError
+from sparring.config.plugins.registry import Bound
+from sparring.core.errors import CreditError
+from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.ops.groups import group_ids
-from sparring.registry import Bound
-from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
 PREFIX = "sparring_"  # of column names in a trainer's batch
 COMPONENT = "component_"

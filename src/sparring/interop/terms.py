@@ -1,6 +1,6 @@
 """Our losses in a trainer that has one loss per token.
 
-Legend: as in ``losses/base.py``: M sampled tokens, flat.
+Legend: as in ``methods/losses/base.py``: M sampled tokens, flat.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.errors import ConfigError
+from sparring.config.plugins.registry import Bound, bind
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.interop.spans import spans
-from sparring.losses.base import LossBatch, LossTerm, Whole
-from sparring.registry import Bound, bind
-from sparring.rng import Stream
+from sparring.methods.losses.base import LossBatch, LossTerm, Whole
 
 CARRY_GRADIENTS = ("logprobs", "entropy")
 

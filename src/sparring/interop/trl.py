@@ -27,12 +27,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.errors import ConfigError, CreditError
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError, CreditError
+from sparring.core.records import FloatArray, IntArray
 from sparring.interop.rows import PREFIX, TRL_HINTS, Rows, estimate
 from sparring.interop.spans import Spans, spans
 from sparring.interop.terms import Terms
-from sparring.registry import bind
-from sparring.types import FloatArray, IntArray
 
 HINTS_FOR_LOSSES = {
     "reference_logprobs": (

@@ -32,12 +32,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.errors import ConfigError, CreditError
+from sparring.config.plugins.registry import bind, load, names
+from sparring.core.errors import ConfigError, CreditError
+from sparring.core.records import FloatArray
 from sparring.interop.rows import PREFIX, VERL_HINTS, Rows, estimate
 from sparring.interop.spans import Spans, spans
 from sparring.interop.terms import Terms
-from sparring.registry import bind, load, names
-from sparring.types import FloatArray
 
 NUMBERS = ("old_log_probs", "rollout_log_probs", "ref_log_prob")
 

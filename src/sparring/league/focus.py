@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sparring.config.plugins.registry import Bound
+from sparring.core.records import FloatArray
+from sparring.core.refs import PlayerRef
 from sparring.league.meta_payoffs import member_payoffs
 from sparring.league.payoffs import Payoffs
-from sparring.refs import PlayerRef
-from sparring.registry import Bound
-from sparring.types import FloatArray
 
 
 def pair_shares(

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from sparring.errors import GameError
+from sparring.core.errors import GameError
+from sparring.core.records import FloatArray
 from sparring.ops.normal_form import largest_size
-from sparring.types import FloatArray
 
 EXACT = 1e-9  # how far sums may be off that are to be equal, relative to the largest payoff
 

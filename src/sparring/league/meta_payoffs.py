@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparring.config.plugins.registry import Bound
+from sparring.core.errors import ConfigError
+from sparring.core.refs import PlayerRef
 from sparring.environments.base import filled_together, sides_of, teams_of
-from sparring.errors import ConfigError
 from sparring.league.meta_game import MetaGame
 from sparring.league.payoffs import Payoffs
-from sparring.refs import PlayerRef
-from sparring.registry import Bound
 
 
 class TwoSides(NamedTuple):

@@ -6,9 +6,9 @@ from typing import Any
 
 from sparring.config import RunConfig
 from sparring.config.checks import PLAIN
-from sparring.config_parts import PluginConfig
+from sparring.config.parts import PluginConfig
+from sparring.config.plugins.registry import Bound
 from sparring.league.matchmakers.meta_strategy import APART
-from sparring.registry import Bound
 
 
 def solvers_of(config: RunConfig) -> dict[str, Bound]:

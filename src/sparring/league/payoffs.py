@@ -37,11 +37,11 @@ from functools import lru_cache
 from itertools import permutations
 from typing import Any, NamedTuple
 
+from sparring.core.errors import CheckpointError, ConfigError
+from sparring.core.records import Episode
+from sparring.core.refs import MAIN, PlayerRef
 from sparring.environments.base import filled_together, sides_of
-from sparring.errors import CheckpointError, ConfigError
 from sparring.league.results import TIE, GroupSums, Results
-from sparring.refs import MAIN, PlayerRef
-from sparring.types import Episode
 
 __all__ = ["Payoffs", "Results", "Row"]
 

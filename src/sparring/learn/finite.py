@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.errors import DivergedError
+from sparring.core.errors import DivergedError
+from sparring.core.records import FloatArray
 from sparring.learn.targets import WeightedLoss
-from sparring.losses.base import LossBatch
+from sparring.methods.losses.base import LossBatch
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import prefix_tree
-from sparring.types import FloatArray
 
 PROBE = 4  # tokens of the conversation that is read before weights are saved
 

@@ -36,10 +36,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.columns.base import Place
 from sparring.config import LearnerConfig
 from sparring.config.learning import Reduction
-from sparring.errors import ModelError
+from sparring.config.plugins.registry import names
+from sparring.core.errors import ModelError
+from sparring.core.records import BoolArray, FloatArray, IntArray, TurnTable
+from sparring.core.rng import Stream
+from sparring.core.schedule import parse
 from sparring.learn.finite import descend, finite_loss
 from sparring.learn.loss_batch import LossReader
 from sparring.learn.masters import MasterAdamW
@@ -51,12 +54,9 @@ from sparring.learn.snapshots import Snapshot, warmed_up
 from sparring.learn.targets import Targets, WeightedLoss
 from sparring.learn.tree import GradientTree, Together
 from sparring.learn.weights import updates_seen
-from sparring.losses.reduction import agent_weights
+from sparring.methods.columns.base import Place
+from sparring.methods.losses.reduction import agent_weights
 from sparring.models.language_model import LanguageModel
-from sparring.registry import names
-from sparring.rng import Stream
-from sparring.schedule import parse
-from sparring.types import BoolArray, FloatArray, IntArray, TurnTable
 
 log = logging.getLogger(__name__)
 SHOWN = 3  # names in a message

@@ -14,15 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.columns.base import Place
 from sparring.config.learning import UpdateConfig
+from sparring.core.records import IntArray
 from sparring.learn.pack import Pack
 from sparring.learn.reader import Reader, read_at
 from sparring.learn.slices import Slice, chunks
 from sparring.learn.targets import Targets, WeightedLoss, whole
-from sparring.losses.base import LossBatch, Whole
-from sparring.losses.reduction import agent_weights, reduce
-from sparring.types import IntArray
+from sparring.methods.columns.base import Place
+from sparring.methods.losses.base import LossBatch, Whole
+from sparring.methods.losses.reduction import agent_weights, reduce
 
 
 def total_loss(

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import numpy as np
 from torch import Tensor
 
-from sparring.losses.base import LOG_RATIO_LIMIT
-from sparring.types import FloatArray
+from sparring.core.records import FloatArray
+from sparring.methods.losses.base import LOG_RATIO_LIMIT
 
 
 class Means:

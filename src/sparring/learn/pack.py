@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.errors import ConfigError, ModelError, RolloutError, quoted
-from sparring.rollout.table import ordered_turns
-from sparring.types import BoolArray, Episode, FloatArray, IntArray, Segment
+from sparring.core.errors import ConfigError, ModelError, RolloutError, quoted
+from sparring.core.records import BoolArray, Episode, FloatArray, IntArray, Segment
+from sparring.play.turn_table import ordered_turns
 
 Ids = tuple[int, ...]
 NextTokens = tuple[

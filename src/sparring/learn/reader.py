@@ -18,14 +18,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.columns.base import Place
+from sparring.config.plugins.registry import load
+from sparring.core.records import FloatArray, IntArray
 from sparring.learn.pack import Pack
 from sparring.learn.slices import PADDED, Slice, at_samples, chunks, slices
+from sparring.methods.columns.base import Place
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import prefix_tree
-from sparring.registry import load
-from sparring.samplers.draws import restrict
-from sparring.types import FloatArray, IntArray
+from sparring.models.samplers.draws import restrict
 
 
 def fitted_at(needs: Collection[str]) -> Place:

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sparring.core.records import IntArray
 from sparring.learn.pack import Magnet, Pack, magnet
 from sparring.models.prefixes import PrefixTree, prefix_tree, shared_lengths
-from sparring.types import IntArray
 
 PADDED = 8  # padded positions per distinct prefix that a chunk may have: attention pays for them
 

@@ -18,11 +18,11 @@ from typing import Literal
 import torch
 
 from sparring.config import RunConfig
-from sparring.errors import CheckpointError, ModelError
+from sparring.config.plugins.registry import asks
+from sparring.core.errors import CheckpointError, ModelError
+from sparring.core.files import link_or_copy
 from sparring.learn.weights import UNREADABLE, load_weights, save_weights
 from sparring.models.language_model import LanguageModel
-from sparring.registry import asks
-from sparring.system.files import link_or_copy
 
 Purpose = Literal["past", "average", "reference", "process"]
 # how often the trained weights are held for it: a model that is trained has their gradient and

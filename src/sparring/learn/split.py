@@ -38,6 +38,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
+from sparring.core.records import IntArray
 from sparring.learn.finite import finite
 from sparring.learn.learner import Learner
 from sparring.learn.masters import MASTER, SplitAdamW, SplitMasterAdamW
@@ -48,7 +49,6 @@ from sparring.learn.weights import updated
 from sparring.models.architectures import architecture
 from sparring.models.language_model import LanguageModel
 from sparring.models.lean import LeanForward
-from sparring.types import IntArray
 
 SPLIT = ("exp_avg", "exp_avg_sq", MASTER)  # of the optimiser, by rows as its parameters are
 

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.credit.base import start_groups, trajectory_returns
-from sparring.losses.base import Whole
-from sparring.registry import Bound
-from sparring.schedule import Schedule
-from sparring.types import FloatArray, IntArray, TurnTable
+from sparring.config.plugins.registry import Bound
+from sparring.core.records import FloatArray, IntArray, TurnTable
+from sparring.core.schedule import Schedule
+from sparring.methods.credit.base import start_groups, trajectory_returns
+from sparring.methods.losses.base import Whole
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

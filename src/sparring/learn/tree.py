@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sparring.core.records import IntArray
 from sparring.learn.means import Means
 from sparring.learn.pack import Pack
 from sparring.models.prefixes import shared_lengths
-from sparring.types import IntArray
 
 
 class Together(Protocol):

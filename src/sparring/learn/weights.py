@@ -15,7 +15,7 @@ import safetensors
 import safetensors.torch
 import torch
 
-from sparring.errors import CheckpointError
+from sparring.core.errors import CheckpointError
 from sparring.learn.finite import finite
 from sparring.models.language_model import LanguageModel
 

@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from sparring.core.errors import ConfigError
+from sparring.core.records import Episode, FloatArray, Interval
+from sparring.core.rng import Stream
 from sparring.environments.trial import Trial
-from sparring.errors import ConfigError
+from sparring.measure.initial_states import Starts
 from sparring.measure.matches import AGENT, OPPONENT, match_spec
-from sparring.measure.starts import Starts
 from sparring.ops.statistics import mean_interval
-from sparring.players.base import Agent
-from sparring.rng import Stream
-from sparring.rollout.play import with_results
-from sparring.rollout.replay import ended
-from sparring.rollout.team import play_teams
-from sparring.types import Episode, FloatArray, Interval
+from sparring.play.players.base import Agent
+from sparring.play.replay import ended
+from sparring.play.rollout import with_results
+from sparring.play.team import play_teams
 
 FEWEST = 2  # trials of a seat and an opponent, for an interval
 

@@ -25,18 +25,18 @@ from typing import Any
 
 import numpy as np
 
+from sparring.core.errors import GameError, TooLargeError
+from sparring.core.records import FloatArray, Observation
+from sparring.core.rng import Stream
 from sparring.environments.base import teams_of
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.own import Asking
 from sparring.environments.repeated import result_text
 from sparring.environments.trial import Trial
 from sparring.environments.trial_play import TrialPlay
-from sparring.errors import GameError, TooLargeError
 from sparring.measure.info_states import DEFAULT_LIMIT
 from sparring.measure.policies import ActionScorer, Query, renormalise
-from sparring.players.described import chances_of
-from sparring.rng import Stream
-from sparring.types import FloatArray, Observation
+from sparring.play.players.described import chances_of
 
 MOST_HISTORIES = 100_000
 

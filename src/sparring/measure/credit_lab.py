@@ -39,10 +39,14 @@ from typing import Any
 
 import numpy as np
 
-from sparring import registry
-from sparring.config_parts import parse_plugin
+from sparring.config.parts import parse_plugin
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import Bound
+from sparring.core.errors import ConfigError, CreditError, SparringError
+from sparring.core.records import Credit, Episode, FloatArray, Interval, TurnTable
+from sparring.core.rng import Stream
+from sparring.core.schedule import parse
 from sparring.environments.openspiel.base import Game
-from sparring.errors import ConfigError, CreditError, SparringError
 from sparring.measure.gradient_figures import (
     GradientFigures,
     GradientLayout,
@@ -62,17 +66,13 @@ from sparring.measure.lab_episodes import (
     play_table,
     tiled,
 )
+from sparring.methods.rewards.base import apply_rewards
+from sparring.methods.rewards.components import WeightedReward
 from sparring.ops.groups import group_ids, leave_one_out_mean
 from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
-from sparring.registry import Bound
-from sparring.rewards.base import apply_rewards
-from sparring.rewards.components import WeightedReward
-from sparring.rng import Stream
-from sparring.rollout.play import answered, rollout
-from sparring.rollout.playouts import with_playouts
-from sparring.rollout.table import ordered_turns, turn_table
-from sparring.schedule import parse
-from sparring.types import Credit, Episode, FloatArray, Interval, TurnTable
+from sparring.play.playouts import with_playouts
+from sparring.play.rollout import answered, rollout
+from sparring.play.turn_table import ordered_turns, turn_table
 
 
 def continued(

@@ -21,19 +21,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparring.core.errors import GameError
+from sparring.core.records import FloatArray, IntArray, Observation
+from sparring.core.refs import PlayerRef
 from sparring.environments.base import side_numbers, sides_of, teams_of
 from sparring.environments.choose.proposer import numbers, remembered
 from sparring.environments.choose.rules import Choose
 from sparring.environments.openspiel.base import Game
-from sparring.errors import GameError
 from sparring.measure.exploitability import ask, check_states, figures_of, nash_conv
 from sparring.measure.info_states import InfoStates
 from sparring.measure.policies import ActionScorer, Query, renormalise
 from sparring.measure.team_exploitability import MOST, has_teams, team_exploitability
 from sparring.ops.game_tree import policy_values
-from sparring.players.mixture import Mixture
-from sparring.refs import PlayerRef
-from sparring.types import FloatArray, IntArray, Observation
+from sparring.play.players.mixture import Mixture
 
 MOST_CONVERSATIONS = 200_000  # conversations that are gone through
 # share, what was told, replies and candidates before: a conversation that goes on

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparring.core.records import FloatArray, IntArray, Interval
 from sparring.measure.lab_episodes import LabEpisodes, TablePolicy
 from sparring.ops.statistics import jackknife_interval, mean_interval
-from sparring.types import FloatArray, IntArray, Interval
 
 TINY = 1e-300  # instead of a division by 0
 PROBES = 16  # batches whose products with all others tell how large such products are

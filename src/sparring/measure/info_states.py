@@ -18,16 +18,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sparring.config.plugins.guard import Call
+from sparring.core.errors import GameError, TooLargeError
+from sparring.core.records import FloatArray, IntArray, Observation
+from sparring.core.rng import Stream
 from sparring.environments.base import Enumerable, Node, teams_of
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.own import Asking, no_rules
 from sparring.environments.played import tree_of
-from sparring.errors import GameError, TooLargeError
-from sparring.guard import Call
 from sparring.measure.policies import Query
 from sparring.ops.game_tree import ExactValues, GameTree, policy_values
-from sparring.rng import Stream
-from sparring.types import FloatArray, IntArray, Observation
 
 DEFAULT_LIMIT = 50_000  # liars_dice(1, 6) has 24,576, tic_tac_toe 294,778
 HISTORIES_PER_INFO_STATE = 10  # the walk also stops at limit * this many histories

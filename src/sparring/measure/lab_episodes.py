@@ -27,18 +27,18 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sparring.core.errors import ConfigError
+from sparring.core.records import Episode, FloatArray, IntArray, TurnTable
+from sparring.core.rng import Stream
 from sparring.environments.combining import played
 from sparring.environments.openspiel.base import Game, State
-from sparring.errors import ConfigError
 from sparring.measure.info_states import InfoStates, exact_values
 from sparring.ops.game_tree import ExactValues, last_move_returns
 from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
-from sparring.players.base import TextAgent
-from sparring.rng import Stream
-from sparring.rollout.play import play
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.table import ordered_turns, turn_table
-from sparring.types import Episode, FloatArray, IntArray, TurnTable
+from sparring.play.players.base import TextAgent
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
+from sparring.play.turn_table import ordered_turns, turn_table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

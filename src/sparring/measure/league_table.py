@@ -24,13 +24,13 @@ from statistics import NormalDist
 
 import numpy as np
 
+from sparring.core.errors import ConfigError
+from sparring.core.records import FloatArray, IntArray, Interval
+from sparring.core.rng import Stream
 from sparring.environments.openspiel.base import Game
-from sparring.errors import ConfigError
+from sparring.measure.initial_states import Starts
 from sparring.measure.matches import MatchReport, play_matches
-from sparring.measure.starts import Starts
-from sparring.players.base import Agent
-from sparring.rng import Stream
-from sparring.types import FloatArray, IntArray, Interval
+from sparring.play.players.base import Agent
 
 ELO = 400.0 / np.log(10.0)
 """Elo points per unit of s: 400 points are 10 to 1 odds."""

@@ -17,19 +17,19 @@ from typing import Any
 
 import numpy as np
 
+from sparring.core.errors import ConfigError
+from sparring.core.records import Episode, Interval, Turn
+from sparring.core.rng import Stream
 from sparring.environments.base import teams_of
 from sparring.environments.openspiel.base import Game
-from sparring.errors import ConfigError
+from sparring.measure.initial_states import Starts, every
 from sparring.measure.regret import Judge, Regret, measured_regret
-from sparring.measure.starts import Starts, every
 from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
-from sparring.players.base import Agent
-from sparring.rng import Stream
-from sparring.rollout.play import Rollout, with_results
-from sparring.rollout.replay import figures_of
-from sparring.rollout.spec import EpisodeSpec, alone
-from sparring.rollout.team import play_teams, rollout_teams
-from sparring.types import Episode, Interval, Turn
+from sparring.play.players.base import Agent
+from sparring.play.replay import figures_of
+from sparring.play.rollout import Rollout, with_results
+from sparring.play.spec import EpisodeSpec, alone
+from sparring.play.team import play_teams, rollout_teams
 
 AGENT, OPPONENT = "agent", "opponent"  # what the two are called in the episodes of a match
 

@@ -22,16 +22,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sparring import registry
-from sparring.config_parts import parse_named
+from sparring.config.parts import parse_named
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.openspiel.base import Game
 from sparring.environments.own import no_rules
-from sparring.errors import ConfigError
 from sparring.measure.regret import without_faults
-from sparring.oracles import base
-from sparring.oracles.base import Oracle, verdicts
-from sparring.oracles.minimax import MinimaxOracle
-from sparring.rng import Stream
+from sparring.methods.oracles import base
+from sparring.methods.oracles.base import Oracle, verdicts
+from sparring.methods.oracles.minimax import MinimaxOracle
 
 POSITIONS = 50_000
 HISTORIES = 50_000

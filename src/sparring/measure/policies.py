@@ -15,8 +15,8 @@ from typing import Protocol
 
 import numpy as np
 
-from sparring.errors import GameError, SparringError
-from sparring.types import FloatArray, Observation
+from sparring.core.errors import GameError, SparringError
+from sparring.core.records import FloatArray, Observation
 
 MASS_TOLERANCE = 1e-3
 """How far above 1 the probabilities of the legal actions may sum.

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from sparring import registry
 from sparring.config import EnvironmentConfig
+from sparring.config.plugins import registry
+from sparring.core.errors import GameError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import configured_game
 from sparring.environments.openspiel.base import Game
 from sparring.environments.played import rules_key
-from sparring.errors import GameError
 from sparring.measure.exploitability import (
     ExploitabilityReport,
     best_response_values,
@@ -24,12 +25,11 @@ from sparring.measure.exploitability import (
     nash_conv,
 )
 from sparring.measure.info_states import InfoStates, enumerate_info_states
+from sparring.measure.initial_states import Starts
 from sparring.measure.matches import MatchReport, play_matches
 from sparring.measure.policies import UniformScorer
-from sparring.measure.starts import Starts
 from sparring.ops.sequence_form import equilibrium_value
-from sparring.players.random import random
-from sparring.rng import Stream
+from sparring.play.players.random import random
 
 MOST_STATES = 2_000  # information states up to which they are found unasked, within a second
 MOST_SOLVED = 8_000  # information states of a two-seat game whose equilibrium is computed

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from sparring.core.records import Episode, Interval, Turn
 from sparring.environments.openspiel.base import Game
+from sparring.methods.oracles.base import Oracle
+from sparring.methods.oracles.judge import is_best, judge_episodes, regret
+from sparring.methods.oracles.noisy import NoisyOracle
 from sparring.ops.statistics import clustered_mean_interval, clustered_share_interval
-from sparring.oracles.base import Oracle
-from sparring.oracles.judge import is_best, judge_episodes, regret
-from sparring.oracles.noisy import NoisyOracle
-from sparring.types import Episode, Interval, Turn
 
 BUDGET = 2_000  # decisions judged per game, opponent and seat; whole games, in order, at least one
 

@@ -22,15 +22,15 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from sparring.config_parts import Strict, config_error, parse_named, refuse_repeated
+from sparring.config.parts import Strict, config_error, parse_named, refuse_repeated
+from sparring.config.yaml_text import parse_yaml, read_text
+from sparring.core.errors import ConfigError, UnknownNameError, quoted
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
-from sparring.errors import ConfigError, UnknownNameError, quoted
 from sparring.measure import oracle_choice
-from sparring.measure.opponents import AgentSpec
+from sparring.measure.agent_spec import AgentSpec
 from sparring.measure.oracle_choice import OracleSpec
-from sparring.oracles.base import hindrance
-from sparring.yaml_text import parse_yaml, read_text
+from sparring.methods.oracles.base import hindrance
 
 EACH = "each"
 MOST = 1000  # rows that one may stand for

@@ -25,8 +25,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparring.core.records import Episode, Interval
+from sparring.core.rng import Stream
 from sparring.environments.base import teams_of
 from sparring.environments.openspiel.base import Game
+from sparring.measure.initial_states import Label, Met, Starts, columns, every
 from sparring.measure.matches import (
     AGENT,
     OPPONENT,
@@ -37,14 +40,11 @@ from sparring.measure.matches import (
     succeeded,
 )
 from sparring.measure.regret import Judge, added_turns, judged_turns
-from sparring.measure.starts import Label, Met, Starts, columns, every
 from sparring.measure.suite import Suite, SuiteRow
+from sparring.methods.oracles.base import Oracle
 from sparring.ops.statistics import mean_interval, wilson_interval
-from sparring.oracles.base import Oracle
-from sparring.players.base import Agent
-from sparring.rng import Stream
-from sparring.rollout.team import play_teams
-from sparring.types import Episode, Interval
+from sparring.play.players.base import Agent
+from sparring.play.team import play_teams
 
 Tally = dict[str, Any]
 

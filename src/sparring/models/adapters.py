@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from sparring.errors import ModelError
-from sparring.rng import Stream
+from sparring.core.errors import ModelError
+from sparring.core.rng import Stream
 
 ALL_LINEAR = "all-linear"
 

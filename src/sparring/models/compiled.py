@@ -27,11 +27,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sparring.errors import RunError
+from sparring.core.errors import RunError
+from sparring.core.files import cache_folder, sha256_hex, write_bytes_atomic
 from sparring.models.architectures import Architecture
 from sparring.models.gpt2 import AdaptedGpt2, Gpt2
 from sparring.models.kv_cache import KeyValueCache
-from sparring.system.files import cache_folder, sha256_hex, write_bytes_atomic
 
 SOURCE = Path(__file__).with_name("gpt2.c")
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-std=gnu11", "-shared", "-fPIC")

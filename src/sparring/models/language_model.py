@@ -29,7 +29,8 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from sparring.errors import ModelError, RunError
+from sparring.core.errors import ModelError, RunError
+from sparring.core.files import disk_errors
 from sparring.models.adapters import base_of, merged
 from sparring.models.architectures import architecture
 from sparring.models.attention import Blocks
@@ -38,7 +39,6 @@ from sparring.models.invariance import fewest_queries, fewest_rows, invariant_on
 from sparring.models.kv_cache import KeyValueCache
 from sparring.models.lean import LeanForward
 from sparring.models.prefixes import PrefixTree, prefix_tree
-from sparring.system.files import disk_errors
 
 WIDTHS = ("hidden_size", "n_embd", "d_model")  # names in configurations, the usual first
 LIMITS = (

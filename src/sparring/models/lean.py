@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from sparring.errors import ModelError
+from sparring.core.errors import ModelError
+from sparring.core.rng import Stream
 from sparring.models.architectures import Architecture, architecture
 from sparring.models.attention import (
     Blocks,
@@ -34,7 +35,6 @@ from sparring.models.gpt2 import Gpt2
 from sparring.models.kv_cache import KeyValueCache
 from sparring.models.prefixes import PrefixTree
 from sparring.models.tiny import tiny_model
-from sparring.rng import Stream
 
 TOLERANCE = 1e-3  # of the last hidden states, between compiled code and torch
 

@@ -12,13 +12,13 @@ import safetensors
 import safetensors.torch
 import torch
 
-from sparring.errors import ModelError
+from sparring.core.errors import ModelError
+from sparring.core.records import FloatArray
+from sparring.core.rng import Stream
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.memory import find_device
 from sparring.models.pretrained import first_line, load_pretrained
-from sparring.rng import Stream
-from sparring.types import FloatArray
 
 # what a network raises that our forward pass does not fit
 UNFIT = (AttributeError, TypeError, ValueError, LookupError, RuntimeError, NotImplementedError)

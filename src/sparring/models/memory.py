@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from sparring.errors import ConfigError, ModelError
+from sparring.core.errors import ConfigError, ModelError
 
 GIB = 1 << 30
 PROGRAM = GIB // 2  # Python, torch and their libraries

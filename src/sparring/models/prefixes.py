@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sparring.types import IntArray
+from sparring.core.records import IntArray
 
 # pairs of positions, in all sequences, below which all at once cost less than parts
 WHOLE_PAIRS = 1 << 15

@@ -35,10 +35,10 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig
 from transformers.utils import logging as transformers_logging
 
-from sparring.errors import ModelError, SparringError, UnknownNameError
+from sparring.core.errors import ModelError, SparringError, UnknownNameError
+from sparring.core.files import cache_folder, check_plain, parse_json
 from sparring.models.memory import Shape, check_memory, count_parameters
-from sparring.render.templates import CHATML, GEMMA
-from sparring.system.files import cache_folder, check_plain, parse_json
+from sparring.models.render.templates import CHATML, GEMMA
 
 
 def _sizes(

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
+from sparring.core.rng import Stream
 from sparring.models.words import ASK, BEGIN, END, PAD, UNKNOWN, word_tokenizer
-from sparring.rng import Stream
 
 
 def _gelu() -> nn.Module:

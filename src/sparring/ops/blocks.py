@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from sparring.core.records import BoolArray, FloatArray, IntArray
 from sparring.ops.groups import group_counts
 from sparring.ops.standardise import ROUNDING
-from sparring.types import BoolArray, FloatArray, IntArray
 
 
 def equal_sized(ids: IntArray, num_groups: int) -> Iterator[IntArray]:

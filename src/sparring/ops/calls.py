@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparring.types import FloatArray
+from sparring.core.records import FloatArray
 
 LONGEST = 10_000  # characters of code; its parser takes long over more, and none is a move
 _PARTED = re.compile(r"[\s=:,]+")

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sparring.core.records import FloatArray, IntArray
 from sparring.ops.game_tree import GameTree, expected_returns, levels_of, reached
-from sparring.types import FloatArray, IntArray
 
 
 def average_strategies(

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparring.types import BoolArray, FloatArray, IntArray
+from sparring.core.records import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparring.types import FloatArray, IntArray
+from sparring.core.records import FloatArray, IntArray
 
 
 def group_ids(*columns: IntArray) -> tuple[IntArray, int]:

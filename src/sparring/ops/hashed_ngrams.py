@@ -19,8 +19,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from sparring.rng import Stream
-from sparring.types import FloatArray
+from sparring.core.records import FloatArray
+from sparring.core.rng import Stream
 
 LETTERS = 3  # of a run
 _WORD = re.compile(r"[^\W_]+(?:[-'_][^\W_]+)*|[@#]")

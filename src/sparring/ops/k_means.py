@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from sparring.rng import Stream
-from sparring.types import FloatArray, IntArray
+from sparring.core.records import FloatArray, IntArray
+from sparring.core.rng import Stream
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

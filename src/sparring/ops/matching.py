@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from sparring.types import FloatArray, IntArray
+from sparring.core.records import FloatArray, IntArray
 
 # how much more a match of the first row counts than one of the last: of equal sums the one that
 # pays earlier rows wins

@@ -42,8 +42,8 @@ import numpy as np
 from scipy.linalg import lstsq
 from scipy.optimize import linprog
 
+from sparring.core.records import BoolArray, FloatArray, IntArray
 from sparring.ops.normal_form import in_range, softmax
-from sparring.types import BoolArray, FloatArray, IntArray
 
 NEGLIGIBLE = 1e-11  # a column whose product with the rest is at most this is not taken in
 DEPENDENT = 1e-11  # singular values below this share of the largest are 0

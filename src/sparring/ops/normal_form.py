@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sparring.types import FloatArray
+from sparring.core.records import FloatArray
 
 
 def choice_payoffs(payoffs: FloatArray, strategies: Sequence[FloatArray], side: int) -> FloatArray:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparring.types import FloatArray, IntArray
+from sparring.core.records import FloatArray, IntArray
 
 
 def backward_recurrence(

@@ -29,8 +29,8 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_matrix, csr_matrix, hstack
 
+from sparring.core.records import BoolArray, FloatArray, IntArray
 from sparring.ops.game_tree import GameTree
-from sparring.types import BoolArray, FloatArray, IntArray
 
 TIE = 1e-12  # relative: actions that are worth so little less are as good
 

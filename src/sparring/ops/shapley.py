@@ -10,7 +10,7 @@ from math import factorial
 
 import numpy as np
 
-from sparring.types import FloatArray
+from sparring.core.records import FloatArray
 
 MAX_PLAYERS = 8
 

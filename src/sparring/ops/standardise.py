@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sparring.core.records import BoolArray, FloatArray, IntArray
 from sparring.ops.groups import centre, group_counts, group_sum
-from sparring.types import BoolArray, FloatArray, IntArray
 
 # a deviation below this share of the group's mean size is what rounding left of equal values
 ROUNDING = 1e-13

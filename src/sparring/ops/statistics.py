@@ -9,8 +9,8 @@ from statistics import NormalDist
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from sparring.rng import Stream
-from sparring.types import FloatArray, Interval
+from sparring.core.records import FloatArray, Interval
+from sparring.core.rng import Stream
 
 
 def wilson_interval(successes: int, count: int, *, level: float = 0.95) -> Interval:

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from sparring.types import FloatArray, IntArray
+from sparring.core.records import FloatArray, IntArray
 
 Scheme = Literal["anchor", "round_robin", "swiss", "single_elimination", "double_elimination"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sparring import registry
 from sparring.config import EnvironmentConfig
+from sparring.config.plugins import registry
 from sparring.environments.catalogue import configured_game
 from sparring.environments.openspiel.base import Game
 from sparring.measure.references import References, beside, references_of

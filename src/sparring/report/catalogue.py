@@ -7,16 +7,16 @@ import inspect
 import re
 from collections.abc import Iterable
 
-from sparring import registry
 from sparring.config import resolve
+from sparring.config.plugins import registry
+from sparring.config.plugins.outside import slot_of
+from sparring.config.plugins.registry import load_part
+from sparring.config.recipe import layers, load_recipe, recipe_names, to_yaml
+from sparring.config.yaml_text import dump_yaml
+from sparring.core.errors import UnknownNameError
 from sparring.environments.catalogue import game_names
 from sparring.environments.openspiel.people import wrapped
-from sparring.errors import UnknownNameError
-from sparring.outside import slot_of
-from sparring.recipe import layers, load_recipe, recipe_names, to_yaml
-from sparring.registry import load_part
 from sparring.run.health import matches
-from sparring.yaml_text import dump_yaml
 
 METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "environments")
 KINDS = ("environments", "methods", "recipes", "suites", *METHOD_SLOTS)
@@ -26,13 +26,13 @@ METRIC_SOURCES = (
     "run.measures",
     "run.evaluation",
     "run.step",
-    "run.fresh",
-    "run.sending",
-    "engine.distributed",
-    "engine.scheduler",
-    "rollout.plans.base",
+    "run.fresh_steps",
+    "run.sink_dispatch",
+    "engine.workers.distributed",
+    "engine.workers.scheduler",
+    "play.plans.base",
     "learn.learner",
-    "learn.process",
+    "learn.reward_model",
 )
 
 
@@ -157,7 +157,7 @@ def glossary() -> dict[str, str]:
 
 def figure_glossary() -> dict[str, str]:
     """Return the documented figures of `sparring evaluate`, those of a run included."""
-    return {**_table_of("run.evaluation"), **_table_of("api.measuring")}
+    return {**_table_of("run.evaluation"), **_table_of("api.policy_evaluation")}
 
 
 def _table_of(source: str) -> dict[str, str]:

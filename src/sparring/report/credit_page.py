@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from sparring.errors import ConfigError
+from sparring.core.errors import ConfigError
 from sparring.report.svg import scatter_chart
 
 HEADS = (

@@ -8,12 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sparring.errors import RunError
-from sparring.rollout.credit_store import Credits, CreditStore, credits_of
-from sparring.rollout.spec import turn_record
-from sparring.rollout.store import EpisodeStore
+from sparring.core.errors import RunError
+from sparring.core.records import Episode
+from sparring.play.credit_store import Credits, CreditStore, credits_of
+from sparring.play.spec import turn_record
+from sparring.play.store import EpisodeStore
 from sparring.run.folder import PLAYED, RunFolder
-from sparring.types import Episode
 
 
 def episode_record(step: int, episode: Episode, credit: Credits) -> dict[str, Any]:

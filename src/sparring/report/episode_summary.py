@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from sparring.core.errors import SparringError
+from sparring.core.records import Episode, FloatArray, Observation, Turn
 from sparring.environments.base import teams_of
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.people import for_people, seen_by
-from sparring.errors import SparringError
 from sparring.measure.matches import outcome, succeeded
 from sparring.measure.policies import Query
-from sparring.rollout.replay import replay
-from sparring.types import Episode, FloatArray, Observation, Turn
+from sparring.play.replay import replay
 
 MOST_ACTIONS = 30  # of a turn, up to which the policy is asked for their probabilities
 MOST_SCORED = 600  # of a whole play

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sparring.core.errors import RunError, SparringError, quoted
+from sparring.core.records import Episode, Turn, Verdict
+from sparring.core.refs import MAIN, ref
 from sparring.environments.openspiel.people import listed
-from sparring.errors import RunError, SparringError, quoted
-from sparring.oracles.judge import regret
-from sparring.refs import MAIN, ref
-from sparring.rollout.credit_store import Credits
-from sparring.rollout.endings import ENDS, Conversation, unsent
-from sparring.types import Episode, Turn, Verdict
+from sparring.methods.oracles.judge import regret
+from sparring.play.conversation_endings import ENDS, Conversation, unsent
+from sparring.play.credit_store import Credits
 
 STRANGE = (ValueError, TypeError, LookupError, OverflowError, AttributeError)  # of strange records
 WIDTH = 100  # of the lines that are printed

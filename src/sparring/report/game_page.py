@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.config.recipe import load_recipe, recipe_names
+from sparring.core.errors import SparringError
+from sparring.core.records import Episode
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by
 from sparring.environments.own import no_rules
-from sparring.errors import SparringError
 from sparring.measure.oracle_choice import chosen_oracle
 from sparring.measure.references import references_of
-from sparring.players.random import random
-from sparring.recipe import load_recipe, recipe_names
-from sparring.rng import Stream
-from sparring.rollout.play import play
-from sparring.rollout.spec import EpisodeSpec
-from sparring.types import Episode
+from sparring.play.players.random import random
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
 
 SEED = 0  # of the sample play
 TURNS = 4  # a longer play is shown up to the last but one of these, and its last turn

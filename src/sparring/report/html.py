@@ -13,6 +13,8 @@ from typing import Any
 from sparring.config import RunConfig
 from sparring.config.checks import LIVE, measured_weights
 from sparring.config.scale import FRESH
+from sparring.core.files import write_bytes_atomic
+from sparring.core.foreign_text import in_words
 from sparring.measure.references import run_verdicts
 from sparring.report.baselines import RANDOM, Known, best_of, cells_of, known_values
 from sparring.report.catalogue import glossary
@@ -24,13 +26,11 @@ from sparring.report.sample_plays import RULE, judged_games, play_values, sample
 from sparring.report.seeds import about_seeds, charts_over_seeds, results_over_seeds, seeds_of
 from sparring.report.svg import line_chart
 from sparring.report.worker_status import workers_values
-from sparring.run.changes import CHANGES, START
+from sparring.run.config_changes import CHANGES, START
 from sparring.run.evaluation import FAMILIES
 from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines, torn_after
 from sparring.run.folder import CONFIG, RunFolder
 from sparring.run.provenance import PROVENANCE, starts
-from sparring.system.files import write_bytes_atomic
-from sparring.system.text import in_words
 
 Lines = Sequence[Mapping[str, Any]]  # of a file of figures
 RESULTS = (  # figures in the table of results

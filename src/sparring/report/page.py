@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from sparring.system.text import HIDDEN, JOINERS, KEPT, shown
+from sparring.core.foreign_text import HIDDEN, JOINERS, KEPT, shown
 
 if TYPE_CHECKING:
     from jinja2 import Environment

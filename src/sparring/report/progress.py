@@ -19,6 +19,7 @@ from rich.table import Column
 
 from sparring.config import RunConfig
 from sparring.config.checks import LIVE, measured_weights
+from sparring.core.foreign_text import shown
 from sparring.environments.catalogue import configured_game
 from sparring.measure.references import references_of
 from sparring.report.terminal import PlainConsole
@@ -26,7 +27,6 @@ from sparring.report.worker_status import status
 from sparring.run.evaluation import weights_mark
 from sparring.run.loop import StepReport
 from sparring.run.warmup import WarmupReport
-from sparring.system.text import shown
 
 PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
 WIDE = 110  # columns of a terminal that has room for a bar

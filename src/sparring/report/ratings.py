@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sparring.errors import SparringError
+from sparring.core.errors import SparringError
 from sparring.league.payoffs import Payoffs
 from sparring.report.svg import BOTTOM, COLOURS, LETTER, RIGHT, TOP, WIDTH, element, safe, scale
 from sparring.run.folder import RunFolder

@@ -12,8 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparring.errors import RunError
-from sparring.oracles.judge import is_best, regret
+from sparring.core.errors import RunError
+from sparring.core.records import Episode, Turn
+from sparring.methods.oracles.judge import is_best, regret
+from sparring.play.credit_store import Credits, CreditStore, credits_of
+from sparring.play.store import EpisodeStore, episodes_in, from_bytes
 from sparring.report.episode_text import (
     STRANGE,
     Decode,
@@ -22,9 +25,6 @@ from sparring.report.episode_text import (
     turn_texts,
 )
 from sparring.report.timeline import timeline, timeline_svg
-from sparring.rollout.credit_store import Credits, CreditStore, credits_of
-from sparring.rollout.store import EpisodeStore, episodes_in, from_bytes
-from sparring.types import Episode, Turn
 
 WHEN = {1: ("The only stored step",), 2: ("Early", "Late"), 3: ("Early", "Middle", "Late")}
 RULE = (

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sparring.system.text import shown
+from sparring.core.foreign_text import shown
 
 COLOURS = ("#2f7ed8", "#d9622b", "#2a9d5c", "#b04fc4", "#c9a227", "#d64570", "#159ba6", "#7a7a7a")
 WIDTH, HEIGHT = 560, 300

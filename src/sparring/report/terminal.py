@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sparring.system.text import shown
+from sparring.core.foreign_text import shown
 
 
 class PlainConsole(Console):

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from sparring.errors import RunError
+from sparring.core.errors import RunError
+from sparring.core.records import Episode, Turn
 from sparring.report.svg import COLOURS, WIDTH, element, safe
-from sparring.types import Episode, Turn
 
 ACTS, BESIDE, WAITS, AWAY = "#", "=", ".", " "  # on the critical path, beside it, neither
 MOST = 400  # moments that are drawn

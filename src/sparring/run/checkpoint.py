@@ -23,10 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparring import names
-from sparring.errors import CheckpointError
-from sparring.run.state import STATE
-from sparring.system.files import (
+from sparring.core import names
+from sparring.core.errors import CheckpointError
+from sparring.core.files import (
     TEMPORARY,
     disk_errors,
     file_digest,
@@ -36,6 +35,7 @@ from sparring.system.files import (
     sync_folder,
     write_synced,
 )
+from sparring.run.state import STATE
 
 log = logging.getLogger(__name__)
 FORMAT = 1

@@ -6,10 +6,10 @@ A run folder of before is read all the same.
 from __future__ import annotations
 
 from sparring.config import RunConfig
+from sparring.config.plugins.registry import asks
 from sparring.config.policies import ModelConfig
+from sparring.core.errors import ConfigError
 from sparring.environments.catalogue import configured_game
-from sparring.errors import ConfigError
-from sparring.registry import asks
 
 SIZES = ("hidden_size", "layers", "heads")  # of the tiny model
 

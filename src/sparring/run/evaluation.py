@@ -61,10 +61,12 @@ from typing import Any
 
 from sparring.config import EvaluationConfig
 from sparring.config.checks import EMA, LAST, LIVE, PLAIN
-from sparring.config_parts import PluginConfig
-from sparring.engine.base import Engine
+from sparring.config.parts import PluginConfig
+from sparring.core.errors import GameError
+from sparring.core.refs import LEARNER, PUBLISHED
+from sparring.core.rng import Stream
+from sparring.engine.protocol import Engine
 from sparring.environments.openspiel.base import Game
-from sparring.errors import GameError
 from sparring.league.meta_payoffs import (
     answer_payoffs,
     member_payoffs,
@@ -73,17 +75,15 @@ from sparring.league.meta_payoffs import (
     unmet_note,
 )
 from sparring.league.payoffs import Payoffs
+from sparring.measure.agent_spec import AgentSpec, labels
 from sparring.measure.exact_figures import beneath, exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
+from sparring.measure.initial_states import Met, Starts, columns, every
 from sparring.measure.matches import MatchReport, intervals_of, play_matches
-from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.regret import Judge, without_faults
-from sparring.measure.starts import Met, Starts, columns, every
-from sparring.oracles.base import Oracle
-from sparring.players.base import Agent
-from sparring.players.mixture import MemberMixture
-from sparring.refs import LEARNER, PUBLISHED
-from sparring.rng import Stream
+from sparring.methods.oracles.base import Oracle
+from sparring.play.players.base import Agent
+from sparring.play.players.mixture import MemberMixture
 
 
 def answer_of(engine: Engine, book: Payoffs, asked: str, *, apart: bool = False) -> Agent:

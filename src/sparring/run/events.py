@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sparring.run.sending import Sinks
-from sparring.system.files import disk_errors, parse_json, write_bytes_atomic
+from sparring.core.files import disk_errors, parse_json, write_bytes_atomic
+from sparring.run.sink_dispatch import Sinks
 
 log = logging.getLogger(__name__)
 LARGEST = 1e150  # the square of a figure is still a number

@@ -27,10 +27,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from sparring.errors import ConfigError, LockedError, RunError
-from sparring.run import checkpoint
-from sparring.run.checkpoint import Checkpoint
-from sparring.system.files import (
+from sparring.config.yaml_text import parse_yaml, read_text
+from sparring.core.errors import ConfigError, LockedError, RunError
+from sparring.core.files import (
     TEMPORARY,
     check_plain,
     disk_errors,
@@ -39,7 +38,8 @@ from sparring.system.files import (
     write_bytes_atomic,
     write_json_atomic,
 )
-from sparring.yaml_text import parse_yaml, read_text
+from sparring.run import checkpoint
+from sparring.run.checkpoint import Checkpoint
 
 MOVING, ASIDE = ".replacing", ".replaced"
 _GONE = f"{TEMPORARY}replaced"

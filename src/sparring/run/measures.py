@@ -51,12 +51,12 @@ from typing import Any
 
 import numpy as np
 
-from sparring.credit.base import start_groups, trajectory_returns
+from sparring.core.records import Episode, Turn, TurnTable
+from sparring.methods.credit.base import start_groups, trajectory_returns
+from sparring.methods.oracles.judge import is_best, regret
 from sparring.ops.groups import group_counts, group_std
-from sparring.oracles.judge import is_best, regret
-from sparring.rollout.draft import sampled_tokens
-from sparring.rollout.replay import figures_of
-from sparring.types import Episode, Turn, TurnTable
+from sparring.play.replay import figures_of
+from sparring.play.turn_draft import sampled_tokens
 
 
 def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:

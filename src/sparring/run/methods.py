@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from sparring.config import RunConfig
 from sparring.config.checks import stands_for_others
 from sparring.config.league import LeagueConfig
-from sparring.engine.judging import rewards_of
+from sparring.config.plugins.registry import Bound, bind
+from sparring.engine.reply_judges import rewards_of
 from sparring.environments.openspiel.base import Game
-from sparring.league.starts import LeagueLearner
-from sparring.oracles.base import Oracle
-from sparring.oracles.judge import configured_oracles
-from sparring.players.mixture import Mixture
-from sparring.registry import Bound, bind
-from sparring.rewards.components import WeightedReward
+from sparring.league.seating import LeagueLearner
+from sparring.methods.oracles.base import Oracle
+from sparring.methods.oracles.judge import configured_oracles
+from sparring.methods.rewards.components import WeightedReward
+from sparring.play.players.mixture import Mixture
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

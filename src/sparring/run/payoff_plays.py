@@ -18,10 +18,14 @@ import numpy as np
 from sparring.config import RunConfig
 from sparring.config.checks import PLAIN
 from sparring.config.league import EXACT
-from sparring.engine.base import Engine
+from sparring.core.errors import ConfigError, GameError, TooLargeError
+from sparring.core.held import Held
+from sparring.core.records import FloatArray
+from sparring.core.refs import LEARNER, PlayerRef
+from sparring.core.rng import Stream
+from sparring.engine.protocol import Engine
 from sparring.environments.base import filled_together, sides_of, teams_of
 from sparring.environments.openspiel.base import Game
-from sparring.errors import ConfigError, GameError, TooLargeError
 from sparring.league.focus import pair_shares
 from sparring.league.meta_payoffs import check_sides
 from sparring.league.named import apart_by, solvers_of
@@ -29,12 +33,8 @@ from sparring.league.payoffs import Payoffs, Results, Row, meetings_of
 from sparring.league.results import TIE
 from sparring.measure.exploitability import ask, history_reach
 from sparring.measure.info_states import InfoStates, enumerate_info_states
-from sparring.refs import LEARNER, PlayerRef
-from sparring.rng import Stream
-from sparring.rollout.spec import EpisodeSpec, alone
-from sparring.rollout.team import rollout_teams
-from sparring.system.held import Held
-from sparring.types import FloatArray
+from sparring.play.spec import EpisodeSpec, alone
+from sparring.play.team import rollout_teams
 
 
 def with_exact(

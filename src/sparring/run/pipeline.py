@@ -13,30 +13,30 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sparring.config import RunConfig
-from sparring.engine.base import Begun, Engine
-from sparring.engine.judging import Judging
-from sparring.errors import CheckpointError, ConfigError, RolloutError
+from sparring.config.plugins.registry import asks
+from sparring.core.errors import CheckpointError, ConfigError, RolloutError
+from sparring.core.records import Episode, TurnTable
+from sparring.core.refs import PlayerRef, refs
+from sparring.core.rng import Stream
+from sparring.core.schedule import parse
+from sparring.engine.protocol import Begun, Engine
+from sparring.engine.reply_judges import Judging
 from sparring.league.payoffs import Payoffs
-from sparring.league.starts import arms, starts, turn_limit
-from sparring.refs import PlayerRef, refs
-from sparring.registry import asks
-from sparring.rewards.base import apply_rewards, outcome_gap
-from sparring.rewards.components import WeightedReward
-from sparring.rng import Stream
-from sparring.rollout.plans.base import play_planned
-from sparring.rollout.play import Asking, Rollout, RolloutCounts
-from sparring.rollout.playouts import with_playouts
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.table import turn_table
+from sparring.league.seating import arms, starts, turn_limit
+from sparring.methods.rewards.base import apply_rewards, outcome_gap
+from sparring.methods.rewards.components import WeightedReward
+from sparring.methods.selection.curricula.base import ArmBook
+from sparring.play.plans.base import play_planned
+from sparring.play.playouts import with_playouts
+from sparring.play.rollout import Asking, Rollout, RolloutCounts
+from sparring.play.spec import EpisodeSpec
+from sparring.play.turn_table import turn_table
 from sparring.run.measures import group_metrics
 from sparring.run.methods import Methods
 from sparring.run.state import LEAGUE, RunState
-from sparring.schedule import parse
-from sparring.selection.curricula.base import ArmBook
-from sparring.types import Episode, TurnTable
 
 if TYPE_CHECKING:
-    from sparring.engine.published import Pinned
+    from sparring.engine.workers.published_weights import Pinned
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

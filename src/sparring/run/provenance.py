@@ -34,10 +34,10 @@ from pathlib import Path
 from typing import Any
 
 import sparring
-from sparring import outside
+from sparring.config.plugins import outside
+from sparring.core.errors import quoted
+from sparring.core.files import parse_json, write_json_atomic
 from sparring.environments.openspiel import OPENSPIEL
-from sparring.errors import quoted
-from sparring.system.files import parse_json, write_json_atomic
 
 log = logging.getLogger(__name__)
 PROVENANCE = "provenance.json"

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
-from sparring.engine.admission import Account
-from sparring.engine.units import episode_of, record_of
-from sparring.errors import CheckpointError
+from sparring.core.errors import CheckpointError
+from sparring.core.files import parse_json, write_synced
+from sparring.core.records import Episode
+from sparring.engine.workers.episode_budget import Account
+from sparring.engine.workers.units import episode_of, record_of
 from sparring.league.payoffs import Payoffs
-from sparring.rollout.store import from_bytes, to_bytes
-from sparring.selection.replay.base import ReplayBuffer
-from sparring.system.files import parse_json, write_synced
-from sparring.types import Episode
+from sparring.methods.selection.replay.base import ReplayBuffer
+from sparring.play.store import from_bytes, to_bytes
 
 FILE, NOTES = "fresh.parquet", "fresh.json"
 

@@ -62,15 +62,17 @@ import numpy as np
 
 from sparring.config import RunConfig
 from sparring.config.scale import FRESH
-from sparring.engine.base import Batch, Engine
+from sparring.core.records import Credit, Episode
+from sparring.core.refs import MAIN
 from sparring.engine.logprob_check import SAME
 from sparring.engine.logprob_check import metrics as same_numbers
+from sparring.engine.protocol import Batch, Engine
 from sparring.environments.base import teams_of
-from sparring.knowledge.base import Gathered, Knowledge, replies, with_scores
-from sparring.league.starts import arms
-from sparring.refs import MAIN
-from sparring.rollout.credit_store import Learned
-from sparring.run.fresh import Fresh
+from sparring.league.seating import arms
+from sparring.methods.knowledge.base import Gathered, Knowledge, replies, with_scores
+from sparring.methods.selection.curricula.base import ArmBook
+from sparring.play.credit_store import Learned
+from sparring.run.fresh_steps import Fresh
 from sparring.run.measures import (
     candidate_metrics,
     environment_metrics,
@@ -80,8 +82,6 @@ from sparring.run.measures import (
 from sparring.run.methods import Methods
 from sparring.run.pipeline import Ahead, Played
 from sparring.run.state import RunState
-from sparring.selection.curricula.base import ArmBook
-from sparring.types import Credit, Episode
 
 OWNER = "knowledge"  # under which the run's state keeps it
 

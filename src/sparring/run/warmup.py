@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from sparring.config import RunConfig
-from sparring.engine.base import Engine
-from sparring.refs import DEMONSTRATOR
-from sparring.rollout.spec import EpisodeSpec
-from sparring.system.process import GracefulStop
+from sparring.core.process import GracefulStop
+from sparring.core.refs import DEMONSTRATOR
+from sparring.engine.protocol import Engine
+from sparring.play.spec import EpisodeSpec
 
 
 class WarmupReport(NamedTuple):

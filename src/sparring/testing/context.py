@@ -7,13 +7,13 @@ from copy import copy
 from types import SimpleNamespace
 from typing import Any
 
-from sparring.context.base import Exchange, Seen, Shown, grows
-from sparring.context.ledger import Ledger
-from sparring.players.base import Reply
-from sparring.registry import Bound
-from sparring.rng import Stream
+from sparring.config.plugins.registry import Bound
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
+from sparring.play.context.base import Exchange, Seen, Shown, grows
+from sparring.play.context.ledger import Ledger
+from sparring.play.players.base import Reply
 from sparring.testing.given import bound, same
-from sparring.types import Observation
 
 ASK, BEGIN, END = 1, 0, 2
 TURNS = 12  # most decisions of a play

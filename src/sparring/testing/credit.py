@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from sparring.columns.base import FIELDS
-from sparring.registry import Bound, built_in, ordered
-from sparring.rng import Stream
+from sparring.config.plugins.registry import Bound, built_in, ordered
+from sparring.core.records import Credit, TurnTable
+from sparring.core.rng import Stream
+from sparring.methods.columns.base import FIELDS
 from sparring.testing.given import bound
-from sparring.types import Credit, TurnTable
 
 
 def check_estimator(

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from sparring.config.plugins.guard import watched
+from sparring.config.plugins.registry import Bound
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.base import close_play, random_reply, read_reply, teams_of
 from sparring.environments.own import Asking, completed
-from sparring.guard import watched
-from sparring.registry import Bound
-from sparring.rng import Stream
 from sparring.testing.given import bound, same
-from sparring.types import Observation
 
 NOTHING = "zzzqqq"  # a reply that no list of actions holds
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sparring.registry import Bound, Plugin, with_options
+from sparring.config.plugins.registry import Bound, Plugin, with_options
 
 
 def bound(slot: str, plugin: Callable[..., Any] | Bound, options: Mapping[str, Any]) -> Bound:

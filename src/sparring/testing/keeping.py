@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sparring.config.plugins.registry import Bound
+from sparring.core.refs import LEARNER, snapshot
+from sparring.core.rng import Stream
 from sparring.league.keeping.base import KeepRequest
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.refs import LEARNER, snapshot
-from sparring.registry import Bound
-from sparring.rng import Stream
 from sparring.testing.given import bound, same
 
 MOST = 9  # snapshots that are asked about

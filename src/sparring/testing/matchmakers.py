@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sparring.config.plugins.registry import Bound
+from sparring.core.records import EnvironmentSpec
+from sparring.core.refs import LEARNER, PlayerRef, ref, refs
+from sparring.core.rng import Stream
 from sparring.league.matchmakers.base import MatchRequest
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.refs import LEARNER, PlayerRef, ref, refs
-from sparring.registry import Bound
-from sparring.rng import Stream
 from sparring.testing.given import bound, same
-from sparring.types import EnvironmentSpec
 
 MEMBERS = refs(("past-000010", "past-000020", "past-000030"))
 TAGS = {"main": "main", "counter": "exploiter"}  # of a league of two learners

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from sparring.errors import GameError
+from sparring.config.plugins.registry import Bound
+from sparring.core.errors import GameError
+from sparring.core.records import FloatArray
+from sparring.core.rng import Stream
 from sparring.league.meta_game import MetaGame, of_matrix
-from sparring.registry import Bound
-from sparring.rng import Stream
 from sparring.testing.given import bound
-from sparring.types import FloatArray
 
 MOST = 5  # members of a side that are asked about
 

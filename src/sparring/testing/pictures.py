@@ -7,13 +7,13 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
+from sparring.config.plugins.guard import watched
+from sparring.config.plugins.registry import Bound
+from sparring.core.rng import Stream
 from sparring.environments.base import random_reply, read_reply, temporary_play
 from sparring.environments.drawing.canvas import Theme
 from sparring.environments.drawing.told import Exchange, describe_told, draw_told
 from sparring.environments.own import completed
-from sparring.guard import watched
-from sparring.registry import Bound
-from sparring.rng import Stream
 from sparring.testing.environments import Checking
 from sparring.testing.given import bound, same
 

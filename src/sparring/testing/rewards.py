@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from sparring.config.plugins.registry import Bound
+from sparring.core.records import Episode, Segment, Turn, Verdict
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
-from sparring.registry import Bound
-from sparring.rewards.components import opinions
-from sparring.rng import Stream
+from sparring.methods.rewards.components import opinions
 from sparring.testing.given import bound, same
-from sparring.types import Episode, Segment, Turn, Verdict
 
 GAMES = ("tic_tac_toe", "kuhn_poker")
 LEGAL = ("bet", "pass")

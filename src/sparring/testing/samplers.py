@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sparring.errors import ModelError
-from sparring.rng import Stream
-from sparring.samplers.base import Ids, Lot, Sampler, backend_of, finished_together, sample
-from sparring.types import SampleRequest, SampleResult, SamplingParams
+from sparring.core.errors import ModelError
+from sparring.core.records import SampleRequest, SampleResult, SamplingParams
+from sparring.core.rng import Stream
+from sparring.models.samplers.base import Ids, Lot, Sampler, backend_of, finished_together, sample
 
 PARAMS = SamplingParams(max_new_tokens=3, temperature=0.9)
 NEAR = 1e-5  # of log-probabilities, where a sampler does not promise their bits

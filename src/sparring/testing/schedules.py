@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sparring.config.plugins.registry import Bound
+from sparring.core.refs import LEARNER, PlayerRef, ref, refs
+from sparring.core.rng import Stream
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.league.schedules.base import ScheduleRequest
-from sparring.refs import LEARNER, PlayerRef, ref, refs
-from sparring.registry import Bound
-from sparring.rng import Stream
 from sparring.testing.given import bound, same
 
 MEMBERS = refs(("past-000000", "past-000010", "past-counter-000010"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sparring.errors import SparringError
+from sparring.core.errors import SparringError
 from sparring.report.episode_record import finite
 
 LONGEST = 300  # characters of a line that says what is wrong

@@ -13,14 +13,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sparring.errors import SparringError
+from sparring.core.errors import SparringError
 from sparring.view import shell
+from sparring.view.access import Guard
 from sparring.view.answers import Refused, json_bytes, one_line
-from sparring.view.export import STATIC
-from sparring.view.guard import Guard
 from sparring.view.pages import Pages
 from sparring.view.plain_files import read_from
 from sparring.view.plays import Plays
+from sparring.view.replay_page import STATIC
 
 KINDS = {
     ".html": "text/html; charset=utf-8",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sparring.types import Episode
+from sparring.core.records import Episode
 from sparring.view.answers import Refused
-from sparring.view.aside import Aside
 from sparring.view.runs import Run
+from sparring.view.worker_process import Aside
 
 MOST = 200  # pictures of an exported replay
 Picture = Mapping[str, str | None]  # svg; said, the same in words; why there is none

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparring.types import Episode, Turn
+from sparring.core.records import Episode, Turn
 from sparring.view.answers import Refused
-from sparring.view.aside import Aside
 from sparring.view.runs import Run
+from sparring.view.worker_process import Aside
 
 SECONDS = 60.0  # that an answer may take: the first one loads the model
 SPEAKING = ("learner", "policy", "snapshot")  # kinds of players that are a model of the run
@@ -18,7 +18,7 @@ class Chances:
     """What asks the policies of runs; threads may share it."""
 
     def __init__(self) -> None:
-        self._aside = Aside("sparring.view.policy", SECONDS)
+        self._aside = Aside("sparring.view.action_probabilities", SECONDS)
 
     def at(self, run: Run, step: int, episode: Episode, place: int) -> Mapping[str, Any]:
         """Return the probabilities of the legal actions at a turn.

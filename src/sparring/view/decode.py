@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
-from sparring import spelling
 from sparring.config import RunConfig
-from sparring.errors import SparringError
+from sparring.config.plugins import spelling
+from sparring.core.errors import SparringError
+from sparring.core.files import cache_folder
+from sparring.core.refs import MAIN, ref
 from sparring.models.words import vocabulary, word_tokenizer
-from sparring.refs import MAIN, ref
-from sparring.system.files import cache_folder
 from sparring.view.answers import one_line
 
 TINY, FILE = "tiny", "tokenizer.json"

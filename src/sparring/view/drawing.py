@@ -7,10 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sparring.errors import RolloutError
-from sparring.rollout.pictures import picture
-from sparring.rollout.store import EpisodeStore
-from sparring.types import Episode
+from sparring.core.errors import RolloutError
+from sparring.core.records import Episode
+from sparring.play.episode_pictures import picture
+from sparring.play.store import EpisodeStore
 from sparring.view.plain_files import Signature, signature
 
 KEPT = 8  # episodes, of which a page asks for one picture after the other

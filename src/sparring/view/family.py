@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sparring.refs import MAIN, PlayerRef, ref, snapshot
+from sparring.core.refs import MAIN, PlayerRef, ref, snapshot
 from sparring.run.events import LAST_STEP
 from sparring.run.state import STATE
+from sparring.view.league_snapshots import Told, taken
 from sparring.view.newest import ENGINE, newest
 from sparring.view.runs import Run
-from sparring.view.snapshots import Told, taken
 
 MOST = 300  # members that left and are drawn; of more, every so many-th stays
 POLICIES = 12  # that are drawn

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparring.errors import SparringError
-from sparring.rollout.parts import DAMAGED
-from sparring.rollout.store import EpisodeStore
+from sparring.core.errors import SparringError
+from sparring.play.parquet_parts import DAMAGED
+from sparring.play.store import EpisodeStore
 from sparring.view.answers import Refused
 from sparring.view.conditions import Asked, Cast, Casts, where, whole
 from sparring.view.index import EPISODES, EpisodeIndex

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from sparring.errors import RunError, SparringError
-from sparring.rollout.credit_store import CreditStore
-from sparring.rollout.parts import DAMAGED, Parts
-from sparring.rollout.store import EpisodeStore
+from sparring.core.errors import RunError, SparringError
+from sparring.play.credit_store import CreditStore
+from sparring.play.parquet_parts import DAMAGED, Parts
+from sparring.play.store import EpisodeStore
 from sparring.view.answers import one_line
 from sparring.view.plain_files import Signature, is_own, signature
 

@@ -13,21 +13,21 @@ from inspect import signature as parameters
 from typing import Any, NamedTuple
 
 from sparring.config.checks import AVERAGE, LAST, PLAIN, POLICY
-from sparring.config_parts import PluginConfig
-from sparring.errors import SparringError
+from sparring.config.parts import PluginConfig
+from sparring.config.plugins.registry import Bound, built_in
+from sparring.core.errors import SparringError
+from sparring.core.refs import PlayerRef, snapshot
 from sparring.league.matchmakers.meta_strategy import APART, SIDES, meta_strategy
 from sparring.league.meta_game import MetaGame
 from sparring.league.meta_payoffs import TwoSides, answer_payoffs, member_payoffs, takes_opposed
 from sparring.league.payoffs import Payoffs, Results
-from sparring.refs import PlayerRef, snapshot
-from sparring.registry import Bound, built_in
 from sparring.run.state import STATE, RunState
 from sparring.view.answers import one_line
 from sparring.view.family import TEXT, members_of
+from sparring.view.league_snapshots import Told
 from sparring.view.newest import ENGINE, folder_of, newest
 from sparring.view.plain_files import signature
 from sparring.view.runs import Run
-from sparring.view.snapshots import Told
 
 SLOT = "league.meta_solvers"
 DEFAULT = "max_entropy_nash"  # where the run weighs its members by none

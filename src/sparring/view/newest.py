@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from sparring.errors import SparringError
-from sparring.system.files import parse_json
+from sparring.core.errors import SparringError
+from sparring.core.files import parse_json
 from sparring.view.answers import one_line
 from sparring.view.plain_files import read_from
 from sparring.view.runs import Run

@@ -11,17 +11,18 @@ from typing import Any
 import numpy as np
 
 from sparring.run.folder import PLAYED
-from sparring.view import export, standings
+from sparring.view import replay_page as export
+from sparring.view import standings
 from sparring.view.answers import Refused
 from sparring.view.boards import Boards, Picture
 from sparring.view.chances import Chances
 from sparring.view.conditions import whole
+from sparring.view.episode_replay import Replays
 from sparring.view.family import family
-from sparring.view.figures import Figures, axis, thinned
+from sparring.view.figure_files import Figures, axis, thinned
 from sparring.view.finder import find
 from sparring.view.meta_strategy import MetaStrategies
 from sparring.view.reference_lines import ReferenceLines
-from sparring.view.replay import Replays
 from sparring.view.runs import PEOPLE, Run
 from sparring.view.stored_episodes import siblings
 from sparring.view.watch import Watch

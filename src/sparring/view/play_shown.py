@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from sparring.api.human_play import InteractiveSession
+from sparring.core.errors import SparringError
+from sparring.core.records import Episode, Turn, Verdict
 from sparring.environments.drawing.canvas import THEMES
 from sparring.environments.openspiel.base import State
 from sparring.environments.openspiel.people import rules_of
 from sparring.environments.own import Asking, no_rules
-from sparring.errors import SparringError
-from sparring.oracles.judge import regret
+from sparring.methods.oracles.judge import regret
 from sparring.report.episode_summary import drawn_line, ending, thoughts, verdict
-from sparring.types import Episode, Turn, Verdict
 
 Answer = dict[str, Any]
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.human_play import InteractiveSession, Lobby, fresh_seed, keep
+from sparring.config.plugins.guard import Watch
+from sparring.core.errors import ConfigError, HungError, RunError, SparringError
+from sparring.core.worker_pool import Job
 from sparring.environments.own import no_rules
-from sparring.errors import ConfigError, HungError, RunError, SparringError
-from sparring.guard import Watch
 from sparring.measure.oracle_choice import chosen_oracle
-from sparring.oracles.base import Oracle
+from sparring.methods.oracles.base import Oracle
 from sparring.run.folder import CONFIG
-from sparring.system.pool import Job
 from sparring.view.answers import Refused
 from sparring.view.plain_files import Signature, signature
 from sparring.view.play_shown import Answer, judgement, opinion, position, show_down

@@ -14,8 +14,8 @@ from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparring.errors import RolloutError
-from sparring.system.pool import Job, WorkerPool
+from sparring.core.errors import RolloutError
+from sparring.core.worker_pool import Job, WorkerPool
 from sparring.view.answers import Refused, one_line
 from sparring.view.body import Body
 from sparring.view.play_worker import make

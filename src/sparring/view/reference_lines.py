@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparring.view.aside import Aside
 from sparring.view.runs import Run
+from sparring.view.worker_process import Aside
 
 COMPARED = ("nash_conv/", "regret/", "optimal_rate/")  # a run with none of these is not solved
 

@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparring.errors import SparringError
+from sparring.config.yaml_text import parse_yaml
+from sparring.core.errors import SparringError
+from sparring.core.files import parse_json
 from sparring.report.progress import key_figures
 from sparring.run import checkpoint
 from sparring.run.events import HEALTH, METRICS, TIMING
 from sparring.run.folder import CONFIG, HOLDER, MARKER, PLAYED
 from sparring.run.provenance import PROVENANCE, starts_in
-from sparring.system.files import parse_json
 from sparring.view.answers import one_line
-from sparring.view.figures import Events, Figures, axis
+from sparring.view.figure_files import Events, Figures, axis
 from sparring.view.plain_files import Signature, is_own, read_from, signature
-from sparring.yaml_text import parse_yaml
 
 FRESH = 60.0  # seconds after a figure in which a run of another machine counts as going on
 LATEST = 20  # steps that a rate is of

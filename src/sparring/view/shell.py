@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sparring.view.export import STATIC
 from sparring.view.plain_files import read_from
+from sparring.view.replay_page import STATIC
 
 AHEAD, MAIN = "ahead.js", "main.js"  # what the page itself runs: the first asks for data
 FIRST_VIEW = "runs"

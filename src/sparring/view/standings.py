@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparring.engine.scheduler import LANES
+from sparring.engine.workers.scheduler import LANES
 from sparring.ops.statistics import wilson_count
 from sparring.report.ratings import Standing, standings_of
 from sparring.report.worker_status import (

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparring.errors import SparringError
-from sparring.rollout.credit_store import Credits, CreditStore, credits_of
-from sparring.rollout.parts import DAMAGED
-from sparring.rollout.store import EpisodeStore
-from sparring.types import Episode
+from sparring.core.errors import SparringError
+from sparring.core.records import Episode
+from sparring.play.credit_store import Credits, CreditStore, credits_of
+from sparring.play.parquet_parts import DAMAGED
+from sparring.play.store import EpisodeStore
 from sparring.view.answers import Refused
 from sparring.view.index import CREDIT, EPISODES, why_left_out
 from sparring.view.plain_files import Signature, signature

@@ -18,10 +18,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from sparring.engine.fleet.base import Fleet, Heard
-from sparring.engine.units import numbers_of
-from sparring.errors import ConfigError
-from sparring.rng import Stream
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
+from sparring.engine.workers.fleet.base import Fleet, Heard
+from sparring.engine.workers.units import numbers_of
 from tests.engine.fleet.weather import lognormal, rubbish
 
 FATE, WHEN, TIME, AGAIN = range(4)  # counters of the draws for a message

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from sparring.config import resolve
+from sparring.config.plugins.guard import Watch
+from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers import playing
-from sparring.guard import Watch
-from sparring.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.engine.run_processes import playing
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train

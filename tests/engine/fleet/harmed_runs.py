@@ -11,14 +11,14 @@ from typing import Any
 from unittest import mock
 
 from sparring.config import RunConfig, resolve
-from sparring.engine import workers
-from sparring.engine.admission import Account
-from sparring.engine.fleet.base import Fleet
+from sparring.config.recipe import to_yaml
+from sparring.engine import run_processes as workers
 from sparring.engine.local import LocalEngine
-from sparring.recipe import to_yaml
+from sparring.engine.workers.episode_budget import Account
+from sparring.engine.workers.fleet.base import Fleet
 from sparring.run.events import METRICS, TIMING, read_lines
 from sparring.run.folder import RunFolder
-from sparring.run.fresh import account_of
+from sparring.run.fresh_steps import account_of
 from sparring.run.loop import train
 from tests.engine.fleet.chaos import Chaos, Harm
 

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
-from sparring.engine import workers
-from sparring.engine.fleet.base import Heard
-from sparring.engine.units import Weights, news_of, numbers_of
-from sparring.engine.worker import Worker, answered, ready
-from sparring.rng import Stream
-from sparring.system.files import parse_json
+from sparring.core.files import parse_json
+from sparring.core.rng import Stream
+from sparring.engine import run_processes as workers
+from sparring.engine.workers.fleet.base import Heard
+from sparring.engine.workers.units import Weights, news_of, numbers_of
+from sparring.engine.workers.worker import Worker, answered, ready
 from tests.engine.fleet.weather import STORM, Weather, lognormal, rubbish
 
 FATE, WHEN, TIME, AGAIN, LATE, IDLE, LATER = range(7)  # counters of the draws for a message

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from sparring.engine.fleet.base import Heard
-from sparring.errors import ConfigError
+from sparring.core.errors import ConfigError
+from sparring.engine.workers.fleet.base import Heard
 from tests.engine.fleet.chaos import Chaos, Harm
 
 

@@ -4,10 +4,10 @@ import errno
 
 import pytest
 
-from sparring.engine import published
-from sparring.errors import PluginError, RolloutError, RunError
+from sparring.core.errors import PluginError, RolloutError, RunError
+from sparring.core.files import TEMPORARY
+from sparring.engine.workers import published_weights as published
 from sparring.run import checkpoint
-from sparring.system.files import TEMPORARY
 from tests.engine.fleet import simulated
 from tests.engine.fleet.simulated import simulated_workers
 from tests.engine.fleet.weather import Weather
@@ -16,8 +16,8 @@ WORKERS = ("scale.fleet=processes", "scale.workers=3", "scale.restarts=1000")
 PLUGINS = '''
 SLOT = "oracles"
 PLUGINS = ("broken",)
-from sparring.oracles.base import verdict
-from sparring.oracles.base import CachedOracle
+from sparring.methods.oracles.base import verdict
+from sparring.methods.oracles.base import CachedOracle
 
 
 class Broken(CachedOracle):

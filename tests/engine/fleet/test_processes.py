@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from sparring.config import resolve
-from sparring.engine.fleet import processes
-from sparring.engine.fleet.base import Heard
-from sparring.engine.fleet.processes import Processes
-from sparring.engine.units import numbers_of
-from sparring.errors import HungError, PluginError, RolloutError
-from sparring.recipe import apply_overrides, load_recipe
+from sparring.config.recipe import apply_overrides, load_recipe
+from sparring.core.errors import HungError, PluginError, RolloutError
+from sparring.engine.workers.fleet import processes
+from sparring.engine.workers.fleet.base import Heard
+from sparring.engine.workers.fleet.processes import Processes
+from sparring.engine.workers.units import numbers_of
 
 WORKERS = ("scale.fleet=processes", "scale.workers=2")
 COUNTS = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
@@ -120,7 +120,7 @@ def test_a_worker_is_killed_stopped_heard_twice_talks_rubbish_and_is_sent_torn_w
 PARENT = """
 import json, sys, time
 from pathlib import Path
-from sparring.engine.fleet.processes import Processes
+from sparring.engine.workers.fleet.processes import Processes
 fleet = Processes(json.loads(Path({config!r}).read_text()), 2)
 fleet.start(0), fleet.start(1)
 said = []
@@ -147,7 +147,7 @@ def test_no_worker_outlives_a_training_process_that_is_killed_and_none_listens(t
 
 BUSY = """
 import os, sys, time
-from sparring.engine.fleet import processes
+from sparring.engine.workers.fleet import processes
 work = "processes.end_with_parent(); os.write({say}, bytes([0, 0, 0, 2]) + b'up')\\nwhile True: time.sleep(0.01)"
 processes.CODE = "import os, sys, time; sys.path[:] = {path!r}; from sparring.engine.fleet import processes; " + work + " # {module} {hear}"
 fleet = processes.Processes({}, 1)
@@ -252,7 +252,7 @@ import time
 
 SLOT = "oracles"
 PLUGINS = ("{name}",)
-from sparring.oracles.base import CachedOracle
+from sparring.methods.oracles.base import CachedOracle
 
 
 class Mine(CachedOracle):

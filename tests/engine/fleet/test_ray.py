@@ -15,11 +15,11 @@ import psutil
 import pytest
 
 from sparring.config import resolve
-from sparring.engine.fleet import ray as room
+from sparring.config.recipe import to_yaml
+from sparring.core.errors import ConfigError, RunError
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers import playing
-from sparring.errors import ConfigError, RunError
-from sparring.recipe import to_yaml
+from sparring.engine.run_processes import playing
+from sparring.engine.workers.fleet import ray as room
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
@@ -241,7 +241,7 @@ def test_nobody_at_an_address_is_said_at_once():
 
 
 def test_contents_are_shared_once_and_damaged_ones_never(tmp_path, monkeypatch):
-    from sparring.engine.fleet import ray_driver
+    from sparring.engine.workers.fleet import ray_driver
 
     put = []
     monkeypatch.setattr(ray_driver.ray, "put", lambda content: put.append(content) or ("shared", content))

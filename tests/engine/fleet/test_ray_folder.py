@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from sparring.engine.fleet import ray
+from sparring.engine.workers.fleet import ray
 
-HOLDS = "import time; from sparring.engine.fleet.ray import _folder; print(_folder()[0], flush=True); time.sleep(60)"
+HOLDS = "import time; from sparring.engine.workers.fleet.ray import _folder; print(_folder()[0], flush=True); time.sleep(60)"
 
 
 @pytest.fixture

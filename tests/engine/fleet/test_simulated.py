@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from sparring.config import resolve
-from sparring.engine.distributed import Distributed
+from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.core.errors import RolloutError
+from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
-from sparring.engine.units import Unit, UnreadableError, answer_of, head_of
-from sparring.engine.workers import playing
-from sparring.errors import RolloutError
-from sparring.recipe import apply_overrides, load_recipe, to_yaml
-from sparring.rng import Stream
-from sparring.rollout.spec import EpisodeSpec
+from sparring.engine.run_processes import playing
+from sparring.engine.workers.distributed import Distributed
+from sparring.engine.workers.units import Unit, UnreadableError, answer_of, head_of
+from sparring.play.spec import EpisodeSpec
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train

@@ -7,7 +7,7 @@ import math
 import statistics
 from dataclasses import dataclass
 
-from sparring.rng import Stream
+from sparring.core.rng import Stream
 
 _NORMAL = statistics.NormalDist()
 _HALF = 2.0**-54  # half of what a uniform draw is a multiple of: none is 0

@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring import registry
 from sparring.config import resolve
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError
+from sparring.core.records import EnvironmentSpec
+from sparring.core.rng import Stream
 from sparring.environments.bargain.play import BargainPlay
 from sparring.environments.bargain.rules import Scenario, Table
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.spec import spec_of
-from sparring.errors import ConfigError
-from sparring.measure.starts import Met, columns
-from sparring.players.house import house
-from sparring.rng import Stream
-from sparring.rollout.play import play
-from sparring.rollout.spec import EpisodeSpec
+from sparring.measure.initial_states import Met, columns
+from sparring.play.players.house import house
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
 from sparring.testing import check_environment
-from sparring.types import EnvironmentSpec
 
 # two books, a hat and three balls: 2*1 + 2 + 3*2 = 10 to the first, 2*0 + 4 + 3*2 = 10 to the second
 SCENE = Scenario((2, 1, 3), ((1, 2, 2), (0, 4, 2)))

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import load_part
+from sparring.core.errors import OracleError
+from sparring.core.rng import Stream
 from sparring.environments.battleship_hunt.rules import Sea, fleet_of
 from sparring.environments.battleship_hunt.solver import key, posterior_of
 from sparring.environments.catalogue import make_game
-from sparring.errors import OracleError
-from sparring.registry import load_part
-from sparring.rng import Stream
 
 
 def game(**options):

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.base import filled_together, teams_of
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.code_words import code_words
 from sparring.environments.code_words.rules import Deal, Position, coded, deals, decoded
 from sparring.environments.spec import spec_of
-from sparring.errors import ConfigError
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.team_exploitability import team_exploitability
 from sparring.ops.game_tree import policy_values
-from sparring.rng import Stream
 from sparring.testing import check_environment
 
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparring.core.errors import ConfigError, GameError
 from sparring.environments.base import Parted
 from sparring.environments.catalogue import make_game
 from sparring.environments.dag_search import dag_search
 from sparring.environments.dag_search.rules import Dag
 from sparring.environments.dag_search.world import RESULTS, World
-from sparring.errors import ConfigError, GameError
-from sparring.measure.starts import Met, columns
+from sparring.measure.initial_states import Met, columns
 from sparring.testing import check_environment
 
 # 1 and 2 are ready at first; 3 needs both

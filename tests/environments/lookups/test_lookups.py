@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparring.core.errors import ConfigError, GameError
+from sparring.core.records import EnvironmentSpec
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.lookups import lookups
 from sparring.environments.lookups.rules import Library, Question, Questions, library
 from sparring.environments.spec import spec_of
-from sparring.errors import ConfigError, GameError
-from sparring.measure.starts import Met, columns
-from sparring.rng import Stream
+from sparring.measure.initial_states import Met, columns
 from sparring.testing import check_environment
-from sparring.types import EnvironmentSpec
 from tests.cases import every_case
 
 HAND = Library(("ada", "bob"), ("red", "blue"), ("lamp", "drum"), (7, 5), 3, (0, 1))

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import load_part
+from sparring.core.errors import OracleError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.mastermind.rules import answer_of, bank_of, code_of
 from sparring.environments.mastermind.solver import answers, breaker, key
-from sparring.errors import OracleError
-from sparring.registry import load_part
-from sparring.rng import Stream
 from tests.environments import worlds
 
 

@@ -1,17 +1,17 @@
-"""Entropy of where mines lie, against counting all layouts; the posterior's values are tested in tests/oracles/test_posterior.py."""
+"""Entropy of where mines lie, against counting all layouts; the posterior's values are tested in tests/methods/oracles/test_posterior.py."""
 
 import itertools
 from math import comb, log
 
 import pytest
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import load_part
+from sparring.core.errors import OracleError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.minesweeper.rules import Minefield, mines_of, order_of
 from sparring.environments.minesweeper.solver import mine_probabilities
-from sparring.errors import OracleError
-from sparring.registry import load_part
-from sparring.rng import Stream
 
 
 def belief(state, prior):

@@ -5,17 +5,17 @@ from collections import Counter
 
 import pytest
 
-from sparring.api.suite import SuiteEvaluation
+from sparring.api.suite_evaluation import SuiteEvaluation
 from sparring.api.suite_player import agent_player
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.ordinal_2x2.games import CELLS, FAMILIES, chosen
-from sparring.errors import ConfigError
+from sparring.measure.agent_spec import AgentSpec
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.opponents import AgentSpec
 from sparring.measure.policies import UniformScorer
 from sparring.measure.suite import load_suite
-from sparring.rng import Stream
 
 DILEMMA = {"game": "prisoners_dilemma", "drawn": False}  # cooperation is the second choice there
 

@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.config import resolve
+from sparring.core.errors import ConfigError, GameError
+from sparring.core.records import EnvironmentSpec
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import configured_game, from_spec, make_game
 from sparring.environments.puzzle_duel import puzzle_duel
 from sparring.environments.spec import spec_of
-from sparring.errors import ConfigError, GameError
+from sparring.measure.initial_states import Met, columns
 from sparring.measure.matches import play_matches
-from sparring.measure.starts import Met, columns
-from sparring.players.random import RandomAgent
-from sparring.rng import Stream
+from sparring.play.players.random import RandomAgent
 from sparring.testing import check_environment
-from sparring.types import EnvironmentSpec
 from tests.cases import every_case
 
 ALL = {"largest": 9, "allowed": 9}  # every number from 1 to 9 is allowed

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sparring.core.rng import Stream
 from sparring.environments.puzzle_duel.puzzles import (
     LONGEST,
     Limits,
@@ -20,7 +21,6 @@ from sparring.environments.puzzle_duel.puzzles import (
     value_of,
     written,
 )
-from sparring.rng import Stream
 from tests.cases import every_case
 
 LIMITS = Limits(numbers=3, most=99)

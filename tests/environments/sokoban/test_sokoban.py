@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparring.core.errors import ConfigError, GameError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.sokoban.distances import (
     Floor,
@@ -18,8 +20,6 @@ from sparring.environments.sokoban.distances import (
     positions,
 )
 from sparring.environments.sokoban.rooms import room_of
-from sparring.errors import ConfigError, GameError
-from sparring.rng import Stream
 
 STEP = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 CORRIDOR = "@-$-."

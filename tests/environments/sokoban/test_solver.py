@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.errors import OracleError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.sokoban import solver as puzzle
-from sparring.errors import OracleError
-from sparring.rng import Stream
 from tests.cases import every_case
-from tests.oracles.positions import played
+from tests.methods.oracles.positions import played
 
 CORRIDOR = "@-$-."
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.errors import OracleError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.sudoku.rules import puzzle_of
 from sparring.environments.sudoku.solver import solution
-from sparring.errors import OracleError
-from sparring.rng import Stream
-from tests.oracles.positions import played
+from tests.methods.oracles.positions import played
 
 BOX = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 

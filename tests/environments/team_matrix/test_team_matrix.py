@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.base import filled_together, teams_of
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.spec import spec_of
 from sparring.environments.team_matrix import team_matrix
-from sparring.errors import ConfigError
-from sparring.rng import Stream
 from sparring.testing import check_environment
 
 GAMES = ("example", "rock_paper_scissors", "seek_attack_defend")

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import load_part
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.twenty_questions.solver import (
     Noisy,
@@ -15,8 +17,6 @@ from sparring.environments.twenty_questions.solver import (
     inquest,
     reachable,
 )
-from sparring.registry import load_part
-from sparring.rng import Stream
 from tests.environments import worlds
 
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from sparring.core.errors import ConfigError, GameError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.twenty_questions.rules import ATTRIBUTES, NOUNS, Inquiry, rows_of
-from sparring.errors import ConfigError, GameError
-from sparring.rng import Stream
 
 
 def game(**options):

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import load_part
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.urn.solver import Trial
-from sparring.registry import load_part
-from sparring.rng import Stream
 from tests.environments import worlds
 
 

@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparring.core.errors import ConfigError, GameError
+from sparring.core.rng import Stream
 from sparring.environments.base import random_reply
 from sparring.environments.catalogue import make_game
 from sparring.environments.played import tree_of
 from sparring.environments.werewolf import werewolf
 from sparring.environments.werewolf.deduction import drawn, guesses, read
 from sparring.environments.werewolf.stances import NAMES
-from sparring.errors import ConfigError, GameError
+from sparring.measure.initial_states import Starts
 from sparring.measure.matches import self_plays
-from sparring.measure.starts import Starts
-from sparring.players.random import random
-from sparring.players.scripted import scripted
-from sparring.players.werewolf_bot import werewolf_bot
-from sparring.rng import Stream
-from sparring.rollout.play import play as played
-from sparring.rollout.spec import EpisodeSpec
+from sparring.play.players.random import random
+from sparring.play.players.scripted import scripted
+from sparring.play.players.werewolf_bot import werewolf_bot
+from sparring.play.rollout import play as played
+from sparring.play.spec import EpisodeSpec
 from sparring.run.measures import environment_metrics
 from sparring.testing import check_environment
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparring.core.rng import Stream
 from sparring.environments.werewolf.sentences import CLAIMS, WORDINGS, meaning, worded
 from sparring.environments.werewolf.speech import SAY, SILENCE, phrases
-from sparring.rng import Stream
 from tests.cases import every_case
 
 EVERY = phrases(SAY, ("wolf", "seer", "doctor", "villager"), ("p2", "p9"))

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparring.core.rng import Stream
 from sparring.environments.base import random_reply
 from sparring.environments.werewolf import werewolf
 from sparring.environments.werewolf.rules import Event
 from sparring.environments.werewolf.stances import NAMES, stance
-from sparring.players.werewolf_bot import werewolf_bot
-from sparring.rng import Stream
+from sparring.play.players.werewolf_bot import werewolf_bot
 
 STREAM = Stream.from_seed(0)
 

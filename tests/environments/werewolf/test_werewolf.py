@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.abstracted import filled
 from sparring.environments.base import filled_together, teams_of
 from sparring.environments.catalogue import from_spec, make_game
@@ -19,11 +21,9 @@ from sparring.environments.played import tree_of
 from sparring.environments.spec import spec_of
 from sparring.environments.werewolf import werewolf
 from sparring.environments.werewolf.rules import NIGHT
-from sparring.errors import ConfigError
-from sparring.knowledge.statements import pattern
 from sparring.measure.info_states import enumerate_info_states
-from sparring.render.chat import chat
-from sparring.rng import Stream
+from sparring.methods.knowledge.statements import pattern
+from sparring.models.render.chat import chat
 from sparring.testing import check_environment
 
 SEVEN = {"players": 7}

@@ -4,13 +4,13 @@ import itertools
 
 import pytest
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.core.errors import OracleError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.zebra.deduction import deduced
 from sparring.environments.zebra.solver import solution
-from sparring.errors import OracleError
-from sparring.rng import Stream
-from tests.oracles.positions import played
+from tests.methods.oracles.positions import played
 
 MEANING = {
     "with": lambda one, two: one == two,

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparring.core.errors import ConfigError, GameError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.zebra.deduction import deduced
 from sparring.environments.zebra.puzzles import OF_KIND, clues_text, puzzle_of
 from sparring.environments.zebra.solver import by_z3
-from sparring.errors import ConfigError, GameError
-from sparring.rng import Stream
 from tests.cases import every_case
 
 SIZES = [(2, 2), (2, 4), (3, 2), (3, 3), (4, 2)]

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.errors import ConfigError
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError
+from sparring.core.refs import ref, refs, snapshot
+from sparring.core.rng import Stream
 from sparring.league.keeping.base import KeepRequest
 from sparring.league.keeping.mass import mass
 from sparring.league.keeping.newest import newest
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.refs import ref, refs, snapshot
-from sparring.registry import bind
-from sparring.rng import Stream
 
 
 def book(strength):

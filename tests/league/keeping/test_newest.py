@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparring.core.refs import snapshot
+from sparring.core.rng import Stream
 from sparring.league.keeping.base import KeepRequest
 from sparring.league.keeping.newest import newest
 from sparring.league.keeping.spread import spread
-from sparring.refs import snapshot
-from sparring.rng import Stream
 
 
 def asked(steps, keep):

@@ -2,11 +2,11 @@
 
 import pytest
 
+from sparring.config.plugins.registry import bind
+from sparring.core.refs import ref
+from sparring.core.rng import Stream
 from sparring.league.matchmakers.alphastar import opponent, without_monotonic_suffix
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.refs import ref
-from sparring.registry import bind
-from sparring.rng import Stream
 from sparring.testing import match_request
 
 TAGS = {"main": "main", "exploiter": "main_exploiter", "league": "league_exploiter"}

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.errors import ConfigError
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError
+from sparring.core.refs import LEARNER, ref
 from sparring.league.matchmakers.by_tag import by_tag
 from sparring.league.matchmakers.mirror import mirror
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.refs import LEARNER, ref
-from sparring.registry import bind
 from sparring.testing import match_request
 
 TAGS = {"main": "main", "counter": "counter", "other": "counter"}

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.errors import ConfigError, UnknownNameError
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError, UnknownNameError
+from sparring.core.refs import LEARNER, snapshot
 from sparring.league.matchmakers.meta_strategy import meta_strategy
 from sparring.league.matchmakers.mixed import mixed
 from sparring.league.meta_payoffs import member_payoffs, side_payoffs
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.refs import LEARNER, snapshot
-from sparring.registry import bind
 from sparring.testing import check_matchmaker, match_request
 
 MEMBERS = [snapshot(step) for step in (0, 10, 20, 30)]

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from sparring.config import resolve
+from sparring.core.refs import LEARNER
 from sparring.engine.local import LocalEngine
-from sparring.refs import LEARNER
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round

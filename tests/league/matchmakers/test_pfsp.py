@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config import resolve
+from sparring.config.plugins.registry import bind
+from sparring.core.refs import LEARNER, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.league.matchmakers.mixed import mixed
 from sparring.league.matchmakers.pfsp import pfsp
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.league.weighting import weight
-from sparring.refs import LEARNER, snapshot
-from sparring.registry import bind
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from sparring.errors import GameError
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
-from sparring.registry import bind
 from tests.cases import every_case
 from tests.league.meta_solvers.meta_games import CYCLE, HARD, THREE_SIDES, games, squares
 

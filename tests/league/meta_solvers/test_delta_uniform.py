@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparring.config.plugins.registry import bind
 from sparring.league.meta_solvers.base import of_matrix
-from sparring.registry import bind
 from tests.league.meta_solvers.meta_games import HARD, THREE_SIDES, games
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from open_spiel.python.algorithms.fictitious_play import XFPSolver
 
+from sparring.config.plugins.registry import bind
 from sparring.league.meta_solvers.base import of_matrix
-from sparring.registry import bind
 from tests.league.meta_solvers.meta_games import CYCLE, FOUR, HARD, THREE_SIDES, gains, matrices
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from sparring.config.plugins.registry import bind
 from sparring.league.meta_solvers.base import of_matrix
-from sparring.registry import bind
 from tests.league.meta_solvers.meta_games import HARD, THREE_SIDES, games
 
 SOLVE = bind("league.meta_solvers", "last")

@@ -5,9 +5,9 @@ import inspect
 import numpy as np
 import pytest
 
-from sparring.errors import GameError, PluginError
+from sparring.config.plugins.registry import Plugin, with_options
+from sparring.core.errors import GameError, PluginError
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, distribution, of_matrix
-from sparring.registry import Plugin, with_options
 from tests.league.meta_solvers.meta_games import CYCLE
 
 HALF = np.array([0.5, 0.5])

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.errors import GameError
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
 from sparring.ops.matrix_games import maximin
-from sparring.registry import bind
 from tests.league.meta_solvers.meta_games import (
     CYCLE,
     FOUR,

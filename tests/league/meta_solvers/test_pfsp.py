@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.errors import GameError
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
 from sparring.league.weighting import weight
-from sparring.registry import bind
 from tests.league.meta_solvers.meta_games import CYCLE, HARD, THREE_SIDES
 
 RATES = (0.9, 0.5, 0.1, 0.3)  # of the newest member's wins

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from open_spiel.python.algorithms.projected_replicator_dynamics import projected_replicator_dynamics
 
-from sparring.errors import ConfigError
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
-from sparring.registry import bind
 from tests.league.meta_solvers.meta_games import CYCLE, FOUR, HARD, THREE_SIDES, games
 
 

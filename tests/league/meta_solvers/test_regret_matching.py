@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from open_spiel.python.algorithms import regret_matching as theirs
 
+from sparring.config.plugins.registry import bind
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
-from sparring.registry import bind
 from tests.league.meta_solvers.meta_games import (
     CYCLE,
     FOUR,

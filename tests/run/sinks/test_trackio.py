@@ -7,8 +7,8 @@ import types
 
 import pytest
 
-from sparring import registry
-from sparring.errors import PluginError
+from sparring.config.plugins import registry
+from sparring.core.errors import PluginError
 from sparring.run.sinks.base import Start
 
 

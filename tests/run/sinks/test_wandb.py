@@ -6,10 +6,10 @@ import types
 
 import pytest
 
-from sparring import registry
-from sparring.errors import ConfigError, PluginError
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, PluginError
+from sparring.core.trust import trust_typed
 from sparring.run.sinks.base import Start
-from sparring.system.trust import trust_typed
 
 
 class Run:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.rng import Stream
 from studies.self_play.algorithms import WARM
 from studies.self_play.cross_play import CrossPlay
 from studies.self_play.frame import begin

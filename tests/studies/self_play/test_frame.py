@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError
 from sparring.league.matchmakers.alphastar import without_monotonic_suffix
 from sparring.league.meta_game import MetaStrategy
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import TabularScorer
-from sparring.rng import Stream
 from studies.self_play.algorithms import ALGORITHMS, EXACT, FRESH, STEPS
 from studies.self_play.diverse import cardinality
 from studies.self_play.frame import begin, curve, targets

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.team_exploitability import team_exploitability
-from sparring.rng import Stream
 from studies.self_play.team_world import TeamWorld
 from studies.self_play.worlds import Oracle
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from sparring.core.refs import ref
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.refs import ref
 from tests.view import run_made as made
 
 EVIL = "<img src=x onerror=window.hit=1>\u202e"

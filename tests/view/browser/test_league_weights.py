@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from sparring.core.refs import ref
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.refs import ref
 from tests.view import run_made as made
 
 NAMES = ("past-000010", "past-000020", "past-000030", "past-000040")

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 import sparring
-from sparring.rollout.store import EpisodeStore
+from sparring.play.store import EpisodeStore
 
 CHANGES = (
     *(

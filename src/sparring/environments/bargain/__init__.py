@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sparring.core.rng import Stream
 from sparring.environments.bank import Bank
 from sparring.environments.bargain.play import BargainPlay
 from sparring.environments.bargain.rules import NAME, Scenario, Scenarios, Table
 from sparring.environments.bargain.wording import brief_words, full_rules
 from sparring.environments.openspiel.wording import Style
-from sparring.rng import Stream
 
 ROLES = ("first", "second")
 

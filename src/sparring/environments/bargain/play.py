@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.bargain.rules import KINDS, Counts, Message, Table
 from sparring.environments.bargain.wording import (
     NOTES,
@@ -25,8 +27,6 @@ from sparring.environments.drawing.painted import Painted
 from sparring.environments.drawing.pieces import Said, heading, seats, table, timeline
 from sparring.environments.drawing.told import due_sentence
 from sparring.environments.drawing.words import wrapped
-from sparring.rng import Stream
-from sparring.types import Observation
 
 if TYPE_CHECKING:
     from sparring.environments.bargain import Bargain

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.options import check_range
-from sparring.errors import ConfigError
-from sparring.rng import Stream
 
 NAME = "bargain"
 KINDS = ("books", "hats", "balls", "pens")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
+from sparring.core.errors import ConfigError
 from sparring.environments.battleship_hunt.rules import (
     ANSWERS,
     NAME,
@@ -21,7 +22,6 @@ from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range, with_options
-from sparring.errors import ConfigError
 
 SAID = ("a miss.", "a hit.", "a hit, and a ship is sunk.")
 

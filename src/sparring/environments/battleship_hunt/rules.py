@@ -13,11 +13,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
 from sparring.environments.battleship_hunt.fleets import SHIPS, waters
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
-from sparring.errors import ConfigError
-from sparring.rng import Stream
 
 # the name registered with OpenSpiel, whose own "battleship" is a game for two
 NAME = "battleship_hunt"

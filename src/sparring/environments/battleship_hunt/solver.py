@@ -14,12 +14,12 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from sparring.core.errors import OracleError
+from sparring.core.records import Judgement
 from sparring.environments.battleship_hunt.fleets import Flags, Floats, Masks, Tally, Waters, waters
 from sparring.environments.battleship_hunt.rules import Sea, fleet_of
 from sparring.environments.battleship_hunt.search import Fleet, LongSearchError, Search
 from sparring.environments.openspiel.base import State
-from sparring.errors import OracleError
-from sparring.types import Judgement
 
 ORACLE = "posterior"  # that asks this solver
 

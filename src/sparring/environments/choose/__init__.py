@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from sparring.core.errors import ConfigError, UnknownNameError, quoted
 from sparring.environments.choose.asked import Asked
 from sparring.environments.choose.proposer import Proposer
 from sparring.environments.choose.rules import Choose
 from sparring.environments.combining import inner_of
 from sparring.environments.options import seats_of, unknown_words
-from sparring.errors import ConfigError, UnknownNameError, quoted
 
 __all__ = ["choose"]
 

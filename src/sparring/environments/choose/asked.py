@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.base import random_reply, read_reply, teams_of
 from sparring.environments.choose.play import ChoosePlay
 from sparring.environments.choose.proposer import Proposer, listed
@@ -12,8 +14,6 @@ from sparring.environments.choose.rules import Choose
 from sparring.environments.combining import CombinedPlay, ending_of, joined, shown_of, with_news
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, printed
-from sparring.rng import Stream
-from sparring.types import Observation
 
 __all__ = ["Asked"]
 

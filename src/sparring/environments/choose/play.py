@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.choose.proposer import numbers, remembered
 from sparring.environments.combining import CombinedPlay
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, printed
 from sparring.environments.reply import listed_reply
-from sparring.rng import Stream
-from sparring.types import Observation
 
 __all__ = ["ChoosePlay"]
 

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sparring.errors import GameError
-from sparring.rng import Stream
+from sparring.core.errors import GameError
+from sparring.core.rng import Stream
 
 __all__ = ["MOST", "Proposer", "listed", "numbers", "remembered"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.choose.play import ChoosePlay
 from sparring.environments.choose.proposer import Proposer, numbers, remembered
 from sparring.environments.combining import Combined, joined
-from sparring.rng import Stream
-from sparring.types import Observation
 
 __all__ = ["Choose"]
 

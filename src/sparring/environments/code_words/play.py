@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.code_words.rules import TEAMS, WORDS, Deal, Position, coded, deals
 from sparring.environments.code_words.wording import (
     brief_ending,
@@ -22,8 +24,6 @@ from sparring.environments.drawing.painted import Painted
 from sparring.environments.drawing.pieces import paragraph, seats, table
 from sparring.environments.drawing.told import due_sentence
 from sparring.environments.reply import listed_reply
-from sparring.rng import Stream
-from sparring.types import Observation
 
 TELLERS, GUESSERS = (0, 2), (1, 3)  # seats
 SPOKEN = re.compile(r"[\w-]+")

@@ -10,6 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sparring.core.errors import ConfigError, GameError, quoted
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
 from sparring.environments.base import Closed
 from sparring.environments.dag_search import wording
@@ -20,9 +23,6 @@ from sparring.environments.drawing.painted import Painted
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
 from sparring.environments.waves import FIGURES, counted, critical_steps
 from sparring.environments.wide_search.world import NAMES
-from sparring.errors import ConfigError, GameError, quoted
-from sparring.rng import Stream
-from sparring.types import Observation
 
 LEAD = 0
 CALL, OPEN, NOTE, DONE = "call", "open", "note", "done"

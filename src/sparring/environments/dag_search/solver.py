@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from sparring.core.errors import OracleError
+from sparring.core.records import Judgement
 from sparring.environments.dag_search.rules import Dag
 from sparring.environments.situation import Situation
-from sparring.errors import OracleError
-from sparring.types import Judgement
 
 ORACLE = "planning"  # that asks this solver
 
@@ -26,7 +26,8 @@ def dag_search(state: Situation) -> Judgement | None:
     ones are always handed out.
     Reference: Bellman, 1957; Graham, "Bounds on multiprocessing timing anomalies", 1969 (list
     schedules).
-    Verified by: tests/environments/dag_search/test_schedule.py, tests/oracles/test_planning.py.
+    Verified by: tests/environments/dag_search/test_schedule.py,
+    tests/methods/oracles/test_planning.py.
     """
     play = state.play
     if not isinstance(play, Dag):

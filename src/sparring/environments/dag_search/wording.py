@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sparring.core.records import Observation
 from sparring.environments.dag_search.world import RESULTS
-from sparring.types import Observation
 
 if TYPE_CHECKING:
     from sparring.environments.dag_search.rules import Call, Dag

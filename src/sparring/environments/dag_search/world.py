@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from sparring.core.rng import Stream
 from sparring.environments.wide_search.world import NAMES, VALUES
-from sparring.rng import Stream
 
 Shape = Literal["independent", "chain", "random"]
 RESULTS = VALUES["colour"]  # what the last page of a sub-task can say

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
+from sparring.core.errors import UnknownNameError
 from sparring.environments.drawing.words import as_printed, cut, visible
-from sparring.errors import UnknownNameError
 
 Theme = Literal["light", "dark"]
 WIDTH = 400.0  # units from left to right; a picture is read at 320 to 480 pixels

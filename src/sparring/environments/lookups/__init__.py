@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
 from sparring.environments.lookups.rules import NOUNS, Library, Questions, Style, said
 from sparring.environments.toolbox import MOST
 from sparring.environments.tools import ToolPlay, WithTools
-from sparring.errors import ConfigError
-from sparring.rng import Stream
 
 _WORDS, _NUMBERS = re.compile(r"[a-z]+"), re.compile(r"[0-9]+")
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from sparring.core.errors import GameError, quoted
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph
 from sparring.environments.question import OneAnswer
-from sparring.errors import GameError, quoted
-from sparring.rng import Stream
-from sparring.types import Observation
 
 Style = Literal["brief", "full"]
 PEOPLE = ("ada", "bob", "cleo", "dan", "eva", "finn", "gus", "hana", "ivo", "jane", "kai", "lena")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from sparring.core.errors import ConfigError
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
 from sparring.environments.drawing.rows import discs
@@ -21,7 +22,6 @@ from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import with_options
-from sparring.errors import ConfigError
 
 LISTED = 81  # most codes that full style lists at every turn
 HUES = {

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from sparring.core.errors import OracleError
+from sparring.core.records import Judgement
 from sparring.environments.mastermind.rules import Board, bank_of, code_of
 from sparring.environments.openspiel.base import State
-from sparring.errors import OracleError
-from sparring.types import Judgement
 
 ORACLE = "posterior"  # that asks this solver
 

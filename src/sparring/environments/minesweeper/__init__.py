@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from math import comb
 
+from sparring.core.errors import ConfigError
 from sparring.environments.drawing.boards import Cell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
@@ -14,7 +15,6 @@ from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import with_options
-from sparring.errors import ConfigError
 
 COUNTS = ("dim", "blue", "green", "red", "pink", "orange", "sky", "ink", "ink")
 

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
-from sparring.rng import Stream
 
 NAME = "minesweeper"  # the name registered with OpenSpiel
 

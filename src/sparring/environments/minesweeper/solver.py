@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sparring.core.errors import OracleError
+from sparring.core.records import Judgement
 from sparring.environments.minesweeper.mines import Constraint, mine_counts
 from sparring.environments.minesweeper.rules import Minefield, mines_of, neighbours, order_of
 from sparring.environments.minesweeper.sweeping import LongSearchError, Sweeper, layouts_of
 from sparring.environments.openspiel.base import State
-from sparring.errors import OracleError
-from sparring.types import Judgement
 
 ORACLE = "posterior"  # that asks this solver
 # what oracle ``graded`` pays: a reveal that is sure, or the least risky where none is; a flag of a
@@ -67,8 +67,9 @@ def minesweeper(
     play is not worked out for games with flags. With "bank" time grows with the number of layouts.
     Reference: Studholme, "Minesweeper as a constraint satisfaction problem", 2000; arXiv
     2605.10325.
-    Verified by: tests/oracles/test_posterior.py, tests/environments/minesweeper/test_solver.py,
-    tests/environments/minesweeper/test_mines.py, tests/environments/minesweeper/test_sweeping.py.
+    Verified by: tests/methods/oracles/test_posterior.py,
+    tests/environments/minesweeper/test_solver.py, tests/environments/minesweeper/test_mines.py,
+    tests/environments/minesweeper/test_sweeping.py.
 
     Args:
         prior: what is known beforehand. "uniform" (default): every set of mines outside the first

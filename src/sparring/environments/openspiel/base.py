@@ -10,6 +10,7 @@ from typing import Any
 
 import pyspiel
 
+from sparring.core.rng import Stream
 from sparring.environments.illegal import IllegalRule
 from sparring.environments.openspiel.capabilities import EnumerableGame
 from sparring.environments.openspiel.events import CHANCE, Event, trail_of
@@ -18,7 +19,6 @@ from sparring.environments.openspiel.position import Position
 from sparring.environments.openspiel.state import State
 from sparring.environments.openspiel.wording import Style, Wording
 from sparring.environments.reply import ReplyParser
-from sparring.rng import Stream
 
 __all__ = ["CHANCE", "Event", "Game", "Position", "State", "Style"]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
+from sparring.core.errors import ConfigError
+from sparring.core.records import Judgement
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table
-from sparring.errors import ConfigError
-from sparring.types import Judgement
 
 Cells = tuple[int, ...]
 

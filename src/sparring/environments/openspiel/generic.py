@@ -8,6 +8,8 @@ from typing import Any, get_args
 
 import pyspiel
 
+from sparring.core.errors import ConfigError, GameError, UnknownNameError
+from sparring.core.rng import Stream
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.openspiel.base import CHANCE, Game, State, Style
 from sparring.environments.openspiel.generic_words import (
@@ -19,8 +21,6 @@ from sparring.environments.openspiel.generic_words import (
 from sparring.environments.openspiel.pictures import describe_matrix, paint_matrix
 from sparring.environments.openspiel.wording import NOTHING
 from sparring.environments.reply import ReplyParser, listed_reply
-from sparring.errors import ConfigError, GameError, UnknownNameError
-from sparring.rng import Stream
 
 _PRINTABLE = tuple(chr(code) for code in range(33, 127))
 _PLAYOUT_PLIES = 2000  # plies of random play from which words are collected

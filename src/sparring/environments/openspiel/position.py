@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pyspiel
 
+from sparring.core.records import Observation
 from sparring.environments.openspiel.events import CHANCE, Event, pick
-from sparring.types import Observation
 
 if TYPE_CHECKING:
     from sparring.environments.openspiel.base import Game

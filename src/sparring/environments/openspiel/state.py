@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from sparring.core.errors import GameError
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.openspiel.capabilities import EnumerableState
 from sparring.environments.openspiel.position import Position
-from sparring.errors import GameError
-from sparring.rng import Stream
-from sparring.types import Observation
 
 if TYPE_CHECKING:
     from sparring.environments.openspiel.base import Game

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
+from sparring.core.errors import ConfigError
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, seats, table
 from sparring.environments.openspiel.base import Game, State, Style
@@ -11,7 +12,6 @@ from sparring.environments.openspiel.load import load
 from sparring.environments.options import with_options
 from sparring.environments.ordinal_2x2.games import FAMILIES, NAMED, all_games, chosen
 from sparring.environments.ordinal_2x2.rules import ACTIONS, NAME, Cells, OrdinalOptions
-from sparring.errors import ConfigError
 
 RULES = (
     "You and another player each choose 'one' or 'two', without seeing the other's choice. Each "

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
 from sparring.environments.options import check_range
 from sparring.environments.puzzle_duel.puzzles import Limits, Style
 from sparring.environments.puzzle_duel.rules import Duel, Position
 from sparring.environments.puzzle_duel.wording import WORDS, rules_text
-from sparring.errors import ConfigError
-from sparring.rng import Stream
 
 
 @dataclass(kw_only=True, eq=False)

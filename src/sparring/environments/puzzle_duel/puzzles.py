@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Literal, NamedTuple
 
-from sparring.rng import Stream
+from sparring.core.rng import Stream
 
 SIGNS = ("+", "-", "*")
 DRAWS = 64  # chains that are tried before a sum, which always fits, is taken

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from sparring.core.errors import GameError
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
@@ -20,9 +23,6 @@ from sparring.environments.puzzle_duel.puzzles import (
     written,
 )
 from sparring.environments.puzzle_duel.wording import told_to
-from sparring.errors import GameError
-from sparring.rng import Stream
-from sparring.types import Observation
 
 if TYPE_CHECKING:
     from sparring.environments.puzzle_duel import PuzzleDuel

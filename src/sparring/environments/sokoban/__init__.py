@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from sparring.core.errors import ConfigError
 from sparring.environments.drawing.boards import Cell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
@@ -14,7 +15,6 @@ from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range, with_options
 from sparring.environments.sokoban.distances import DIRECTIONS
 from sparring.environments.sokoban.rules import NAME, SokobanOptions, SokobanTable
-from sparring.errors import ConfigError
 
 PICTURE = {
     "": "-",

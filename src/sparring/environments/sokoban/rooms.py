@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.sokoban.distances import (
     Floor,
     between,
@@ -14,8 +16,6 @@ from sparring.environments.sokoban.distances import (
     mask_of,
     position_of,
 )
-from sparring.errors import ConfigError
-from sparring.rng import Stream
 
 TRIES = 500  # floors on which a room is sought
 LARGEST = 7  # rows and columns

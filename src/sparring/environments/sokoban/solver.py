@@ -8,11 +8,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Literal
 
+from sparring.core.errors import OracleError
+from sparring.core.records import Judgement
 from sparring.environments.openspiel.base import State
 from sparring.environments.sokoban.distances import Distances, Floor, distances
 from sparring.environments.sokoban.rules import SokobanTable
-from sparring.errors import OracleError
-from sparring.types import Judgement
 
 ORACLE = "constraint"  # that asks this solver
 # what oracle ``graded`` pays, as released: a move on a shortest solution, another one that leaves a

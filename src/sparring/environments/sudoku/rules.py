@@ -10,12 +10,12 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
 from sparring.environments.openspiel.fill_in import FillInTable
 from sparring.environments.openspiel.table import Rules, register
 from sparring.environments.sudoku.deduction import Board, deduced, frame, solutions
-from sparring.errors import ConfigError
-from sparring.rng import Stream
 
 NAME = "sudoku"  # the name registered with OpenSpiel
 # by size; a puzzle with more has no unique solution, or is too rare to find

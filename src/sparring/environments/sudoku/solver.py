@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
+from sparring.core.errors import OracleError
+from sparring.core.records import Judgement
 from sparring.environments.openspiel.base import State
 from sparring.environments.openspiel.fill_in import load_z3
 from sparring.environments.sudoku.deduction import (
@@ -17,8 +19,6 @@ from sparring.environments.sudoku.deduction import (
     solutions,
 )
 from sparring.environments.sudoku.rules import SudokuTable, board_text, word_of
-from sparring.errors import OracleError
-from sparring.types import Judgement
 
 ORACLE = "constraint"  # that asks this solver
 # what oracle ``graded`` pays: a right digit in a cell that has one candidate, in a cell of the

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sparring.core.records import Observation
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.drawing.pieces import paragraph, seats, table
 from sparring.environments.drawing.told import due_sentence
 from sparring.environments.team_matrix.rules import Choices, Payoffs
-from sparring.types import Observation
 
 TEAMS = ("a", "b")
 

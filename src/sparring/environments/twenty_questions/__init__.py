@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from sparring.core.errors import ConfigError
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph, strip, table
 from sparring.environments.openspiel.banks import Banked
@@ -19,7 +20,6 @@ from sparring.environments.twenty_questions.rules import (
     QuestionsOptions,
     word_of,
 )
-from sparring.errors import ConfigError
 
 ROWS = 16  # objects that are drawn
 

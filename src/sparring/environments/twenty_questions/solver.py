@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sparring.core.records import Judgement
 from sparring.environments.openspiel.base import State
 from sparring.environments.twenty_questions.rules import Inquiry
-from sparring.types import Judgement
 
 ORACLE = "posterior"  # that asks this solver
 

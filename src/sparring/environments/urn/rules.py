@@ -10,10 +10,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
-from sparring.errors import ConfigError
-from sparring.rng import Stream
 
 NAME = "urn"  # the name registered with OpenSpiel
 DRAW = "draw"

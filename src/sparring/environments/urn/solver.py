@@ -9,9 +9,9 @@ from functools import lru_cache
 from math import log, prod
 from typing import Literal
 
+from sparring.core.records import Judgement
 from sparring.environments.openspiel.base import State
 from sparring.environments.urn.rules import Urns
-from sparring.types import Judgement
 
 ORACLE = "posterior"  # that asks this solver
 

@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sparring.core.errors import ConfigError, quoted
 from sparring.environments.options import seats_of
 from sparring.environments.werewolf.names import role_names
 from sparring.environments.werewolf.play import FEW, ListedWerewolf, Werewolf
 from sparring.environments.werewolf.setup import DOCTOR, SEER, VILLAGER, WOLF, Setup
 from sparring.environments.werewolf.speech import SAY, Say
-from sparring.errors import ConfigError, quoted
 
 LIMIT = 300  # characters of a speech in free text
 

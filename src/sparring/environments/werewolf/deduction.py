@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
+from sparring.core.files import parse_json
+from sparring.core.rng import Stream
 from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.rules import DEDUCED, GOOD, Position
 from sparring.environments.werewolf.setup import WOLF
 from sparring.environments.werewolf.speech import MOST
 from sparring.environments.werewolf.stances import share
-from sparring.rng import Stream
-from sparring.system.files import parse_json
 
 __all__ = [
     "CONFIDENCES",

@@ -6,6 +6,8 @@ import itertools
 import math
 from collections.abc import Mapping
 
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.abstracted import Gist
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.painted import Painted
@@ -29,8 +31,6 @@ from sparring.environments.werewolf.wording import (
     thoughts,
     vocabulary,
 )
-from sparring.rng import Stream
-from sparring.types import Observation
 
 TIES = 1000  # draws of the stream before it decide who sits where
 OWN = ("say", "whisper", "save", "kill", "propose")  # events that who did them is not told again

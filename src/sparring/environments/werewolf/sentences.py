@@ -11,12 +11,12 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from sparring.core.rng import Stream
 from sparring.environments.abstracted import NAME
 from sparring.environments.werewolf.names import name_of
 from sparring.environments.werewolf.rules import GOOD, Event
 from sparring.environments.werewolf.setup import DOCTOR, SEER, VILLAGER, WOLF
 from sparring.environments.werewolf.speech import MOST, SILENCE
-from sparring.rng import Stream
 
 ROLES = {  # by the words for them
     **dict.fromkeys((WOLF, "werewolf"), WOLF),

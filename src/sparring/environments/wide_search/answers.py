@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from sparring.core.rng import Stream
 from sparring.environments.wide_search.scoring import plain
 from sparring.environments.wide_search.world import World
-from sparring.rng import Stream
 
 if TYPE_CHECKING:
     from sparring.environments.wide_search.play import Search

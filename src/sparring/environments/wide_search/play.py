@@ -8,6 +8,9 @@ from itertools import pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from sparring.core.errors import GameError, quoted
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.base import Closed
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
@@ -18,9 +21,6 @@ from sparring.environments.wide_search import answers, naming, searching, wordin
 from sparring.environments.wide_search.call import Call, Cell
 from sparring.environments.wide_search.scoring import Score, plain, score
 from sparring.environments.wide_search.world import World
-from sparring.errors import GameError, quoted
-from sparring.rng import Stream
-from sparring.types import Observation
 
 if TYPE_CHECKING:
     from sparring.environments.wide_search.rules import WideSearch

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sparring.core.errors import ConfigError, TooLargeError
+from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
 from sparring.environments.waves import FIGURES
 from sparring.environments.wide_search import wording
@@ -15,8 +17,6 @@ from sparring.environments.wide_search.play import LEAD, Search
 from sparring.environments.wide_search.scoring import Score
 from sparring.environments.wide_search.tables import questions
 from sparring.environments.wide_search.world import COLUMNS, NAMES, VALUES, World, real_world, world
-from sparring.errors import ConfigError, TooLargeError
-from sparring.rng import Stream
 
 ALONE = "single"
 MOST_OPENINGS = 1000  # worlds of which exact figures are made

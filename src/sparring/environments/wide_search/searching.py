@@ -10,9 +10,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sparring.core.rng import Stream
 from sparring.environments.wide_search.library import Page, find, library
 from sparring.environments.wide_search.world import VALUES
-from sparring.rng import Stream
 
 if TYPE_CHECKING:
     from sparring.environments.wide_search.call import Call

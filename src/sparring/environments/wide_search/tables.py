@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sparring.errors import ConfigError
+from sparring.core.errors import ConfigError
 
 LEAST = 50  # rows without a gap that a package must give
 HELD = 5  # of so many filters one is kept for the other banks

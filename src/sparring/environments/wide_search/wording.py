@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sparring.core.records import Observation
 from sparring.environments.wide_search import answers
-from sparring.types import Observation
 
 if TYPE_CHECKING:
     from sparring.environments.wide_search.call import Call

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from sparring.core.rng import Stream
 from sparring.environments.wide_search.tables import questions, table
-from sparring.rng import Stream
 
 INVENTED = "things"
 NAMES = tuple(

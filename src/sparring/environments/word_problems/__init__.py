@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sparring.core.errors import GameError, quoted
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
 from sparring.environments.question import OneAnswer
 from sparring.environments.word_problems.stories import PEOPLE, THINGS, WORDS, Story, most, story
-from sparring.errors import GameError, quoted
-from sparring.rng import Stream
-from sparring.types import Observation
 
 _NUMBERS = re.compile(
     r"(?:(?<![\w.)\]])[-\u2212])?"  # a sign, and not the one between the numbers of "12-5"

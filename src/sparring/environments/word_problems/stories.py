@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sparring.rng import Stream
+from sparring.core.rng import Stream
 
 PEOPLE = ("ada", "ben", "cleo", "dan", "eva", "finn", "gus", "hana", "ivo", "jane", "kai", "lena")
 THINGS = ("apples", "books", "cards", "coins", "cups", "eggs", "keys", "pens", "rings", "stamps")

@@ -7,6 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from sparring.core.errors import ConfigError
+from sparring.core.rng import Stream
 from sparring.environments.zebra.deduction import (
     KINDS,
     LINKS,
@@ -17,8 +19,6 @@ from sparring.environments.zebra.deduction import (
     solutions,
     true_clues,
 )
-from sparring.errors import ConfigError
-from sparring.rng import Stream
 
 ATTRIBUTES = ("colour", "drink", "pet", "food")
 VALUES = (

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
+from sparring.core.errors import OracleError
+from sparring.core.records import Judgement
 from sparring.environments.openspiel.base import State
 from sparring.environments.openspiel.fill_in import load_z3
 from sparring.environments.zebra.deduction import Board, Clue, deduced, solutions
 from sparring.environments.zebra.puzzles import clues_text, word_of
 from sparring.environments.zebra.rules import ZebraTable
-from sparring.errors import OracleError
-from sparring.types import Judgement
 
 ORACLE = "constraint"  # that asks this solver
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparring.errors import PluginError
+from sparring.config.plugins.registry import Bound
+from sparring.core.errors import PluginError
+from sparring.core.refs import PlayerRef, refs
+from sparring.core.rng import Stream
 from sparring.league.payoffs import Payoffs
-from sparring.refs import PlayerRef, refs
-from sparring.registry import Bound
-from sparring.rng import Stream
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

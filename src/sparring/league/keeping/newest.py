@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sparring.core.refs import PlayerRef
 from sparring.league.keeping.base import KeepRequest
-from sparring.refs import PlayerRef
 
 
 def newest(request: KeepRequest) -> tuple[PlayerRef, ...]:

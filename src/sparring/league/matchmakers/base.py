@@ -10,16 +10,16 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, TypeVar, cast
 
-from sparring import registry
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import Bound
+from sparring.core.errors import PluginError, nearest
+from sparring.core.records import EnvironmentSpec
+from sparring.core.refs import LEARNER as LEARNER
+from sparring.core.refs import MAIN, PlayerRef, ref, refs
+from sparring.core.rng import Stream
 from sparring.environments.base import filled_together
-from sparring.errors import PluginError, nearest
 from sparring.league.payoffs import Payoffs, Results
-from sparring.players.mixture import Mixture
-from sparring.refs import LEARNER as LEARNER
-from sparring.refs import MAIN, PlayerRef, ref, refs
-from sparring.registry import Bound
-from sparring.rng import Stream
-from sparring.types import EnvironmentSpec
+from sparring.play.players.mixture import Mixture
 
 T = TypeVar("T")
 

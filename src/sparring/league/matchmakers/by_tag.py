@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sparring.errors import ConfigError
+from sparring.core.errors import ConfigError
+from sparring.core.refs import PlayerRef
 from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
 from sparring.league.weighting import weights
-from sparring.refs import PlayerRef
 
 ANY = "any"  # stands for all tags
 

@@ -7,10 +7,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from sparring.errors import GameError
+from sparring.core.errors import GameError
+from sparring.core.records import FloatArray
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer
 from sparring.ops.normal_form import stationary
-from sparring.types import FloatArray
 
 STATES = 600  # most of them; the work is their third power
 RARE = np.log(1e-12)  # of a mutant that earns less, where selection is without limit

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator
 
-from sparring.config_parts import PluginConfig
-from sparring.errors import GameError, PluginError
+from sparring.config.parts import PluginConfig
+from sparring.config.plugins.registry import Bound
+from sparring.core.errors import GameError, PluginError
+from sparring.core.records import FloatArray
 from sparring.league.meta_game import EXACT
 from sparring.league.meta_game import MetaGame as MetaGame
 from sparring.league.meta_game import MetaStrategy as MetaStrategy
 from sparring.league.meta_game import of_matrix as of_matrix
 from sparring.ops.normal_form import largest_size
-from sparring.registry import Bound
-from sparring.types import FloatArray
 
 
 def distribution(weights: FloatArray) -> FloatArray:

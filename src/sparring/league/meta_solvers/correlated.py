@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from sparring.errors import GameError
+from sparring.core.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, distribution
 from sparring.ops.matrix_games import most_mixed
 

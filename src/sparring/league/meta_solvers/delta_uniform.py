@@ -8,8 +8,8 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from sparring.core.records import FloatArray
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy
-from sparring.types import FloatArray
 
 READS_PAYOFFS = False
 

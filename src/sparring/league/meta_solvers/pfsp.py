@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 
-from sparring.errors import GameError
+from sparring.core.errors import GameError
+from sparring.core.records import FloatArray
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, two_sided
 from sparring.league.weighting import AS_PUBLISHED, weights
-from sparring.types import FloatArray
 
 TWO_SIDED = True
 

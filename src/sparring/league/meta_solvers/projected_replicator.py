@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from sparring.errors import ConfigError
+from sparring.core.errors import ConfigError
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer
 from sparring.ops.normal_form import choice_payoffs, in_range, onto_simplex
 

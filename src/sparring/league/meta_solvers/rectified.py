@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparring.errors import GameError
+from sparring.core.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer, opposed
 from sparring.ops.matrix_games import maximin
 

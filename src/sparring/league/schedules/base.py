@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparring.errors import PluginError
+from sparring.config.plugins.registry import Bound
+from sparring.core.errors import PluginError
+from sparring.core.refs import LEARNER, MAIN, PlayerRef, refs
 from sparring.league.payoffs import Payoffs, Results
-from sparring.refs import LEARNER, MAIN, PlayerRef, refs
-from sparring.registry import Bound
 
 GIVEN = {"returns": "mean return of each step in which the learner learnt"}
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sparring.core.refs import PlayerRef
 from sparring.league.schedules.base import ScheduleRequest
-from sparring.refs import PlayerRef
 
 
 def gate(

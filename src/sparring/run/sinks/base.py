@@ -2,7 +2,7 @@
 
 A sink of the configuration (``logging.sinks``) is given the figures of every step. It is no part of
 a run: what it does changes no weight and no file of the run but its own, and a run goes on without
-it (``run/sending.py``).
+it (``run/sink_dispatch.py``).
 
 A plug-in may declare PACKAGE: the package that it imports when it is used, and the extra of
 Sparring that brings it.
@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from sparring.errors import PluginError
-from sparring.registry import Bound
-from sparring.system.files import disk_errors, parse_json
+from sparring.config.plugins.registry import Bound
+from sparring.core.errors import PluginError
+from sparring.core.files import disk_errors, parse_json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,8 +10,8 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+from sparring.core.files import disk_errors
 from sparring.run.sinks.base import Start
-from sparring.system.files import disk_errors
 
 
 class Events:

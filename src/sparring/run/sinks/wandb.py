@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from sparring.errors import ConfigError
+from sparring.core.errors import ConfigError
+from sparring.core.trust import ONLINE
 from sparring.run.sinks.base import Journal, Start
-from sparring.system.trust import ONLINE
 
 PACKAGE = "wandb"
 QUIET = {  # settings: nothing is watched, asked, uploaded or printed besides the figures

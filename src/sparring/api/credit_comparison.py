@@ -1,0 +1,191 @@
+"""Comparisons of estimators made on demand.
+
+Games and policies by name, figures as plain data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from sparring.api.load import load_run
+from sparring.config import resolve
+from sparring.config.parts import parse_named
+from sparring.core.errors import ConfigError, UnknownNameError
+from sparring.core.records import Interval
+from sparring.core.refs import PUBLISHED
+from sparring.core.rng import Stream
+from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.base import Game
+from sparring.measure.credit_lab import CreditLab, LabPlan, LabReport, LabRow
+from sparring.measure.exploitability import ask
+from sparring.measure.gradient_figures import GradientFigures
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.lab_episodes import TablePolicy, improved_table, random_table
+from sparring.measure.policies import ActionScorer, UniformScorer
+
+RANDOM, IMPROVED, UNIFORM, TINY = "random", "improved", "uniform", "tiny"
+MEASURES = tuple(field.name for field in fields(GradientFigures))
+SHARES = ("right_sign", "zeros", "effective", "seconds")
+
+Player = tuple[str, Game, ActionScorer | None]
+
+
+def compare(
+    games: Sequence[str],
+    policy: str,
+    estimators: Sequence[str],
+    plan: LabPlan,
+    *,
+    max_states: int,
+    watch: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Return the figures of estimators on games, as plain data.
+
+    Equal for equal arguments but for seconds.
+
+    Args:
+        games: as ``kuhn_poker`` or ``leduc_poker style=full``; for a run, games of the run by their
+            names there, or none for all.
+        policy: "random" (logits drawn from a normal distribution), "improved" (that table after two
+            steps of exact improvement), "uniform", "tiny" (a model of random weights as a run
+            builds it), or the path of a run folder (its published policy).
+        estimators: as ``estimator_names`` gives them.
+        plan: how the comparison is made.
+        max_states: information states up to which a game is enumerated.
+        watch: called with a line of progress now and then.
+
+    Raises:
+        ConfigError: no game, or a game or a policy that is wrong.
+        RunError: the run folder is missing or has no checkpoint.
+        TooLargeError: a game has more information states than ``max_states``.
+    """
+    reports = []
+    for label, game, scorer in players(games, policy, plan.seed):
+        states = enumerate_info_states(game, limit=max_states)
+        if scorer is None:
+            table = random_table(
+                states, Stream.from_seed(plan.seed).child("random table").child(game.name)
+            )
+            table = improved_table(table) if policy == IMPROVED else table
+        else:
+            table = TablePolicy.of(states, ask(scorer, states)[0])
+        if watch:
+            watch(
+                f"{label}: {len(states):,} information states, "
+                f"playing {plan.batches * plan.batch_size:,} episodes"
+            )
+        lab = CreditLab(game, table, plan)
+        reports.append({**as_data(lab.report(estimators)), "game": label})
+    settings = {
+        "policy": policy,
+        **{key: value for key, value in asdict(plan).items() if key != "timed"},
+    }
+    return {"settings": settings, "games": reports}
+
+
+def players(games: Sequence[str], policy: str, seed: int) -> list[Player]:
+    """Return every game under its name with who plays it; None stands for a random table."""
+    if policy not in (RANDOM, IMPROVED, UNIFORM, TINY):
+        return _run_players(games, policy)
+    if not games:
+        raise ConfigError(
+            "Name a game, e.g. --environment kuhn_poker; see `sparring list environments`."
+        )
+    found: list[Player] = []
+    for text in games:
+        name, options = parse_named(text, "Game", "leduc_poker style=full")
+        game = make_game(name, options=options)
+        if policy == TINY:
+            engine = LocalEngine(
+                resolve({"seed": seed, "environments": [{"name": name, "options": options}]})
+            )
+            found.append((text, engine.environments[0][0], _scorer(engine)))
+        else:
+            found.append((text, game, UniformScorer() if policy == UNIFORM else None))
+    return found
+
+
+def _run_players(games: Sequence[str], path: str) -> list[Player]:
+    """Return games of a run, each with the run's published policy."""
+    if not Path(path).exists():
+        raise UnknownNameError(
+            "policy",
+            path,
+            (RANDOM, IMPROVED, UNIFORM, TINY),
+            f"Write one of these, or the path of a run folder; {path} is none.",
+        )
+    _, engine, _ = load_run(Path(path))
+    known = {game.name: game for game, _ in engine.environments}
+    for name in games:
+        if name not in known:
+            raise UnknownNameError(f"game of the run {path}", name, known)
+    return [(name, known[name], _scorer(engine)) for name in games or known]
+
+
+def _scorer(engine: LocalEngine) -> ActionScorer:
+    """Return the policy of an engine as what can say the probability of an action."""
+    policy: Any = engine.agent(PUBLISHED)
+    return policy  # type: ignore[no-any-return]
+
+
+def as_data(report: LabReport) -> dict[str, Any]:
+    """Return a report as plain data.
+
+    Numbers that are not finite become None, rows are in the order of the cosine.
+    """
+    head = {
+        field.name: getattr(report, field.name)
+        for field in fields(report)
+        if field.name not in ("rows", "check", "returns")
+    }
+    rows = sorted(map(_row_data, report.rows), key=_rank)
+    return {
+        **head,
+        "returns": list(report.returns),
+        "check": _interval_data(report.check),
+        "rows": rows,
+    }
+
+
+def _row_data(row: LabRow) -> dict[str, Any]:
+    """Return a row as plain data."""
+    if row.gradient is None:
+        return {"estimator": row.estimator, "refused": row.refused}
+    seats = {role: _figures_data(own) for role, own in row.seats.items()}
+    shares = {name: _number(getattr(row, name)) for name in SHARES}
+    return {"estimator": row.estimator, **_figures_data(row.gradient), **shares, "seats": seats}
+
+
+def _figures_data(figures: GradientFigures) -> dict[str, Any]:
+    """Return figures by name, each with its interval."""
+    return {name: _interval_data(getattr(figures, name)) for name in MEASURES}
+
+
+def _interval_data(interval: Interval) -> dict[str, float | None]:
+    """Return an interval as plain numbers."""
+    return {key: _number(getattr(interval, key)) for key in ("mean", "low", "high")}
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _rank(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what rows are sorted by.
+
+    Closest in direction first, then least variance, those without figures last.
+    """
+    if "refused" in row:
+        return (1, 0.0, 0.0, row["estimator"])
+    cosine, noise = row["cosine"]["mean"], row["variance_scaled"]["mean"]
+    return (
+        0,
+        2.0 if cosine is None else -round(cosine, 3),
+        math.inf if noise is None else round(noise, 6),
+        row["estimator"],
+    )

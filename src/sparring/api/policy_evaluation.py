@@ -1,0 +1,253 @@
+"""A policy measured on demand: exact figures, matches, regret and a league table, as plain data.
+
+Figures besides those of a run, per game GAME:
+    value/GAME/ROLE              expected return of the role where the policy sits in every seat,
+                                 illegal replies left out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sparring.config.parts import parse_named
+from sparring.core.errors import GameError
+from sparring.core.records import Interval
+from sparring.core.refs import PUBLISHED
+from sparring.core.rng import Stream
+from sparring.environments.catalogue import make_game
+from sparring.environments.combining import styled
+from sparring.environments.openspiel.base import Game
+from sparring.measure.agent_spec import AgentSpec, labels
+from sparring.measure.exact_figures import beneath, exact_figures_of
+from sparring.measure.info_states import InfoStates, enumerate_info_states
+from sparring.measure.initial_states import Met, columns
+from sparring.measure.league_table import league_table
+from sparring.measure.matches import Record, intervals_of, play_matches, self_plays
+from sparring.measure.references import References, beside_uniform, references, told
+from sparring.measure.regret import Judge
+from sparring.measure.suite_figures import as_data as interval_as_data
+from sparring.play.players.base import Agent
+from sparring.play.players.random import RandomAgent
+
+
+def exact_figures(game: Game, policy: Any, *, max_states: int) -> dict[str, float]:
+    """Return exploitability, values and illegal mass of a policy that can score actions.
+
+    Raises:
+        GameError: the game is too large, or has no information states; the message says what to use
+            instead.
+    """
+    return _exact(game, enumerate_info_states(beneath(game), limit=max_states), policy)[0]
+
+
+def _exact(game: Game, info_states: InfoStates, policy: Any) -> tuple[dict[str, float], str]:
+    """Return the figures of ``exact_figures`` from the game's information states, and a note."""
+    found = exact_figures_of(game, info_states, policy)
+    values = zip(game.roles, found.values, strict=True)
+    values_by_role = {f"value/{game.name}/{role}": value for role, value in values}
+    return {**found.figures, **values_by_role}, found.note
+
+
+def named_games(texts: Sequence[str], *, style: str) -> list[Game]:
+    """Return games as a person writes them, ``sudoku size=6``.
+
+    The names keep two sizes of one apart.
+
+    Args:
+        texts: a name, then ``key=value`` options, each.
+        style: wording of the games that name none.
+
+    Raises:
+        UnknownNameError: no such game or option.
+        ConfigError: a text cannot be read, a value is wrong, or two games are the same in
+            everything.
+    """
+    specs = [AgentSpec(*parse_named(text, "Game", "sudoku size=6")) for text in texts]
+    games = [make_game(spec.name, options=styled(*spec, style)) for spec in specs]
+    for game, name in zip(games, labels(specs, what="Game"), strict=True):
+        game.name = name
+    return games
+
+
+def evaluate_policy(
+    policy: Any,
+    games: Sequence[Game],
+    *,
+    opponents: Sequence[AgentSpec],
+    games_per_seat: int,
+    exact: bool,
+    max_states: int,
+    seed: int,
+    judges: Mapping[str, Judge] | None = None,
+    met: Met | None = None,
+    in_flight: int | None = None,
+) -> dict[str, Any]:
+    """Return figures, matches and notes about what could not be measured, for every game.
+
+    Args:
+        policy: who is measured.
+        games: of different names. One of one seat is played once, whatever opponents there are.
+        opponents: bots; those of one kind are told apart by the options in which they differ.
+        games_per_seat: games against each bot from each seat.
+        exact: whether to enumerate where possible.
+        max_states: information states up to which enumeration is tried.
+        seed: of the games played.
+        judges: by the game's name, who measures regret.
+        met: the starts that the policy was trained on; matches are played on others where there are
+            any, and on these beside them.
+        in_flight: plays at once; see ``rollout_teams``.
+
+    Raises:
+        UnknownNameError: no such bot or option.
+        ConfigError: two bots are the same in everything.
+        GameError: a bot cannot play a game.
+        OracleError: a judge refuses a state.
+    """
+    bots = {label: spec.make() for label, spec in zip(labels(opponents), opponents, strict=True)}
+    root = Stream.from_seed(seed).child("evaluate")
+    figures: dict[str, float] = {}
+    matches: list[dict[str, Any]] = []
+    notes: list[str] = []
+    known, verdicts = dict[str, References](), list[str]()
+    for game in games:
+        if exact:
+            try:
+                info_states = enumerate_info_states(beneath(game), limit=max_states)
+                found, note = _exact(game, info_states, policy)
+                figures.update(found)
+                notes += [note] if note else []
+                known[game.name] = references(beneath(game), info_states)
+            except GameError as error:
+                notes.append(str(error))
+        judge = (judges or {}).get(game.name)
+        for name, bot in list(bots.items())[: 1 if game.num_seats == 1 else None]:
+            stream = root.child(game.name).child(name)
+            opponent = None if game.num_seats == 1 else name
+            for starts in columns(game, met or Met(None)):
+                report = play_matches(
+                    game,
+                    policy,
+                    bot,
+                    games_per_seat=games_per_seat,
+                    stream=stream,
+                    judge=judge,
+                    starts=starts,
+                    in_flight=in_flight,
+                )
+                about = {"game": game.name, "opponent": opponent, "starts": starts.label}
+                rows = zip(report.roles, report.seats, strict=True)
+                matches += [{**about, "role": role, **_match_row(record)} for role, record in rows]
+                notes += report.notes
+                if report.overall.games and (game.num_seats == 1 or isinstance(bot, RandomAgent)):
+                    verdicts.append(beside_uniform(game, report, stream, starts, in_flight))
+    return {
+        "figures": figures,
+        "matches": matches,
+        "notes": notes,
+        **told(games, figures, known, verdicts),
+    }
+
+
+def _match_row(record: Record) -> dict[str, Any]:
+    """Return a record as plain data.
+
+    Intervals as text and as numbers, and what an oracle judged.
+    """
+    intervals = {**intervals_of(record), "illegal": record.illegal}
+    row = {
+        "games": record.games,
+        **{key: as_text(value) for key, value in intervals.items()},
+        "intervals": as_data(intervals),
+    }
+    lost = {"truncated": record.truncated, "failed": record.failed}
+    row.update({name: count for name, count in lost.items() if count})
+    if record.regret is not None:
+        row["oracle"] = record.regret.facts
+    return row
+
+
+def as_text(interval: Interval) -> str:
+    """Return an interval as people read it: mean [low, high]."""
+    return f"{interval.mean:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
+
+
+def as_data(intervals: Mapping[str, Interval]) -> dict[str, dict[str, Any]]:
+    """Return intervals as plain numbers that JSON can hold."""
+    return {key: interval_as_data(value) for key, value in intervals.items()}
+
+
+def self_plays_of(
+    policy: Any,
+    games: Sequence[Game],
+    *,
+    plays: int,
+    met: Met,
+    seed: int,
+    in_flight: int | None = None,
+) -> list[dict[str, Any]]:
+    """Return, per game, what plays of a policy against itself came to, as plain data.
+
+    Args:
+        policy: who sits in every seat.
+        games: of different names.
+        plays: of each game; at least 2.
+        met: the starts that the policy was trained on; others are played where there are any.
+        seed: of the plays.
+        in_flight: plays at once; see ``rollout_teams``.
+
+    Raises:
+        ConfigError: fewer than 2 plays.
+        RolloutError: a play could not begin or go on.
+    """
+    found, root = [], Stream.from_seed(seed).child("self_plays")
+    for game in games:
+        starts, stream = columns(game, met)[0], root.child(game.name)
+        played = self_plays(starts, policy, plays=plays, stream=stream, in_flight=in_flight)
+        own = {"returns": as_data(played.returns), "figures": as_data(played.figures)}
+        found.append({**asdict(played), **own, "illegal": interval_as_data(played.illegal)})
+    return found
+
+
+def league_of_run(
+    engine: Any,
+    *,
+    opponents: Sequence[AgentSpec],
+    games_per_seat: int,
+    seed: int,
+    in_flight: int | None = None,
+) -> list[dict[str, Any]]:
+    """Return, per game, the ratings of the run's policy, its snapshots and bots.
+
+    Everyone has played everyone.
+    """
+    players: dict[str, Agent] = {
+        label: spec.make() for label, spec in zip(labels(opponents), opponents, strict=True)
+    }
+    players.update({str(who): engine.agent(who) for who in (*engine.members, PUBLISHED)})
+    tables, met = [], Met(engine.config, [game for game, _ in engine.environments])
+    for game, _ in engine.environments:
+        stream = Stream.from_seed(seed).child("league").child(game.name)
+        starts = columns(game, met)[0]
+        table = league_table(
+            game,
+            players,
+            games_per_seat=games_per_seat,
+            stream=stream,
+            starts=starts,
+            in_flight=in_flight,
+        )
+        rows = [
+            {
+                "name": row.player,
+                "rating": row.rating.mean,
+                "low": row.rating.low,
+                "high": row.rating.high,
+            }
+            for row in table.rows
+        ]
+        tables.append(
+            {"game": game.name, "starts": starts.label, "rows": rows, "payoffs": table.payoffs}
+        )
+    return tables

@@ -1,0 +1,532 @@
+"""Measures a player by a suite.
+
+Pieces of its rows over all cores, kept as they come, added up into a report.
+
+Where the pieces of a suite are played.
+
+One process with the player, the games and the opponents, each made once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparring.api.load import load_answer, load_run
+from sparring.api.policy_evaluation import exact_figures
+from sparring.api.suite_player import REMOTE, Player, SuiteResults, met_by, row_key, styles
+from sparring.config.checks import AVERAGE, LAST, POLICY
+from sparring.core.errors import ConfigError, GameError, ModelError, OracleError
+from sparring.core.refs import LEARNER, PUBLISHED, PlayerRef
+from sparring.core.trust import trust_file
+from sparring.core.worker_pool import WorkerPool
+from sparring.engine.local import LocalEngine
+from sparring.environments.openspiel.base import Game
+from sparring.environments.own import words_of
+from sparring.measure.agent_spec import AgentSpec, labels
+from sparring.measure.initial_states import Met, Starts
+from sparring.measure.oracle_choice import OracleSpec
+from sparring.measure.suite import (
+    MAX_STATES,
+    OpponentEntry,
+    OracleEntry,
+    Suite,
+    SuiteRow,
+    load_suite,
+    with_opponents,
+    with_oracle,
+    without_oracles,
+)
+from sparring.measure.suite_figures import (
+    Piece,
+    added,
+    figures,
+    pieces_of,
+    play_piece,
+    starts_of,
+    total,
+    with_seen,
+)
+from sparring.methods.oracles.base import Oracle
+from sparring.play.players.base import Agent
+from sparring.play.players.mixture import MemberMixture
+from sparring.play.players.policy import PolicyAgent
+from sparring.play.team import Team
+
+log = logging.getLogger(__name__)
+
+
+class Bench:
+    """Plays pieces of a suite.
+
+    Args:
+        settings: plain data: "rows" (as dumped), "seed", "player": {"run", "step", "temperature"},
+            beside which "policy" or "answer" may stand, or {"agent", "options"}, and "answers",
+            the file in which endpoints' answers are kept where their options name none.
+        met: what ``met_by`` says of the player, where that is known already.
+    """
+
+    def __init__(self, settings: dict[str, Any], met: Met | None = None) -> None:
+        self.rows = [SuiteRow.model_validate(row) for row in settings["rows"]]
+        self.seed: int = settings["seed"]
+        self._player: dict[str, Any] = settings["player"]
+        self._answers: str = settings["answers"]
+        trust_file(Path(self._answers))  # beside the results, in a folder that the user chose
+        self._agent: Agent | None = None
+        self._models: list[PolicyAgent] = []  # whose samplers keep what they have computed
+        self._games: dict[int, Game] = {}
+        self._starts: dict[int, Starts | None] = {}
+        self._met = met
+        self._opponents: dict[str, Agent] = {}
+        self._oracles: dict[str, Oracle] = {}
+
+    def answer(self, job: list[Any]) -> dict[str, Any]:
+        """Return {"tally": ...}, {"figures": ...} of an exact row, or {"unmeasured".
+
+        why} of one that this player cannot do.
+
+        Raises:
+            RolloutError: an endpoint failed or its budget is spent.
+        """
+        piece = Piece(*job)
+        row, game, agent = self.rows[piece.row], self._game(piece.row), self.agent()
+        for one in self._models:
+            # so that a piece does not depend, not even in the last bit, on what was played before
+            # it
+            one.sampler.refresh()
+        try:
+            if row.kind == "exact":
+                return {"figures": _exact(game, agent)}
+            opponent = self._opponent(row.opponent) if row.opponent is not None else None
+            oracle = self._oracle(row.oracle) if row.oracle is not None else None
+            starts = self._starts_of(piece.row)
+            return {
+                "tally": play_piece(piece, row, game, agent, opponent, self.seed, oracle, starts)
+            }
+        except (GameError, ModelError, OracleError) as error:
+            return {"unmeasured": str(error)}
+
+    def agent(self) -> Agent:
+        """Return the player that is measured; a run's is loaded here, with one thread."""
+        if self._agent is None:
+            own = self._player
+            self._agent = (
+                self._given(AgentSpec(own["agent"], own["options"]))
+                if "agent" in own
+                else self._load(own)
+            )
+        return self._agent
+
+    def _load(self, player: dict[str, Any]) -> Agent:
+        """Return the answer of a run, or one of its policies."""
+        path, temperature = Path(player["run"]), player["temperature"]
+        config, engine, step = load_run(path, player["step"], threads=1)
+        wanted, asked = player.get("policy"), player.get("answer", POLICY)
+        if asked in (POLICY, AVERAGE) or wanted:
+            return self._sat(engine, PUBLISHED, temperature, [wanted] if wanted else None)
+        if asked == LAST:
+            return self._sat(engine, LEARNER, temperature)
+        found = load_answer(path, config, engine, step, asked)
+        if not isinstance(found, MemberMixture):
+            return self._sat(engine, PUBLISHED, temperature)  # as long as there are no members
+        for note in found.notes:
+            log.warning("%s", note)
+        agents = {who: self._sat(engine, who, temperature) for who in found.members}
+        return found.played_by(agents.__getitem__)
+
+    def _sat(
+        self,
+        engine: LocalEngine,
+        who: PlayerRef,
+        temperature: float | None,
+        names: Sequence[str] | None = None,
+    ) -> Agent:
+        """Return a player of a run; of several policies, each in the seats of its roles."""
+        names = list(engine.config.by_policy) if names is None else names
+        own = {name: _strict(engine.agent(who.of(name)), temperature) for name in names}
+        self._models += own.values()
+        if len(own) == 1:
+            return next(iter(own.values()))
+
+        def at(game: Game, seat: int) -> Agent:
+            try:
+                return own[engine.roles.of(game)[seat]]
+            except ConfigError as error:
+                raise GameError(
+                    f"{error} Or measure one of them in every seat: --policy {names[0]}."
+                ) from None
+
+        games = [self._game(place) for place in range(len(self.rows))]
+        return Team(str(who), at, games, engine.config.rollout.in_flight)
+
+    def _given(self, spec: AgentSpec) -> Agent:
+        """Return an agent that is no run's; one that speaks with a model speaks as a run's does."""
+        made = _kept(spec, self._answers).make()
+        if isinstance(made, MemberMixture):
+            agents = {who: self._model_of(made.agent(who)) for who in made.members}
+            return made.played_by(agents.__getitem__)
+        return self._model_of(made)
+
+    def _model_of(self, agent: Agent) -> Agent:
+        """Return an agent; a model never passes over a conversation that is too long for it."""
+        if not isinstance(agent, PolicyAgent):
+            return agent
+        self._models.append(_strict(agent, None))
+        return self._models[-1]
+
+    def _game(self, place: int) -> Game:
+        """Return the game of row number ``place``."""
+        if place not in self._games:
+            self._games[place] = self.rows[place].make_game()
+        return self._games[place]
+
+    def _starts_of(self, place: int) -> Starts | None:
+        """Return the starts that row number ``place`` is played from.
+
+        All banks that training met are made for it once.
+        """
+        if place not in self._starts:
+            self._met = self._met or met_by(self._player)
+            self._starts[place] = starts_of(self.rows[place], self._game(place), self._met)
+        return self._starts[place]
+
+    def _opponent(self, entry: OpponentEntry) -> Agent:
+        """Return an opponent.
+
+        One with the same options is one agent, with one budget, in all rows.
+        """
+        key = entry.model_dump_json()
+        if key not in self._opponents:
+            self._opponents[key] = self._given(entry.spec)
+        return self._opponents[key]
+
+    def _oracle(self, entry: OracleEntry) -> Oracle:
+        """Return an oracle.
+
+        One with the same options is one oracle in all rows, which solves a game once.
+        """
+        key = entry.model_dump_json()
+        if key not in self._oracles:
+            self._oracles[key] = entry.spec.make()
+        return self._oracles[key]
+
+
+def make_bench(
+    settings: dict[str, Any], met: Met | None = None
+) -> Callable[[list[Any]], dict[str, Any]]:
+    """Return the function that answers the jobs of a suite; see ``Bench``."""
+    return Bench(settings, met).answer
+
+
+def _kept(spec: AgentSpec, answers: str) -> AgentSpec:
+    """Return an agent that keeps what it is told over a network.
+
+    A piece that is broken off has been paid for.
+    """
+    return AgentSpec(spec.name, {"cache": answers, **spec.options}) if spec.name == REMOTE else spec
+
+
+def _strict(agent: Any, temperature: float | None) -> PolicyAgent:
+    """Return a run's policy that samples at this temperature, and is never too long in silence."""
+    params = dataclasses.replace(agent.params, temperature=temperature or agent.params.temperature)
+    strict = PolicyAgent(
+        name=agent.name,
+        sampler=agent.sampler,
+        renderer=agent.renderer,
+        params=params,
+        context=agent.context,
+        in_flight=agent.in_flight,
+    )
+    strict.refuse_overlong = True
+    return strict
+
+
+def _exact(game: Game, agent: Any) -> dict[str, float]:
+    """Return the exact figures of an agent.
+
+    Raises:
+        GameError: its replies have no known probabilities, or the game is too large.
+    """
+    if not hasattr(agent, "action_logprobs"):
+        raise GameError(
+            f"Agent {agent.name!r} gives no probabilities of its actions, so nothing exact can be "
+            "said of it."
+        )
+    return {
+        name.replace(f"/{game.name}", "", 1): value
+        for name, value in exact_figures(game, agent, max_states=MAX_STATES).items()
+    }
+
+
+SECONDS_BETWEEN_LINES = 10.0
+Answer = dict[str, Any]
+
+
+class SuiteEvaluation:
+    """A suite about to be measured.
+
+    Args:
+        name: of a suite, or the path of a YAML file.
+        player: who is measured.
+        opponents: further opponents, each of which plays every game of a match.
+        games: games per seat of every row; None leaves each row its own.
+        seed: of deals and draws; equal seeds deal equal games to all players.
+        folder: where ``evaluation-SUITE.json`` is kept.
+        oracle: judges the rows that name none, where it can.
+        judged: False: nobody judges, not even the oracles that rows name.
+
+    Raises:
+        UnknownNameError: no such suite, or a name in it that nothing has.
+        ConfigError: the suite or an opponent is wrong, or the oracle can judge nothing.
+        RunError: the file of results cannot be read.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        player: Player,
+        *,
+        opponents: Sequence[AgentSpec] = (),
+        games: int | None = None,
+        seed: int = 0,
+        folder: Path,
+        oracle: OracleSpec | None = None,
+        judged: bool = True,
+    ) -> None:
+        self.name, suite = load_suite(name)
+        extra = dict(zip(labels(opponents), opponents, strict=True))
+        self.suite: Suite = with_opponents(suite, extra, games, styles(suite, player))
+        # by row's name, why the oracle that was asked for says nothing
+        self.unjudged: dict[str, str] = {}
+        if not judged:
+            self.suite = without_oracles(self.suite)
+        elif oracle is not None:
+            self.suite, self.unjudged = with_oracle(self.suite, oracle)
+        self.player, self.seed = player, seed
+        self._met = met_by(player.data)
+        self.suite, self.starts = with_seen(self.suite, self._met)
+        self.games: list[Game] = [row.make_game() for row in self.suite.rows]
+        self.unknown: list[list[str]] = [player.unknown_words(game) for game in self.games]
+        self.results = SuiteResults(folder / f"evaluation-{self.name}.json")
+        labelled = zip(self.suite.rows, self.starts, strict=True)
+        self.keys = [row_key(row, player.identity, seed, label) for row, label in labelled]
+        self.pieces = [
+            pieces_of(place, row, game)
+            for place, (row, game) in enumerate(zip(self.suite.rows, self.games, strict=True))
+        ]
+        self.played = 0  # games played by this object
+
+    @property
+    def path(self) -> Path:
+        """The file of results."""
+        return self.results.path
+
+    def run(
+        self, *, workers: int | None = None, watch: Callable[[str], None] | None = None
+    ) -> dict[str, Any]:
+        """Play what is not known yet and return the report, which is written to the file as well.
+
+        Args:
+            workers: processes; None takes one per core. Figures do not depend on it.
+            watch: called with a line of progress now and then.
+
+        Raises:
+            ConfigError: less than one worker.
+            RolloutError: an endpoint or a worker failed; what was measured until then is kept.
+            RunError: the file of results cannot be written.
+        """
+        if workers is not None and workers < 1:
+            raise ConfigError(f"--workers {workers} must be at least 1.")
+        todo = self._todo()
+        said, done, games = time.monotonic(), 0, sum(piece.games for piece in todo)
+        if watch and not todo:
+            watch("everything has been measured before; nothing is played")
+        for piece, answer in self._answers(todo, workers or os.cpu_count() or 1):
+            row = self.suite.rows[piece.row]
+            self.results.add(
+                self.keys[piece.row],
+                {"row": row.name, "player": self.player.about},
+                piece.key,
+                answer,
+            )
+            done += piece.games
+            self.played += piece.games if "tally" in answer else 0
+            if watch and (
+                time.monotonic() - said > SECONDS_BETWEEN_LINES or self._is_whole(piece.row)
+            ):
+                said = time.monotonic()
+                state = "done" if self._is_whole(piece.row) else "goes on"
+                watch(f"{row.name} {state}; {done} of {games} games")
+        report = self.report()
+        self.results.finish(report)
+        return report
+
+    def report(self) -> dict[str, Any]:
+        """Return everything measured so far as plain data: rows, totals and where they are kept."""
+        rows = [self._row(place) for place in range(len(self.suite.rows))]
+        whole = [
+            (row, self._tally(place))
+            for place, row in enumerate(self.suite.rows)
+            if rows[place]["measured"] and row.kind != "exact"
+        ]
+        groups: dict[str, Callable[[SuiteRow], bool]] = {
+            "trained": lambda row: row.role == "trained",
+            "held_out": lambda row: row.role == "held_out",
+            "all": lambda row: True,
+        }
+        if self.player.config is not None:
+            groups["trained_by_this_run"] = lambda row: bool(self.player.trained_on(row))
+            groups["new_to_this_run"] = lambda row: not self.player.trained_on(row)
+        totals = {
+            name: total([(row, counts) for row, counts in whole if member(row)])
+            for name, member in groups.items()
+        }
+        missing = [row["name"] for row in rows if not row["measured"] and row["kind"] != "exact"]
+        about = {"suite": self.name, "player": self.player.about, "seed": self.seed}
+        return {**about, "rows": rows, "totals": totals, "not_in_totals": missing}
+
+    def _todo(self) -> list[Piece]:
+        """Return the pieces that are not known yet, of rows that can be measured."""
+        todo = []
+        for place, key in enumerate(self.keys):
+            known = self.results.pieces(key)
+            if self._why_not(place) or any("unmeasured" in answer for answer in known.values()):
+                continue
+            todo += [piece for piece in self.pieces[place] if piece.key not in known]
+        return todo
+
+    def _why_not(self, place: int) -> str:
+        """Return why a row is not to be tried, or ""."""
+        row, game = self.suite.rows[place], self.games[place]
+        if row.kind == "exact" and set(self.unknown[place]) & set(
+            game.words or self.unknown[place]
+        ):
+            return (
+                "The model's vocabulary lacks actions of this game, so their probabilities cannot "
+                "be told apart."
+            )
+        return ""
+
+    def _answers(self, todo: Sequence[Piece], workers: int) -> Iterator[tuple[Piece, Answer]]:
+        """Yield pieces with their answers.
+
+        Endpoints are asked from this process alone, which keeps one budget.
+        """
+        failed: set[int] = set()
+        rows = [row.model_dump(mode="json") for row in self.suite.rows]
+        settings = {
+            "rows": rows,
+            "seed": self.seed,
+            "player": self.player.data,
+            "answers": str(self.path.with_suffix(".answers.jsonl")),
+        }
+        here = [piece for piece in todo if self.player.remote or self._is_remote(piece.row)]
+        there = [piece for piece in todo if piece not in here]
+        workers = min(workers, len(there))
+        if workers > 1:
+            with WorkerPool(make_bench, settings, workers) as pool:
+                for job, answer in pool.answers(list(piece) for piece in _hopeful(there, failed)):
+                    yield self._noted(Piece(*job), answer, failed)
+        else:
+            here = there + here
+        if here:
+            play = make_bench(settings, self._met)
+            for piece in _hopeful(here, failed):
+                yield self._noted(piece, play(list(piece)), failed)
+
+    def _noted(self, piece: Piece, answer: Answer, failed: set[int]) -> tuple[Piece, Answer]:
+        """Return both, after taking note of a row that cannot be measured.
+
+        The rest of it is not tried.
+        """
+        if "unmeasured" in answer:
+            failed.add(piece.row)
+        return piece, answer
+
+    def _is_remote(self, place: int) -> bool:
+        """Return whether a row's opponent is asked over a network."""
+        opponent = self.suite.rows[place].opponent
+        return opponent is not None and opponent.name == REMOTE
+
+    def _is_whole(self, place: int) -> bool:
+        """Return whether a row has been measured."""
+        known = self.results.pieces(self.keys[place])
+        return all(
+            piece.key in known and "unmeasured" not in known[piece.key]
+            for piece in self.pieces[place]
+        )
+
+    def _tally(self, place: int, seat: int | None = None) -> Answer:
+        """Return the sum of a row's pieces, of one seat or of all."""
+        known = self.results.pieces(self.keys[place])
+        return added(
+            known[piece.key]["tally"] for piece in self.pieces[place] if seat in (None, piece.seat)
+        )
+
+    def _row(self, place: int) -> dict[str, Any]:
+        """Return the report of one row."""
+        row, game = self.suite.rows[place], self.games[place]
+        opponent = row.opponent.model_dump(mode="json") if row.opponent is not None else None
+        about = row.model_dump(
+            mode="json",
+            include={"name", "game", "options", "role", "kind", "oracle", "normalise", "in_totals"},
+        )
+        about["starts"] = self.starts[place]
+        found = {
+            **about,
+            "opponent": opponent,
+            "trained_by_this_run": self.player.trained_on(row),
+            "notes": self._notes(place),
+        }
+        if not self._is_whole(place):
+            return {**found, "measured": False}
+        if row.kind == "exact":
+            (answer,) = self.results.pieces(self.keys[place]).values()
+            return {**found, "measured": True, "figures": answer["figures"]}
+        seats = range(game.num_seats) if row.kind == "match" else ()
+        per_seat = [
+            {"role": game.roles[seat], **figures(self._tally(place, seat), row, game)}
+            for seat in seats
+        ]
+        return {
+            **found,
+            "measured": True,
+            "seats": per_seat,
+            "overall": figures(self._tally(place), row, game),
+        }
+
+    def _notes(self, place: int) -> list[str]:
+        """Return what a reader of a row must know."""
+        notes, unknown = [], self.unknown[place]
+        if unknown:
+            count = len(words_of(self.games[place]))
+            notes.append(
+                f"{len(unknown)} of {count} words of this game are unknown to the model and read "
+                "as <unknown>."
+            )
+        if self._is_remote(place) and self.games[place].brief:
+            notes.append(
+                "The endpoint is told the game in the brief words of a tiny model, which explain "
+                "nothing."
+            )
+        if self.suite.rows[place].name in self.unjudged:
+            notes.append(f"Moves not judged: {self.unjudged[self.suite.rows[place].name]}")
+        why = [
+            answer["unmeasured"]
+            for answer in self.results.pieces(self.keys[place]).values()
+            if "unmeasured" in answer
+        ]
+        return [
+            *notes,
+            *(f"Not measured: {reason}" for reason in [self._why_not(place), *why[:1]] if reason),
+        ]
+
+
+def _hopeful(pieces: Iterable[Piece], failed: set[int]) -> Iterator[Piece]:
+    """Yield the pieces of rows that have not failed by the time they are asked for."""
+    return (piece for piece in pieces if piece.row not in failed)

@@ -1,0 +1,129 @@
+"""`sparring new`: a small package with a plug-in, its test and a recipe.
+
+It is to be changed into one's own.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import keyword
+import os
+import re
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+from sparring.config.plugins.registry import built_in
+from sparring.core.errors import ConfigError, UnknownNameError, quoted
+
+KINDS = {  # kind -> slot
+    "environment": "environments",
+    "reward": "rewards",
+    "estimator": "credit",
+    "matchmaker": "league.matchmakers",
+    "context": "context",
+}
+USED = (
+    "replace",
+    "np",
+    "refs",
+    "snapshot",
+    "against",
+    "self_play",
+    "match_request",
+    "newest",
+)  # names in the templates
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
+_HEAD = """extends: kuhn-tiny
+name: NAME
+summary: Kuhn's recipe of the tiny model, shortened, with ARTICLE of our own.
+steps: 60
+rollout: {games_per_step: 256}
+"""
+
+
+def write_package(kind: str, name: str, folder: Path | None = None) -> Path:
+    """Write a package NAME with pyproject.toml, NAME.py, test_NAME.py, recipe.yaml and README.md.
+
+    Return its folder.
+
+    Args:
+        kind: a key of ``KINDS``.
+        name: of the plug-in, its module and its function.
+        folder: where; None is ./NAME. It must not exist, or be empty.
+
+    Raises:
+        UnknownNameError: no such kind.
+        ConfigError: the name is no name of a module, or of one that is there already; or the folder
+            holds something.
+    """
+    if kind not in KINDS:
+        raise UnknownNameError("kind of plug-in", kind, KINDS)
+    _check(kind, name)
+    folder = Path(name) if folder is None else folder
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(
+            f"{quoted(str(folder))} holds something already; name an empty folder, or one that "
+            "does not exist, by --folder."
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}-") as work:
+        made = Path(work) / name
+        made.mkdir()
+        for file in ("pyproject.toml", "README.md", f"{name}.py", f"test_{name}.py", "recipe.yaml"):
+            (made / file).write_text(file_of(kind, name, file), encoding="utf-8")
+        if folder.is_dir():
+            for path in sorted(made.iterdir()):
+                os.replace(path, folder / path.name)
+        else:
+            os.replace(made, folder)
+    return folder
+
+
+def file_of(kind: str, name: str, file: str) -> str:
+    """Return the text of one file of the package.
+
+    Args:
+        kind: a key of ``KINDS``.
+        name: of the plug-in.
+        file: pyproject.toml, README.md, NAME.py, test_NAME.py or recipe.yaml.
+    """
+    templates = {
+        f"{name}.py": f"{kind}.py",
+        f"test_{name}.py": f"{kind}.test",
+        "recipe.yaml": f"{kind}.yaml",
+    }
+    text = (
+        resources.files(__package__)
+        .joinpath(f"{templates.get(file, file)}.txt")
+        .read_text(encoding="utf-8")
+    )
+    text = _HEAD + text if file == "recipe.yaml" else text
+    for word, value in {
+        "sparring.SLOT": f"sparring.{KINDS[kind]}",
+        "NAME": name,
+        "ARTICLE": f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}",
+        "KIND": kind,
+    }.items():
+        text = text.replace(word, value)
+    return text
+
+
+def _check(kind: str, name: str) -> None:
+    """Raise ConfigError unless a module of this name can be written and found."""
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise ConfigError(
+            f"{quoted(name)} cannot name a plug-in; write small letters, digits and _, a letter "
+            "first, e.g. short_replies."
+        )
+    if name in built_in(KINDS[kind]) or hasattr(builtins, name) or name in USED:
+        raise ConfigError(
+            f"{name!r} is a name of Sparring's, of Python's, or of one that the files use; take "
+            "another name."
+        )
+    if importlib.util.find_spec(name) is not None:
+        raise ConfigError(
+            f"There is a module {name!r} already, which would be found in its place; take another "
+            "name."
+        )

@@ -1,0 +1,272 @@
+"""What the sections of the configuration are made of.
+
+Numbers with limits, plug-ins with options, errors on one line.
+
+Limits of sizes are far beyond any use; they turn slips of the keyboard into one line instead of
+hours or gigabytes.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from sparring.config.plugins import registry
+from sparring.config.yaml_text import parse_value
+from sparring.core import schedule
+from sparring.core.errors import ConfigError, MissingError, UnknownNameError, quoted
+
+_OTHERS = re.compile(r"[^ -~]")  # letters beyond ASCII
+
+OF_EVERY_GAME = ("game", "illegal")  # components of the reward that no reward plug-in gives
+LARGEST_COUNT = 10**9  # of anything that is counted
+
+
+def _number(low: float = -schedule.LARGEST) -> Callable[[Any], Any]:
+    """Return a check that a value is a number or a schedule, nowhere below ``low``.
+
+    What is written is kept, to be quoted.
+    """
+
+    def check(value: Any) -> Any:
+        try:
+            lowest = min(schedule.parse(value).values)
+        except ConfigError as error:
+            raise ValueError(str(error).removeprefix("schedule: ")) from None
+        if lowest < low:
+            raise ValueError(f"{lowest:g} is too small; write {low:g} or more")
+        return value
+
+    return check
+
+
+Number = Annotated[Any, AfterValidator(_number())]
+NotNegative = Annotated[Any, AfterValidator(_number(0.0))]
+FromOne = Annotated[Any, AfterValidator(_number(1.0))]
+Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
+Positive = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
+# of what is held in memory all at once: games, tokens of a reply
+Some = Annotated[int, Field(ge=1, le=10**6)]
+SomeOrNone = Annotated[int, Field(ge=0, le=10**6)]
+# of what is done over and over before anything is quoted or saved
+Few = Annotated[int, Field(ge=1, le=10**4)]
+FewOrNone = Annotated[int, Field(ge=0, le=10**4)]
+Width = Annotated[int, Field(ge=1, le=2**16)]  # of a layer
+
+
+def _once(gpus: tuple[int, ...]) -> tuple[int, ...]:
+    """Return numbers of GPUs, none of which is listed twice."""
+    twice = sorted({gpu for gpu in gpus if gpus.count(gpu) > 1})
+    if twice:
+        raise ValueError(f"GPU {twice[0]} is listed twice; name each once")
+    return gpus
+
+
+# of this machine, counted from 0
+Gpus = Annotated[
+    tuple[Annotated[int, Field(ge=0, le=1023)], ...], Field(max_length=64), AfterValidator(_once)
+]
+
+
+class Strict(BaseModel):
+    """Base of all sections.
+
+    Unknown keys are errors, values are fixed after reading, numbers are finite.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with ``changes`` laid over it.
+
+    Mappings merge, everything else is replaced.
+    """
+    result = dict(copy.deepcopy(dict(base)))
+    for key, value in changes.items():
+        both = (
+            isinstance(value, Mapping)
+            and isinstance(result.get(key), Mapping)
+            and "name" not in value
+            and "schedule" not in value
+        )
+        result[key] = merge(result[key], value) if both else copy.deepcopy(value)
+    return result
+
+
+def refuse_repeated(what: str, names: Iterable[str], why: str) -> None:
+    """Raise ValueError if a list has the same name twice; for validators."""
+    names = list(names)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{what} {quoted(twice[0])} is listed twice; {why}")
+
+
+def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the options that a text such as ``mcts simulations=1000`` has.
+
+    Args:
+        text: a name, then ``key=value`` pairs whose values are YAML, quoted as in a shell.
+        what: the kind of thing, for messages.
+        example: how one is written, for messages.
+
+    Raises:
+        ConfigError: the text cannot be read.
+    """
+    try:
+        name, *pairs = shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"{what} {quoted(text)} cannot be read ({error}); write for example {example!r}."
+        ) from None
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise ConfigError(
+                f"{what} {quoted(text)}: {quoted(pair)} is no option; write key=value, for "
+                f"example {example!r}."
+            )
+        options[key] = parse_value(value, f"{what} {quoted(text)}", key)
+    return name, options
+
+
+def written(name: str, options: Mapping[str, Any]) -> str:
+    """Return the text that ``parse_named`` reads a name and options from.
+
+    Args:
+        name: of a plug-in.
+        options: what JSON holds; neither infinite nor no number.
+    """
+    pairs = (f"{key}={_in_ascii(value)}" for key, value in options.items())
+    return " ".join(map(shlex.quote, [name, *pairs]))
+
+
+def _in_ascii(value: Any) -> str:
+    """Return a value as YAML of letters that every terminal has; JSON's escapes end at U+FFFF."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return _OTHERS.sub(lambda found: f"\\U{ord(found[0]):08x}", text)
+
+
+def parse_plugin(text: str, what: str, example: str) -> tuple[str, str | None, dict[str, Any]]:
+    """Return name, preset and options of a text ``NAME[:PRESET] key=value ...``.
+
+    See ``parse_named``.
+    """
+    label, options = parse_named(text, what, example)
+    name, _, preset = label.partition(":")
+    return name, preset or None, options
+
+
+def bound_agent(text: str) -> registry.Bound:
+    """Return the player that a text ``NAME[:PRESET] key=value ...`` means.
+
+    Raises:
+        UnknownNameError: no such player or option.
+        ConfigError: the text cannot be read, or a value is of the wrong type or left out.
+    """
+    name, preset, options = parse_plugin(text, "Agent", "mcts simulations=1000")
+    return registry.bind("players", name, options, preset=preset)
+
+
+class PluginConfig(BaseModel):
+    """A plug-in by name; every further key is one of its options.
+
+    A text says the same: ``NAME[:PRESET] key=value ...``.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
+    name: str = Field(description="the plug-in's name")
+    preset: str | None = Field(None, description="a named set of options of the plug-in")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, data: Any) -> Any:
+        if not isinstance(data, str):
+            return data
+        name, preset, options = parse_plugin(data, "Plug-in", "mcts simulations=1000")
+        if options.keys() & ({"name", "preset"} if preset else {"name"}):
+            raise ValueError(
+                f"{quoted(data)} names it twice; write NAME, or NAME:PRESET, and then its options"
+            )
+        return {"name": name, **({"preset": preset} if preset else {}), **options}
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The plug-in's options as written."""
+        return dict(self.__pydantic_extra__ or {})
+
+    def bind(self, slot: str) -> registry.Bound:
+        """Return the plug-in of ``slot`` with these options checked against its signature."""
+        return registry.bind(slot, self.name, self.options, preset=self.preset)
+
+
+def named_components(credit: registry.Bound) -> dict[str, Any]:
+    """Return what an estimator's options name as components of the reward, by option."""
+    requires: Mapping[str, Collection[str]] = getattr(credit.plugin.module, "REQUIRES", {})
+    return {
+        option: credit.options.get(option, credit.plugin.options[option].default)
+        for option in sorted(requires.get("components", ()))
+    }
+
+
+def check_requires(credit: registry.Bound, losses: Sequence[str], rewards: Sequence[str]) -> None:
+    """Refuse an estimator without what its REQUIRES says must stand beside it.
+
+    REQUIRES has "losses", names of which one at least must be a loss of the run; and "components",
+    options of the estimator that name components of the reward, each of which must be one of the
+    run.
+
+    Raises:
+        MissingError: something is missing; the message says the line to add.
+    """
+    requires: Mapping[str, Collection[str]] = getattr(credit.plugin.module, "REQUIRES", {})
+    wanted = sorted(requires.get("losses", ()))
+    if wanted and not set(wanted) & set(losses):
+        raise MissingError(
+            f"credit: {credit.plugin.name!r} reads a critic, which nothing fits; add to losses "
+            f"the line - {{name: {wanted[0]}}}."
+        )
+    for option, named in named_components(credit).items():
+        if isinstance(named, str) and named not in (*OF_EVERY_GAME, *rewards):
+            raise MissingError(
+                f"credit: {credit.plugin.name!r} reads the reward component {quoted(named)} (its "
+                f"option {option}), and no reward of this run gives it; add to rewards the line - "
+                f"{{name: {named}}}, or name another component."
+            )
+
+
+def config_error(
+    found: Any, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]], of: str = ""
+) -> ConfigError:
+    """Return the error of the first thing that pydantic found wrong, on one line.
+
+    Args:
+        found: pydantic's ValidationError.
+        keys_at: from the path of a section to its keys.
+        of: names the whole, in front of the path; empty for the configuration of a run.
+    """
+    first = found.errors(include_url=False)[0]
+    parts = [str(part) if len(str(part)) <= 40 else quoted(str(part)) for part in first["loc"]]
+    where = ".".join(parts) or ("suite" if of else "configuration")
+    if first["type"] == "extra_forbidden":
+        section = ".".join(parts[:-1]) or ("the suite" if of else "the configuration")
+        what = f"key of {section} in {of}" if of else f"key of {section}"
+        return UnknownNameError(what, str(first["loc"][-1]), keys_at(first["loc"][:-1]))
+    message = first["msg"].removeprefix("Value error, ").rstrip(".")
+    if first["type"] == "missing" and where == "environments" and not of:
+        message = "a recipe names what is played; begin it with the line extends: kuhn-tiny"
+    given = first.get("input")
+    # a section, of which the message names a part
+    whole = isinstance(given, (dict, BaseModel)) and first["type"] == "value_error"
+    if first["type"] != "missing" and not whole and quoted(given) not in message:
+        message += f", got {quoted(given)}"
+        if first["type"] == "string_type" and isinstance(given, (int, float)):
+            message += "; write it in quotes, as in label: '12e5'"
+    return ConfigError(f"{of + ': ' if of else ''}{where}: {message}.")

@@ -1,0 +1,1 @@
+"""Plug-ins: found by name, and bound to their options."""

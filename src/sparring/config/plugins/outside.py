@@ -1,0 +1,249 @@
+"""Plug-ins from outside: modules of other packages, named with a dot, and entry points.
+
+    rewards: [{name: my_package.short_replies}]     the module my_package.short_replies and its
+    function short_replies, or
+                                                    the function short_replies of the module
+                                                    my_package, which lists it
+
+A module is a plug-in if it says of which slot, by a line `SLOT = "rewards"`. The text is searched
+for that line before anything is imported, so that a recipe of a stranger can name plug-ins alone,
+not any function of any package. The plug-in is the function of the module's name; a module with
+others, or with several, lists them: `PLUGINS = ("short_replies", "long_replies")`. The command
+`sparring` does not search the current folder: install the package (`pip install -e .`), or name its
+folder in PYTHONPATH.
+
+An installed package may give a plug-in a short name, by an entry point of the group
+`sparring.SLOT`:
+
+    [project.entry-points."sparring.rewards"]
+    short_replies = "my_package.short_replies"
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import re
+import traceback
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sparring.config.plugins import spelling
+from sparring.core.errors import DEBUG, ConfigError, quoted
+
+_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+_SLOT = re.compile(r"""^SLOT\s*(?::[^=\n]+)?=\s*["']([\w.]+)["']""", re.MULTILINE)
+
+Entry = tuple[Callable[..., Any], ModuleType]
+_loaded: dict[str, str] = {}  # module -> digest of its text as it was imported
+
+
+def is_outside(name: str) -> bool:
+    """Return whether a name is of a plug-in from outside.
+
+    Names of Python with dots between, not of Sparring's own modules.
+    """
+    return _NAME.fullmatch(name) is not None and not name.startswith("sparring.")
+
+
+def find(slot: str, name: str, what: str) -> Entry:
+    """Return the function and the module of a plug-in that is named with a dot.
+
+    Args:
+        slot: of the plug-in.
+        name: ``package.module``, whose function has the module's name, or ``module.function``; the
+            first that is a plug-in counts.
+        what: kind of plug-in, for errors.
+
+    Raises:
+        ConfigError: there is no such module, it is no plug-in of this slot, or it cannot be
+            imported; the message says what to write.
+    """
+    where = f"{what} {quoted(name)}"
+    slots = _slots_of(name, where)
+    module = next((module for module, declared in slots.items() if declared == slot), None)
+    if module is not None:
+        return _listed(imported(module, name.rpartition(".")[2], where), name, where)
+    if not slots:
+        raise ConfigError(
+            f"{where}: there is no module {name.rpartition('.')[0]!r} here. Install the package of "
+            f"{name.split('.')[0]!r} into this environment (`pip install -e .` in its folder), or "
+            "name the folder that holds it in PYTHONPATH."
+        )
+    for module, declared in slots.items():
+        if declared:
+            raise ConfigError(
+                f"{where}: the module {module!r} is a plug-in of {declared!r}, not of {slot!r}."
+            )
+    raise ConfigError(
+        f"{where}: the module {next(iter(slots))!r} is no plug-in. Write the line SLOT = {slot!r} "
+        "into it, if it is meant to be one."
+    )
+
+
+def slot_of(name: str) -> str | None:
+    """Return the slot that the module of such a name declares.
+
+    None where there is no plug-in of this name.
+    """
+    slots = _slots_of(name, f"plug-in {quoted(name)}") if is_outside(name) else {}
+    return next(filter(None, slots.values()), None)
+
+
+def _slots_of(name: str, where: str) -> dict[str, str]:
+    """Return the modules that a name may mean, each with the slot that a line of it declares.
+
+    The slot is empty where no line does; a module without a text is left out.
+    """
+    slots = {}
+    for module in (name, name.rpartition(".")[0]):
+        text = _text(module, where)
+        if text is not None:
+            slots[module] = spelling.slot(_declared(text))
+    return slots
+
+
+def _declared(text: str) -> str:
+    """Return the slot that a line of a module's text declares, or "".
+
+    The line is a statement of the module: one within a docstring declares nothing.
+    """
+    lines = {text.count("\n", 0, line.start()) + 1: line[1] for line in _SLOT.finditer(text)}
+    try:
+        statements = {statement.lineno for statement in ast.parse(text).body}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        statements = set(lines)  # the import says what is wrong with it
+    return next((slot for number, slot in lines.items() if number in statements), "")
+
+
+def entry_points(slot: str) -> dict[str, metadata.EntryPoint]:
+    """Return the entry points of a slot by name."""
+    groups = [f"sparring.{name}" for name in reversed(spelling.slots(slot))]
+    return {
+        point.name: point
+        for group in groups
+        for point in metadata.entry_points(group=group)
+        if point.name.isidentifier() and point.pattern.match(point.value)
+    }
+
+
+def from_entry_point(point: metadata.EntryPoint, what: str) -> Entry:
+    """Return the function and the module of an entry point.
+
+    ``module``, whose function has the entry point's name, or ``module:function``.
+
+    Raises:
+        ConfigError: it cannot be imported.
+    """
+    package = f" of {point.dist.name} {point.dist.version}" if point.dist is not None else ""
+    where = f"{what} {point.name!r}, an entry point{package}"
+    return imported(point.module, point.attr or point.name, where)
+
+
+def imported(name: str, function: str, where: str) -> Entry:
+    """Import a module and return its function, and the module.
+
+    Raises:
+        ConfigError: it raises as it is imported, or has no such function.
+    """
+    try:
+        module = importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)[1:]
+        frames = [frame for frame in frames if "importlib" not in frame.filename]
+        at = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+        message = " ".join(str(error).split())[:300]
+        raise ConfigError(
+            f"{where}: importing {name!r} failed{at}: {type(error).__name__}: {message}. {DEBUG}=1 "
+            "shows the whole trace."
+        ) from error
+    entry = getattr(module, function, None)
+    if not callable(entry):
+        raise ConfigError(
+            f"{where}: the module {name!r} has no function {function!r}; it is what the "
+            "plug-in's name calls."
+        )
+    _loaded.setdefault(name, hashlib.sha256((_text(name, where) or "").encode()).hexdigest())
+    return entry, module
+
+
+def _listed(plugin: Entry, name: str, where: str) -> Entry:
+    """Return a plug-in that was named with a dot, if its module offers it as one.
+
+    Raises:
+        ConfigError: it does not, or it is no function of this module.
+    """
+    entry, module = plugin
+    function = name.rpartition(".")[2]
+    allowed = {module.__name__.rpartition(".")[2], *getattr(module, "PLUGINS", ())}
+    in_module = inspect.isfunction(entry) and entry.__module__ == module.__name__
+    if function not in allowed or not in_module:
+        raise ConfigError(
+            f"{where}: {function!r} is no plug-in of the module {module.__name__!r}, which "
+            f"has {', '.join(map(repr, sorted(allowed)))}. A function of its own that is one is "
+            f"listed there: PLUGINS = ({function!r},)."
+        )
+    return plugin
+
+
+def _text(module: str, where: str) -> str | None:
+    """Return the text of a module, read without importing it or a package above it.
+
+    None where there is none.
+
+    Raises:
+        ConfigError: its bytes are no text.
+    """
+    top, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(top)  # imports nothing: there is no package above it
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None:
+        return None
+    stems = [Path(folder, *rest) for folder in spec.submodule_search_locations or ()]
+    if not stems and not rest and (spec.origin or "").endswith(".py"):
+        stems = [Path(spec.origin or "").with_suffix("")]
+    try:
+        texts = [text for text in map(read_module, stems) if text is not None]
+    except (UnicodeError, SyntaxError) as error:  # the text is decoded, not compiled
+        raise ConfigError(
+            f"{where}: the file of the module {module!r} is no UTF-8 text."
+        ) from error
+    return texts[0] if texts else None if rest else ""
+
+
+def read_module(stem: Path) -> str | None:
+    """Return the text of a module by its path without ending, or of a package by its folder.
+
+    None where there is no such file.
+
+    Raises:
+        UnicodeError, SyntaxError: its bytes are no text in the encoding that it declares.
+    """
+    for path in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
+        if path.is_file():
+            return importlib.util.decode_source(path.read_bytes())
+    return None
+
+
+def loaded() -> dict[str, dict[str, str]]:
+    """Return what this process has imported of plug-ins from outside.
+
+    It maps a module to its package and version if installed, and the digest of its text.
+    """
+    packages = metadata.packages_distributions() if _loaded else {}
+    plugins = {}
+    for module, digest in sorted(_loaded.items()):
+        names = dict.fromkeys(packages.get(module.split(".")[0], ()))
+        plugins[module] = {
+            "package": ", ".join(f"{name} {metadata.version(name)}" for name in names),
+            "sha256": digest,
+        }
+    return plugins

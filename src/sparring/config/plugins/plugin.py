@@ -1,0 +1,360 @@
+"""A plug-in, and a plug-in with its options: what it declares, checks of options, and the call.
+
+Options are the keyword-only parameters of the plug-in's function, checked by their annotations.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import pydantic
+
+from sparring.config.plugins.guard import Call
+from sparring.core.errors import ConfigError, UnknownNameError, quoted
+from sparring.core.schedule import Schedule, is_schedule, parse
+
+SLOTS = {
+    "environments": "environment",
+    "render": "renderer",
+    "context": "context strategy",
+    "samplers": "sampler",
+    "players": "player",
+    "knowledge": "knowledge",
+    "knowledge.embeddings": "embedding",
+    "oracles": "oracle",
+    "rewards": "reward",
+    "columns": "column",
+    "credit": "advantage estimator",
+    "features": "feature",
+    "losses": "loss",
+    "selection": "selection rule",
+    "selection.curricula": "curriculum",
+    "selection.replay": "replay rule",
+    "league.matchmakers": "matchmaker",
+    "league.keeping": "keeping rule",
+    "league.meta_solvers": "meta-solver",
+    "league.schedules": "schedule",
+    "rollout.plans": "rollout plan",
+    "run.sinks": "sink",
+}
+PACKAGES = {  # slot -> its package within sparring, where that has another name
+    "render": "models.render",
+    "samplers": "models.samplers",
+    "context": "play.context",
+    "players": "play.players",
+    "rollout.plans": "play.plans",
+    **{
+        slot: f"methods.{slot}"
+        for slot in SLOTS
+        if slot.partition(".")[0]
+        in (
+            "knowledge",
+            "oracles",
+            "rewards",
+            "columns",
+            "credit",
+            "features",
+            "losses",
+            "selection",
+        )
+    },
+}
+PARTS = {"environments.solver": "solver"}  # what else the folder of a plug-in may hold: slot.module
+KEYS = {  # slot -> the configuration's key that names a plug-in of it, for errors
+    "environments": "environments.N",
+    "render": "renderer",
+    "context": "context",
+    "samplers": "sampler",
+    "players": "bots, evaluation.opponents",
+    "knowledge": "knowledge",
+    "knowledge.embeddings": "knowledge.embedding",
+    "oracles": "environments.N.oracle",
+    "environments.solver": "environments.N.oracle",
+    "rewards": "rewards.N",
+    "credit": "credit",
+    "losses": "losses.N",
+    "selection": "selection",
+    "selection.curricula": "curriculum",
+    "selection.replay": "replay",
+    "league.matchmakers": "matchmaker",
+    "league.keeping": "league.keeping",
+    "league.schedules": "league.schedule",
+    "rollout.plans": "rollout.plan",
+    "run.sinks": "logging.sinks",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plugin:
+    """One plug-in: its slot, its name, its entry function and the module that declares the rest."""
+
+    slot: str
+    name: str
+    function: Callable[..., Any]
+    module: ModuleType
+
+    def declared(self, name: str, default: Any) -> Any:
+        """Return what its function declares, one of several in a module, or else its module."""
+        return getattr(self.function, name, getattr(self.module, name, default))
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Names of what this plug-in wants computed."""
+        return named_now(self.slot, self.declared("NEEDS", ()))
+
+    @property
+    def trains(self) -> bool:
+        """Whether a loss has a gradient of its own towards the policy."""
+        return bool(getattr(self.module, "TRAINS", True))
+
+    @property
+    def corrects(self) -> bool:
+        """Whether a loss takes into account that plays come from older weights."""
+        return bool(getattr(self.module, "CORRECTS", False))
+
+    @property
+    def critic(self) -> str:
+        """What an estimator's column from the critic holds: "value" of a state, or another."""
+        return str(getattr(self.module, "CRITIC", "value"))
+
+    @property
+    def presets(self) -> Mapping[str, Mapping[str, Any]]:
+        """Named sets of options."""
+        presets: Mapping[str, Mapping[str, Any]] = getattr(self.module, "PRESETS", {})
+        return presets
+
+    @property
+    def options(self) -> dict[str, inspect.Parameter]:
+        """Keyword-only parameters of the entry function: the plug-in's whole configuration."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+    @property
+    def summary(self) -> str:
+        """First line of the entry function's docstring."""
+        return (inspect.getdoc(self.function) or "").split("\n", 1)[0]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bound:
+    """A plug-in with checked options.
+
+    Numbers that were given as schedules are resolved by ``at``.
+    """
+
+    plugin: Plugin
+    options: Mapping[str, Any]
+    schedules: Mapping[str, Schedule]
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Names of what the plug-in wants computed with these options."""
+        by_option: Mapping[str, Mapping[Any, set[str]]] = getattr(
+            self.plugin.module, "NEEDS_BY", {}
+        )
+        needs = (values.get(self.options.get(option), ()) for option, values in by_option.items())
+        return self.plugin.needs.union(*(named_now(self.plugin.slot, names) for names in needs))
+
+    @property
+    def group_relative(self) -> bool:
+        """Whether an estimator compares plays of one start alone with these options."""
+        declared = getattr(self.plugin.module, "GROUP_RELATIVE", False)
+        if isinstance(declared, bool):
+            return declared
+        options = {name: p.default for name, p in self.plugin.options.items()} | dict(self.options)
+        return any(
+            all(options.get(option) in values for option, values in case.items())
+            for case in ([declared] if isinstance(declared, Mapping) else declared)
+        )
+
+    def at(self, progress: float) -> dict[str, Any]:
+        """Return the options at ``progress`` in [0, 1]."""
+        return {
+            **self.options,
+            **{name: schedule(progress) for name, schedule in self.schedules.items()},
+        }
+
+    def __call__(self, *args: Any, progress: float = 0.0) -> Any:
+        """Call the plug-in with these positional arguments and its options at ``progress``.
+
+        Raises:
+            PluginError: it raised an exception that is none of Sparring's, or gave what
+                ``check_output`` of its slot refuses.
+        """
+        plugin = self.plugin
+        options = self.at(progress) if self.schedules else self.options
+        with Call(self):
+            output = _entry(plugin)(*args, **options)
+            check = of_base(plugin.slot, "check_output")
+            if check is not None:
+                check(self, output, *args)
+        return output
+
+    def __str__(self) -> str:
+        return named(self.plugin.slot, self.plugin.name)
+
+
+def _entry(plugin: Plugin) -> Callable[..., Any]:
+    """Return a plug-in's function, with what its slot lets it leave out."""
+    adapted: Callable[[Plugin], Callable[..., Any]] | None = of_base(plugin.slot, "adapted")
+    return plugin.function if adapted is None else adapted(plugin)
+
+
+def with_options(
+    plugin: Plugin, options: Mapping[str, Any] | None = None, *, preset: str | None = None
+) -> Bound:
+    """Return a plug-in that is at hand with its options checked.
+
+    Arguments and errors are those of ``registry.bind``.
+    """
+    where = f"{plugin.slot} {plugin.name!r}"
+    merged: dict[str, Any] = {}
+    if preset is not None:
+        if preset not in plugin.presets:
+            raise UnknownNameError(f"preset of {where}", preset, plugin.presets)
+        merged.update(plugin.presets[preset])
+    merged.update(_without_removed(plugin, options or {}, where))
+    for key in merged:
+        if key not in plugin.options:
+            raise UnknownNameError(f"option of {where}", key, plugin.options)
+    hints = _annotations(plugin.function, where)
+    schedules = {
+        key: _schedule(value, hints[key], f"{where}, option {key!r}")
+        for key, value in merged.items()
+        if is_schedule(value) and _is_float(hints[key])
+    }
+    plain = {key: value for key, value in merged.items() if key not in schedules}
+    try:
+        checked = dict(_options_model(plugin.function, where, frozenset(schedules))(**plain))
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(
+            f"{where}, option {key!r}: {first['msg']}, got {quoted(first.get('input'))}."
+        ) from None
+    return Bound(plugin=plugin, options=checked, schedules=schedules)
+
+
+def _without_removed(plugin: Plugin, options: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return options without those that an earlier version had, where they have their default.
+
+    Raises:
+        ConfigError: one has another value.
+    """
+    removed: Mapping[str, tuple[Any, str]] = getattr(plugin.module, "REMOVED", {})
+    for name in removed.keys() & options.keys():
+        default, version = removed[name]
+        if options[name] != default:
+            raise ConfigError(
+                f"{where} has no option {name!r} any more: {name}={quoted(options[name])} needs "
+                f"version {version}, and {name}={default} is what it does now; leave it out."
+            )
+    return {name: value for name, value in options.items() if name not in removed}
+
+
+@cache
+def _annotations(function: Callable[..., Any], where: str) -> dict[str, Any]:
+    """Return the annotations of a plug-in's function.
+
+    Raises:
+        ConfigError: they cannot be read, or an option has none.
+    """
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except Exception as error:  # an annotation is any expression
+        raise ConfigError(
+            f"{where}: the annotations of its function cannot be "
+            f"read: {type(error).__name__}: {error}."
+        ) from error
+    for key, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and key not in hints:
+            raise ConfigError(
+                f"{where}: its option {key!r} has no annotation; write {key}: float = 1.0, say."
+            )
+    return hints
+
+
+def _is_float(hint: Any) -> bool:
+    """Return whether an annotation is float, with or without limits, or such a float or None."""
+    if typing.get_origin(hint) is typing.Annotated:
+        return _is_float(typing.get_args(hint)[0])
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return all(part is type(None) or _is_float(part) for part in typing.get_args(hint))
+    return hint is float
+
+
+def _schedule(value: Any, hint: Any, where: str) -> Schedule:
+    """Return an option's schedule, all of whose values keep the option's limits.
+
+    Raises:
+        ConfigError: one does not; between its ends a ramp is monotone.
+    """
+    schedule = parse(value, where)
+    adapter = pydantic.TypeAdapter(hint, config=pydantic.ConfigDict(allow_inf_nan=False))
+    for number in schedule.values:
+        try:
+            adapter.validate_python(number)
+        except pydantic.ValidationError as error:
+            raise ConfigError(
+                f"{where}: {error.errors()[0]['msg']}, got {quoted(number)} in its schedule."
+            ) from None
+    return schedule
+
+
+@cache
+def _options_model(
+    function: Callable[..., Any], where: str, scheduled: frozenset[str]
+) -> type[pydantic.BaseModel]:
+    """Return the model of a function's options, made once, without those that are scheduled."""
+    hints = _annotations(function, where)
+    fields: dict[str, Any] = {
+        key: (hints[key], ... if p.default is inspect.Parameter.empty else p.default)
+        for key, p in inspect.signature(function).parameters.items()
+        if p.kind is inspect.Parameter.KEYWORD_ONLY and key not in scheduled
+    }
+    config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+    return pydantic.create_model("Options", __config__=config, **fields)
+
+
+def package_of(slot: str) -> str:
+    """Return the dotted name of the package that holds a slot's plug-ins."""
+    return f"sparring.{PACKAGES.get(slot, slot)}"
+
+
+def word(slot: str) -> str:
+    """Return what a plug-in of a slot, or a part of one, is called."""
+    return SLOTS.get(slot) or PARTS[slot]
+
+
+def named(slot: str, name: str) -> str:
+    """Return a plug-in in words, with the configuration's key that names it."""
+    return f"{word(slot)} {name!r}" + (f" ({KEYS[slot]})" if slot in KEYS else "")
+
+
+@cache
+def of_base(slot: str, name: str) -> Any:
+    """Return what a slot's base module has under a name, or None.
+
+    It may have ``check_output(bound, output, *args)``, ``adapted(plugin)``, ``GIVEN`` (what NEEDS
+    may name, each with what it is), ``NEEDS_FROM`` (slots whose plug-ins' names NEEDS may name),
+    and ``RENAMED`` (names in NEEDS of before -> those of now).
+    """
+    base = f"{package_of(slot)}.base"
+    if slot in PARTS or importlib.util.find_spec(base) is None:
+        return None
+    return getattr(importlib.import_module(base), name, None)
+
+
+def named_now(slot: str, needs: Iterable[str]) -> frozenset[str]:
+    """Return names in NEEDS by what they are called now."""
+    renamed: Mapping[str, set[str]] = of_base(slot, "RENAMED") or {}
+    return frozenset().union(*(renamed.get(name, {name}) for name in needs))

@@ -1,0 +1,316 @@
+"""Finds plug-ins by file name, binds options to their signatures, suggests names for typos.
+
+A slot is a package; each module in it with a function of its own name, or a class assigned to that
+name (``nim = Nim``), is a plug-in. This is its entry, whose keyword-only parameters are its
+options. Adding a plug-in edits no existing file. Plug-ins of other packages are found too: names
+with a dot, and entry points (``outside.py``). A plug-in that is a folder may have parts: modules of
+the folder with a function of the plug-in's name, such as ``environments/sudoku/solver.py``.
+
+A plug-in module may also declare:
+    NEEDS      names of what it wants computed, e.g. {"value"}; of an estimator, columns of the turn
+               table
+    NEEDS_BY   option -> value -> names of what it wants besides, where that depends on an option
+    REQUIRES   what must stand beside it in a configuration; see ``config_parts.check_requires``
+    REMOVED    options of earlier versions -> (their default, the last version that had them)
+    GROUP_RELATIVE
+               of an estimator: True where a play is compared with others of its start alone, so
+               that a group of one teaches nothing; or option -> the values with which it is so,
+               all options together, or a list of such cases
+    PRESETS    name -> options that reproduce a published variant
+    TRAINS     False for a loss that cannot train the policy alone: factors for other losses, or the
+               critic's
+    CORRECTS   True for a loss that takes into account that plays come from older weights, as its
+               ratio is to the log-probabilities of the sampler: what ``scale.lag`` needs
+    CRITIC     "contribution" for an estimator whose column from the critic is no value of a state,
+               but what a turn adds to the return
+    style_of, words_of, identity_of, is_mixture
+               of a player: functions of its options; see ``measure.opponents.AgentSpec``
+    SOLVER     option of a matchmaker that names a meta-solver
+    EMBEDDING  option of knowledge that names an embedding
+    TWO_SIDED  True for a meta-solver of two sides alone
+    READS_PAYOFFS  False for a meta-solver that looks at no payoffs
+    SUMMARY    one line for lists (otherwise the first line of the docstring)
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sparring.config.plugins.outside import (
+    entry_points,
+    find,
+    from_entry_point,
+    imported,
+    is_outside,
+    read_module,
+)
+from sparring.config.plugins.plugin import (
+    KEYS,
+    SLOTS,
+    Bound,
+    Plugin,
+    named,
+    named_now,
+    of_base,
+    package_of,
+    with_options,
+    word,
+)
+from sparring.core.errors import ConfigError, UnknownNameError
+
+__all__ = [
+    "KEYS",
+    "SLOTS",
+    "Bound",
+    "Plugin",
+    "asks",
+    "bind",
+    "built_in",
+    "forget",
+    "known",
+    "load",
+    "load_part",
+    "loadable",
+    "named",
+    "names",
+    "offering",
+    "ordered",
+    "with_options",
+    "word",
+]
+
+log = logging.getLogger(__name__)
+
+
+@cache
+def names(slot: str) -> tuple[str, ...]:
+    """Return the names of all plug-ins of a slot, sorted.
+
+    Sparring's own (whose errors see), and entry points of installed packages.
+    """
+    return tuple(sorted({*built_in(slot), *entry_points(slot)}))
+
+
+def forget() -> None:
+    """Look for plug-ins anew: packages may have come or gone."""
+    for cached in (names, built_in, load, load_part, _standard):
+        cached.cache_clear()
+
+
+def known(slot: str, name: str) -> bool:
+    """Return whether a name is one of a slot's plug-ins, or of one from outside."""
+    return is_outside(name) or name in names(slot)
+
+
+@cache
+def built_in(slot: str) -> tuple[str, ...]:
+    """Return the names of Sparring's own plug-ins of a slot, sorted.
+
+    A module, or a package, is a plug-in if it has a function or class of its own name, and so is
+    each public function of a module ``standard``. All others in a slot are helpers of its plug-ins.
+
+    Raises:
+        UnknownNameError: no such slot.
+    """
+    if slot not in SLOTS:
+        raise UnknownNameError("slot", slot, SLOTS)
+    folders = importlib.import_module(package_of(slot)).__path__
+    stems = {path.with_suffix("") for folder in folders for path in Path(folder).iterdir()}
+    modules = {stem.name for stem in stems if _is_plugin(stem)}
+    return tuple(sorted(modules | _standard(slot)))
+
+
+@cache
+def _standard(slot: str) -> frozenset[str]:
+    """Return the public functions of a slot's module ``standard``, each of which is a plug-in."""
+    folders = importlib.import_module(package_of(slot)).__path__
+    texts = (read_module(Path(folder, "standard")) or "" for folder in folders)
+    return frozenset(re.findall(r"^def ([a-z]\w*)\(", "\n".join(texts), re.MULTILINE))
+
+
+def _is_plugin(stem: Path) -> bool:
+    """Return whether a module has a function of its own name, or a class under it."""
+    return _has_line(stem, f"def {stem.name}(", f"{stem.name} = ")
+
+
+def _has_line(stem: Path, *begins: str) -> bool:
+    """Return whether a line of a module's text begins in one of these ways; nothing is imported."""
+    text = read_module(stem)
+    pattern = "|".join(map(re.escape, begins))
+    return text is not None and bool(re.search(rf"^(?:{pattern})", text, re.MULTILINE))
+
+
+def loadable(slot: str) -> list[Plugin]:
+    """Return the plug-ins of a slot.
+
+    An entry point of another package that cannot be imported is left out, with a warning.
+    """
+    plugins = []
+    for name in names(slot):
+        try:
+            plugins.append(load(slot, name))
+        except ConfigError as error:
+            if name in built_in(slot):
+                raise
+            log.warning("%s", error)
+    return plugins
+
+
+def _check_needs(plugin: Plugin) -> Plugin:
+    """Return the plug-in, if everything that its NEEDS name is known.
+
+    Raises:
+        UnknownNameError: something is not; the nearest that is known is named.
+    """
+    given: Mapping[str, str] = of_base(plugin.slot, "GIVEN") or {}
+    sources: tuple[str, ...] = of_base(plugin.slot, "NEEDS_FROM") or ()
+    by_option: Mapping[str, Mapping[Any, set[str]]] = getattr(plugin.module, "NEEDS_BY", {})
+    needs = [names for values in by_option.values() for names in values.values()]
+    for need in sorted(plugin.needs.union(*(named_now(plugin.slot, names) for names in needs))):
+        if need not in given and not any(known(slot, need) for slot in sources):
+            choices = {*given, *(name for slot in sources for name in names(slot))}
+            raise UnknownNameError(
+                f"name in NEEDS of {named(plugin.slot, plugin.name)}", need, choices
+            )
+    return plugin
+
+
+_CRITIC = "{name: value_loss, weight: 0.5}]'"
+FIELD_NAMES = {  # algorithms that are a pair of an estimator and losses here -> what to write
+    "ppo": f"PPO is credit.name=gae 'losses=[{{name: ppo_clip}}, {_CRITIC}.",
+    "a2c": f"A2C is credit.name=gae 'losses=[{{name: policy_gradient}}, {_CRITIC}.",
+    "reinforce": "REINFORCE is credit.name=outcome 'losses=[{name: policy_gradient}]'; with a "
+    "baseline for each role it is credit.name=rae.",
+    "dr_grpo": "Dr. GRPO is 'credit={name: grpo, preset: dr_grpo}' with rollout.group_size=8.",
+    "dapo": "DAPO is credit.name=grpo 'losses=[{name: ppo_clip, preset: dapo}]' "
+    "selection.name=equal_groups rollout.group_size=8.",
+}
+FIELD_NAMES["actor_critic"] = FIELD_NAMES["a2c"]
+
+
+@cache
+def load(slot: str, name: str) -> Plugin:
+    """Return a plug-in by slot and name.
+
+    Where an entry point has the name of one of Sparring's own, that one is meant.
+
+    Raises:
+        UnknownNameError: the slot has no plug-in of this name.
+        ConfigError: one from outside cannot be had.
+    """
+    if name in built_in(slot):
+        module_name = "standard" if name in _standard(slot) else name
+        module = importlib.import_module(f"{package_of(slot)}.{module_name}")
+        function = getattr(module, name)
+    elif is_outside(name):
+        function, module = find(slot, name, SLOTS[slot])
+    elif name in names(slot):
+        function, module = from_entry_point(entry_points(slot)[name], SLOTS[slot])
+    else:
+        in_other_words = FIELD_NAMES.get(name.lower()) if slot in ("credit", "losses") else None
+        raise UnknownNameError(
+            SLOTS[slot],
+            name,
+            names(slot),
+            in_other_words or f"See `sparring list {slot}`; others are named package.module.",
+            every=in_other_words is None,
+        )
+    return _check_needs(Plugin(slot=slot, name=name, function=function, module=module))
+
+
+@cache
+def load_part(slot: str, name: str, part: str) -> Plugin | None:
+    """Return a part of a plug-in, such as the solver of a game; None where it has none.
+
+    Raises:
+        UnknownNameError: the slot has no plug-in of this name.
+        ConfigError: the plug-in, or its part, is from outside and cannot be imported.
+    """
+    plugin = load(slot, name)
+    folders = getattr(plugin.module, "__path__", ())
+    function = name if name in built_in(slot) else plugin.function.__name__
+    if not any(_has_line(Path(folder, part), f"def {function}(") for folder in folders):
+        return None
+    path, of_slot = f"{plugin.module.__name__}.{part}", f"{slot}.{part}"
+    if name in built_in(slot):
+        module = importlib.import_module(path)
+        entry = getattr(module, function)
+    else:
+        entry, module = imported(path, function, named(of_slot, name))
+    return Plugin(slot=of_slot, name=name, function=entry, module=module)
+
+
+def offering(slot: str, part: str, line: str) -> tuple[str, ...]:
+    """Return the names, sorted, of Sparring's own plug-ins of a slot whose part has such a line.
+
+    Texts are read, and nothing is imported.
+
+    Args:
+        slot: of the plug-ins.
+        part: a module of their folders.
+        line: how the line begins, such as ``def reference(``.
+    """
+    folders = importlib.import_module(package_of(slot)).__path__
+    return tuple(
+        name
+        for name in built_in(slot)
+        if any(_has_line(Path(folder, name, part), line) for folder in folders)
+    )
+
+
+def asks(bound: Bound) -> frozenset[str]:
+    """Return the parts of a run that it takes to compute a plug-in's columns.
+
+    "critic", "reference", "process", "tree", "candidates", "playouts".
+    """
+    plugins = [bound.plugin]
+    if "columns" in (of_base(bound.plugin.slot, "NEEDS_FROM") or ()):
+        plugins += [load("columns", name) for name in ordered(bound.needs)]
+    return frozenset().union(*(plugin.declared("ASKS", ()) for plugin in plugins))
+
+
+def ordered(needs: Iterable[str], within: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return columns with all that they need, in an order in which each can be computed.
+
+    Args:
+        needs: their names.
+        within: the columns that these are needed for, the first one first.
+
+    Raises:
+        ConfigError: a column needs itself.
+    """
+    columns: dict[str, None] = {}
+    for name in sorted(needs):
+        if name in within:
+            raise ConfigError(
+                f"column {name!r} needs itself: {' -> '.join((*within, name))}. Leave one out of "
+                "NEEDS."
+            )
+        if name not in columns:
+            columns |= dict.fromkeys((*ordered(bind("columns", name).needs, (*within, name)), name))
+    return tuple(columns)
+
+
+def bind(
+    slot: str, name: str, options: Mapping[str, Any] | None = None, *, preset: str | None = None
+) -> Bound:
+    """Return a plug-in with its options checked against its signature.
+
+    Args:
+        slot: one of ``SLOTS``.
+        name: the plug-in's name.
+        options: values for its keyword-only parameters; floats may be schedules, whose values keep
+            the option's limits.
+        preset: a name in the plug-in's ``PRESETS``; explicit options win over it.
+
+    Raises:
+        UnknownNameError: unknown slot, plug-in, preset or option.
+        ConfigError: a value of the wrong type or outside its limits, or a required option left out.
+    """
+    return with_options(load(slot, name), options, preset=preset)

@@ -1,0 +1,271 @@
+"""Recipes: YAML by name or path, laid over one another, with ``a.b=c`` overrides.
+
+What stands in the folder ``scale`` is no recipe by itself: it says what machines a run has, and is
+laid over a recipe by ``with=scale/8-gpus``.
+
+``config.resolve`` checks the result.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os.path
+import shlex
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from sparring.config import RunConfig
+from sparring.config.parts import merge
+from sparring.config.plugins import spelling
+from sparring.config.yaml_text import MAX_DEPTH, dump_yaml, parse_value, parse_yaml, read_text
+from sparring.core.errors import ConfigError, UnknownNameError, nearest, quoted
+
+FOLDER = Path(__file__).parents[1] / "recipes"
+LAYERS, WITH = "scale", "with"  # folder of what is laid over recipes, and the override that does it
+
+
+def recipe_names() -> tuple[str, ...]:
+    """Return the names of the recipes in the package, FOLDER/NAME for those in folders.
+
+    What others extend begins with _.
+    """
+    return _names(FOLDER)
+
+
+@cache
+def _names(folder: Path) -> tuple[str, ...]:
+    """Return the names of the recipes in a folder."""
+    names = [
+        path.relative_to(folder).with_suffix("").as_posix()
+        for path in folder.rglob("*.yaml")
+        if not path.name.startswith("_") and path.parent.name != LAYERS
+    ]
+    return tuple(sorted(names))
+
+
+def layers() -> dict[str, str]:
+    """Return what may be laid over a recipe, by name: each with the first line of its file."""
+    paths = sorted((FOLDER / LAYERS).glob("*.yaml"))
+    return {
+        f"{LAYERS}/{path.stem}": read_text(path, path.stem).split("\n")[0].removeprefix("# ")
+        for path in paths
+    }
+
+
+@cache
+def _built_in(path: Path, what: str) -> Any:
+    """Return what a recipe of the package says, read once: what is laid over it is a copy."""
+    return parse_yaml(read_text(path, what), what)
+
+
+def load_recipe(name: str, *, part_of_another: bool = False) -> dict[str, Any]:
+    """Return a recipe by name, or a YAML file by path, as a plain mapping.
+
+    ``extends``, a name or a list of them, is followed.
+
+    Args:
+        name: of a recipe in the package, or the path of a YAML file.
+        part_of_another: whether another recipe extends it, so that it may be no recipe by itself.
+
+    Raises:
+        UnknownNameError: neither a recipe nor a file.
+        ConfigError: not a YAML mapping, or it extends itself.
+    """
+    return _load(name, (), part_of_another)
+
+
+def _load(name: str, extending: tuple[str, ...], part: bool) -> dict[str, Any]:
+    """Return a recipe, or a ``part`` of one.
+
+    ``extending`` are those that extend it, the first one first.
+    """
+    what = f"Recipe {quoted(name)}"
+    if name in extending:
+        raise ConfigError(
+            f"{what} extends itself: {' -> '.join([*extending, name])}. Leave one `extends` out."
+        )
+    path = Path(name)
+    if path.suffix not in (".yaml", ".yml") or not os.path.isfile(path):
+        built_in = FOLDER / f"{name}.yaml"
+        if name not in recipe_names() and not (part and _is_part(built_in)):
+            if path.suffix in (".yaml", ".yml"):
+                raise _no_file(name)
+            if os.path.isfile(path / "config.yaml"):
+                raise ConfigError(
+                    f"{what} is the folder of a run; a recipe is a name or a YAML file. To go on "
+                    f"with the run: sparring train --run {shlex.quote(name)} --resume."
+                )
+            if name in layers():
+                raise ConfigError(
+                    f"{what} is laid over another one; write for example mars/kuhn-paper "
+                    f"{WITH}={name}."
+                )
+            _refuse_removed(name, what)
+            raise UnknownNameError(
+                "recipe",
+                name,
+                recipe_names(),
+                "See `sparring list recipes`, or give the path of a YAML file.",
+                every=False,  # there are more than a message holds
+            )
+        return laid_over(_built_in(built_in, what), what, (*extending, name))
+    return laid_over(parse_yaml(read_text(path, what), what), what, (*extending, name))
+
+
+def laid_over(data: Any, what: str, extending: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return a mapping laid over the recipes that its ``extends`` names.
+
+    Args:
+        data: what a recipe's file holds.
+        what: the recipe in words, for errors.
+        extending: the recipes that extend it, the first one first.
+
+    Raises:
+        UnknownNameError: no such recipe.
+        ConfigError: it is no mapping, or extends itself.
+    """
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"{what} must be a mapping of keys to values, got {type(data).__name__}.")
+    data = spelling.keys(data, what)
+    bases = data.pop("extends", [])
+    bases = [bases] if isinstance(bases, str) else bases
+    if not isinstance(bases, list) or not all(isinstance(base, str) for base in bases):
+        raise ConfigError(
+            f"{what}: extends must be a recipe's name or a list of names, got {quoted(bases)}; "
+            "write extends: kuhn-tiny."
+        )
+    result: dict[str, Any] = {}
+    for base in bases:
+        result = merge(result, _load(base, extending, True))
+    return merge(result, data)
+
+
+def _no_file(name: str) -> ConfigError:
+    """Return the error of a recipe's file that is not there, with what to write into it."""
+    near = nearest(Path(name).stem, recipe_names())
+    meant = f" Did you mean the recipe {near[0]!r}?" if near else ""
+    lines = r"extends: kuhn-tiny\nsteps: 200\n"
+    return ConfigError(
+        f"There is no file {quoted(name)}.{meant} To write one, begin from a recipe and change "
+        f"keys: printf '{lines}' > {shlex.quote(name) if len(name) < 100 else 'FILE.yaml'}; "
+        "`sparring list recipes` names all."
+    )
+
+
+def _refuse_removed(name: str, what: str) -> None:
+    """Refuse a recipe that an earlier version had.
+
+    Raises:
+        ConfigError: it had; the message has the recipe and overrides that give the same.
+    """
+    removed = _built_in(FOLDER / "_removed.yaml", "The list of removed recipes").get(name)
+    if removed:
+        study = f" It is an arm of the study {removed['study']}." if "study" in removed else ""
+        raise ConfigError(
+            f"{what} went in version 0.3.{study} For the same: sparring train {removed['write']}"
+        )
+
+
+def _is_part(path: Path) -> bool:
+    """Return whether a path is a file in the folder of recipes."""
+    return os.path.isfile(path) and path.resolve().is_relative_to(FOLDER.resolve())
+
+
+def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Return ``data`` with ``a.b=c`` overrides applied.
+
+    Values are YAML, list items are addressed by number. ``with=NAME``, or ``with=[NAME, ...]``,
+    lays other recipes over ``data`` first.
+
+    Raises:
+        ConfigError: an override without '=', or a path through something that has no parts.
+        UnknownNameError: nothing of this name can be laid over a recipe.
+    """
+    overrides = list(overrides)
+    _refuse_words(overrides)
+    result = copy.deepcopy(spelling.keys(data, "The configuration"))
+    for override in overrides:
+        if override.startswith(f"{WITH}="):
+            result = _laid_under(result, override)
+    for override in overrides:
+        if override.startswith(f"{WITH}="):
+            continue
+        path, _, text = override.partition("=")
+        what = f"Override {quoted(override, 80)}"
+        value = parse_value(text, what, path)
+        if path.count(".") >= MAX_DEPTH:
+            raise ConfigError(f"{what} goes more than {MAX_DEPTH} levels down.")
+        _assign(result, spelling.path(path).split("."), value, what)
+    return result
+
+
+def _refuse_words(overrides: list[str]) -> None:
+    """Refuse an override without '=', such as the two words ``steps 10``.
+
+    Raises:
+        ConfigError: there is one; the message has the two joined where they look like a pair.
+    """
+    for place, word in enumerate(overrides):
+        if "=" in word and not word.startswith("="):
+            continue
+        what = f"Override {quoted(word, 80)}"
+        following = overrides[place + 1 : place + 2]
+        if word.isidentifier() and following and "=" not in following[0]:
+            pair = quoted(f"{word}={following[0]}", 80)
+            raise ConfigError(f"{what} must be joined with its value; write {pair}.")
+        raise ConfigError(f"{what} must look like learner.learning_rate=0.001.")
+
+
+def _laid_under(data: dict[str, Any], override: str) -> dict[str, Any]:
+    """Return a configuration with what an override ``with=`` names laid over it."""
+    what = f"Override {quoted(override, 80)}"
+    names = parse_value(override.partition("=")[2], what, WITH)
+    names = [names] if isinstance(names, str) else names
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"{what} must name recipes: write {WITH}={next(iter(layers()))}.")
+    for name in names:
+        if name not in layers() and Path(name).suffix not in (".yaml", ".yml"):
+            raise UnknownNameError(
+                "layer",
+                name,
+                layers(),
+                "Those are laid over a recipe; a YAML file of yours can be, by its path.",
+            )
+        data = merge(data, load_recipe(name, part_of_another=True))
+    return data
+
+
+def _assign(target: Any, path: list[str], value: Any, what: str) -> None:
+    """Set the item at ``path`` below ``target``, making mappings on the way."""
+    for depth, part in enumerate(path):
+        last = depth + 1 == len(path)
+        if isinstance(target, list):
+            if not part.isdecimal() or len(part) > 9 or int(part) >= len(target):
+                raise ConfigError(
+                    f"{what}: {quoted(part)} is not an index of a list of {len(target)} items."
+                )
+            index: Any = int(part)
+        elif isinstance(target, dict):
+            index = part
+            if not last:
+                target.setdefault(index, {})
+        else:
+            whole = quoted(".".join(path[:depth]))
+            raise ConfigError(f"{what}: {whole} is a plain value and has no part {quoted(part)}.")
+        if last:
+            target[index] = value
+        target = target[index]
+
+
+def to_yaml(config: RunConfig) -> str:
+    """Return the resolved configuration as YAML that ``resolve`` reads back to an equal one."""
+    return _dumped(json.dumps(config.model_dump(mode="json")))
+
+
+@lru_cache(maxsize=16)
+def _dumped(text: str) -> str:
+    """Return as YAML what a text of JSON says."""
+    return dump_yaml(json.loads(text))

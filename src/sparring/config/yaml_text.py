@@ -1,0 +1,219 @@
+"""YAML as recipes, overrides, suites and options are written in.
+
+Read with limits, written so that it reads back equal.
+
+Numbers follow YAML 1.2: ``1e-4`` is one, and a text that looks like a number is quoted ("12e5").
+Dates are text. Tags other than those of plain values are refused, and so are texts that are nested
+too deeply or grow too large by their aliases.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sparring.core.errors import ConfigError, quoted
+
+MAX_DEPTH = 50  # levels of lists and mappings in one another
+MAX_VALUES = 100_000  # values after every alias is written out
+MAX_BITS = 200  # of whole numbers
+MAX_BYTES = 10_000_000  # of a file
+MAX_KEPT = 100_000  # characters of a text that is kept with what it says
+FLOAT, TIMESTAMP = "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"
+TAGS = {
+    f"tag:yaml.org,2002:{kind}"
+    for kind in ("str", "int", "float", "bool", "null", "seq", "map", "merge", "value")
+}
+# with no dot, or no sign of the exponent
+EXPONENT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)[eE][-+]?[0-9]+$")
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader with limits."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Refuse what is nested too deeply, and tags that make anything but plain values."""
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        if self.depth >= MAX_DEPTH:
+            raise yaml.MarkedYAMLError(
+                problem=f"more than {MAX_DEPTH} levels in one another", problem_mark=mark
+            )
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        if node is not None and node.tag not in TAGS:
+            raise yaml.MarkedYAMLError(
+                problem=f"the tag {node.tag!r} is not read here; leave it out", problem_mark=mark
+            )
+        return node
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Refuse mappings that grow too large by merging others into them."""
+        super().flatten_mapping(node)
+        if len(node.value) > MAX_VALUES:
+            raise yaml.MarkedYAMLError(
+                problem="a mapping grows too large by <<", problem_mark=node.start_mark
+            )
+
+
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's safe dumper; it quotes texts that our loader would read as numbers."""
+
+
+for _kind in (_Loader, _Dumper):
+    _kind.add_implicit_resolver(FLOAT, EXPONENT, list("-+0123456789."))
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag != TIMESTAMP]
+    for first, found in _Loader.yaml_implicit_resolvers.items()
+}
+
+
+def parse_yaml(text: str, what: str) -> Any:
+    """Return what a YAML text says.
+
+    Args:
+        text: to be read.
+        what: names it in the error.
+
+    Raises:
+        ConfigError: not YAML, or beyond the limits above.
+    """
+    try:
+        return _parsed(text)
+    except _UnreadableError as error:
+        raise ConfigError(f"{what} is not valid YAML: {error}.") from None
+
+
+def parse_value(text: str, what: str, key: str) -> Any:
+    """Return the value of ``key=value``, which is YAML; ``what`` names where it stands.
+
+    Raises:
+        ConfigError: no value, or beyond the limits above.
+    """
+    try:
+        return _parsed(text)
+    except _UnreadableError as error:
+        raise ConfigError(
+            f"{what}: {quoted(text)} is no value for {quoted(key)}: {error}."
+        ) from None
+
+
+class _UnreadableError(Exception):
+    """Why a text cannot be read, as a clause."""
+
+
+def _parsed(text: str) -> Any:
+    """Return what a YAML text says, or raise _UnreadableError."""
+    if len(text) > MAX_KEPT:
+        return _read(text)
+    return copy.deepcopy(_kept(text))
+
+
+@lru_cache(maxsize=64)
+def _kept(text: str) -> Any:
+    """Return what a text says, kept for the next time: a run's configuration is read many times."""
+    return _read(text)
+
+
+def _read(text: str) -> Any:
+    """Return what a YAML text says, or raise _UnreadableError."""
+    loader = None
+    try:
+        loader = _Loader(text)
+        value = loader.get_single_data()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+        advice = (
+            "the lines of one section begin in the same column, and a text with ': ' is in quotes"
+            if isinstance(error, (yaml.scanner.ScannerError, yaml.parser.ParserError))
+            else "write a text in quotes"
+        )
+        raise _UnreadableError(f"{error.problem}{where}; {advice}") from None
+    except yaml.YAMLError as error:
+        raise _UnreadableError(" ".join(str(error).split())) from None
+    except RecursionError:
+        raise _UnreadableError(f"more than {MAX_DEPTH} levels in one another") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        # a tag on a text that does not fit it, or too many digits
+        raise _UnreadableError(
+            f"a value does not fit its kind ({' '.join(str(error).split())[:60]}); write a text "
+            "in quotes"
+        ) from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+    _check_size(value, {})
+    return value
+
+
+def _check_size(value: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """Return how many values something holds when aliases are written out, and its levels.
+
+    ``known`` holds what was met before.
+    """
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise _UnreadableError(
+            f"a whole number has {value.bit_length()} bits, and at most {MAX_BITS} are read"
+        )
+    if not isinstance(value, (list, dict)):
+        return 1, 0
+    if id(value) not in known:
+        known[id(value)] = (MAX_VALUES, MAX_DEPTH)  # what holds itself is found to be too large
+        parts = [*value.keys(), *value.values()] if isinstance(value, dict) else value
+        found = [_check_size(part, known) for part in parts]
+        size, depth = (
+            1 + sum(size for size, _ in found),
+            1 + max((depth for _, depth in found), default=0),
+        )
+        if size > MAX_VALUES or depth > MAX_DEPTH:
+            raise _UnreadableError(
+                f"its aliases (*name) make more than {MAX_VALUES} values or {MAX_DEPTH} levels of "
+                "it; write it out"
+            )
+        known[id(value)] = (size, depth)
+    return known[id(value)]
+
+
+def dump_yaml(value: Any, *, width: int | None = None) -> str:
+    """Return plain data as YAML that ``parse_yaml`` reads back to an equal value.
+
+    Its lines are of about this width.
+    """
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=width)
+    return text
+
+
+def read_text(path: Path, what: str) -> str:
+    """Return the text of a file.
+
+    Args:
+        path: of the file.
+        what: names it in the error.
+
+    Raises:
+        ConfigError: it cannot be read, is not UTF-8, or is too large.
+    """
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ConfigError(f"{what} has more than {MAX_BYTES} bytes; is it the right file?")
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"{what} cannot be read: {error.strerror or error}.") from None
+    except UnicodeDecodeError as error:
+        message = (
+            f"{what} is not UTF-8 text: byte {error.object[error.start]:#x} at "
+            f"position {error.start}. Save it as UTF-8."
+        )
+        raise ConfigError(message) from None
+    except ValueError as error:  # a path that holds a NUL
+        raise ConfigError(f"{what} cannot be read: {error}.") from None

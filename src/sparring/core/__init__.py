@@ -1,0 +1,1 @@
+"""Records, errors, names, random streams, schedules, files and processes."""

@@ -1,0 +1,301 @@
+"""Talks to an OpenAI-compatible endpoint by the package openai.
+
+The key, the limits of one request with its retries, and what can go wrong. Time-outs of HTTP
+libraries are per read: a server that sends a byte now and then is waited for without end. Here a
+try as a whole, from the connection to the last byte, has a deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from threading import Thread
+from typing import Any, TypeVar
+
+from sparring.core.errors import ConfigError, RolloutError
+from sparring.core.trust import address, check_host
+
+LARGEST = 16 << 20  # bytes of an answer
+OPENAI = "api.openai.com"
+_HEADERS = (
+    "accept",
+    "authorization",
+    "connection",
+    "content-",
+    "host",
+    "idempotency-key",
+    "user-agent",
+    "x-stainless-",
+)
+"""Beginnings of what is sent to others than OpenAI.
+
+The package takes more out of the environment (organisation, project, custom headers).
+"""
+_SHOWN = 200  # characters of an endpoint's own words that an error quotes
+_PART = 4  # characters of the key in a row that are not quoted
+_LONG = 8  # characters of a real key, at least; a shorter one is a word that may stand in replies
+_ADVICE = {
+    402: "The account has no credit left.",
+    404: "Check base_url and model.",
+    413: "The request is too large for it.",
+    429: "Write a smaller concurrency or more retries, or look at the account's limits.",
+}
+
+Read = TypeVar("Read")
+
+
+class MalformedError(ValueError):
+    """An answer that is not what was asked for; the message is its start."""
+
+
+class StatusError(RolloutError):
+    """An endpoint answered with a status that is no success.
+
+    Attributes:
+        status: of HTTP.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Connection:
+    """One endpoint, ready to be asked from many threads.
+
+    The key stays in here: no message contains it.
+
+    Args:
+        base_url: http(s) address of the API, up to and without "/completions".
+        key_variable: name of the environment variable that holds the key; a loopback address may do
+            without.
+        timeout: seconds that one try may take as a whole, from the connection to the last byte of
+            the answer.
+        retries: tries after the first one, with exponential back-off (time-outs, lost connections,
+            status 408, 409, 429, 5xx).
+        advice: what to do about a status, in place of or besides what is advised anyway.
+
+    Raises:
+        ConfigError: the package openai is missing, the address is none or one that the user has not
+            named, or there is no usable key.
+    """
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        key_variable: str,
+        timeout: float,
+        retries: int,
+        advice: Mapping[int, str] | None = None,
+    ) -> None:
+        self.base_url, self.key_variable, self.timeout, self.retries = (
+            base_url,
+            key_variable,
+            timeout,
+            retries,
+        )
+        self._advised = {**_ADVICE, **(advice or {})}
+        asked = address(base_url)
+        check_host(asked, key_variable)
+        self._openai = openai = _library()
+        self._key = _key(key_variable, needed=not asked.loopback)
+        self._api = openai.AsyncOpenAI(
+            api_key=self._key or "none",
+            base_url=base_url,
+            timeout=timeout,
+            max_retries=retries,
+            http_client=_http_client(openai, asked.host),
+        )
+
+    def send(
+        self,
+        path: str,
+        request: Mapping[str, Any],
+        read: Callable[[str], Read],
+        what: str,
+        *,
+        once: float | None = None,
+    ) -> Read:
+        """Return what is read of the answer to one request.
+
+        Args:
+            path: below ``base_url``, such as "/completions".
+            request: its fields; of these, "model" is named in errors.
+            read: returns what is in a body, or raises ``MalformedError``.
+            what: the body of an answer in words, such as "a chat completion".
+            once: seconds after which the request is given up, with no further try.
+
+        Raises:
+            StatusError: the endpoint refused, or failed more often than it was tried.
+            RolloutError: there was no answer, or nothing that can be read as one.
+        """
+        openai, where = self._openai, f"Endpoint {self.base_url}"
+        where += f" (model {request['model']!r})" if "model" in request else ""
+        status = None
+        try:
+            options = {} if once is None else {"timeout": once, "max_retries": 0}
+            answer = self._api.post(path, cast_to=str, body=dict(request), options=options)
+            return read(asyncio.run_coroutine_threadsafe(answer, _loop()).result())
+        except openai.APIStatusError as error:
+            status = error.status_code
+            problem = (
+                f"{where} answered with status {status}{self._words(error)} {self._advice(status)}"
+            )
+        except openai.APITimeoutError:
+            problem = (
+                f"{where} did not answer within timeout={self.timeout:g} seconds, {self._tries}. "
+                "Write a larger timeout or more retries."
+            )
+        except openai.APIConnectionError as error:
+            problem = (
+                f"{where} could not be "
+                f"reached, {self._tries}: {self._clean(str(error.__cause__ or error))}. Check "
+                "base_url."
+            )
+        except openai.OpenAIError as error:
+            problem = f"{where} could not be asked: {self._clean(str(error))}."
+        except MalformedError as error:
+            problem = (
+                f"{where} answered with status 200 but not with {what}: "
+                f"{self._clean(str(error))}. Check base_url."
+            )
+        # outside of the handlers: their exceptions hold the request's headers
+        if status is not None:
+            raise StatusError(problem, status)
+        raise RolloutError(problem)
+
+    def hidden(self, text: str) -> str:
+        """Return what an endpoint said with *** in place of the whole key."""
+        return text if len(self._key) < _LONG else text.replace(self._key, "***")
+
+    @property
+    def _tries(self) -> str:
+        """How often a request was sent before it was given up."""
+        return f"{self.retries + 1} tries" if self.retries else "1 try"
+
+    def _advice(self, status: int) -> str:
+        """Return what to do about a status."""
+        if status in (401, 403):
+            return (
+                f"It refuses the key in the environment variable {self.key_variable}; set that to "
+                "a valid key."
+            )
+        return self._advised.get(
+            400 if status == 422 else status,
+            "Run again later or write more retries." if status >= 500 else "",
+        )
+
+    def _words(self, error: Any) -> str:
+        """Return the endpoint's own words about a status.
+
+        They are left out where they may repeat a part of the key.
+        """
+        words = "" if error.status_code in (401, 403) else self._clean(error.response.text)
+        return f": {words}." if words else "."
+
+    def _clean(self, text: str) -> str:
+        """Return the start of a text on one line, without the key or parts of it."""
+        return " ".join(self._masked(text[: 8 * _SHOWN]).split())[:_SHOWN].rstrip(".")
+
+    def _masked(self, text: str) -> str:
+        """Return a text with ``***`` in place of the key and of every part of it."""
+        if len(self._key) <= _PART:
+            return text.replace(self._key, "***") if self._key else text
+        parts = {self._key[at : at + _PART].casefold() for at in range(len(self._key) - _PART + 1)}
+        hidden = [False] * len(text)
+        for at in range(len(text) - _PART + 1):
+            if text[at : at + _PART].casefold() in parts:
+                hidden[at : at + _PART] = [True] * _PART
+        shown = [
+            ("***" if not at or not hidden[at - 1] else "") if hidden[at] else text[at]
+            for at in range(len(text))
+        ]
+        return "".join(shown)
+
+
+def _library() -> Any:
+    """Return the package openai, which nothing else needs."""
+    try:
+        import openai
+    except ImportError:
+        raise ConfigError(
+            "An endpoint is asked by the package openai, which is not installed; run pip install "
+            "'sparring[endpoint]'."
+        ) from None
+    return openai
+
+
+def _http_client(openai: Any, host: str) -> Any:
+    """Return an HTTP client for ``openai.AsyncOpenAI``, with limits to a try and to an answer."""
+    # httpx, by the name it has there
+    http = import_module(openai.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
+    sent = (*_HEADERS, "openai-") if host == OPENAI else _HEADERS
+
+    class _Client(openai.DefaultAsyncHttpxClient):  # type: ignore[misc]
+        async def send(self, request: Any, **options: Any) -> Any:
+            for name in [name for name in request.headers if not name.startswith(sent)]:
+                del request.headers[name]
+            request.headers["accept-encoding"] = "identity"
+            try:
+                async with asyncio.timeout(request.extensions["timeout"]["read"]):
+                    return await self._whole(request, **options)
+            except TimeoutError:
+                raise http.ReadTimeout("the deadline has passed", request=request) from None
+
+        async def _whole(self, request: Any, **options: Any) -> Any:
+            """Return the response with all of its body; no redirect is followed."""
+            options |= {"stream": True, "follow_redirects": False}
+            response = await super().send(request, **options)
+            try:
+                if response.headers.get("content-encoding", "identity") != "identity":
+                    problem = "the answer is compressed, which was not asked for"
+                    raise http.ProtocolError(problem, request=request)
+                body = bytearray()
+                async for part in response.aiter_raw():
+                    body += part
+                    if len(body) > LARGEST:
+                        problem = f"the answer is longer than {LARGEST >> 20} MiB"
+                        raise http.ProtocolError(problem, request=request)
+            finally:
+                await response.aclose()
+            headers = [
+                (name, value)
+                for name, value in response.headers.multi_items()
+                if name not in ("content-length", "transfer-encoding")
+            ]
+            return http.Response(
+                response.status_code, headers=headers, content=bytes(body), request=request
+            )
+
+    return _Client()
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop that all requests of this process run on, in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, name="endpoint-network", daemon=True).start()
+    return loop
+
+
+def _key(variable: str, *, needed: bool) -> str:
+    """Return the key in an environment variable, "" if there is none and none is needed.
+
+    Never show what may be a key.
+    """
+    key = os.environ.get(variable, "").strip()
+    if needed and not key:
+        raise ConfigError(
+            f"endpoint: the environment variable {variable} is not set; put the key into it (any "
+            "word if the endpoint wants none), or name another one by key_variable."
+        )
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise ConfigError(
+            f"endpoint: the environment variable {variable} holds characters that no key has; set "
+            "it to the key alone."
+        )
+    return key

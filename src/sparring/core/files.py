@@ -1,0 +1,237 @@
+"""Files that are either whole or absent: temporary file, fsync, rename, fsync of the folder."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import glob
+import hashlib
+import json
+import os
+import shutil
+import socket
+import stat
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from sparring.core.errors import RunError, quoted
+
+TEMPORARY = ".tmp-"  # names of unfinished files and folders start with this
+
+
+def cache_folder() -> Path:
+    """Return the folder for what is kept between runs: converted models, answers of endpoints."""
+    return Path(os.environ.get("SPARRING_CACHE") or Path.home() / ".cache" / "sparring")
+
+
+def disk_error(error: OSError, path: Path | None = None) -> RunError:
+    """Return the error that says what of the disk failed, where, and what to do.
+
+    Args:
+        error: of the operating system.
+        path: what was being written; None takes what the error names, to be read or written.
+    """
+    named = path or error.filename or "a file or connection"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return RunError(
+            f"The disk is full: {named} could not be written. Free some space and go on with "
+            "--resume."
+        )
+    cause = error.strerror or str(error) or type(error).__name__
+    if path is not None and error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+        return RunError(f"{named} cannot be written: {cause}. Choose another folder with --run.")
+    deeper = (
+        f" ({quoted(str(error.filename))})"
+        if path is not None and error.filename not in (None, str(path))
+        else ""
+    )
+    return RunError(
+        f"{_short(str(named))} cannot "
+        f"be {'written' if path is not None else 'used'}: {cause}{deeper}.{_advice(error)}"
+    )
+
+
+def _short(path: str) -> str:
+    """Return a path as messages name it, cut where it is absurdly long."""
+    return path if len(path) <= 300 else quoted(path)
+
+
+def _advice(error: OSError) -> str:
+    """Return what to do about an error of the operating system, where that can be said."""
+    advice = {
+        errno.EIO: "The disk fails; choose a folder on another one.",
+        errno.EFBIG: (
+            "Files may not grow further here (ulimit -f); raise the limit or choose another file "
+            "system."
+        ),
+        errno.ENAMETOOLONG: "Write a shorter name.",
+        errno.EISDIR: "A folder is where a file should be; name a file.",
+        errno.ENOTDIR: "A file is where a folder should be; name another folder.",
+        errno.ENOENT: "Create the folder it is in, or name another path.",
+        errno.EMFILE: "Too many files are open (ulimit -n); raise the limit.",
+        errno.ELOOP: "Links lead in a circle; name another path.",
+    }
+    return f" {advice[error.errno]}" if error.errno in advice else ""
+
+
+@contextlib.contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn whatever the operating system refuses into an error that says what to do.
+
+    Raises:
+        RunError: ``path`` cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
+def check_plain(folder: Path, *, links: bool = False) -> None:
+    """Check that a folder holds only files and folders of its own.
+
+    Reading it cannot hang then, and writing stays in it.
+
+    Args:
+        folder: what is looked through.
+        links: whether links may lead out of it, to files and folders: for what is read only.
+
+    Raises:
+        RunError: something in it is a link that leads out of it, a pipe, a socket or a device.
+    """
+    whole = os.path.realpath(folder)
+    for place, folders, files in os.walk(folder):
+        for path in (Path(place, name) for name in (*folders, *files)):
+            try:
+                mode = (path.stat() if links else path.lstat()).st_mode
+            except FileNotFoundError:
+                continue  # of a trainer at work
+            if stat.S_ISLNK(mode) and not Path(os.path.realpath(path)).is_relative_to(whole):
+                raise RunError(
+                    f"{path} is a link that leads out of {folder}. Put what it leads to in its "
+                    "place, if you trust the folder."
+                )
+            if not (stat.S_ISLNK(mode) or stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise RunError(
+                    f"{path} is a pipe, a socket or a device, which no run has. Remove it."
+                )
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return what a text of JSON holds.
+
+    Raises:
+        ValueError: it is no JSON, or nested beyond reason.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("its JSON is nested too deeply") from None
+
+
+def machine_bytes() -> int:
+    """Return the memory of this machine: no file that is read at once may be larger."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def write_bytes_atomic(path: Path, data: bytes) -> None:
+    """Write a file so that a reader sees the old contents or the new, whatever happens in between.
+
+    Raises:
+        RunError: the disk is full, not writable or failing; nothing is left behind.
+    """
+    temporary = _temporary(path, os.getpid())
+    with disk_errors(path):
+        _remove_orphans(path)
+        try:
+            write_synced(temporary, data)
+            os.replace(temporary, path)
+            sync_folder(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _temporary(path: Path, writer: int | str) -> Path:
+    """Return the unfinished file of one writer, so that several may write at once.
+
+    No pattern such as *.parquet may match it.
+    """
+    return path.with_name(
+        f"{TEMPORARY}{path.name}.{zlib.crc32(socket.gethostname().encode()):08x}-{writer}~"
+    )
+
+
+def _remove_orphans(path: Path) -> None:
+    """Remove unfinished files of writers on this machine that are no more."""
+    for left in path.parent.glob(glob.escape(_temporary(path, "").name[:-1]) + "*~"):
+        pid = left.name.rpartition("-")[2][:-1]
+        if pid.isdigit() and not _is_alive(int(pid)):
+            left.unlink(missing_ok=True)
+
+
+def _is_alive(pid: int) -> bool:
+    """Return whether there is a process of this number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def write_json_atomic(path: Path, value: Any) -> None:
+    """Write a JSON file atomically, keys sorted."""
+    write_bytes_atomic(path, json.dumps(value, sort_keys=True, indent=2).encode())
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a file and flush it to the disk."""
+    with open(path, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush a folder's entries to the disk, so that a rename in it survives a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_files(paths: Iterable[Path]) -> None:
+    """Flush files that were appended to, so that their contents survive a power cut."""
+    for path in paths:
+        with open(path, "rb") as stream:
+            os.fsync(stream.fileno())
+
+
+def link_or_copy(source: Path, target: Path) -> bool:
+    """Make ``target`` the same file as ``source``, or a copy where there are no hard links.
+
+    Returns:
+        Whether there was such a file.
+    """
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        return False
+    except OSError:  # no links here, or too many of them
+        shutil.copyfile(source, target)
+    return True
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 digest of a file as hexadecimal digits; it is read a piece at a time."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sha256_hex(data: bytes) -> str:
+    """Return the SHA-256 digest of bytes as hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,192 @@
+"""What is recorded of plays: verdicts, observations, turns, episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from sparring.core.refs import PlayerRef, refs
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """What an oracle says of one decision.
+
+    The worth of every legal action to the seat that acts, in the game's units.
+    """
+
+    actions: tuple[str, ...]  # the legal actions
+    values: tuple[float, ...]  # expected return after each
+    best: frozenset[str]  # the actions of the largest value
+    certainty: float = 1.0  # in [0, 1]; 1 is exact
+    bound: float = 0.0  # how far a value may be from the truth, in the game's units
+    # of what is hidden given what the seat knows, nats; None where nothing is, or it is unknown
+    entropy: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """What a game's solver says of a decision; actions in the order of ``State.legal_actions``."""
+
+    values: Sequence[float]  # what each action is worth to the seat that acts, in the game's units
+    best: Sequence[bool] | None = None  # which are the best; None: those of the largest value
+    certainty: float = 1.0  # this and the rest as of Verdict
+    bound: float = 0.0
+    entropy: float | None = None
+
+
+SegmentKind = Literal["prompt", "context", "sampled", "boundary"]
+TurnEvent = Literal["ok", "illegal", "unparsable", "memory", "unsent"]
+"""What became of a reply: a legal action, a well-formed but illegal one, or no action at all.
+
+"memory": it was no decision. The seat was asked to write its memory, and the play did not move.
+"unsent": the conversation had outgrown the model's context. The model was not asked, and the
+episode is truncated there.
+"""
+
+
+class Observation(NamedTuple):
+    """What one seat is told at its turn.
+
+    ``told`` is the wording of everything the seat has not been told yet, ``ask`` the question that
+    closes it, such as the legal actions and the form of an answer. ``key`` identifies the seat's
+    information state: two states have the same key exactly when the seat cannot tell them apart.
+    ``view`` is what the seat can see of the position now, without its memory of how it came about:
+    equal views may have different keys. ``fresh`` begins a new conversation: what the seat was told
+    before is not shown to it again. ``attempt`` counts the attempts of a trial, from 0. ``note``
+    says that the seat is asked for a note to itself, as between two attempts, and not to act.
+    """
+
+    told: str
+    key: str
+    view: str = ""
+    ask: str = ""
+    fresh: bool = False
+    attempt: int = 0
+    note: bool = False
+
+    @property
+    def text(self) -> str:
+        """All of it: what is told, then the question."""
+        return f"{self.told}\n\n{self.ask}" if self.told and self.ask else self.told or self.ask
+
+
+class Segment(NamedTuple):
+    """A run of token ids of one seat's conversation, of one kind.
+
+    ``logprobs`` has one entry per id when ``kind == "sampled"`` (natural log, under the
+    distribution actually sampled from) and is empty otherwise. Only ``sampled`` ids carry loss.
+    ``kept`` holds, per sampled id, the ids that truncation (top-p, top-k) left to choose from; it
+    is empty when nothing was truncated. ``weights_version`` counts the updates of the weights that
+    a sampled run was drawn with; a reply that goes on after an update has several such runs.
+    """
+
+    kind: SegmentKind
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...] = ()
+    kept: tuple[tuple[int, ...], ...] = ()
+    weights_version: int = 0
+
+
+class Turn(NamedTuple):
+    """One reply of one seat that was played, or a memory that it wrote (event "memory").
+
+    A memory has no legal actions and no action; it stands before the decision that it was written
+    for, whose state key and view it has with "|memory" after them.
+
+    ``segments`` is empty for agents that do not speak in tokens. ``conversation`` numbers the
+    conversations of the seat within its episode, each one sequence to train on: it grows where the
+    environment or the context strategy begins a new one, and where a renderer edits history. A turn
+    may hold several sampled segments, with what its seat was told in between.
+    """
+
+    seat: int
+    turn_index: int  # own-turn index of the seat, from 0
+    agent: str  # name of the agent that sits in the seat
+    state_key: str  # Observation.key
+    legal_actions: tuple[str, ...]
+    reply: str  # what the agent said, as text
+    action: str | None  # what was played; None when the turn forfeits or is to be retried
+    event: TurnEvent
+    # named components earned by this seat from this turn to its next one
+    rewards: Mapping[str, float]
+    segments: tuple[Segment, ...] = ()
+    conversation: int = 0
+    truncated: bool = False  # the reply ran into the token limit
+    weights_version: int = 0  # of the last sampled run
+    view: str = ""  # Observation.view
+    # what the seat was told at this turn: news, and a word about its last reply if that was not
+    # legal
+    told: str = ""
+    # number of the decision in the play, from 0; equal for turns taken at once
+    moment: int = 0
+    # on the state before the turn; None where no oracle judged, or it abstained
+    verdict: Verdict | None = None
+    # mean return to the seat of games played on from after the turn; None where none were
+    playout: float | None = None
+    attempt: int = 0  # of a trial, from 0; a reflection belongs to the attempt before it
+    candidate: int = 0  # its number among the replies to one prompt, from 0
+    # what it was judged by when one of several replies to its prompt was chosen; None where none
+    # was, or nothing could judge it
+    score: float | None = None
+    # the other replies to its prompt, which were not played: with it they are a state group. Each
+    # is a conversation of its own, and has what it earned by itself alone
+    candidates: tuple[Turn, ...] = ()
+    # mean return to the seat of games played on from before the turn; None where none were
+    playout_before: float | None = None
+    # Observation.note: no decision, but a note that the seat wrote, as between two attempts
+    note: bool = False
+
+    @property
+    def is_decision(self) -> bool:
+        """Whether the seat replied to what the environment asked, legally or not."""
+        return self.event != "memory" and self.event != "unsent"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EnvironmentSpec:
+    """An environment as a value: ``games.catalogue.from_spec`` makes it again, anywhere, the same.
+
+    It goes to JSON and back.
+    """
+
+    name: str  # of the plug-in
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the plug-in; values of JSON
+    # the rule for replies that are no legal action
+    illegal: Mapping[str, Any] = field(default_factory=dict)
+    label: str = ""  # its name in metrics and records; "" is ``name``
+    version: int = 1  # of its rules and wording: another one may play otherwise
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Episode:
+    """The turns of all seats of one play of a game, in order, with the returns per seat."""
+
+    episode_id: int
+    group_id: int
+    game: str
+    seed: int  # key of the stream the deal was drawn from; equal within a group
+    roles: tuple[str, ...]  # [num_seats] role name per seat
+    agents: tuple[str, ...]  # [num_seats] player per seat, in the text form of ``players``
+    trained: tuple[bool, ...]  # [num_seats] whether this seat's tokens may carry loss
+    turns: tuple[Turn, ...]
+    returns: tuple[float, ...]  # [num_seats] sum of the game's payoffs, forfeits included
+    forfeited_by: int | None = None
+    # truncated: ended by max_turns or the model's context, not by its rules
+    cut: bool = False
+    # what ``game`` was made from; None in files of before, and for unnamed rules
+    environment: EnvironmentSpec | None = None
+    players: tuple[PlayerRef, ...] = ()  # [num_seats]; left out, they are read from ``agents``
+    # truncated as a conversation outgrew the model's context: a turn is "unsent", and the returns
+    # are no result; figures of results leave it out
+    has_outgrown_context: bool = False
+
+    @property
+    def decisions(self) -> tuple[Turn, ...]:
+        """The turns that are decisions: no memories, and none that the model was not asked."""
+        return tuple(turn for turn in self.turns if turn.is_decision)
+
+    def __post_init__(self) -> None:
+        if not self.players:
+            object.__setattr__(self, "players", refs(self.agents))

@@ -1,0 +1,201 @@
+"""Where an endpoint may be, which key it may be sent, and where its answers may be kept.
+
+Recipes, suites and run folders come from strangers too. So they may name an endpoint, but not where
+secrets go:
+
+- A key is a variable whose name ends in ``_API_KEY``.
+- A host is this machine, the provider that the key belongs to, or one that the user named: in the
+  environment variable ``SPARRING_ENDPOINT_HOSTS``, or by typing ``base_url=`` on the command line.
+- Answers are kept in files that end in ``.jsonl``: a plain name in ``answers/`` of the cache
+  folder, a path only where the user named it or a folder above it: in the environment variable
+  ``SPARRING_ENDPOINT_FILES``, or by typing ``cache=`` on the command line.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from sparring.core import names
+from sparring.core.errors import ConfigError
+from sparring.core.files import cache_folder
+
+HOSTS, FILES = "SPARRING_ENDPOINT_HOSTS", "SPARRING_ENDPOINT_FILES"
+ONLINE = "WANDB_MODE"  # where it is "online", figures may be sent; see ``run.sinks.wandb``
+RAY = "SPARRING_RAY_ADDRESS"  # clusters of Ray that may be joined; see ``engine.fleet.ray``
+PROVIDERS = {
+    "OPENAI_API_KEY": "api.openai.com",
+    "ANTHROPIC_API_KEY": "api.anthropic.com",
+    "GEMINI_API_KEY": "generativelanguage.googleapis.com",
+    "MISTRAL_API_KEY": "api.mistral.ai",
+    "DEEPSEEK_API_KEY": "api.deepseek.com",
+    "GROQ_API_KEY": "api.groq.com",
+    "OPENROUTER_API_KEY": "openrouter.ai",
+    "TOGETHER_API_KEY": "api.together.xyz",
+    "XAI_API_KEY": "api.x.ai",
+}
+_KEY = re.compile(r"[A-Z][A-Z0-9_]*_API_KEY")
+_HOST = re.compile(r"[A-Za-z0-9._:-]+")
+_TYPED_HOST = re.compile(r"base_url\s*[=:]\s*[\"']?(https?://[^\s\"',}\]]+)")
+_TYPED_RAY = re.compile(r"address\s*[=:]\s*[\"']?((?:ray://)?[A-Za-z0-9._\[\]-]+:[0-9]+)")
+_TYPED_ONLINE = re.compile(r"(?<!\w)mode\s*[=:]\s*[\"']?online\b")
+_TYPED_FILE = re.compile(r"(?<!\w)cache\s*[=:]\s*(?:\"([^\"]+)\"|'([^']+)'|([^\s\"',}\]]+))")
+
+
+class Address(NamedTuple):
+    """Who is asked."""
+
+    scheme: str
+    host: str
+    port: int | None
+
+    @property
+    def loopback(self) -> bool:
+        """Whether it is this machine."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+def address(base_url: str) -> Address:
+    """Return who an http address belongs to.
+
+    Raises:
+        ConfigError: it is none, or it carries a secret.
+    """
+    try:
+        parts = urlsplit(base_url)
+        host = (
+            (parts.hostname or "").lower().rstrip(".")
+            if parts.scheme in ("http", "https") and parts.port != 0
+            else ""
+        )
+        # port: ValueError beyond 65535
+        port, secret = parts.port, bool(parts.query or parts.fragment)
+    except ValueError:
+        host, port, secret, parts = "", None, False, urlsplit("")
+    if secret or "@" in base_url:
+        raise ConfigError(
+            "endpoint: base_url must hold no user, password or query; write the plain address and "
+            "name the key by key_variable."
+        )
+    if not _HOST.fullmatch(host) or re.search(r"[\s\x00-\x1f\\]", base_url):
+        raise ConfigError(
+            f"endpoint: base_url={base_url!r} is no http address; write one such as "
+            "http://127.0.0.1:8000/v1."
+        )
+    return Address(parts.scheme, host, port)
+
+
+def check_host(found: Address, key_variable: str) -> None:
+    """Check that an address may be asked, with the key in this variable.
+
+    Raises:
+        ConfigError: the variable's name is no key's, or neither is the host this machine or the
+            provider of the key, nor has the user named it.
+    """
+    if not _KEY.fullmatch(key_variable):
+        raise ConfigError(
+            "endpoint: key_variable must be the name of an environment variable that ends in "
+            "_API_KEY (capitals, digits, underscores), never the key; write "
+            "key_variable=OPENAI_API_KEY and put the key into the environment."
+        )
+    at_provider = (
+        found.scheme == "https"
+        and found.port in (None, 443)
+        and PROVIDERS.get(key_variable) == found.host
+    )
+    if found.loopback or at_provider or named_hosts() & {found.host, f"{found.host}:{found.port}"}:
+        return
+    raise ConfigError(
+        f"endpoint: nothing is sent to {found.host} over {found.scheme}: it is neither this "
+        f"machine nor the provider of {key_variable}, and you have not named it. If you trust it "
+        f"with that key, write {HOSTS}={found.host} before the command."
+    )
+
+
+def cache_file(cache: str) -> Path:
+    """Return the file that answers are kept in.
+
+    Raises:
+        ConfigError: it is no file of JSON lines, or in a place that the user has not named.
+    """
+    if not cache.endswith(".jsonl"):
+        raise ConfigError(
+            f"endpoint: cache={cache!r} must end in .jsonl; write for example cache=answers.jsonl."
+        )
+    path = Path(cache).expanduser()
+    if path.name == cache and _is_file_name(cache):
+        return cache_folder() / "answers" / cache
+    path = path.absolute()
+    if _within(path, [*named_files(), cache_folder() / "answers"]):
+        return path
+    raise ConfigError(
+        f"endpoint: cache={cache!r} is a place that you have not named, and nothing is written "
+        "there. Write a plain name such as "
+        f"cache={path.name if _is_file_name(path.name) else 'answers.jsonl'}, which is kept "
+        f"in {cache_folder() / 'answers'}, or {FILES}={path.parent} before the command."
+    )
+
+
+def named_hosts() -> set[str]:
+    """Return the hosts that the user named, as host or host:port."""
+    return {host.strip().lower() for host in os.environ.get(HOSTS, "").split(",")} - {""}
+
+
+def named_files() -> list[Path]:
+    """Return the files and folders that the user named for answers."""
+    return [
+        Path(place).expanduser().absolute()
+        for place in os.environ.get(FILES, "").split(os.pathsep)
+        if place
+    ]
+
+
+def trust_typed(texts: Iterable[str | None]) -> None:
+    """Count what the user typed as named by the user, here and in processes started from here.
+
+    What is typed are addresses, files for answers, and that figures may be sent.
+
+    Args:
+        texts: arguments of the command line, such as ``bots.b.base_url=http://gpu:8000/v1``.
+    """
+    for text in (text for text in texts if text):
+        for found in _TYPED_HOST.findall(text):
+            _name(HOSTS, ",", urlsplit(found).netloc.lower())
+        for found in _TYPED_RAY.findall(text):
+            _name(RAY, ",", found)
+        if _TYPED_ONLINE.search(text):
+            os.environ.setdefault(ONLINE, "online")
+        for quoted in _TYPED_FILE.findall(text):
+            trust_file(Path("".join(quoted)))
+
+
+def trust_file(path: Path) -> None:
+    """Count a file for answers as named by the user, here and in processes started from here."""
+    _name(FILES, os.pathsep, str(path.expanduser().absolute()))
+
+
+def _name(variable: str, separator: str, value: str) -> None:
+    """Add a value to a list in an environment variable."""
+    known = [item for item in os.environ.get(variable, "").split(separator) if item]
+    os.environ[variable] = separator.join(known if value in known else [*known, value])
+
+
+def _is_file_name(name: str) -> bool:
+    try:
+        return bool(names.file_name(name))
+    except ValueError:
+        return False
+
+
+def _within(path: Path, places: Iterable[Path]) -> bool:
+    """Return whether a path is one of these or below one, links followed."""
+    found = Path(os.path.realpath(path))
+    return any(found.is_relative_to(os.path.realpath(place)) for place in places)

@@ -1,0 +1,203 @@
+"""Worker processes that answer jobs.
+
+Spawned afresh, fed over pipes, gone when the parent is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from sparring.core.errors import DEBUG, RolloutError, SparringError
+
+log = logging.getLogger(__name__)
+
+# seconds without an answer after which workers count as hung, where nothing else is said
+SILENCE = 86_400.0
+
+Job = list[Any]
+"""Plain data, as JSON holds it; so is an answer."""
+
+
+class WorkerPool:
+    """Processes that each make a function from ``settings`` once.
+
+    They call it with every job they get.
+
+    Args:
+        make: an importable function; ``make(settings)`` returns the function that answers a job.
+        settings: plain data.
+        workers: number of processes.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[dict[str, Any]], Callable[[Job], Any]],
+        settings: dict[str, Any],
+        workers: int,
+    ) -> None:
+        self._make, self._settings, self._workers = make, settings, workers
+        self._processes: list[Any] = []
+        self._pipes: list[Connection] = []
+
+    def __enter__(self) -> WorkerPool:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Start the processes; a context does."""
+        context = multiprocessing.get_context("spawn")
+        with _deaf():
+            for number in range(self._workers):
+                ours, theirs = context.Pipe()
+                process = context.Process(
+                    target=_work,
+                    args=(theirs, self._make, self._settings),
+                    name=f"worker-{number}",
+                    daemon=True,
+                )
+                process.start()
+                theirs.close()  # so that the end of the process is the end of the pipe
+                self._processes.append(process)
+                self._pipes.append(ours)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close(at_once=kind is not None)
+
+    def close(self, *, at_once: bool) -> None:
+        """End the processes: after the jobs they have, or ``at_once``; a context does."""
+        for pipe in self._pipes:
+            pipe.close()
+        for process in self._processes if at_once else ():
+            # nothing of a worker outlives it but its answers; one that is stopped or deaf ends by
+            # this alone
+            process.kill()
+        for process in self._processes:
+            process.join()
+
+    def kill(self) -> None:
+        """Kill the processes, from any thread: who waits for their answers is told so."""
+        for process in self._processes:
+            process.kill()
+
+    def answers(
+        self, jobs: Iterable[Job], *, seconds: float = SILENCE
+    ) -> Iterator[tuple[Job, Any]]:
+        """Yield every job with its answer, in the order in which answers come.
+
+        Args:
+            jobs: what is asked.
+            seconds: how long no worker may answer while there is work; 0 is no limit.
+
+        Raises:
+            RolloutError: a worker raised, died, hangs or is stopped; what was wrong is in the
+                message.
+        """
+        waiting = iter(jobs)
+        busy: dict[Connection, Job] = {}
+        for pipe in self._pipes:
+            _feed(pipe, waiting, busy)
+        while busy:
+            ready = wait(list(busy), seconds or None)
+            if not ready:
+                pids = ", ".join(str(self._processes[self._pipes.index(pipe)].pid) for pipe in busy)
+                raise RolloutError(
+                    f"No worker process has answered for {seconds:g} seconds: pid {pids} hang or "
+                    "have been stopped."
+                )
+            for pipe in [pipe for pipe in self._pipes if pipe in ready]:
+                job = busy.pop(pipe)
+                answer = self._answer(pipe)
+                _feed(pipe, waiting, busy)
+                yield job, answer
+
+    def _answer(self, pipe: Connection) -> Any:
+        """Return what a worker answers."""
+        try:
+            state, value = json.loads(pipe.recv_bytes())
+        except (EOFError, OSError):
+            process = self._processes[self._pipes.index(pipe)]
+            process.join()
+            raise RolloutError(
+                f"A worker process died (exit code {process.exitcode}), perhaps for lack of "
+                "memory; run again with fewer workers."
+            ) from None
+        if state != "ok":
+            raise RolloutError(value)
+        return value
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Let processes be started that ignore an interrupt from the terminal.
+
+    They do so from their first moment on: it is the parent's to handle.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if previous is None else previous)
+
+
+def _feed(pipe: Connection, waiting: Iterator[Job], busy: dict[Connection, Job]) -> None:
+    """Send the next job, if there is one."""
+    job = next(waiting, None)
+    if job is not None:
+        busy[pipe] = job
+        try:
+            pipe.send_bytes(json.dumps(job).encode())
+        except OSError:
+            log.debug("A worker is gone; reading its answer says so.")
+
+
+def _work(
+    pipe: Connection,
+    make: Callable[[dict[str, Any]], Callable[[Job], Any]],
+    settings: dict[str, Any],
+) -> None:
+    """Answer jobs until the parent closes the pipe or ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answer: Callable[[Job], Any] | None = None
+    while True:
+        try:
+            job = json.loads(pipe.recv_bytes())
+        except (EOFError, OSError):
+            return
+        try:
+            answer = answer or make(settings)
+            reply = ["ok", answer(job)]
+        except SparringError as error:
+            reply = ["failed", str(error)]
+        except Exception as error:
+            if os.environ.get(DEBUG, "") not in ("", "0"):
+                log.exception("A worker process failed.")
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(frame.filename).name}:{frame.lineno}"
+            reply = [
+                "failed",
+                f"A worker process failed at {where}: {error!r}. {DEBUG}=1 shows the whole trace.",
+            ]
+        try:
+            pipe.send_bytes(json.dumps(reply).encode())
+        except OSError:
+            return

@@ -1,0 +1,1 @@
+"""Further learners of a run."""

@@ -1,0 +1,145 @@
+"""Workers and further learners beside a run, as long as it lasts."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections import deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from sparring.config import RunConfig
+from sparring.config.scale import FRESH
+from sparring.engine.local import LocalEngine
+from sparring.engine.workers.fleet.base import Fleet, Heard
+from sparring.engine.workers.gpu_placement import check_there, for_worker
+from sparring.engine.workers.worker import Worker, ready
+
+
+class InlineFleet:
+    """One worker in this process.
+
+    Args:
+        config: of the run, as values of JSON.
+        worker: that plays; None: it is made.
+    """
+
+    workers, apart, elastic = 1, False, False
+
+    def __init__(self, config: Mapping[str, Any], worker: Worker | None = None) -> None:
+        self._worker = worker or Worker(config, threads=config["threads"])
+        self._heard: deque[Heard] = deque()
+        self._wanted: deque[tuple[int, bytes]] = deque()
+
+    def now(self) -> float:
+        """Return the seconds on its clock; see ``Fleet``."""
+        return monotonic()
+
+    def start(self, worker: int) -> None:
+        """Let the worker be ready; see ``Fleet``."""
+        self._heard.append(Heard(worker, ready()))
+
+    def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
+        """Keep a message until ``poll``; see ``Fleet``."""
+        self._wanted.append((worker, message))
+
+    def tell(self, message: bytes) -> None:
+        """Do nothing: nobody plays while it is told; see ``Fleet``."""
+
+    def poll(self, seconds: float) -> list[Heard]:
+        """Return what has come, or play what was sent; see ``Fleet``.
+
+        Raises:
+            SparringError: as playing does.
+        """
+        if not self._heard and self._wanted:
+            worker, message = self._wanted.popleft()
+            self._heard.append(Heard(worker, self._worker.answer(message, {})))
+        found = list(self._heard)
+        self._heard.clear()
+        return found
+
+    def end(self, worker: int) -> None:
+        """Forget what the worker was sent; see ``Fleet``."""
+        self._wanted.clear()
+        self._heard.clear()
+
+    def close(self) -> None:
+        """Forget everything; see ``Fleet``."""
+        self.end(0)
+
+
+WEIGHTS, LEARNERS = "weights", "learners"  # folders of a run while workers play or several learn
+
+
+def fleet_of(config: RunConfig) -> Fleet | None:
+    """Return the fleet that a configuration asks for; None: the engine plays by itself."""
+    scale, settings = config.scale, config.model_dump(mode="json")
+    if scale.fleet == "here":
+        if not scale.lag:
+            return None
+
+        return InlineFleet(settings)
+    check_there(scale.gpus, f"scale.gpus={list(scale.gpus)}")
+    if scale.fleet == "ray":
+        from sparring.engine.workers.fleet.ray import RayFleet
+
+        return RayFleet(settings)
+    from sparring.engine.workers.fleet.processes import Processes
+
+    own = for_worker(settings, 1 if scale.gpus else 0)
+    return Processes(own, scale.count, carry=scale.weights == "pipe", gpus=scale.gpus)
+
+
+@contextlib.contextmanager
+def playing(engine: LocalEngine, folder: Path) -> Iterator[None]:
+    """Let the plays of an engine be played where its configuration says, as a context.
+
+    Args:
+        engine: of a run.
+        folder: of the run.
+    """
+    fleet = fleet_of(engine.config)
+    if fleet is None:
+        yield
+        return
+    from sparring.engine.workers.distributed import Distributed
+    from sparring.engine.workers.fresh_episodes import FreshWorkers
+
+    try:
+        kind = FreshWorkers if engine.config.scale.order == FRESH else Distributed
+        engine.elsewhere = kind(engine, fleet, folder / WEIGHTS)
+        yield
+    finally:
+        fleet.close()
+        if engine.elsewhere is not None:
+            engine.elsewhere.close()
+            engine.elsewhere = None
+        shutil.rmtree(folder / WEIGHTS, ignore_errors=True)  # also where no worker could be started
+
+
+@contextlib.contextmanager
+def learning(engine: LocalEngine, folder: Path) -> Iterator[None]:
+    """Let an engine learn with as many learners as its configuration says, as a context.
+
+    Args:
+        engine: of a run.
+        folder: of the run.
+    """
+    if engine.config.learner.ranks == 1:
+        shutil.rmtree(folder / LEARNERS, ignore_errors=True)  # of several that were killed
+        yield
+        return
+    from sparring.engine.ranks.data_parallel import Ranks
+    from sparring.engine.ranks.sharded import Shards
+
+    kind = Shards if engine.config.learner.shards else Ranks
+    engine.ranks = kind(engine.config, folder / LEARNERS)
+    engine.ranks.serve(engine.policies[name] for name in engine.learners)
+    try:
+        yield
+    finally:
+        engine.ranks.end()
+        engine.ranks = None

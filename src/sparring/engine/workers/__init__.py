@@ -1,0 +1,1 @@
+"""Workers that play a run's episodes."""

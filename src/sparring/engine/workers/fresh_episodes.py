@@ -1,0 +1,159 @@
+"""Plays on workers in fresh order: played with the newest weights, and given as they come.
+
+A unit takes the newest weights when it is sent. Those that are published while it is played it
+takes between two calls of the sampler or two tokens of a reply, where the fleet can tell a worker
+that plays: what was said before stands, and every sampled run names its weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from sparring.core.files import disk_errors, write_json_atomic
+from sparring.core.refs import ref
+from sparring.engine.players import Players
+from sparring.engine.workers.distributed import Distributed
+from sparring.engine.workers.episode_budget import ISSUED
+from sparring.engine.workers.fleet.base import Fleet
+from sparring.engine.workers.published_weights import Pinned
+from sparring.engine.workers.units import Unit, Weights, news_bytes
+from sparring.play.rollout import Rollout
+from sparring.play.spec import EpisodeSpec
+
+
+class Came(NamedTuple):
+    """What has become of units since it was last asked.
+
+    Args:
+        lost: units whose worker was lost with them, once for each; they are played again.
+        found: units that were answered, in the order in which they were. What was lost of one was
+            lost before.
+    """
+
+    lost: list[int]
+    found: list[tuple[int, Rollout]]
+
+
+class FreshWorkers(Distributed):
+    """Plays on workers, given as they come.
+
+    All but ``_sending`` and ``_losing`` is called by the thread that learns: weights do not change
+    while they are written.
+
+    Args:
+        players: as ``Distributed``.
+        fleet: as there.
+        folder: as there; it is in the run's.
+    """
+
+    def __init__(self, players: Players, fleet: Fleet, folder: Path) -> None:
+        self.run, self._issued = folder.parent, 0
+        self._newest: tuple[Weights, ...] = ()
+        self._kept: list[Pinned] = []  # of the newest weights, and of older ones that units name
+        self._past: dict[int, Pinned] = {}  # the snapshots of each fresh unit's seats
+        self._lost_units: list[int] = []
+        super().__init__(players, fleet, folder)
+
+    def issued_before(self, issued: int) -> None:
+        """Take note of how many plays were issued before, in all."""
+        with self._changed:
+            self._issued = issued
+
+    def renew(self) -> None:
+        """Publish the weights of now, if they are not: units that are sent from now on take them,
+        and those that are played on their way.
+
+        Raises:
+            RunError: the disk is full or not writable.
+        """
+        pinned = self.published.newest()
+        with self._changed:
+            before, self._newest = self._newest, self.published.files(pinned)
+            units = [unit for unit in self._open.values() if unit.fresh]
+        named = {(one.player, one.version) for unit in units for one in unit.weights}
+        for older in self._kept:
+            if not named & set(older):
+                self.published.release(older)
+        self._kept = [older for older in self._kept if named & set(older)] + [pinned]
+        if before != self._newest:
+            self._fleet.tell(news_bytes(self._newest))
+
+    def issue(
+        self, parts: Sequence[Sequence[EpisodeSpec]], progress: float, past: Pinned
+    ) -> list[int]:
+        """Have units of plays played; return their numbers.
+
+        Args:
+            parts: the plays of each unit.
+            progress: share of the run that is done.
+            past: the snapshots that may sit in their seats, from ``published``.
+
+        Raises:
+            SparringError: the workers cannot go on.
+        """
+        snapshots = self.published.files(past)
+        with self._changed:
+            self._check()
+            self._count(sum(map(len, parts)))
+            numbers = [next(self._numbers) for _ in parts]
+            for number, specs in zip(numbers, parts, strict=True):
+                seated = tuple(self.seated(specs))
+                self._open[number] = Unit(seated, snapshots, progress, fresh=True)
+                self._past[number] = self.published.keep(past)
+            self._do(self._scheduler.issued(numbers, self._fleet.now()))
+        return numbers
+
+    def come(self, *, wait: bool) -> Came:
+        """Return what has become of fresh units.
+
+        Args:
+            wait: for one of them, if nothing has.
+
+        Raises:
+            SparringError: the workers cannot go on.
+        """
+        with self._changed:
+            while wait and not (self._lost_units or self._mine()):
+                self._moment()
+            self._check()
+            lost, self._lost_units = self._lost_units, []
+            found = [(number, self._found.pop(number)) for number in self._mine()]
+        for number, _ in found:
+            self.published.release(self._past.pop(number))
+        return Came(lost, found)
+
+    def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
+        """Return plays in which every policy is named; see ``Players.seated``."""
+        return self._players.seated(specs)
+
+    def _mine(self) -> list[int]:
+        """Return the fresh units that were answered, in the order in which they were."""
+        return [number for number in self._found if number in self._past]
+
+    def _sending(self, number: int) -> Unit:
+        """Return a unit as it is sent: a fresh one with the newest weights."""
+        unit = self._open[number]
+        if not unit.fresh:
+            return unit
+        past = (one for one in unit.weights if ref(one.player).step is not None)
+        self._open[number] = found = unit._replace(weights=(*self._newest, *past))
+        return found
+
+    def _losing(self, units: Sequence[int]) -> None:
+        """Take note of the units that a worker is lost with, before they are issued again."""
+        lost = [unit for unit in units if unit in self._open and unit in self._past]
+        if lost:
+            self._count(sum(len(self._open[unit].specs) for unit in lost))
+        self._lost_units += lost
+
+    def _count(self, plays: int) -> None:
+        """Write down how many plays were issued, for whoever goes on after a kill.
+
+        Raises:
+            RunError: the disk is full or not writable.
+        """
+        self._issued += plays
+        with disk_errors(self.run):
+            write_json_atomic(self.run / ISSUED, {"issued": self._issued})

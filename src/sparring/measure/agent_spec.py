@@ -1,0 +1,107 @@
+"""Agents as a person writes them, ``mcts simulations=1000``.
+
+Besides, names that keep two of one kind apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sparring.config.parts import parse_named
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError
+from sparring.play.players.base import Agent
+
+
+class AgentSpec(NamedTuple):
+    """An agent by its plug-in's name and options.
+
+    Plain data, which any process can make the agent of.
+    """
+
+    name: str
+    options: Mapping[str, Any]
+
+    def make(self) -> Agent:
+        """Return the agent.
+
+        Raises:
+            UnknownNameError: no such agent or option.
+            ConfigError: an option's value is wrong.
+        """
+        agent: Agent = registry.bind("players", self.name, self.options)()
+        return agent
+
+    @property
+    def style(self) -> str:
+        """The wording that it is used to: full, unless its plug-in has ``style_of``."""
+        return str(self._told("style_of", "full"))
+
+    @property
+    def words(self) -> frozenset[str] | None:
+        """The words that it knows; None: any, or its plug-in has no ``words_of``."""
+        found: frozenset[str] | None = self._told("words_of", None)
+        return found
+
+    @property
+    def identity(self) -> Any:
+        """What its play depends on besides its options, where its plug-in has ``identity_of``."""
+        return self._told("identity_of", None)
+
+    def _told(self, name: str, otherwise: Any) -> Any:
+        """Return what a function of the plug-in's module says of these options."""
+        told = getattr(registry.load("players", self.name).module, name, None)
+        return otherwise if told is None else told(**self.options)
+
+
+def parse_agent(text: str) -> AgentSpec:
+    """Return the agent that a text describes.
+
+    Its name, then ``key=value`` pairs whose values are YAML.
+
+    A value with spaces is quoted as in a shell: ``endpoint model=m system="You play games."``.
+
+    Raises:
+        UnknownNameError: no such agent or option.
+        ConfigError: the text cannot be read, or a value is of the wrong type or left out.
+    """
+    name, options = parse_named(text, "Agent", "mcts simulations=1000")
+    registry.bind("players", name, options)
+    return AgentSpec(name, options)
+
+
+def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:
+    """Return a name per agent, all different.
+
+    The plug-in's, with the options that differ where a plug-in is there twice.
+
+    Args:
+        specs: agents, or other things by name and options.
+        what: the kind of thing, for messages.
+
+    Raises:
+        ConfigError: two agents are the same in everything.
+    """
+    found = []
+    for spec in specs:
+        alike = [other for other in specs if other.name == spec.name]
+        keys = sorted({key for other in alike for key in other.options})
+        differing = [
+            key
+            for key in keys
+            if any(other.options.get(key, ...) != spec.options.get(key, ...) for other in alike)
+        ]
+        shown = [
+            f"{key}={re.sub(r'[^A-Za-z0-9_.:-]+', '_', str(spec.options[key]))}"
+            for key in differing
+            if key in spec.options
+        ]
+        found.append(f"{spec.name}({','.join(shown)})" if shown else spec.name)
+    twice = sorted({label for label in found if found.count(label) > 1})
+    if twice:
+        raise ConfigError(
+            f"{what} {twice[0]!r} is named twice; leave one out, or give it another option."
+        )
+    return found

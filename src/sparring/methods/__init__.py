@@ -1,0 +1,1 @@
+"""The catalogue of methods: credit, losses, columns, rewards, oracles, selection and others."""

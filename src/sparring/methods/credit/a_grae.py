@@ -1,0 +1,71 @@
+"""Credit: asymmetric group-relative advantages (A-GRAE)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import Credit, TurnTable
+from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.groups import group_mean
+from sparring.ops.standardise import standardise
+
+GROUP_RELATIVE = True
+
+
+def a_grae(
+    turns: TurnTable,
+    *,
+    success: float = 0.5,
+    alpha: Annotated[float, Field(gt=0)] = 1.0,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Move weight from easy to hard tasks, and from failures to successes.
+
+    The more the batch succeeds, the more is moved.
+
+    What: Reweights the advantages of ``grpo`` by two success rates, that of the group (p) and that
+    of the batch (omega). While omega is small, easy groups (large p) weigh more and positive
+    advantages are scaled down. When omega is large, hard groups (small p) weigh more and positive
+    advantages count in full.
+    When to use: rewards of right and wrong, with groups of mixed difficulty.
+    Mathematics:
+        A = A0 / 2 * (omega / sqrt(p) + (1 - omega) / sqrt(1 - p))
+    times min(1, omega / alpha) where A > 0. A0 is the advantage of ``grpo``, and
+        p = share of the group with R >= success
+        omega = mean of p over groups
+    Shapes: advantages [N]; groups per (group, role).
+    Pitfalls: A group with p of 0 or 1 gives 0, even if its returns differ. If no group succeeds,
+    nothing is learnt. The released code has 1 - sqrt(p) in the second denominator; this follows the
+    paper. A group of one, or of equal returns, gives 0.
+    Reference: "Unveiling Implicit Advantage Symmetry" (A-GRAE); code of HKU-HealthAI/A-GRAE.
+    Verified by: tests/methods/credit/test_a_grae.py.
+
+    Args:
+        success: the least return that counts as a success, in reward units. The default 0.5 fits
+            returns of 0 and 1.
+        alpha: the batch's success rate from which positive advantages count in full, above 0. At
+            lower rates they are scaled by omega / alpha. The paper uses 1 (default) for mathematics
+            and 0.5 for geometry and medicine.
+        epsilon: added to the group's deviation in A0, in reward units, at least 0. The default
+            matters only where the deviation is tiny.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "a_grae")
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    ids = groups[starts]
+    rate = group_mean((returns >= success).astype(np.float64), ids, count)
+    mixed = (rate > 1e-9) & (rate < 1 - 1e-9)
+    omega = float(rate.mean()) if count else 0.0
+    safe = np.where(mixed, rate, 0.5)
+    weight = np.where(
+        mixed, 0.5 * (omega / np.sqrt(safe) + (1.0 - omega) / np.sqrt(1.0 - safe)), 0.0
+    )
+    advantages = weight[ids] * standardise(returns, ids, count, epsilon=epsilon)
+    advantages = advantages * np.where(advantages > 0, min(1.0, omega / alpha), 1.0)
+    return Credit(advantages=spread(advantages, turns), metrics={"success_rate": omega})

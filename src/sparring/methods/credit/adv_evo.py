@@ -1,0 +1,88 @@
+"""Credit: a public baseline per functional team (AdvEvo-MARL)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from sparring.core.errors import CreditError
+from sparring.core.records import Credit, IntArray, TurnTable
+from sparring.methods.credit.base import check, spread, trajectory_returns
+from sparring.ops.groups import centre, group_ids
+
+GROUP_RELATIVE = {"over": {"group"}}
+
+
+def adv_evo(
+    turns: TurnTable,
+    *,
+    teams: Mapping[str, str] | None = None,
+    over: Literal["batch", "group"] = "batch",
+    whiten: bool = False,
+) -> Credit:
+    """Compare an agent's return with the mean over all agents that do the same job.
+
+    What: Agents with the same function (attackers, defenders) form a team. The baseline is the mean
+    return of the team, so each agent is compared with its team mates.
+    When to use: several agents per side, each with its own payoff; teams that learn against each
+    other.
+    Mathematics:
+        A_i = R_i - mean of R over all trajectories of the same game and team
+    in the batch or in the group. Whitening then gives
+        (A - mean) / (deviation over the batch's turns + 1e-8)
+    as REINFORCE++ does.
+    Shapes: advantages [N], the same for all turns of a trajectory.
+    Pitfalls: The mean contains the trajectory's own return. This shrinks the gradient by (n - 1) /
+    n for n independent games. Team mates of one episode are not independent. If the whole team has
+    one payoff and there is only one episode, every advantage is 0. Without ``teams``, and over
+    groups, this is ``grpo`` without the deviation. The published schedule of safety and task
+    rewards is a matter of the rewards, not of credit.
+    Reference: AdvEvo-MARL (2025), after secondary notes: literal reading, no reproduction.
+    Verified by: tests/methods/credit/test_adv_evo.py.
+
+    Args:
+        teams: the team of every role, such as {werewolf: attackers, seer: defenders, villager:
+            defenders}. None (default) makes each role a team. A role that is missing from the map
+            is an error.
+        over: which trajectories of a game and team share a baseline: those of the whole "batch"
+            (default), or those of one "group", which have the same initial state.
+        whiten: true gives the advantages of the batch's turns mean 0 and deviation 1. False
+            (default) leaves the centred returns.
+
+    Raises:
+        CreditError: a reward is not finite, or a role has no team.
+    """
+    check(turns, "adv_evo")
+    returns, starts = trajectory_returns(turns)
+    team = _teams(turns, starts, teams)
+    keys = (
+        (turns.game[starts], team)
+        if over == "batch"
+        else (turns.group[starts], turns.game[starts], team)
+    )
+    groups, count = group_ids(*keys)
+    advantages = spread(centre(returns, groups, count), turns)
+    if whiten and len(advantages) > 1:
+        advantages = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-8)
+    return Credit(advantages=advantages)
+
+
+def _teams(turns: TurnTable, starts: IntArray, teams: Mapping[str, str] | None) -> IntArray:
+    """Return the number of each trajectory's team."""
+    roles = turns.role[starts]
+    if teams is None:
+        return roles
+    missing = sorted({turns.role_names[role] for role in np.unique(roles).tolist()} - set(teams))
+    if missing:
+        known = ", ".join(f"{role}: {team}" for role, team in teams.items())
+        raise CreditError(
+            f"credit 'adv_evo': role {missing[0]!r} has no team in teams={{{known}}}; "
+            f"write {missing[0]}: TEAM as well."
+        )
+    number = {team: index for index, team in enumerate(sorted(set(teams.values())))}
+    of_role = np.array(
+        [number.get(teams.get(name, ""), 0) for name in turns.role_names], dtype=np.int64
+    )
+    return of_role[roles]

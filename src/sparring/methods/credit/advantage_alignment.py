@@ -1,0 +1,120 @@
+"""Credit: advantages aligned with the opponents' (Advantage Alignment)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
+from sparring.methods.credit.base import check, spread
+from sparring.ops.groups import group_ids, group_sum, leave_one_out_mean
+from sparring.ops.returns import backward_recurrence, discounted_returns, trajectory_starts
+
+GROUP_RELATIVE = {"baseline": {"turn"}}
+PRESETS = {"as_released": {"variant": "as_released"}}
+
+
+def advantage_alignment(
+    turns: TurnTable,
+    *,
+    beta: float = 0.5,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 0.9,
+    baseline: Literal["turn", "start"] = "turn",
+    variant: Literal["paper", "as_released"] = "paper",
+) -> Credit:
+    """Favour what helps an opponent one is ahead with, so that learners find cooperation.
+
+    It is cooperation that opponents will return.
+
+    What: The seat's own advantage, plus the opponents' advantage weighted by the seat's own
+    advantages so far.
+    When to use: mixed-motive games of several rounds against opponents that learn (repeated
+    dilemmas, negotiation), where plain learning defects.
+    Mathematics:
+        A*_t = A1_t + beta (sum over k < t of gamma^(t-k) A1_k) A2_t
+    A1 are the seat's advantages. A2 is the sum of the other trained seats' advantages at their own
+    turn t of the same episode; it is 0 where they have none. Each seat's advantage is
+        A = G_t - mean of G_t of the others of the (group, role) that have a turn t
+    with G_t the discounted return from turn t.
+    Shapes: advantages [N].
+    Pitfalls: The method is made for simultaneous moves. Here the t-th turns of all seats count as
+    simultaneous, whoever moved first. The first turn has no alignment term. Where a policy chooses
+    when to stop, the mean over the trajectories that reach turn t depends on the trajectory's own
+    length and biases. With ``baseline`` "start" this bias is absent from A, so also from the result
+    with beta 0. Seats that do not learn are not in the table, so they have no part in the
+    alignment. With ``baseline`` "turn", a turn whose index no other member of its group reaches
+    gets A = 0; with "start", a trajectory alone in its group gets G_t minus its own first return.
+    In zero-sum games of two seats A2 is about -A1. The term then shrinks the advantages of the seat
+    that is ahead and enlarges those of the other.
+    Reference: Duque et al., 2024 (arXiv 2406.14662); baseline and defaults of
+    dereckpiche/AdAlignLLM.
+    Verified by: tests/methods/credit/test_advantage_alignment.py.
+
+    Args:
+        beta: weight of the alignment term, any number. 0 gives the plain advantage A1; the default
+            is 0.5.
+        gamma: discount per turn, in [0, 1], in the returns and in the sum over past advantages. The
+            default 0.9 favours early rewards; 1 does not discount.
+        baseline: what a return is compared with. "turn" (default), as in the paper: the others'
+            returns from the same turn index. "start": the others' returns from their first turn.
+        variant: "paper" (default) uses the equation above. "as_released" multiplies the sum by
+            gamma once more, as the released code does.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "advantage_alignment")
+    returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
+    starts = trajectory_starts(turns.trajectory)
+    groups, count = group_ids(turns.group[starts], turns.role[starts])
+    if baseline == "turn":
+        alive, num_alive = _by_turn(groups, starts, turns)
+        own = returns - leave_one_out_mean(returns, alive, num_alive)
+    else:
+        own = returns - spread(leave_one_out_mean(returns[starts], groups, count), turns)
+    times, num_times = _by_turn(group_ids(turns.episode[starts])[0], starts, turns)
+    others = group_sum(own, times, num_times)[times] - own
+    advantages = aligned(
+        own,
+        others,
+        turns.trajectory,
+        beta=beta,
+        gamma=gamma,
+        extra_discount=variant == "as_released",
+    )
+    return Credit(advantages=advantages)
+
+
+def _by_turn(ids: IntArray, starts: IntArray, turns: TurnTable) -> tuple[IntArray, int]:
+    """Return one id [N] per (id of the trajectory, own turn index), and their number."""
+    rows = np.repeat(ids, np.diff(np.append(starts, len(turns.trajectory))))
+    return group_ids(rows * (int(turns.turn_index.max(initial=0)) + 1) + turns.turn_index)
+
+
+def aligned(
+    own: FloatArray,
+    others: FloatArray,
+    trajectory: IntArray,
+    *,
+    beta: float,
+    gamma: float,
+    extra_discount: bool = False,
+) -> FloatArray:
+    """Return A*_t, own advantages aligned with those of the others, [N].
+
+    A*_t = own_t + beta * (sum over k < t of gamma^(t-k) own_k) * others_t inside each trajectory.
+
+    Args:
+        own: the seat's advantages [N].
+        others: the other seats' advantages at the same time [N].
+        trajectory: [N], non-decreasing.
+        beta: weight of the alignment.
+        gamma: discount per turn.
+        extra_discount: multiply the sum once more by gamma.
+    """
+    # sum over k <= t of gamma^(t-k) own_k
+    until_now = backward_recurrence(own[::-1], gamma, trajectory[::-1])[::-1]
+    before = until_now - own
+    return own + beta * (gamma if extra_discount else 1.0) * before * others

@@ -1,0 +1,146 @@
+"""Which turns of a group meet.
+
+In the same view or information state, after the same recent views, with the same action.
+"""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from typing import Literal
+
+import numpy as np
+
+from sparring.core.errors import ConfigError
+from sparring.core.records import FloatArray, IntArray, TurnTable
+from sparring.methods.credit.base import check, start_groups
+from sparring.ops.groups import group_ids, group_mean
+from sparring.ops.returns import trajectory_starts
+
+Anchor = Literal["view", "state_key"]
+
+
+def anchor_groups(
+    turns: TurnTable, method: str, anchor: Anchor, similarity: float | None = None
+) -> tuple[IntArray, int]:
+    """Return the id [N] of what each turn met, and the number of ids.
+
+    Ids are equal exactly where group, role, game and anchor are. A note between two attempts meets
+    other notes alone.
+
+    Args:
+        turns: the table.
+        method: name of the estimator, for messages.
+        anchor: the column that tells what a turn met.
+        similarity: put texts of one group together whose likeness to the first of their cluster is
+            at least this; None asks for equality.
+
+    Raises:
+        CreditError: the column is missing.
+        ConfigError: similarity is asked of information states, which have no texts.
+    """
+    check(turns, method, columns=(anchor,))
+    column: IntArray = getattr(turns, anchor)
+    if similarity is None:
+        return group_ids(turns.group, turns.role, turns.game, column, *_notes(turns))
+    if anchor != "view":
+        raise ConfigError(
+            f"credit {method!r}: similarity={similarity} needs texts, which {anchor!r} lacks; "
+            "write anchor: view."
+        )
+    return group_ids(_clusters(turns, column, similarity), *_notes(turns))
+
+
+def _notes(turns: TurnTable) -> tuple[IntArray, ...]:
+    """Return which turns are notes as a column of numbers, if any is."""
+    return () if turns.note is None else (turns.note.astype(np.int64),)
+
+
+def node_groups(turns: TurnTable, method: str, met: IntArray) -> tuple[IntArray, int]:
+    """Return one id [N] per action taken at each of ``met`` [N], and their number.
+
+    Turns without an action meet nobody.
+
+    Raises:
+        CreditError: the column of actions is missing.
+    """
+    check(turns, method, columns=("action",))
+    assert turns.action is not None
+    without = turns.action < 0
+    action = np.where(without, turns.action.max(initial=0) + np.cumsum(without), turns.action)
+    return group_ids(met, action)
+
+
+def positions(trajectory: IntArray) -> IntArray:
+    """Return each row's number within its trajectory, from 0, [N]."""
+    starts = trajectory_starts(trajectory)
+    return np.arange(len(trajectory)) - np.repeat(
+        starts, np.diff(np.append(starts, len(trajectory)))
+    )
+
+
+def mean_over_trajectories(
+    values: FloatArray, ids: IntArray, count: int, trajectory: IntArray
+) -> FloatArray:
+    """Return the mean of a trajectory's value over the trajectories of each id, [count].
+
+    A repeated id counts once per trajectory.
+
+    Args:
+        values: float64 [N], equal over the rows of a trajectory.
+        ids: int64 [N].
+        count: number of ids.
+        trajectory: int64 [N].
+    """
+    first = _first_of_pair(ids, trajectory)
+    return group_mean(values[first], ids[first], count)
+
+
+def _first_of_pair(ids: IntArray, trajectory: IntArray) -> IntArray:
+    """Return one row per (id, trajectory).
+
+    All rows, but for those that a trajectory meets again.
+    """
+    # within an id the rows keep their order, hence trajectories do
+    order = np.argsort(ids, kind="stable")
+    again = (np.diff(ids[order]) == 0) & (np.diff(trajectory[order]) == 0)
+    return order[np.append(True, ~again)] if len(order) else order
+
+
+def _clusters(turns: TurnTable, view: IntArray, similarity: float) -> IntArray:
+    """Return an id [N] per cluster of similar views of a group.
+
+    Greedy, in the order of the texts, each against first members.
+    """
+    starts, _ = start_groups(turns)
+    plays, num_plays = group_ids(starts, turns.game)
+    pairs, count = group_ids(plays, view)
+    rows = np.zeros(count, dtype=np.int64)
+    rows[pairs] = np.arange(len(pairs))
+    texts: list[list[tuple[str, int]]] = [[] for _ in range(num_plays)]
+    for pair, row in enumerate(rows):
+        texts[plays[row]].append((turns.view_names[view[row]], pair))
+    known: dict[tuple[str, str], bool] = {}
+    leader_of = np.arange(count)
+    for members in texts:
+        leaders: list[tuple[str, int]] = []
+        for text, pair in sorted(members):
+            found = next(
+                (leader for other, leader in leaders if _similar(text, other, similarity, known)),
+                None,
+            )
+            if found is None:
+                leaders.append((text, pair))
+            else:
+                leader_of[pair] = found
+    return leader_of[pairs]
+
+
+def _similar(text: str, other: str, similarity: float, known: dict[tuple[str, str], bool]) -> bool:
+    """Return whether the share of matching characters is large enough, and remember it."""
+    answer = known.get((text, other))
+    if answer is None:
+        matcher = SequenceMatcher(None, text, other)
+        # ever closer bounds from above
+        bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
+        answer = known[text, other] = all(bound() >= similarity for bound in bounds)
+    return answer

@@ -1,0 +1,101 @@
+"""Credit: tournament ranks within a group (ArenaRL, SPO-minimax)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
+from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.blocks import distinct_rows, equal_sized, steps, tied_means
+from sparring.ops.groups import centre
+from sparring.ops.standardise import standardise
+from sparring.ops.tournaments import Scheme, tournament_ranks
+
+GROUP_RELATIVE = True
+PRESETS = {"minimax_preference": {"scheme": "round_robin", "divide_by_std": False}}
+
+
+def arena_rl(
+    turns: TurnTable,
+    *,
+    scheme: Scheme = "single_elimination",
+    divide_by_std: bool = True,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Replace returns by ranks from a tournament among those that started alike.
+
+    What: The members of a group play a tournament. The larger return wins a match, and equal
+    returns tie. Only who beats whom counts, not by how much.
+    When to use: rewards whose size means little (judges, scores of different tasks). Preset
+    "minimax_preference" gives each trajectory its share of wins over the others minus a half. Its
+    gradient is exactly that of the probability to beat an equal player.
+    Mathematics: rank_i comes from the scheme; 0 is the best, and ties share the mean of their
+    ranks.
+        x_i = 1 - rank_i / (n - 1)
+        A_i = (x_i - mean_g x) / (std_g x + epsilon)
+    or the same without the division.
+    Shapes: advantages [N]; groups per (group, role).
+    Pitfalls: Returns order a group consistently. So all schemes except "swiss" give the same ranks
+    here, and "swiss" gives coarser ones. The schemes differ for a judge that contradicts itself
+    (ops/tournaments.py takes any matrix of scores). Members of equal return share the mean of their
+    ranks; the released code orders them by index. Each pattern of ties costs one tournament, so
+    large groups with many patterns are slow. A group of one, or of equal returns, gives 0.
+    Reference: ArenaRL; code of Alibaba-NLP/qqr. Swamy et al., 2024 (arXiv 2401.04056) for the
+    preset.
+    Verified by: tests/methods/credit/test_arena_rl.py, tests/ops/test_tournaments.py,
+    tests/methods/credit/test_group_bias.py.
+
+    Args:
+        scheme: the tournament. "single_elimination" (default) and "double_elimination" are seeded
+            by anchor matches; "anchor" plays all against one member, "round_robin" all against all.
+            "swiss" plays ceil(log2 n) rounds and breaks ties by the opponents' points (Buchholz).
+        divide_by_std: true (default) divides by the group's sample deviation of x. False only
+            subtracts the mean.
+        epsilon: added to the deviation of x, which has no unit; at least 0. Unused without
+            ``divide_by_std``.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "arena_rl")
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    ids = groups[starts]
+    placed = _placed(returns, ids, count, scheme)
+    advantages = (
+        standardise(placed, ids, count, epsilon=epsilon)
+        if divide_by_std
+        else centre(placed, ids, count)
+    )
+    return Credit(advantages=spread(advantages, turns))
+
+
+def _placed(returns: FloatArray, ids: IntArray, num_groups: int, scheme: Scheme) -> FloatArray:
+    """Return 1 - rank / (n - 1) of every trajectory, 0 in a group of one.
+
+    One tournament per size and pattern of ties.
+    """
+    placed = np.zeros(len(returns))
+    for rows in equal_sized(ids, num_groups):
+        if rows.shape[1] < 2:
+            continue
+        members = np.take_along_axis(rows, np.argsort(-returns[rows], axis=1), axis=1)
+        differ = steps(returns[members])
+        first, pattern = distinct_rows(differ)
+        table = np.stack([_pattern(differ[row], scheme) for row in first.tolist()])
+        placed[members] = table[pattern]
+    return placed
+
+
+def _pattern(differ: BoolArray, scheme: Scheme) -> FloatArray:
+    """Return 1 - rank / (n - 1) by place, [n].
+
+    Members are in order of their returns, best first.
+    """
+    level = -np.append(0, np.cumsum(differ)).astype(np.float64)
+    ranks = tournament_ranks(scheme, np.repeat(level[:, None], len(level), axis=1))
+    placed: FloatArray = 1.0 - tied_means(differ[None], ranks)[0] / (len(level) - 1)
+    return placed

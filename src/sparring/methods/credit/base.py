@@ -1,0 +1,284 @@
+"""What estimators share: checks of the turn table, grouping keys, parts of rewards, cut games."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from sparring.config.plugins.registry import Bound, Plugin
+from sparring.core.errors import CreditError, PluginError
+from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
+from sparring.ops.groups import group_ids
+from sparring.ops.returns import trajectory_starts, trajectory_sums
+
+NEEDS_FROM = ("columns",)
+RENAMED = {  # names in NEEDS before the columns were plug-ins
+    "values": {"value"},
+    "values_after": {"value_after"},
+    "token_values": {"token_value"},
+    "old_logprobs": {"old_logprob"},
+    "reference_logprobs": {"reference_logprob"},
+    "process_logprobs": {"process_logprob"},
+    "action_values": {"action_value", "state_value", "default_value"},
+}
+LARGEST = 1e30  # advantages beyond it leave no room in float32
+
+
+def check(
+    turns: TurnTable, method: str, *, needs_value: bool = False, columns: Sequence[str] = ()
+) -> None:
+    """Check that an estimator can work on this table.
+
+    Args:
+        turns: the table.
+        method: name of the estimator, for messages.
+        needs_value: whether the critic's values must be there, and be finite.
+        columns: optional columns of the table that must be there, and be finite.
+
+    Raises:
+        CreditError: a reward or needed column is not finite, a needed column is missing, or a group
+            mixes games.
+    """
+    _check_groups(turns, method)
+    for name in columns:
+        column = turns.extra.get(name, getattr(turns, name, None))
+        if column is None:
+            raise CreditError(
+                f"credit {method!r} needs the column {name!r} of the turn table; declare NEEDS = "
+                f"{{{name!r}}} in its module."
+            )
+        wrong = np.flatnonzero(~np.isfinite(column))
+        if len(wrong):
+            raise CreditError(
+                f"credit {method!r}: {name} {column[wrong[0]]} in row {wrong[0]} is not finite."
+            )
+    bad = np.flatnonzero(~np.isfinite(turns.reward))
+    if len(bad):
+        where = f"reward {turns.reward[bad[0]]} in row {bad[0]}"
+        raise CreditError(
+            f"credit {method!r}: {where} is not finite; mend the game or reward that gave it."
+        )
+    if needs_value:
+        _check_value(turns, method)
+
+
+def _check_value(turns: TurnTable, method: str) -> None:
+    """Check that a table has the critic's values, and that they are finite."""
+    if turns.value is None:
+        raise CreditError(
+            f"credit {method!r} needs the column 'value'; declare NEEDS = {{'value'}} so that the "
+            "critic is asked."
+        )
+    bad = np.flatnonzero(~np.isfinite(turns.value))
+    if len(bad):
+        raise CreditError(
+            f"credit {method!r}: the critic's value in row {bad[0]} is not finite; lower the "
+            "learning rate."
+        )
+
+
+def adapted(plugin: Plugin) -> Callable[..., Credit]:
+    """Return an estimator as the loop calls it: with the table and a state, giving a Credit.
+
+    One without a state may be a function of the table alone that returns its advantages, [N], or
+    one per sampled token where its module says ``LEVEL = "token"``.
+    """
+    given = inspect.signature(plugin.function).parameters.values()
+    positional = [
+        one for one in given if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
+    if len(positional) != 1:
+        return plugin.function
+
+    def with_state(turns: TurnTable, state: Mapping[str, Any], **options: Any) -> Credit:
+        found = plugin.function(turns, **options)
+        if isinstance(found, Credit):
+            return replace(found, state=dict(state))
+        return Credit(
+            advantages=np.asarray(found),
+            state=dict(state),
+            level=getattr(plugin.module, "LEVEL", "turn"),
+        )
+
+    return with_state
+
+
+def check_output(estimator: Bound, credit: Any, turns: TurnTable, *state: Any) -> None:
+    """Check what an estimator has given for a turn table; every call of one ends here.
+
+    Raises:
+        PluginError: its advantages, value targets or baselines are not one finite number per turn,
+            or per token; or ``trained`` is not a boolean per turn.
+    """
+    if not isinstance(credit, Credit):
+        raise PluginError(
+            f"The {estimator} must return a Credit; it returned {type(credit).__name__}."
+        )
+    tokens, rows = int(turns.n_tokens.sum()), len(turns.reward)
+    by_token = "token_value" in estimator.needs and "value" not in estimator.needs
+    _check_column(
+        estimator, "advantages", credit.advantages, tokens if credit.level == "token" else rows
+    )
+    if credit.value_targets is not None:
+        _check_column(
+            estimator, "value_targets", credit.value_targets, tokens if by_token else rows
+        )
+    if credit.baselines is not None:
+        _check_column(estimator, "baselines", credit.baselines, rows)
+    if credit.trained is not None:
+        mask = np.asarray(credit.trained)
+        if mask.shape != (rows,) or mask.dtype != bool:
+            raise PluginError(
+                f"The {estimator} must give trained as booleans of shape ({rows},) here; it gave "
+                f"{mask.dtype} of shape {mask.shape}."
+            )
+
+
+def _check_column(estimator: Bound, name: str, column: FloatArray, length: int) -> None:
+    """Raise PluginError unless a column is so many numbers.
+
+    The learner's precision must hold each of them.
+    """
+    if np.shape(column) != (length,):
+        raise PluginError(
+            f"The {estimator} must give {name} of shape ({length},) here; it "
+            f"gave {np.shape(column)}."
+        )
+    kind = np.asarray(column).dtype
+    if kind.kind not in "fiu":
+        raise PluginError(
+            f"The {estimator} must give {name} as an array of numbers; it gave one of {kind}."
+        )
+    wrong = np.flatnonzero(~(np.abs(column) <= LARGEST))
+    if len(wrong):
+        raise PluginError(
+            f"The {estimator} gave {name} of {column[wrong[0]]} in row {wrong[0]}; they must be "
+            f"finite, at most {LARGEST:g}."
+        )
+
+
+def _check_groups(turns: TurnTable, method: str) -> None:
+    """Raise CreditError if a group holds several games: their returns cannot be compared."""
+    if not len(turns.game) or turns.game.min() == turns.game.max():
+        return
+    groups, count = group_ids(turns.group)
+    known = np.zeros(count, dtype=np.int64)
+    known[groups] = turns.game
+    wrong = np.flatnonzero(known[groups] != turns.game)
+    if len(wrong):
+        row = wrong[0]
+        names = sorted(turns.game_names[game] for game in (turns.game[row], known[groups[row]]))
+        raise CreditError(
+            f"credit {method!r}: group {turns.group[row]} (row {row}) mixes the "
+            f"games {names[0]!r} and {names[1]!r}, whose returns cannot be compared; give each "
+            "game groups of its own."
+        )
+
+
+def role_groups(turns: TurnTable) -> tuple[IntArray, int]:
+    """Return the (game, role) of every row as ids [N], and their number."""
+    return group_ids(turns.game, turns.role)
+
+
+def start_groups(turns: TurnTable) -> tuple[IntArray, int]:
+    """Return the (group, role) of every row as ids [N], and their number.
+
+    What a group-relative baseline averages over.
+    """
+    return group_ids(turns.group, turns.role)
+
+
+def turn_places(turns: TurnTable) -> tuple[IntArray, ...]:
+    """Return (group, role, turn index) of every row as columns, [N] each.
+
+    Rows that are alike in all of them stand at one place of plays that share a start. A memory or a
+    note does not stand where a decision does, nor a turn of one attempt where one of another does.
+    """
+    kinds = (turns.memory, turns.attempt, turns.note)
+    told = tuple(column.astype(np.int64) for column in kinds if column is not None)
+    return (turns.group, turns.role, turns.turn_index, *told)
+
+
+def trajectory_returns(turns: TurnTable) -> tuple[FloatArray, IntArray]:
+    """Return each trajectory's undiscounted return, and its first row."""
+    return trajectory_sums(turns.reward, turns.trajectory), trajectory_starts(turns.trajectory)
+
+
+def spread(values: FloatArray, turns: TurnTable) -> FloatArray:
+    """Return one value per trajectory laid out over its rows, [N]."""
+    starts = trajectory_starts(turns.trajectory)
+    return np.repeat(values, np.diff(np.append(starts, len(turns.trajectory))))
+
+
+def component(turns: TurnTable, method: str, name: str) -> FloatArray:
+    """Return a named part of the reward, [N].
+
+    Args:
+        turns: the table.
+        method: name of the estimator, for messages.
+        name: the part; the components of an empty table are empty.
+
+    Raises:
+        CreditError: no turn has this part, or it is not finite.
+    """
+    if name not in turns.components:
+        if not len(turns.reward):
+            return np.zeros(0)
+        known = ", ".join(sorted(turns.components)) or "none"
+        raise CreditError(
+            f"credit {method!r}: no reward component {name!r} (there are: {known}); name one of "
+            "them, or add it to rewards. A reward that abstained on every turn gives none."
+        )
+    values = turns.components[name]
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        raise CreditError(
+            f"credit {method!r}: component {name!r} is {values[wrong[0]]} in row {wrong[0]}; mend "
+            "the reward that gave it."
+        )
+    return values
+
+
+Cut = Literal["bootstrap", "zero"]
+
+
+def cut_turns(turns: TurnTable, cut: Cut) -> BoolArray:
+    """Return which turns are the last of a trajectory that is to be bootstrapped, [N].
+
+    A game that was truncated has not ended, so it is not worth 0 there. What the seat would be
+    asked next is not in the record: others may have to move first, and chance. So the critic has no
+    conversation to read after the cut. The nearest place where it was asked, and is fitted, is
+    before the seat's last turn. With "bootstrap" the trajectory is cut there:
+
+        r[T] + gamma V[T+1] is taken to be V[T], T the last turn of a cut trajectory
+
+    Earlier turns look ahead to V[T] as they should. The last turn's difference is 0: it has no
+    advantage, it teaches the critic nothing, and what was paid for it is not looked at. With "zero"
+    the game counts as ended: V[T+1] = 0.
+    """
+    if turns.cut is None or cut == "zero":
+        return np.zeros(len(turns.reward), dtype=bool)
+    return turns.cut
+
+
+def continued(reward: FloatArray, value: FloatArray, cut: BoolArray) -> FloatArray:
+    """Return rewards [N] that stand for what follows a cut turn too.
+
+    The value before it, so that its difference is 0.
+    """
+    return np.where(cut, value, reward)
+
+
+def whitened(advantages: FloatArray, unknown: BoolArray) -> FloatArray:
+    """Return advantages with mean 0 and deviation 1 over those that are known.
+
+    The unknown ones stay 0, and so does a lone one.
+    """
+    known = advantages[~unknown]
+    if len(known) < 2:
+        return advantages
+    return np.where(unknown, 0.0, (advantages - known.mean()) / (known.std(ddof=1) + 1e-8))

@@ -1,0 +1,88 @@
+"""Credit: group-relative advantages over the leaves of a tree of games (ARPO, AEPO)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import Credit, FloatArray, TurnTable
+from sparring.methods.credit.anchors import anchor_groups, node_groups
+from sparring.methods.credit.base import check
+from sparring.methods.credit.grpo import grpo
+from sparring.ops.groups import group_mean
+
+GROUP_RELATIVE = True
+
+
+def branch_grpo(
+    turns: TurnTable,
+    *,
+    divide_by_std: bool = True,
+    surprise_weight: Annotated[float, Field(ge=0)] = 0.0,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Compare the leaves of a group's tree; shared turns get the mean of their leaves.
+
+    It is the mean of the advantages of all leaves that share a turn.
+
+    What: Games of one initial state form a tree: games that were equal so far are on one branch.
+    Every leaf is a member of the group. A shared turn gets the mean advantage of the leaves below
+    it.
+    When to use: with ``rollout.plan`` "branch" or "tree" and ``rollout.group_size`` of 8 and more.
+    Without a plan, only in games where the members of a group share their first turns by chance.
+    Mathematics: per trajectory
+        A_i = (R_i - mean_g R) / (std_g R + epsilon)
+    A turn gets the mean of A_i over the trajectories with the same information state and action,
+    times
+        1 + surprise_weight * z
+    The surprise of a turn is minus its log-probability per token. z is this surprise less its mean
+    over the batch's turns, over their population deviation.
+    Shapes: advantages [N]; statistics per (group, role).
+    Pitfalls: The plan "branch" grows the tree as ARPO does, where entropy rises. Without a plan
+    games meet by chance, and only the credit is ARPO's. Each copy of a shared turn gets the mean,
+    so the gradient weighs the turn with the sum over its leaves. But the group mean contains those
+    leaves too: of the expected gradient of a turn that m of n games share, 1 - m / n is left, and a
+    turn that the whole group shares gets 0. Surprise is a function of the action itself, so
+    weighting by it biases the gradient; for z < -1 / surprise_weight the sign changes. A group of
+    one gives 0.
+    Reference: ARPO (arXiv 2507.19849), AEPO (arXiv 2510.14545, literal reading).
+    Verified by: tests/methods/credit/test_branch_grpo.py, tests/methods/credit/test_anchors.py,
+    tests/play/plans/test_credit_on_trees.py.
+
+    Args:
+        divide_by_std: true (default) divides by the group's sample deviation. False only subtracts
+            the mean.
+        surprise_weight: weight of the surprise z, at least 0; the default 0 leaves it out. Above 0
+            it is AEPO's entropy-balanced advantage, with the sampler's surprise in place of token
+            entropy and turns in place of tokens: a literal reading (the paper's coefficient is not
+            known here).
+        epsilon: added to the deviation of the returns, in reward units, at least 0. The default
+            matters only where the deviation is tiny. Unused without ``divide_by_std``.
+
+    Raises:
+        CreditError: a reward is not finite, or a column is missing.
+    """
+    met, _ = anchor_groups(turns, "branch_grpo", "state_key")
+    branches, count = node_groups(turns, "branch_grpo", met)
+    leaves = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
+    advantages = group_mean(leaves, branches, count)[branches]
+    if surprise_weight > 0.0:
+        advantages = advantages * (1.0 + surprise_weight * _surprise(turns))
+    return Credit(advantages=advantages)
+
+
+def _surprise(turns: TurnTable) -> FloatArray:
+    """Return each turn's surprise per token in deviations from the batch's mean.
+
+    It is 0 for turns without tokens.
+    """
+    check(turns, "branch_grpo", columns=("logprob",))
+    assert turns.logprob is not None
+    spoken = turns.n_tokens > 0
+    surprise = -turns.logprob / np.maximum(turns.n_tokens, 1)
+    if not spoken.any():
+        return np.zeros_like(surprise)
+    own = surprise[spoken]
+    return np.where(spoken, (surprise - own.mean()) / (own.std() + 1e-8), 0.0)

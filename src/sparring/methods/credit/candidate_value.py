@@ -1,0 +1,40 @@
+"""Credit: a reply's own value among the candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparring.core.records import Credit, TurnTable
+from sparring.methods.credit.base import check
+
+NEEDS = {"candidate_value", "candidate_judged"}
+
+
+def candidate_value(turns: TurnTable) -> Credit:
+    """Give every reply to a prompt what judged the candidates said of it.
+
+    What: the score by which candidates are compared, as it is: of the run's rewards, the oracle, or
+    ``knowledge``. Outcomes and later turns are not looked at. Replies that nothing judged carry no
+    loss.
+    When to use: with the loss ``turn_dpo``, which compares the replies to one prompt by it.
+    Mathematics:
+        A[k] = value[k]
+    of reply k to a prompt.
+    Shapes: advantages [N], a row for every candidate.
+    Pitfalls: there is no baseline, so a policy gradient with it has the variance of ``outcome``;
+    ``vpr`` with ``baseline: candidates`` subtracts the mean of the prompt. Values of different
+    prompts need not be comparable.
+    Reference: none; LSPO (Xu et al., 2025, arXiv:2502.04686) prefers candidates so.
+    Verified by: tests/methods/credit/test_candidate_value.py.
+
+    Raises:
+        CreditError: a value or a reward is not finite.
+    """
+    check(turns, "candidate_value", columns=("candidate_value", "candidate_judged"))
+    value, judged = turns.candidate_value, turns.candidate_judged
+    assert value is not None and judged is not None
+    return Credit(
+        advantages=np.where(judged, value, 0.0),
+        trained=judged.astype(bool),
+        metrics={"judged": float(judged.mean()) if len(judged) else 0.0},
+    )

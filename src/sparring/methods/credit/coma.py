@@ -1,0 +1,152 @@
+"""Credit: counterfactual multi-agent advantages (COMA).
+
+Action values are exact, or come from a running table of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
+from sparring.methods.credit.base import check
+from sparring.ops.groups import group_counts, group_ids, group_sum
+from sparring.ops.returns import discounted_returns, trajectory_starts
+
+FORGOTTEN = 1e-6  # an entry that weighs less leaves the table
+MAX_ENTRIES = 20_000  # of the table; those with the smallest n leave first
+REMOVED = {"max_entries": (MAX_ENTRIES, "0.2.0")}
+
+
+def coma(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    values: Literal["table", "exact"] = "table",
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    decay: Annotated[float, Field(ge=0, le=1)] = 0.9,
+) -> Credit:
+    """Compare an action with what the agent's other actions are worth in the same place.
+
+    The others are held fixed.
+
+    What: The counterfactual baseline is the mean of Q over the agent's own actions, weighted by its
+    policy. Q is learnt as a running table over (game, role, view, action), which checkpoints keep.
+    When to use: teams and self-play in games whose views occur often. No critic network is trained.
+    Mathematics:
+        A[t] = Q(s_t, a_t) - sum over a' of policy(a' | s_t) Q(s_t, a')
+    With "table"
+        Q(s, a) = W / n
+        n <- decay n + times (s, a) was played
+        W <- decay W + sum of the discounted returns that followed
+    this batch included. policy(a | s) is how often a was played among this batch's turns in s. With
+    "exact"
+        A[t] = Q(s_t, a_t) - V(s_t)
+    Shapes: advantages [N]; state {"[game, role, view, action]": [n, W]} ("table").
+    Pitfalls: A view hides what the seat remembers. So different states may share an entry, which
+    biases. A turn's own return is in its Q. In a view in which only one action was played in a
+    batch, A = 0. All turns without an action count as one action. The paper's Q sees the joint
+    state and actions. An entry here averages over what the others held and did, as the lab's Q
+    does.
+    Reference: Foerster et al., 2018 (arXiv 1705.08926), with a table in place of the critic
+    network.
+    Verified by: tests/methods/credit/test_coma.py.
+
+    Args:
+        values: where Q comes from. "table" (default): the running table. "exact" reads the columns
+            of exact values and equals ``exact_advantage``; it is for tables that have these columns
+            (the lab's), and in a run write ``credit: exact_advantage`` instead.
+        gamma: discount per turn of the returns in the table, in [0, 1]; 1 (default) does not
+            discount.
+        decay: factor on the table's n and W per batch, in [0, 1]. 0 forgets all earlier batches, 1
+            forgets nothing; the default 0.9 averages over about ten batches.
+
+    Raises:
+        CreditError: a reward or value is not finite, or a column is missing.
+    """
+    if values == "exact":
+        check(turns, "coma", columns=("action_value", "state_value"))
+        assert turns.action_value is not None
+        assert turns.state_value is not None
+        return Credit(advantages=turns.action_value - turns.state_value, state=dict(state))
+    check(turns, "coma", columns=("view", "action"))
+    assert turns.view is not None
+    assert turns.action is not None
+    starts = trajectory_starts(turns.trajectory)
+    roles = np.repeat(
+        group_ids(turns.game[starts], turns.role[starts])[0],
+        np.diff(np.append(starts, len(turns.reward))),
+    )
+    places, num_places = group_ids(roles * (int(turns.view.max(initial=0)) + 1) + turns.view)
+    pairs, num_pairs = group_ids(
+        places * (int(turns.action.max(initial=-1)) + 2) + turns.action + 1
+    )
+    returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
+    table = {
+        key: (decay * count, decay * total)
+        for key, (count, total) in state.items()
+        if decay * count > FORGOTTEN
+    }
+    counts = group_counts(pairs, num_pairs)
+    learnt = _learn(
+        table, _keys(turns, pairs, num_pairs), counts, group_sum(returns, pairs, num_pairs)
+    )
+    played = learnt[pairs]
+    baseline = group_sum(played, places, num_places) / np.maximum(
+        group_counts(places, num_places), 1
+    )
+    metrics = {"table_size": float(len(table))}
+    return Credit(advantages=played - baseline[places], state=_bounded(table), metrics=metrics)
+
+
+def _keys(turns: TurnTable, pairs: IntArray, num_pairs: int) -> list[str]:
+    """Return the name of each (game, role, view, action), which is the same in every batch."""
+    assert turns.view is not None
+    assert turns.action is not None
+    first = np.empty(num_pairs, dtype=np.int64)
+    first[pairs] = np.arange(len(pairs))
+    columns = (
+        turns.game[first].tolist(),
+        turns.role[first].tolist(),
+        turns.view[first].tolist(),
+        turns.action[first].tolist(),
+    )
+    return [
+        json.dumps(
+            [
+                turns.game_names[game],
+                turns.role_names[role],
+                turns.view_names[view],
+                turns.action_names[action] if action >= 0 else None,
+            ]
+        )
+        for game, role, view, action in zip(*columns, strict=True)
+    ]
+
+
+def _learn(
+    table: dict[str, tuple[float, float]], keys: list[str], counts: IntArray, totals: FloatArray
+) -> FloatArray:
+    """Add this batch's plays to the table and return Q of each of them."""
+    learnt = np.empty(len(keys))
+    for index, (key, count, total) in enumerate(
+        zip(keys, counts.tolist(), totals.tolist(), strict=True)
+    ):
+        before = table.get(key, (0.0, 0.0))
+        table[key] = before[0] + count, before[1] + total
+        learnt[index] = table[key][1] / table[key][0]
+    return learnt
+
+
+def _bounded(table: Mapping[str, tuple[float, float]]) -> dict[str, list[float]]:
+    """Return the table as lists, without the entries least seen where there are too many."""
+    kept = (
+        table.items()
+        if len(table) <= MAX_ENTRIES
+        else sorted(table.items(), key=lambda item: (-item[1][0], item[0]))[:MAX_ENTRIES]
+    )
+    return {key: [count, total] for key, (count, total) in kept}

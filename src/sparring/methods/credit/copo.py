@@ -1,0 +1,76 @@
+"""Credit: a blend of within-group and between-group advantages by consistency (COPO)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import Credit, FloatArray, TurnTable
+from sparring.methods.credit.base import check, role_groups, spread, trajectory_returns
+from sparring.ops.blocks import shares
+from sparring.ops.groups import group_ids, group_mean
+from sparring.ops.standardise import standardise
+
+
+def copo(
+    turns: TurnTable,
+    *,
+    sharpness: float = 5.0,
+    threshold: Annotated[float, Field(ge=0)] = 0.5,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Blend the advantage within the group with the group's own standing in the batch.
+
+    How much outcomes agree decides how much counts of each.
+
+    What: Where the outcomes of a group differ, the advantage is that of ``grpo``. Where they agree,
+    ``grpo`` gives 0; there the group's mean return is compared with that of other groups.
+    When to use: many groups that are all right or all wrong. Do not filter groups of equal returns
+    before it.
+    Mathematics:
+        H_g = -sum over distinct returns of share * ln share
+        sigma = 1 / (1 + exp(-sharpness * (H_g - threshold)))
+        A_i = sigma * (R_i - mean_g R) / (std_g R + epsilon) + (1 - sigma) * z_g
+    z_g is the group's mean return, standardised over the groups of its game and role.
+    Shapes: advantages [N]; groups per (group, role, game).
+    Pitfalls: The paper blends two losses and measures consistency on final answers. This blends
+    advantages and uses returns in place of answers. The sharpness and threshold here are not the
+    paper's: no reproduction is claimed. With continuous returns no two agree, and only ``grpo`` is
+    left. z_g compares different tasks, so it is biased towards easy ones.
+    Reference: arXiv 2508.04138 (COPO).
+    Verified by: tests/methods/credit/test_copo.py.
+
+    Args:
+        sharpness: slope of the blend per nat of entropy H_g (the paper's rho). Large values switch
+            abruptly between the two terms at the threshold, 0 gives both the weight 1/2; the
+            default is 5.
+        threshold: the entropy H_g at which both terms have equal weight (the paper's gamma), in
+            nats, at least 0. The default is 0.5; a group with half successes has ln 2 = 0.69.
+        epsilon: added to the deviation within the group and to that between groups, in reward
+            units, at least 0. The default matters only where the deviation is tiny.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "copo")
+    returns, starts = trajectory_returns(turns)
+    groups, count = group_ids(turns.group, turns.role, turns.game)
+    roles, num_roles = role_groups(turns)
+    ids = groups[starts]
+    entropy = group_mean(-np.log(shares(returns, ids, count)), ids, count)
+    local = _logistic(sharpness * (entropy - threshold))[ids]
+    first = np.zeros(count, dtype=np.int64)
+    first[ids] = roles[starts]
+    standing = standardise(group_mean(returns, ids, count), first, num_roles, epsilon=epsilon)
+    advantages = (
+        local * standardise(returns, ids, count, epsilon=epsilon) + (1.0 - local) * standing[ids]
+    )
+    metrics = {"local_weight": float(local.mean())} if len(local) else {}
+    return Credit(advantages=spread(advantages, turns), metrics=metrics)
+
+
+def _logistic(values: FloatArray) -> FloatArray:
+    """Return 1 / (1 + exp(-values)) without overflow."""
+    return 0.5 * (1.0 + np.tanh(0.5 * values))

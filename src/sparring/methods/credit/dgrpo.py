@@ -1,0 +1,73 @@
+"""Credit: difficulty-weighted group advantages (VITAL's DGRPO)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.errors import CreditError
+from sparring.core.records import Credit, TurnTable
+from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.groups import centre, group_mean
+from sparring.ops.standardise import standardise
+
+GROUP_RELATIVE = True
+
+
+def dgrpo(
+    turns: TurnTable,
+    *,
+    strength: Annotated[float, Field(ge=0)] = 1.0,
+    worst: float = 0.0,
+    best: float = 1.0,
+    divide_by_std: bool = True,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Weigh group-relative advantages by how hard the task is.
+
+    What: ``grpo`` times a weight. The weight is larger, the lower the group's mean return.
+    When to use: tasks of mixed difficulty, when the hard ones should have more influence.
+    Mathematics:
+        p_g = (mean_g R - worst) / (best - worst), cut to [0, 1]
+        A_i = (1 + strength * (1 - p_g)) * (R_i - mean_g R) / (std_g R + epsilon)
+    Shapes: advantages [N]; groups per (group, role).
+    Pitfalls: Only the abstract is public. The weight is a literal reading of it, and no
+    reproduction is claimed. In zero-sum self-play the mean return of a role tells who moves first,
+    not how hard the initial state is. A group of one, or of equal returns, gives 0.
+    Reference: VITAL (DGRPO), abstract.
+    Verified by: tests/methods/credit/test_dgrpo.py.
+
+    Args:
+        strength: extra weight of the hardest groups, at least 0. A group with p = 0 counts 1 +
+            strength times, one with p = 1 once; 0 gives ``grpo``, and the default 1 doubles the
+            hardest.
+        worst: the mean return, in reward units, that counts as p = 0; the default 0 is a failure in
+            rewards of 0 and 1.
+        best: the mean return, in reward units, that counts as p = 1; it must be above ``worst``.
+            The default 1 is a success in rewards of 0 and 1.
+        divide_by_std: true (default) divides by the group's sample deviation. False only subtracts
+            the mean.
+        epsilon: added to the deviation, in reward units, at least 0. The default matters only where
+            the deviation is tiny. Unused without ``divide_by_std``.
+
+    Raises:
+        CreditError: a reward is not finite, or ``best`` is not above ``worst``.
+    """
+    check(turns, "dgrpo")
+    if best <= worst:
+        raise CreditError(
+            f"credit 'dgrpo': best {best} is not above worst {worst}; write the returns of "
+            "success and failure."
+        )
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    ids = groups[starts]
+    passed = np.clip((group_mean(returns, ids, count) - worst) / (best - worst), 0.0, 1.0)
+    relative = (
+        standardise(returns, ids, count, epsilon=epsilon)
+        if divide_by_std
+        else centre(returns, ids, count)
+    )
+    return Credit(advantages=spread((1.0 + strength * (1.0 - passed))[ids] * relative, turns))

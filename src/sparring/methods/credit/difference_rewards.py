@@ -1,0 +1,47 @@
+"""Credit: difference rewards, what an action changed against a default action."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sparring.core.records import Credit, TurnTable
+from sparring.methods.credit.base import check
+
+NEEDS = {"action_value"}
+NEEDS_BY = {"default": {"uniform": {"default_value"}, "policy": {"state_value"}}}
+
+
+def difference_rewards(
+    turns: TurnTable, *, default: Literal["uniform", "policy"] = "uniform"
+) -> Credit:
+    """Credit an agent with what would have been missing had it done something ordinary instead.
+
+    What: The return with the action that was played, minus the return with a default action in its
+    place. Afterwards all seats follow the policy. The default action is a legal action drawn
+    uniformly, or one drawn by the seat's own policy. Both returns are exact expectations from the
+    game tree, not a second roll-out.
+    When to use: teams, to separate an agent's own contribution from what the others would have
+    reached anyway. The game must be small enough to enumerate.
+    Mathematics:
+        D = Q(s, a) - mean over legal a' of Q(s, a')          ("uniform")
+        D = Q(s, a) - sum over a' of policy(a' | s) Q(s, a')  ("policy")
+    Shapes: advantages [N].
+    Pitfalls: Both defaults are unbiased, because the subtracted term depends on the agent's state
+    and not on its action. But with "uniform" most advantages of a good policy are positive, so
+    their mean is not 0 and their variance is larger. "policy" is the aristocrat utility and equals
+    ``exact_advantage``, whose pitfalls hold here too. The original D uses the realised states; this
+    is its expectation.
+    Reference: Wolpert and Tumer, 2002; Agogino and Tumer, 2008; Foerster et al., 2018 (arXiv
+    1705.08926, section on COMA's origin).
+    Verified by: tests/methods/credit/test_difference_rewards.py.
+
+    Args:
+        default: how the default action is drawn: "uniform" over legal ones, or by its own "policy".
+
+    Raises:
+        CreditError: a reward or value is not finite, or the exact values are missing.
+    """
+    column = "default_value" if default == "uniform" else "state_value"
+    check(turns, "difference_rewards", columns=("action_value", column))
+    assert turns.action_value is not None
+    return Credit(advantages=turns.action_value - turns.column(column))

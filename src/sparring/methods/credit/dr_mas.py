@@ -1,0 +1,95 @@
+"""Credit: agent-wise normalisation (Dr. MAS)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
+from sparring.methods.credit.base import check, spread, trajectory_returns
+from sparring.ops.groups import group_ids, group_mean
+from sparring.ops.standardise import deviations
+
+GROUP_RELATIVE = [
+    {"agent_is": {"role"}, "mean": {"agent"}},
+    {"agent_is": {"role"}, "std": {"agent"}},
+]
+PRESETS = {"global": {"mean": "global", "std": "global"}}
+
+Scope = Literal["agent", "global"]
+
+
+def dr_mas(
+    turns: TurnTable,
+    *,
+    mean: Scope = "agent",
+    std: Scope = "agent",
+    agent_is: Literal["role", "agent"] = "role",
+    over: Literal["turns", "episodes"] = "turns",
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Normalise a team's returns per agent instead of over all agents of a group.
+
+    What: ``grpo`` whose mean and deviation are those of one agent of the team. Each of the two can
+    also be taken over all agents.
+    When to use: teams of different agents (a solver and a critic) on the same task. The returns of
+    different agents have different means and deviations. With shared statistics one agent's
+    gradient explodes.
+    Mathematics:
+        A[i, k, t] = (R[i, k] - mean) / (std + epsilon)
+    The mean and the sample deviation are over the samples of agent k in the group ("agent"), or
+    over those of all agents in the group ("global").
+    Shapes: advantages [N]; statistics per (group, agent).
+    Pitfalls: "turns" gives long trajectories more weight in the statistics. A global mean in
+    zero-sum play is near 0, whatever the role's prospects. A scope of one sample or of equal
+    returns gives 0.
+    Reference: Feng et al., 2026 (Dr. MAS, arXiv 2602.08847); code of langfengQ/DrMAS.
+    Verified by: tests/methods/credit/test_dr_mas.py.
+
+    Args:
+        mean: samples of the group that the mean is over: those of the same "agent" (default), or
+            "global", those of all agents. With both scopes global (preset "global") this is plain
+            GRPO over the team, for comparison.
+        std: samples of the group that the deviation is over, with the same choices: "agent"
+            (default) or "global".
+        agent_is: what identifies an agent: its "role" in the game (default), or "agent", the name
+            of the agent in the seat.
+        over: how often a trajectory counts in the statistics: once per turn ("turns", the default,
+            as in the release), or once ("episodes").
+        epsilon: added to the deviation, in reward units, at least 0. The default matters only where
+            the deviation is tiny.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "dr_mas")
+    returns, starts = trajectory_returns(turns)
+    column = turns.role if agent_is == "role" else turns.agent
+    group, agent = turns.group, column
+    values = spread(returns, turns)
+    if over == "episodes":
+        values, group, agent = returns, group[starts], agent[starts]
+    scopes = {"agent": group_ids(group, agent), "global": group_ids(group)}
+    advantages = _relative(values, scopes[mean], scopes[std], epsilon)
+    return Credit(advantages=advantages if over == "turns" else spread(advantages, turns))
+
+
+def _relative(
+    values: FloatArray,
+    for_mean: tuple[IntArray, int],
+    for_std: tuple[IntArray, int],
+    epsilon: float,
+) -> FloatArray:
+    """Return (value - mean) / (deviation + epsilon), each statistic over its own groups.
+
+    It is 0 where the deviation is 0.
+    """
+    centred = values - group_mean(values, *for_mean)[for_mean[0]]
+    centred = centred - group_mean(centred, *for_mean)[for_mean[0]]
+    deviation = deviations(values, *for_std)
+    factor = np.divide(
+        1.0, deviation + epsilon, out=np.zeros(len(deviation)), where=deviation > 0.0
+    )
+    return centred * factor[for_std[0]]

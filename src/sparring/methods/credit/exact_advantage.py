@@ -1,0 +1,35 @@
+"""Credit: the exact advantage of every action, from the game tree."""
+
+from __future__ import annotations
+
+from sparring.core.records import FloatArray, TurnTable
+from sparring.methods.credit.base import check
+
+NEEDS = {"action_value", "state_value"}
+
+
+def exact_advantage(turns: TurnTable) -> FloatArray:
+    """Judge a turn by what its action was truly worth, not by how the game happened to go.
+
+    What: Enumerates the game. The exact value of the action is compared with the exact value of the
+    seat's state, when all seats follow the policy that played. Other estimators are measured
+    against it.
+    When to use: to see what credit without noise can achieve, in games small enough to enumerate;
+    to judge other estimators.
+    Mathematics:
+        A[t] = Q(s_t, a_t) - V(s_t)
+        V(s) = sum over a of policy(a | s) Q(s, a)
+    with the policy renormalised over legal actions.
+    Shapes: advantages [N].
+    Pitfalls: The values contain the game's payoffs only, not the rewards that plug-ins add. V
+    leaves out the policy's probability of replies that are no legal action. So an illegal reply,
+    whose value is what its turn was paid, is compared with legal play. All seats are assumed to
+    follow the one policy; against other opponents the numbers are still those of self-play.
+    Reference: the policy gradient theorem (Sutton et al., 2000) with the advantage enumerated.
+    Verified by: tests/methods/credit/test_exact_advantage.py.
+
+    Raises:
+        CreditError: a reward or value is not finite, or the exact values are missing.
+    """
+    check(turns, "exact_advantage", columns=("action_value", "state_value"))
+    return turns.column("action_value") - turns.column("state_value")

@@ -1,0 +1,65 @@
+"""Credit: turn-level generalised advantage estimation with a critic."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from sparring.core.records import Credit, TurnTable
+from sparring.methods.credit.base import Cut, check, continued, cut_turns, whitened
+from sparring.ops.returns import generalised_advantages
+
+NEEDS = {"value"}
+REQUIRES = {"losses": {"value_loss"}}
+
+
+def gae(
+    turns: TurnTable,
+    *,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    lam: Annotated[float, Field(ge=0, le=1)] = 0.95,
+    whiten: bool = False,
+    cut: Cut = "bootstrap",
+) -> Credit:
+    """Compare what followed a turn with what the critic expected there.
+
+    What: A value head (the critic) reads the conversation where the seat is asked. The temporal
+    differences between the seat's turns are summed with decay. Other seats' turns lie in between,
+    and their rewards count towards the seat's turn before them.
+    When to use: games of many turns, where returns are noisy. Add the loss ``value_loss`` to fit
+    the critic.
+    Mathematics:
+        delta[t] = r[t] + gamma V[t+1] - V[t]
+        A[t] = delta[t] + gamma lam A[t+1]
+    with V = 0 after the last turn. The critic's target is
+        A[t] + V[t]
+    Shapes: advantages and value_targets [N].
+    Pitfalls: With ``lam`` < 1 an unfitted critic biases the gradient.
+    Reference: Schulman et al., 2016, at the level of turns.
+    Verified by: tests/methods/credit/test_gae.py.
+
+    Args:
+        gamma: discount per turn, in [0, 1]; 1 (default) does not discount.
+        lam: decay of the sum of differences per turn, in [0, 1]. 1 gives the return minus the value
+            (no bias), 0 the one-step difference; the default 0.95 accepts a small bias for less
+            variance.
+        whiten: true gives the batch's advantages mean 0 and deviation 1. False (default) leaves
+            them; the critic's targets are never whitened.
+        cut: "bootstrap" (default): a game cut by ``rollout.max_turns`` has not ended. What the seat
+            would be asked next is not known, so r + gamma V_next of its last turn is taken to be V
+            there: that turn has advantage 0, and earlier turns look ahead to its V. "zero": the
+            game counts as ended.
+
+    Raises:
+        CreditError: a reward or value is not finite, or values are missing.
+    """
+    check(turns, "gae", needs_value=True)
+    assert turns.value is not None
+    last = cut_turns(turns, cut)
+    reward = continued(turns.reward, turns.value, last)
+    advantages = generalised_advantages(reward, turns.value, turns.trajectory, gamma=gamma, lam=lam)
+    targets = advantages + turns.value
+    if whiten:
+        advantages = whitened(advantages, last)
+    return Credit(advantages=advantages, value_targets=targets, baselines=turns.value)

@@ -1,0 +1,45 @@
+"""Credit: group policy gradient (GPG)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparring.core.records import Credit, TurnTable
+from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.groups import centre
+from sparring.ops.standardise import varied
+
+GROUP_RELATIVE = True
+
+
+def gpg(turns: TurnTable) -> Credit:
+    """Subtract the group's mean and make up for groups that teach nothing.
+
+    What: Centred returns, divided by the share of trajectories whose group has unequal returns.
+    When to use: as ``grpo`` without the division, when many groups are all right or all wrong and
+    the step should not shrink with them.
+    Mathematics:
+        A_i = B / (B - M) * (R_i - mean_g R)
+    with B trajectories in the batch, M of them in groups of equal returns.
+    Shapes: advantages [N]; groups per (group, role).
+    Pitfalls: If only one group of a large batch has unequal returns, it is scaled up by B over its
+    own size. The factor depends on the batch, so the gradients of two batches do not average to the
+    gradient of both. Released code of others counts rewards that are not 0, instead of groups that
+    are not equal; this follows the paper. A group of one gives 0.
+    Reference: Chu et al., 2025 (arXiv 2504.02546).
+    Verified by: tests/methods/credit/test_gpg.py.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "gpg")
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    ids = groups[starts]
+    useful = varied(returns, ids, count)[ids]
+    factor = len(returns) / max(int(useful.sum()), 1)
+    advantages = np.where(useful, factor * centre(returns, ids, count), 0.0)
+    return Credit(
+        advantages=spread(advantages, turns),
+        metrics={"useful_share": 1.0 / factor if useful.any() else 0.0},
+    )

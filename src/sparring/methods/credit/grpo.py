@@ -1,0 +1,115 @@
+"""Credit: group-relative advantages (GRPO, Dr. GRPO)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import BoolArray, Credit, TurnTable
+from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.groups import centre, group_counts
+from sparring.ops.standardise import over_deviation
+
+Trains = Literal["all", "unfailed", "as_released"]
+TRAINS_NEEDS: dict[str, set[str]] = {  # columns
+    "unfailed": {"failed"},
+    "as_released": {"wideseek_turns"},
+}
+
+
+def trained_turns(turns: TurnTable, trains: Trains) -> BoolArray | None:
+    """Return which turns carry loss, [N]; None: all.
+
+    Args:
+        turns: the table, with the column that ``TRAINS_NEEDS`` names.
+        trains: the rule.
+
+    Raises:
+        CreditError: the column is not there.
+    """
+    if trains == "all":
+        return None
+    if trains == "unfailed":
+        return ~np.asarray(turns.column("failed"), dtype=bool)
+    return np.asarray(turns.column("wideseek_turns"), dtype=bool)
+
+
+def trained_share(trained: BoolArray | None) -> dict[str, float]:
+    """Return the metric of it, where some turns may be left out."""
+    if trained is None or not len(trained):
+        return {}
+    return {"trained_share": float(trained.mean())}
+
+
+PRESETS = {"dr_grpo": {"divide_by_std": False}, "wideseek_r1": {"trains": "as_released"}}
+GROUP_RELATIVE = True
+NEEDS_BY = {"trains": TRAINS_NEEDS}
+
+
+def grpo(
+    turns: TurnTable,
+    *,
+    divide_by_std: bool = True,
+    ddof: Literal[0, 1] = 1,
+    over: Literal["episodes", "turns"] = "episodes",
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+    trains: Trains = "all",
+) -> Credit:
+    """Compare a trajectory's return with the others that started alike.
+
+    What: One advantage per trajectory, the same for all its turns. The trajectories of a group
+    share initial state and role.
+    When to use: with ``rollout.group_size`` of 4 and more. In zero-sum mirror play (self-play) the
+    group mean contains the luck of the initial state and nothing else; ``mars`` or ``rae`` fit
+    better.
+    Mathematics:
+        A[i, t] = (R_i - mean_g R) / (std_g R + epsilon)
+    Without the division this is Dr. GRPO.
+    Shapes: advantages [N]; statistics per (group, role).
+    Pitfalls: A group of one, or of equal returns, gives 0. ``trains`` leaves turns out of the loss
+    by what came of them, and not out of the group's statistics: the gradient is no longer that of
+    the return. What a policy does that ends in a failure is then never discouraged.
+    Metrics: trained_share, of the turns, where ``trains`` is not "all".
+    Reference: Shao et al., 2024 (DeepSeekMath); Liu et al., 2025 (Dr. GRPO). ``trains``
+    "as_released": code of WideSeek-R1 (arXiv 2602.04634), RLinf, reward.py.
+    Verified by: tests/methods/credit/test_grpo.py.
+
+    Args:
+        divide_by_std: true (default) divides by the group's deviation. False (preset ``dr_grpo``)
+            only subtracts the mean.
+        ddof: 1 (default) takes the sample deviation (divisor n - 1), 0 the population deviation
+            (divisor n). Unused without ``divide_by_std``.
+        over: how often a trajectory counts in the statistics: once ("episodes", the default), or
+            once per turn ("turns"), as released code often does. With "turns" long games have more
+            weight.
+        epsilon: added to the deviation, in reward units, at least 0. The default matters only where
+            the deviation is tiny. Unused without ``divide_by_std``.
+        trains: which turns carry loss. "all" (default), as the gradient has it. "unfailed": those
+            of conversations that no limit ended (column ``failed``). "as_released" (preset
+            ``wideseek_r1``): those that WideSeek-R1 trains in teams with a lead (column
+            ``wideseek_turns``); its groups are by role here, and of all agents there.
+
+    Raises:
+        CreditError: a reward is not finite, or ``trains`` lacks its column.
+    """
+    check(turns, "grpo", columns=sorted(TRAINS_NEEDS.get(trains, ())))
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    if over == "turns":
+        values, ids = spread(returns, turns), groups
+    else:
+        values, ids = returns, groups[starts]
+    advantages = centre(values, ids, count)
+    baselines = values - advantages
+    if divide_by_std:
+        advantages = over_deviation(advantages, values, ids, count, ddof=ddof, epsilon=epsilon)
+    alone = group_counts(groups[starts], count)[ids] < 2
+    advantages = np.where(alone, 0.0, advantages)
+    if over != "turns":
+        advantages, baselines = spread(advantages, turns), spread(baselines, turns)
+    trained = trained_turns(turns, trains)
+    return Credit(
+        advantages=advantages, baselines=baselines, trained=trained, metrics=trained_share(trained)
+    )

@@ -1,0 +1,130 @@
+"""Credit: groups of turns with the same history of views (HGPO)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
+from sparring.methods.credit.anchors import Anchor, anchor_groups, positions
+from sparring.methods.credit.grpo import grpo
+from sparring.ops.groups import centre, group_counts, group_ids, group_sum
+from sparring.ops.returns import discounted_returns
+
+GROUP_RELATIVE = True
+PRESETS = {"as_released": {"count_zeros": False}}
+# an advantage below this, relative to the largest return, is a zero that rounding moved
+TINY = 1e-12
+
+
+def hgpo(
+    turns: TurnTable,
+    *,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 0.95,
+    history: Annotated[int, Field(ge=0)] = 2,
+    alpha: float = 1.0,
+    divide_by_std: bool = True,
+    base: bool = False,
+    count_zeros: bool = True,
+    anchor: Anchor = "view",
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Compare turns that met the same view after the same views, long shared histories most.
+
+    What: For each length of history, a turn is compared with those turns of its group whose last
+    views are the same. The advantages of all lengths are averaged, with more weight on longer
+    histories.
+    When to use: as ``gigpo``, where one view alone does not tell what a seat knows.
+    Mathematics: for k = 1..history + 1, c_k are the turns of a (group, role, game) with the same
+    last k anchors. If c_k has at least two turns,
+        a_k = (G - mean G) / (population deviation + epsilon)
+    over c_k, and
+        A = sum_k w_k a_k
+    with w_k proportional to (k + 1)^alpha over the k that have a value. G is the discounted return
+    from the turn on.
+    Shapes: advantages [N].
+    Pitfalls: Without ``base``, a turn that no other turn met gets 0, whatever its game returned.
+    With ``count_zeros`` false, rounding can decide what is zero: here a value below 1e-12 of the
+    largest return is zero. epsilon is not added to the sum of the weights. The released base counts
+    a trajectory once per turn; here it counts once. A seat that sees one view twice is compared
+    with itself: with ``gamma`` below 1 its two returns differ, and the division makes that +1 and
+    -1, also in a group of equal returns. ``gamma`` 1 or ``divide_by_std`` false avoids it.
+    Reference: arXiv 2602.22817; its release, core_hgpo.py.
+    Verified by: tests/methods/credit/test_hgpo.py, tests/methods/credit/test_anchors.py.
+
+    Args:
+        gamma: discount per turn of G, in [0, 1]; 1 does not discount. The default is 0.95.
+        history: number of earlier turns that the longest history holds besides the present one, at
+            least 0. 0 compares by the present anchor alone; the default is 2.
+        alpha: how strongly long histories count, any number: the weight of length k is (k +
+            1)^alpha. 0 weighs all lengths equally; the default 1 grows linearly.
+        divide_by_std: true (default) divides by the population deviation of c_k, and ``base`` by
+            its sample deviation. False leaves G - mean G.
+        base: true adds the trajectory's advantage in its group (``grpo``) as k = 0, with weight 1.
+            False (default) leaves it out.
+        count_zeros: true (default) averages over all lengths that have a value. False (preset
+            ``as_released``) leaves out lengths whose advantage is 0, as released code does: a group
+            of equal returns then no longer draws the average towards 0.
+        anchor: what two turns must share. "view" (default): what the seat now sees. "state_key":
+            the information state, with which all lengths agree.
+        epsilon: added to the deviations, in reward units, at least 0. Unused without
+            ``divide_by_std``.
+
+    Raises:
+        CreditError: a reward is not finite, or the anchor's column is missing.
+    """
+    returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
+    scale = TINY * np.abs(returns).max(initial=0.0)
+    total, weights = np.zeros(len(returns)), np.zeros(len(returns))
+    if base:
+        total = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages.copy()
+        weights = (
+            np.ones(len(returns)) if count_zeros else (np.abs(total) > TINY).astype(np.float64)
+        )
+    for length, rows, groups, count in _levels(turns, history + 1, anchor):
+        level = centre(returns[rows], groups, count)
+        counted = np.ones(len(rows), dtype=bool) if count_zeros else np.abs(level) > scale
+        if divide_by_std:
+            level = level / _deviation(level, groups, count, scale, epsilon)[groups]
+        weight = np.where(counted, (length + 1.0) ** alpha, 0.0)
+        total[rows] += weight * level
+        weights[rows] += weight
+    return Credit(advantages=total / np.where(weights > 0, weights, 1.0))
+
+
+def _levels(
+    turns: TurnTable, longest: int, anchor: Anchor
+) -> Iterator[tuple[int, IntArray, IntArray, int]]:
+    """Yield per length of history the rows that meet another row there.
+
+    Their ids come with them, and the number of ids, some of them unused.
+
+    Turns that meet nobody with a history of k views meet nobody with k + 1: each length only looks
+    at what the one before has left.
+    """
+    met, ids = anchor_groups(turns, "hgpo", anchor)
+    groups, count = met, ids
+    position = positions(turns.trajectory)
+    rows = np.arange(len(met))
+    for length in range(1, longest + 1):
+        if length > 1:
+            far = position[rows] >= length - 1
+            rows = rows[far]
+            groups, count = group_ids(groups[far] * ids + met[rows - (length - 1)])
+        shared = group_counts(groups, count)[groups] > 1
+        rows, groups = rows[shared], groups[shared]
+        if not len(rows):
+            return
+        yield length, rows, groups, count
+
+
+def _deviation(
+    level: FloatArray, groups: IntArray, count: int, scale: float, epsilon: float
+) -> FloatArray:
+    """Return the deviation of every group plus epsilon, infinite where it is rounding, [count]."""
+    members = np.maximum(group_counts(groups, count), 1)
+    variance = group_sum(level * level, groups, count) / members
+    return np.where(variance > scale**2, np.sqrt(variance) + epsilon, np.inf)

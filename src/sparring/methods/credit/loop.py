@@ -1,0 +1,65 @@
+"""Credit: leave-one-out PPO's advantages (LOOP)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import Credit, TurnTable
+from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.groups import leave_one_out_mean
+from sparring.ops.standardise import deviations, varied
+
+GROUP_RELATIVE = True
+
+
+def loop(
+    turns: TurnTable,
+    *,
+    divide_by_std: bool = False,
+    min_advantage: Annotated[float, Field(ge=0)] = 0.01,
+) -> Credit:
+    """Compare with the mean of the others that started alike, and ignore trajectories close to it.
+
+    What: The advantage of ``rloo``, set to 0 where it is small. It can be divided by the group's
+    deviation.
+    When to use: long interactive tasks with several rollouts per initial state. Trajectories that
+    teach little then cost no gradient.
+    Mathematics:
+        A_i = R_i - mean over j != i of R_j [/ max(std_g R, 1e-7)]
+        A_i = 0 where |A_i| < min_advantage
+    The division in brackets is of the whole difference, with ``divide_by_std``, by the sample
+    deviation.
+    Shapes: advantages [N]; groups per (group, role).
+    Pitfalls: The threshold is in reward units (in deviations after the division). Returns of a
+    group that differ by less than 0.01 all get 0 without the division. Setting small advantages to
+    0 biases the gradient by less than the threshold per turn. The release drops such trajectories
+    from the batch. Here they stay with advantage 0, so a mean over the batch still counts them. A
+    group of one gives 0, as do equal returns.
+    Reference: Chen et al., 2025 (arXiv 2502.01600); code of apple/ml-loop.
+    Verified by: tests/methods/credit/test_loop.py, tests/methods/credit/test_group_bias.py.
+
+    Args:
+        divide_by_std: true divides by the group's sample deviation. False (default) leaves the
+            difference in reward units.
+        min_advantage: advantages whose size is below this are set to 0; at least 0, in reward
+            units, or in deviations with ``divide_by_std``. 0 keeps all, which is ``rloo``; the
+            default is 0.01.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "loop")
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    ids = groups[starts]
+    advantages = np.where(
+        varied(returns, ids, count)[ids], returns - leave_one_out_mean(returns, ids, count), 0.0
+    )
+    if divide_by_std:
+        advantages = advantages / np.maximum(deviations(returns, ids, count), 1e-7)[ids]
+    return Credit(
+        advantages=spread(np.where(np.abs(advantages) < min_advantage, 0.0, advantages), turns)
+    )

@@ -1,0 +1,132 @@
+"""Credit: turn-level returns with agent-specific normalisation (MARS / MARSHAL)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
+from sparring.methods.credit.base import check, role_groups, spread
+from sparring.ops.groups import centre, group_ids, group_std
+from sparring.ops.returns import discounted_returns, trajectory_starts
+
+PRESETS = {
+    "as_released": {"variant": "as_released"},
+    "no_turn_level": {"turn_level": False},
+    "no_agent_specific": {"by_role": False},
+}
+
+
+def mars(
+    turns: TurnTable,
+    *,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    scale: Literal["none", "std"] = "none",
+    turn_level: bool = True,
+    by_role: bool = True,
+    variant: Literal["paper", "as_released"] = "paper",
+) -> Credit:
+    """Compare what a turn still earned with the mean over the turns of the same role and game.
+
+    What: Sum the rewards first, then normalise. Every turn is judged by the rewards from this turn
+    on, against the mean of its own role.
+    When to use: the default for self-play. It needs no repeated initial states. It handles roles
+    with different prospects, and games with rewards during play.
+    Mathematics:
+        R[i, p, k] = sum over k' >= k of gamma^(k' - k) r[i, p, k']
+        A[i, p, k] = R[i, p, k] - mean of all R over turns of the same game and role p
+    Shapes: advantages [N] ("paper"), or one per sampled token ("as_released").
+    Pitfalls: The mean over turns gives long games more weight. The released variant's credit
+    depends on the number of tokens that follow, and mixes games; it is there for comparison. Its
+    steps: the mean per player is subtracted from turn rewards; token rewards are whitened over the
+    batch; they are summed backwards over tokens; per player the mean of the distinct values over
+    all games is subtracted; the result is whitened again. The release pads rows to a fixed length,
+    so the 0 that is earned after a row's last reply is one of the distinct values. Here this 0 is
+    always counted, because no row is expected to fill the length. With ``gamma`` below 1 the
+    release also discounts over what a seat is told between its turns, which is not copied.
+    Reference: arXiv 2510.15414; code of thu-nics/MARSHAL for the variant.
+    Verified by: tests/methods/credit/test_mars.py, tests/methods/credit/test_bias.py.
+
+    Args:
+        gamma: discount in [0, 1], per turn ("paper") or per token ("as_released"); 1 (default) does
+            not discount.
+        scale: "none" (default) only subtracts the mean. "std" also divides by the sample deviation
+            of the same samples. Unused with ``variant`` "as_released".
+        turn_level: true (default) judges each turn by its own return. False (preset
+            ``no_turn_level``, an ablation of the paper) gives every turn its trajectory's whole
+            (discounted) return, minus the mean over trajectories. Unused with ``variant``
+            "as_released".
+        by_role: true (default) takes the mean per role of a game. False (preset
+            ``no_agent_specific``, the paper's other ablation) takes it over all roles of a game.
+            Unused with ``variant`` "as_released".
+        variant: "paper" (default) uses the equations above. "as_released" follows the published
+            code, whose steps are under Pitfalls.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "mars")
+    if variant == "as_released":
+        return Credit(advantages=_as_released(turns, gamma), level="token")
+    returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
+    groups, count = role_groups(turns) if by_role else group_ids(turns.game)
+    if turn_level:
+        advantages, baselines = _normalised(returns, groups, count, scale)
+    else:
+        starts = trajectory_starts(turns.trajectory)
+        own = _normalised(returns[starts], groups[starts], count, scale)
+        advantages, baselines = (spread(column, turns) for column in own)
+    return Credit(advantages=advantages, baselines=baselines)
+
+
+def _normalised(
+    returns: FloatArray, groups: IntArray, count: int, scale: Literal["none", "std"]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the returns minus their group's mean, and that mean.
+
+    The difference is divided by the group's deviation if asked for.
+    """
+    centred = centre(returns, groups, count)
+    baselines = returns - centred
+    if scale == "std":
+        centred = centred / (group_std(returns, groups, count, ddof=1) + 1e-6)[groups]
+    return centred, baselines
+
+
+def _as_released(turns: TurnTable, gamma: float) -> FloatArray:
+    """Return the released code's token advantages, [sum of n_tokens]."""
+    seats, num_seats = group_ids(turns.game, turns.seat)
+    turn_reward = centre(turns.reward, seats, num_seats)
+    ends = np.cumsum(turns.n_tokens) - 1
+    reward = np.zeros(int(turns.n_tokens.sum()))
+    spoken = turns.n_tokens > 0
+    reward[ends[spoken]] = turn_reward[spoken]
+    token_trajectory = np.repeat(turns.trajectory, turns.n_tokens)
+    returns = discounted_returns(_whiten(reward), token_trajectory, gamma=gamma)
+    returns = _minus_mean_of_distinct(returns, np.repeat(turns.seat, turns.n_tokens))
+    return _whiten(returns)
+
+
+def _whiten(values: FloatArray) -> FloatArray:
+    """Return values with mean 0 and sample variance 1 (epsilon 1e-8 under the root)."""
+    if len(values) < 2:
+        return np.zeros_like(values)
+    whitened: FloatArray = (values - values.mean()) / np.sqrt(values.var(ddof=1) + 1e-8)
+    return whitened
+
+
+def _minus_mean_of_distinct(values: FloatArray, seats: IntArray) -> FloatArray:
+    """Return values minus, per seat, the mean of their distinct values and of the padding's 0.
+
+    Values that differ by rounding alone count as one: else the order in which games are summed
+    would decide.
+    """
+    result = np.empty_like(values)
+    for seat in np.unique(seats):
+        own = seats == seat
+        ordered = np.sort(np.append(values[own], 0.0))
+        step = 1e-9 * max(1.0, abs(ordered[0]), abs(ordered[-1]))
+        result[own] = values[own] - ordered[np.append(True, np.diff(ordered) > step)].mean()
+    return result

@@ -1,0 +1,96 @@
+"""Credit: rewards of tree nodes, shaped by parent and siblings (MARS^2)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import BoolArray, Credit, FloatArray, TurnTable
+from sparring.methods.credit.anchors import anchor_groups, node_groups, positions
+from sparring.methods.credit.base import spread, start_groups, trajectory_returns
+from sparring.ops.groups import centre, group_counts, group_mean, leave_one_out_mean
+from sparring.ops.standardise import over_deviation
+
+GROUP_RELATIVE = True
+
+
+def mars2(
+    turns: TurnTable,
+    *,
+    weight: float = 0.3,
+    sibling_share: Annotated[float, Field(ge=0, le=1)] = 0.5,
+    divide_by_std: bool = True,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Judge a turn by its node's reward and by how far it beats its parent's and siblings'.
+
+    What: Games of one initial state form a tree whose nodes are (information state, action). A
+    node's reward is the mean return of the games through it. It is raised where the node did better
+    than the turn before it, and better than the other actions tried in the same state.
+    When to use: with ``rollout.plan`` "tree", or in small games with large groups: where several
+    actions of a position are tried.
+    Mathematics:
+        r = mean return of the trajectories through the node
+        b = (1 - sibling_share) * r(parent) + sibling_share * mean of
+            r over the other actions taken in the same state
+        x = r + weight * (r - b)
+        A = (x - mean x) / (std x + epsilon)
+    The last line is over the turns of a (group, role). If only one of the two terms of b exists, b
+    is that one; if neither does, x = r.
+    Shapes: advantages [N]; one value per node.
+    Pitfalls: The release searches a tree of whole answers (AB-MCTS) and scores each node. Here a
+    node is a turn of a game, and its score comes from the games below it. So only the shaping is
+    MARS^2's, with a plan too. The mean over turns gives long games more weight. Comparing turns of
+    different depth gives the known bias of such a baseline. A group of one turn gives 0.
+    Reference: MARS^2; code of TsinghuaC3I/MARTI, ab_mcts_processor.py.
+    Verified by: tests/methods/credit/test_mars2.py, tests/methods/credit/test_anchors.py,
+    tests/play/plans/test_credit_on_trees.py.
+
+    Args:
+        weight: weight of the shaping term r - b, any number; 0 leaves the node's reward. The
+            default 0.3 is the release's.
+        sibling_share: share of the siblings (other actions in the same state) in b, in [0, 1]; the
+            rest is the parent's. The default 0.5 is the release's.
+        divide_by_std: true (default) divides by the sample deviation of x. False only subtracts the
+            mean.
+        epsilon: added to the deviation, in reward units, at least 0. The default matters only where
+            the deviation is tiny. Unused without ``divide_by_std``.
+
+    Raises:
+        CreditError: a reward is not finite, or a column is missing.
+    """
+    states, num_states = anchor_groups(turns, "mars2", "state_key")
+    nodes, count = node_groups(turns, "mars2", states)
+    rewards = group_mean(spread(trajectory_returns(turns)[0], turns), nodes, count)
+    state_of = np.zeros(count, dtype=np.int64)
+    state_of[nodes] = states
+    siblings = leave_one_out_mean(rewards, state_of, num_states)[nodes]
+    has_siblings = (group_counts(state_of, num_states) > 1)[states]
+    own = rewards[nodes]
+    shaped = own + weight * (
+        own - _baseline(own, siblings, has_siblings, positions(turns.trajectory) > 0, sibling_share)
+    )
+    groups, num_groups = start_groups(turns)
+    advantages = centre(shaped, groups, num_groups)
+    if divide_by_std:
+        advantages = over_deviation(advantages, shaped, groups, num_groups, epsilon=epsilon)
+    return Credit(advantages=advantages)
+
+
+def _baseline(
+    own: FloatArray,
+    siblings: FloatArray,
+    has_siblings: BoolArray,
+    has_parent: BoolArray,
+    sibling_share: float,
+) -> FloatArray:
+    """Return per row the mix of its parent's (the row before) and siblings' rewards.
+
+    It is the row's own reward where it has neither.
+    """
+    parent = np.append(own[:1], own[:-1])
+    mixed = (1.0 - sibling_share) * parent + sibling_share * siblings
+    one = np.where(has_parent, parent, np.where(has_siblings, siblings, own))
+    return np.where(has_parent & has_siblings, mixed, one)

@@ -1,0 +1,67 @@
+"""Credit: a trajectory's advantage and its turn's, half each (MatchTIR)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from sparring.core.records import Credit, TurnTable
+from sparring.methods.credit.base import check, turn_places
+from sparring.methods.credit.grpo import grpo
+from sparring.ops.groups import centre, group_ids
+from sparring.ops.returns import discounted_returns
+from sparring.ops.standardise import over_deviation
+
+GROUP_RELATIVE = True
+
+
+def match_tir(
+    turns: TurnTable,
+    *,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 0.9,
+    turn_share: Annotated[float, Field(ge=0, le=1)] = 0.5,
+    divide_by_std: bool = True,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Mix how a game ended with how a turn went on, each against the group.
+
+    A turn is compared with the same turn of the group.
+
+    What: GRPO on the whole return, plus GRPO on the discounted return from a turn on. The second
+    compares the games of the group at the same turn index.
+    When to use: where turns earn rewards of their own, as tool calls do.
+    Mathematics:
+        A[i, t] = (1 - turn_share) * z_g(R_i) + turn_share * z_gt(G[i, t])
+        G[i, t] = sum over k >= t of gamma^(k - t) r[i, k]
+        z = (x - mean) / (sample deviation + epsilon)
+    g is the (group, role), gt its turns of index t.
+    Shapes: advantages [N]; statistics per (group, role) and per (group, role, turn index).
+    Pitfalls: Positions at one turn index can differ. Where games end early, few turns are left to
+    compare with: a turn that one member alone reached gets 0 from the second part (its raw value in
+    released code). Turns earn what ``rewards`` of the run say; the paper's reward, tool calls
+    matched with those of a reference, is ``reference_match``.
+    Reference: MatchTIR (arXiv 2601.10712); code of quchangle1/MatchTIR, core_algos.py.
+    Verified by: tests/methods/credit/test_match_tir.py.
+
+    Args:
+        gamma: discount per turn of G in the second part, in [0, 1] (the paper's lambda); 1 does not
+            discount. The default is 0.9. The first part is never discounted.
+        turn_share: weight of the second part, in [0, 1]; the first has the rest. 0 is ``grpo``; the
+            default 0.5 is the paper's.
+        divide_by_std: true (default) divides both parts by their sample deviations. False leaves
+            differences.
+        epsilon: added to both deviations, in reward units, at least 0. The default matters only
+            where a deviation is tiny. Unused without ``divide_by_std``.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "match_tir")
+    whole = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
+    returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
+    places, count = group_ids(*turn_places(turns))
+    here = centre(returns, places, count)
+    if divide_by_std:
+        here = over_deviation(here, returns, places, count, epsilon=epsilon)
+    return Credit(advantages=(1.0 - turn_share) * whole + turn_share * here)

@@ -1,0 +1,63 @@
+"""Credit: group advantages with a virtual best member (NGRPO)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import Credit, TurnTable
+from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.groups import centre, group_counts, group_mean, group_sum
+
+
+def ngrpo(
+    turns: TurnTable,
+    *,
+    best: float = 1.0,
+    num_virtual: Annotated[int, Field(ge=0)] = 1,
+    epsilon: Annotated[float, Field(gt=0)] = 1e-6,
+) -> Credit:
+    """Compare with a group to which virtual trajectories of the best return were added.
+
+    What: ``grpo`` whose mean and deviation include virtual members that succeeded. A group that
+    failed as a whole then still gives a gradient.
+    When to use: hard tasks with many all-wrong groups and a known best return. Do not filter groups
+    of equal returns before it.
+    Mathematics:
+        A_i = (R_i - mean') / (std' + epsilon)
+    mean' and std' (sample) are over the n returns and num_virtual times ``best``.
+    Shapes: advantages [N]; groups per (group, role).
+    Pitfalls: The advantages of a group sum to less than 0, so probabilities are pushed down on the
+    whole. For this reason the paper combines it with clip bounds of 0.16 and 0.24. A group of one
+    is compared with the virtual members (the release passes its raw reward). Returns above ``best``
+    make the virtual members bad examples. A group all at ``best`` gives 0.
+    Reference: NGRPO (arXiv 2509.18851); code of nangongrui-ngr/NGRPO.
+    Verified by: tests/methods/credit/test_ngrpo.py.
+
+    Args:
+        best: the highest return that the task can give, in reward units; it is the return of the
+            virtual members. The default 1 fits rewards of 0 and 1.
+        num_virtual: number of virtual members per group, at least 0. 0 is ``grpo``; the default is
+            1.
+        epsilon: added to the deviation, in reward units, above 0. The default matters only where
+            the deviation is tiny.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "ngrpo")
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    ids = groups[starts]
+    sizes = group_counts(ids, count)
+    centred = centre(returns, ids, count)
+    # of the virtual members from the mean of the real ones
+    gap = best - group_mean(returns, ids, count)
+    share = num_virtual / np.maximum(sizes + num_virtual, 1)
+    squares = group_sum(centred * centred, ids, count) + sizes * share * gap * gap
+    deviation = np.sqrt(squares / np.maximum(sizes + num_virtual - 1, 1))
+    return Credit(
+        advantages=spread((centred - (share * gap)[ids]) / (deviation + epsilon)[ids], turns)
+    )

@@ -1,0 +1,117 @@
+"""Credit: implicit step rewards beside the episode's outcome (OPRL, iStar)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sparring.core.errors import CreditError
+from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
+from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.groups import leave_one_out_mean
+from sparring.ops.standardise import standardise
+
+NEEDS = {"old_logprob"}
+NEEDS_BY = {"model": {"process": {"process_logprob"}, "policy": {"reference_logprob"}}}
+PRESETS = {"policy": {"model": "policy"}}
+# whose log-probabilities make the step reward: the newer model's and the older one's
+COMPARED = {
+    "process": ("process_logprob", "old_logprob"),
+    "policy": ("old_logprob", "reference_logprob"),
+}
+
+
+def oprl(
+    turns: TurnTable,
+    *,
+    model: Literal["process", "policy"] = "process",
+    beta: Annotated[float, Field(gt=0)] = 0.05,
+    alpha: Annotated[float, Field(ge=0)] = 1.0,
+    form: Literal["rloo", "grpo"] = "rloo",
+) -> Credit:
+    """Add to the outcome's advantage that of a step reward which a second model learns.
+
+    It learns from pairs of won and lost games.
+
+    What: A reward model, at first a copy of the policy, is trained at every step before credit. It
+    learns to tell the better of two games of one initial state and role from the worse. A turn's
+    step reward is how much more likely the turn is under the reward model than under the policy.
+    When to use: one reward at the end of many turns, and several games per initial state.
+    Mathematics:
+        r_t = beta (log pi_phi(turn t) - log pi_old(turn t))
+    summed over the turn's tokens. pi_old is the policy before its update. pi_phi minimises the mean
+    over pairs of games of
+        -log sigmoid(Q_better - Q_worse)
+    with Q the mean of r_t over the game's turns.
+        A_E = R_i against the other trajectories of the (group, role)
+        A_S = r_t against all other turns of the (group, role)
+        A = A_E + alpha A_S
+    "Against" is minus the mean of the others ("rloo"), or (x - mean) / (sample deviation + 1e-6)
+    ("grpo").
+    Shapes: advantages [N].
+    Pitfalls: The reward model doubles the memory of what is trained; with adapters that is little.
+    The better game is the one with the higher return. Ties give no pair. In games of graded payoffs
+    too, the best game is paired with the worst, the second best with the second worst. An initial
+    state whose games all have the same return teaches it nothing, and groups of one never do. It
+    learns from whole games. So turns after the decisive one get a share of its credit, and the
+    share grows with training. Most of the credit goes there if replies that are never played can
+    take up the probability that the worse games lose: warm up first. With beta 0.05, published for
+    a step size of 1e-6, the loss hardly moves from log 2 and the model keeps moving away. Tiny
+    models have larger steps and need a beta near 1. As the policy moves away from the process
+    model's first weights, r_t gets a part that no pair taught. A group of one, and a pool of equal
+    values, give 0. A_S depends on the turn itself, so it biases the gradient. The paper gives 1e-6
+    as the reward model's step size and 5e-7 as the policy's; here both are the same unless
+    ``process.learning_rate`` says otherwise. The released code says that pairs are one to one, and
+    takes every pair: that is ``process.pairs: all``. With "policy", r_t starts at 0 and then
+    rewards what training made more likely, right or wrong: keep alpha small. Only a run trains a
+    reward model; in the lab, verl and TRL use "policy".
+    Reference: Liu et al., 2025 (arXiv 2509.19199); Rafailov et al., 2024 (arXiv 2404.12358) for the
+    policy's own ratio.
+    Verified by: tests/methods/credit/test_oprl.py, tests/learn/test_process.py.
+
+    Args:
+        model: where the step reward comes from. "process" (default): the published reward model;
+            its step size, updates and pairs are the recipe's section ``process``. "policy" (preset
+            ``policy``) trains no second model: r_t = beta (log pi_old - log pi_ref), the ratio of
+            the policy to the one before the first step (reference log-probs).
+        beta: scale of step rewards, and the beta in the reward model's loss, above 0. "grpo"
+            divides the scale out again. The default 0.05 is published for a step size of 1e-6.
+        alpha: weight of the step term A_S, at least 0. 0 is ``rloo`` or ``grpo`` on returns; 1
+            (default) counts both terms equally.
+        form: how values are compared: "rloo" (default) subtracts the mean of the others, "grpo"
+            subtracts the mean and divides by the sample deviation.
+
+    Raises:
+        CreditError: a reward or log-probability is not finite, or a column is missing.
+    """
+    check(turns, "oprl", columns=("old_logprob",))
+    if model == "process" and turns.process_logprob is None:
+        raise CreditError(
+            "credit 'oprl' needs the column 'process_logprob' of the turn table, of a process "
+            "model, which only a run trains; where there is none write preset policy (in the lab "
+            "oprl:policy)."
+        )
+    newer, older = COMPARED[model]
+    check(turns, "oprl", columns=(newer, older))
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    steps = beta * (getattr(turns, newer) - getattr(turns, older))
+    episode = spread(_against(returns, groups[starts], count, form), turns)
+    metrics = {}
+    if len(steps):
+        metrics = {"step_reward_mean": float(steps.mean()), "step_reward_std": float(steps.std())}
+    return Credit(
+        advantages=episode + alpha * _against(steps, groups, count, form), metrics=metrics
+    )
+
+
+def _against(
+    values: FloatArray, ids: IntArray, count: int, form: Literal["rloo", "grpo"]
+) -> FloatArray:
+    """Return the values compared with those of their group."""
+    return (
+        values - leave_one_out_mean(values, ids, count)
+        if form == "rloo"
+        else standardise(values, ids, count)
+    )

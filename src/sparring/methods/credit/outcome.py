@@ -1,0 +1,27 @@
+"""Credit: the outcome itself (REINFORCE)."""
+
+from __future__ import annotations
+
+from sparring.core.records import Credit, TurnTable
+from sparring.methods.credit.base import check, spread, trajectory_returns
+
+
+def outcome(turns: TurnTable) -> Credit:
+    """Give every turn its trajectory's whole return.
+
+    What: REINFORCE without a baseline.
+    When to use: as the unbiased reference; its variance is high.
+    Mathematics:
+        A[i, t] = R_i = sum over t of r[i, t]
+    Shapes: advantages [N].
+    Pitfalls: If all rewards have one sign, every sampled action is pushed in the same direction.
+    Only many samples show which action is better.
+    Reference: Williams, 1992.
+    Verified by: tests/methods/credit/test_outcome.py, tests/methods/credit/test_bias.py.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "outcome")
+    returns, _ = trajectory_returns(turns)
+    return Credit(advantages=spread(returns, turns))

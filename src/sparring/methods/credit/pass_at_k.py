@@ -1,0 +1,54 @@
+"""Credit: only the best of a group is rewarded (pass@k training)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import Credit, TurnTable
+from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.blocks import best_two
+from sparring.ops.standardise import deviations, varied
+
+GROUP_RELATIVE = True
+
+
+def pass_at_k(
+    turns: TurnTable, *, divide_by_std: bool = False, epsilon: Annotated[float, Field(ge=0)] = 1e-6
+) -> Credit:
+    """Credit the best trajectory of a group with its lead over the second best.
+
+    What: The policy gradient of the best of n instead of the mean; all others get 0. n is the
+    group's size.
+    When to use: when one success in n tries is enough, to keep variety.
+    Mathematics:
+        A_i = R_i - R_second if i is the group's best, else 0
+    Without the division, the sum over the group is an unbiased gradient of
+        E[max over i of R_i]
+    because the best trajectory has the maximum of the others as its baseline.
+    Shapes: advantages [N]; groups per (group, role).
+    Pitfalls: Two equal bests give 0. So with rewards 0 and 1 only groups with exactly one success
+    teach. A group of one gives 0 (the released code refuses it).
+    Reference: arXiv 2503.19595; volcengine/verl core_algos.py.
+    Verified by: tests/methods/credit/test_pass_at_k.py, tests/methods/credit/test_group_bias.py.
+
+    Args:
+        divide_by_std: true divides by the group's sample deviation plus ``epsilon``, as the
+            released code does by default. False (default) keeps the unbiased gradient.
+        epsilon: added to the deviation, in reward units, at least 0. The default matters only where
+            the deviation is tiny. Unused without ``divide_by_std``.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "pass_at_k")
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    ids = groups[starts]
+    best, second = best_two(returns, ids, count)
+    lead = np.where(varied(returns, ids, count), best - second, 0.0)
+    if divide_by_std:
+        lead = lead / (deviations(returns, ids, count) + max(epsilon, 1e-300))
+    return Credit(advantages=spread(np.where(returns == best[ids], lead[ids], 0.0), turns))

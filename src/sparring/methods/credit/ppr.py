@@ -1,0 +1,118 @@
+"""Credit: process rewards and outcome on one scale (PPR)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.errors import ConfigError
+from sparring.core.records import Credit, FloatArray, TurnTable
+from sparring.methods.credit.base import check, component, spread, start_groups
+from sparring.ops.groups import centre, group_counts, group_ids
+from sparring.ops.returns import discounted_returns, trajectory_sums
+from sparring.ops.standardise import over_deviation
+
+REQUIRES = {"components": {"process", "outcome"}}  # options that name components
+
+
+def ppr(
+    turns: TurnTable,
+    *,
+    process: str = "best_action",
+    outcome: str = "game",
+    centring: Literal["half", "mean"] = "half",
+    largest_process: Annotated[float, Field(gt=0)] = 1.0,
+    lowest_outcome: float = -1.0,
+    highest_outcome: float = 1.0,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    divide_by_std: bool = True,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Bring a process reward per turn and the outcome of the game to one scale.
+
+    What follows a turn is then compared within the group.
+
+    What: The process reward and the outcome are both mapped to [0, 1] and centred. So neither a
+    long game nor a generous judge gains anything by itself.
+    When to use: with a reward plug-in that scores every turn (``process``), if only the order of
+    its scores can be trusted.
+    Mathematics:
+        p = process / largest_process
+        o = (sum of outcome - lowest_outcome) / (highest_outcome - lowest_outcome)
+    "half":
+        r[t] = p[t] - 1/2, and o - 1/2 more at the last turn
+    "mean":
+        r[t] = p[t] - mean of the trajectory's p + o
+    whose mean is o. Whatever else a turn earned is added.
+        A = (G - mean G) / (std G + epsilon)
+    over the turns of a (group, role), with G the (discounted) return of r from the turn on.
+    Shapes: advantages [N]; statistics per (group, role).
+    Pitfalls: Sources differ on the centring, and neither version could be checked against the
+    paper: no reproduction. With "half" a turn with p below 1/2 is a loss, so many such turns favour
+    short games. With "mean" the outcome counts once per turn that is left. The bound on shaping
+    scales components down before they come here; set ``reorder_outcomes`` to have them whole.
+    Reference: PPR with ReNorm (literal readings of a review and of notes).
+    Verified by: tests/methods/credit/test_ppr.py, tests/methods/credit/test_components.py.
+
+    Args:
+        process: name of the reward component that scores turns; the default is an oracle's
+            ``best_action``.
+        outcome: name of the reward component that holds the game's payoff; the default is "game".
+        centring: "half" (default) subtracts 1/2 from the process reward and from the outcome, which
+            is paid at the last turn. "mean" subtracts the trajectory's mean process reward and pays
+            the outcome at every turn.
+        largest_process: the process reward of one turn that counts as 1, in reward units, above 0;
+            the default is 1.
+        lowest_outcome: the least that a game pays, in reward units; it counts as 0. The default is
+            -1.
+        highest_outcome: the most that a game pays, in reward units; it counts as 1 and must be
+            above ``lowest_outcome``. The default is 1.
+        gamma: discount per turn of G, in [0, 1]; 1 (default) does not discount.
+        divide_by_std: true (default) divides by the sample deviation of G. False only subtracts the
+            mean.
+        epsilon: added to the deviation of G, which is in units of the mapped rewards; at least 0.
+            The default matters only where the deviation is tiny. Unused without ``divide_by_std``.
+
+    Raises:
+        CreditError: a reward is not finite, or a component is missing.
+        ConfigError: the outcome's bounds are in the wrong order.
+    """
+    check(turns, "ppr")
+    _check_outcomes(lowest_outcome, highest_outcome)
+    scored, paid = component(turns, "ppr", process), component(turns, "ppr", outcome)
+    outcomes = trajectory_sums(paid, turns.trajectory)
+    share = (outcomes - lowest_outcome) / (highest_outcome - lowest_outcome)
+    centred = _centred(scored / largest_process, spread(share, turns), turns, centring)
+    reward = turns.reward - scored - paid + centred
+    returns = discounted_returns(reward, turns.trajectory, gamma=gamma)
+    groups, count = start_groups(turns)
+    advantages = centre(returns, groups, count)
+    if divide_by_std:
+        advantages = over_deviation(advantages, returns, groups, count, epsilon=epsilon)
+    return Credit(advantages=advantages)
+
+
+def _centred(
+    scored: FloatArray, share: FloatArray, turns: TurnTable, centring: Literal["half", "mean"]
+) -> FloatArray:
+    """Return per turn the centred process reward and outcome."""
+    if centring == "half":
+        last = np.append(np.diff(turns.trajectory) != 0, True)[: len(scored)]
+        return scored - 0.5 + np.where(last, share - 0.5, 0.0)
+    own, count = group_ids(turns.trajectory)
+    means = np.bincount(own, weights=scored, minlength=count) / np.maximum(
+        group_counts(own, count), 1
+    )
+    return scored - means[own] + share
+
+
+def _check_outcomes(lowest_outcome: float, highest_outcome: float) -> None:
+    """Refuse outcomes of which the highest is not above the lowest."""
+    if highest_outcome <= lowest_outcome:
+        given = f"lowest_outcome={lowest_outcome} and highest_outcome={highest_outcome}"
+        raise ConfigError(
+            f"credit 'ppr': {given}: the second must be larger; write the least and the most that "
+            "a game pays."
+        )

@@ -1,0 +1,83 @@
+"""Credit: role-conditioned advantage estimation (SPIRAL's RAE)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import Credit, IntArray, TurnTable
+from sparring.methods.credit.base import check, spread, trajectory_returns
+
+PRESETS = {
+    "as_released": {"baselines": "player"},
+}
+
+
+def rae(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    decay: Annotated[float, Field(ge=0, le=1)] = 0.95,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    baselines: Literal["role", "player"] = "role",
+) -> Credit:
+    """Compare a trajectory's return with a running mean of its role's returns.
+
+    What: The baseline is an exponential moving average (EMA) of returns per (game, role). It is
+    kept over the run and saved with checkpoints.
+    When to use: self-play in which seats have different prospects. It needs no repeated initial
+    states.
+    Mathematics:
+        A[i, t] = gamma^(turns left after t) * (R_i - b)
+    and then
+        b <- decay * b + (1 - decay) * R_i
+    with trajectories in order of their episodes. b is read before its own update and starts at 0.
+    Shapes: advantages [N]; state {"GAME/ROLE": b}.
+    Pitfalls: The paper has one baseline per game and role, the release one per player number only,
+    so that games with other stakes share a baseline. The release also has a table per actor
+    process; here there is one. Because b starts at 0, the first batches are centred poorly.
+    Reference: Liu et al., 2025 (SPIRAL, arXiv 2506.24119).
+    Verified by: tests/methods/credit/test_rae.py.
+
+    Args:
+        decay: share of the old baseline that stays at each trajectory, in [0, 1]. 0 uses the last
+            return alone, 1 keeps b at 0; the default 0.95 averages over about 20 trajectories.
+        gamma: factor per turn that is left after a turn, in [0, 1]. Below 1 early turns get less
+            credit, as with the release's intermediate rewards; 1 (default) credits all turns
+            equally.
+        baselines: what has a baseline of its own: each "role" of each game (default), or each
+            "player" (preset ``as_released``), that is each seat over all games, with state
+            {"playerSEAT": b}, as in the released code.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "rae")
+    returns, starts = trajectory_returns(turns)
+    known: dict[str, float] = {str(key): float(value) for key, value in state.items()}
+    baselines_then = np.empty(len(returns))
+    for index, (name, value) in enumerate(
+        zip(_names(turns, starts, baselines), returns.tolist(), strict=True)
+    ):
+        baselines_then[index] = known.get(name, 0.0)
+        known[name] = decay * baselines_then[index] + (1.0 - decay) * value
+    metrics = {f"baseline/{name}": value for name, value in known.items()}
+    per_turn = spread(returns - baselines_then, turns)
+    if gamma != 1.0:
+        lengths = np.diff(np.append(starts, len(per_turn)))
+        left = np.repeat(starts + lengths, lengths) - 1 - np.arange(len(per_turn))
+        per_turn = per_turn * gamma**left
+    return Credit(
+        advantages=per_turn, state=known, metrics=metrics, baselines=spread(baselines_then, turns)
+    )
+
+
+def _names(turns: TurnTable, starts: IntArray, baselines: Literal["role", "player"]) -> list[str]:
+    """Return for each trajectory the name of the baseline that it is compared with."""
+    if baselines == "player":
+        return [f"player{seat}" for seat in turns.seat[starts].tolist()]
+    keys = zip(turns.game[starts].tolist(), turns.role[starts].tolist(), strict=True)
+    return [f"{turns.game_names[game]}/{turns.role_names[role]}" for game, role in keys]

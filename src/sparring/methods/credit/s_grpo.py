@@ -1,0 +1,74 @@
+"""Credit: rewards that halve from one correct answer to the next longer one (S-GRPO)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
+from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.blocks import equal_sized, tied_means
+from sparring.ops.groups import centre
+from sparring.ops.returns import trajectory_sums
+
+GROUP_RELATIVE = True
+
+
+def s_grpo(
+    turns: TurnTable, *, success: float = 0.5, length: Literal["tokens", "turns"] = "tokens"
+) -> Credit:
+    """Reward the shortest success of a group in full, each longer one half as much as the last.
+
+    What: Success counts, and early success most. The members of a group are the exits of a serial
+    group, in order of length.
+    When to use: to shorten reasoning that is already right, with members cut off early on purpose.
+    Mathematics: with the group in order of length, the j-th success gets
+        x = 1 / 2^(j-1)
+    and a failure 0;
+        A_i = x_i - mean_g x
+    Shapes: advantages [N]; groups per (group, role).
+    Pitfalls: The paper's members are cuts of one path. On independent rollouts the order by length
+    rewards short replies as such. Successes of equal length share the mean of their rewards. How
+    far a return is above ``success`` is lost. A group of one gives 0.
+    Reference: S-GRPO (arXiv 2505.07686).
+    Verified by: tests/methods/credit/test_s_grpo.py.
+
+    Args:
+        success: the least return that counts as a success, in reward units. The default 0.5 fits
+            returns of 0 and 1.
+        length: what orders the successes: the number of sampled "tokens" of the trajectory
+            (default), or of its "turns".
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "s_grpo")
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    ids = groups[starts]
+    counted = (
+        turns.n_tokens.astype(np.float64) if length == "tokens" else np.ones(len(turns.reward))
+    )
+    rewards = _halving(returns >= success, trajectory_sums(counted, turns.trajectory), ids, count)
+    return Credit(advantages=spread(centre(rewards, ids, count), turns))
+
+
+def _halving(right: BoolArray, lengths: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
+    """Return 1 / 2^(j-1) for the j-th success of each group, 0 for failures, [trajectories].
+
+    Successes are in order of length.
+    """
+    rewards = np.zeros(len(right))
+    for rows in equal_sized(ids, num_groups):
+        keys = np.where(right[rows], lengths[rows], np.inf)  # failures last
+        order = np.argsort(keys, axis=1)
+        members, ordered = (
+            np.take_along_axis(rows, order, axis=1),
+            np.take_along_axis(keys, order, axis=1),
+        )
+        shared = tied_means(
+            ordered[:, 1:] != ordered[:, :-1], 0.5 ** np.arange(rows.shape[1], dtype=np.float64)
+        )
+        rewards[members] = np.where(np.isfinite(ordered), shared, 0.0)
+    return rewards

@@ -1,0 +1,66 @@
+"""Credit: identical steps share the mean of their games' advantages (SALT)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sparring.core.records import Credit, TurnTable
+from sparring.methods.credit.anchors import (
+    Anchor,
+    anchor_groups,
+    mean_over_trajectories,
+    node_groups,
+)
+from sparring.methods.credit.grpo import grpo
+from sparring.methods.credit.rloo import rloo
+
+GROUP_RELATIVE = True
+
+
+def salt(
+    turns: TurnTable,
+    *,
+    base: Literal["grpo", "dr_grpo", "rloo"] = "grpo",
+    anchor: Anchor = "view",
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Give steps that several games of a group took alike the mean of those games' advantages.
+
+    What: Trajectories of one initial state form a graph in which the same action in the same place
+    is one step. A step that good and bad games share gets little; a step of one game alone keeps
+    that game's advantage.
+    When to use: with ``rollout.group_size`` of 4 and more, where only the outcome pays.
+    Mathematics:
+        A[i, t] = mean over j in T of A_j
+    T are the trajectories of the same (group, role, game) that took the same action at the same
+    anchor, each counted once. A_j are the trajectory advantages of ``base``.
+    Shapes: advantages [N]; one value per (group, role, game, anchor, action).
+    Pitfalls: This is a literal reading of the abstract (identical steps are merged, the rest keep
+    their own advantage). The paper's rule for what counts as identical could not be checked, so
+    this is no reproduction. Turns without an action are never merged. A group of one gives 0, and
+    so does a step that the whole group took.
+    Reference: SALT (literal reading of its abstract).
+    Verified by: tests/methods/credit/test_salt.py, tests/methods/credit/test_anchors.py.
+
+    Args:
+        base: the estimator that gives A_j: "grpo" (default), "dr_grpo" (``grpo`` without the
+            division), or "rloo".
+        anchor: what a place is. "view" (default): what the seat now sees. "state_key": the
+            information state, which is all that the seat can know.
+        epsilon: added to the deviation of the returns, in reward units, at least 0. The default
+            matters only where the deviation is tiny. Used with ``base`` "grpo" only.
+
+    Raises:
+        CreditError: a reward is not finite, or a column is missing.
+    """
+    met, _ = anchor_groups(turns, "salt", anchor)
+    steps, count = node_groups(turns, "salt", met)
+    if base == "rloo":
+        advantages = rloo(turns).advantages
+    else:
+        advantages = grpo(turns, divide_by_std=base == "grpo", epsilon=epsilon).advantages
+    return Credit(
+        advantages=mean_over_trajectories(advantages, steps, count, turns.trajectory)[steps]
+    )

@@ -1,0 +1,198 @@
+"""Credit: Shapley values over the seats that were trained together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.errors import CreditError
+from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
+from sparring.methods.credit.base import check, trajectory_returns
+from sparring.ops.groups import group_counts, group_ids, group_sum
+from sparring.ops.shapley import MAX_PLAYERS, shapley_values
+
+# game -> coalition as "0,2" -> number of episodes, sum of their worths
+Worths = dict[str, dict[str, tuple[float, float]]]
+
+
+def shapley(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    worth: Literal["mean", "sum"] = "mean",
+    empty: float = 0.0,
+    baseline: bool = False,
+    decay: Annotated[float, Field(gt=0, le=1)] = 0.95,
+) -> Credit:
+    """Share an episode's worth among its trained seats by what each adds to coalitions.
+
+    Those are the coalitions it can join.
+
+    What: The seats of an episode that learn are a coalition. The running mean of what coalitions
+    earned tells what a seat adds to a coalition.
+    When to use: runs whose matchmaker gives the learner different sets of seats (alone beside bots,
+    in pairs, in all).
+    Mathematics: v(S) is the mean worth of the episodes in which exactly the seats in S learnt, over
+    earlier batches. An episode of coalition S and worth w sets v(S) = w and gives seat i
+        phi_i = sum over T in S without i of
+            |T|! (|S| - |T| - 1)! / |S|! (v(T with i) - v(T))
+    the same for all its turns. With ``baseline``, phi_i for v(S) = its running mean (0 before there
+    is one) is subtracted. A coalition that was never seen gets the mean of the seen ones within S
+    of equal size. If there is none, v is linear in the size between the nearest sizes known; the
+    empty coalition and S are known.
+    Shapes: advantages [N]; state {game: {"0,2": [n, sum of worths]}}; metrics value/GAME/SEAT: phi
+    of the seats in the largest coalition.
+    Pitfalls: The worth w enters every phi_i with the factor 1 / |S|. The differences between the
+    seats of one coalition come from earlier batches. So they change baselines and not the expected
+    gradient, which is that of w / |S|. With ``baseline``, which lowers the variance, all seats of
+    an episode get (w - v(S)) / |S| exactly. The Shapley values themselves, in the metrics, say who
+    contributes. At most 8 seats learn.
+    Reference: Shapley, 1953; as credit for agents: Wang et al., 2020 (arXiv 1907.05707). The
+    characteristic function is this library's.
+    Verified by: tests/methods/credit/test_shapley.py.
+
+    Args:
+        worth: the worth of an episode: the "mean" of the trained seats' returns (default), for
+            teams with one payoff, or their "sum", for seats with their own payoffs.
+        empty: v of the empty coalition, that is what is earned without the learner, in reward
+            units; the default is 0.
+        baseline: true subtracts the same phi_i with v(S) = its running mean, which lowers the
+            variance. False (default) does not.
+        decay: factor per batch on the running sums behind v, above 0 and at most 1. 1 forgets
+            nothing; the default 0.95 averages over about 20 batches.
+
+    Raises:
+        CreditError: a reward is not finite, or more than 8 seats of an episode learn.
+    """
+    check(turns, "shapley")
+    returns, starts = trajectory_returns(turns)
+    seats, games = turns.seat[starts], turns.game[starts]
+    episodes, count = group_ids(turns.episode[starts])
+    if seats.max(initial=0) >= 62 or group_counts(episodes, count).max(initial=0) > MAX_PLAYERS:
+        most = int(group_counts(episodes, count).max(initial=0))
+        raise CreditError(
+            f"credit 'shapley': {most} seats of one episode learn; the exact value is for at "
+            f"most {MAX_PLAYERS} of seats 0 to 61."
+        )
+    masks = np.zeros(count, dtype=np.int64)
+    np.bitwise_or.at(masks, episodes, np.int64(1) << seats)
+    game_of = np.zeros(count, dtype=np.int64)
+    game_of[episodes] = games
+    worths = group_sum(returns, episodes, count)
+    if worth == "mean":
+        worths = worths / np.maximum(group_counts(episodes, count), 1)
+    known = {
+        game: {name: (entry[0], entry[1]) for name, entry in table.items()}
+        for game, table in state.items()
+    }
+    shares = _shares(turns, known, (seats, episodes, masks, game_of), worths, empty, baseline)
+    after = _updated(turns, known, masks, game_of, worths, decay)
+    lengths = np.diff(np.append(starts, len(turns.reward)))
+    return Credit(
+        advantages=np.repeat(shares, lengths), state=after, metrics=_metrics(after, empty)
+    )
+
+
+def _shares(
+    turns: TurnTable,
+    known: Worths,
+    columns: tuple[IntArray, IntArray, IntArray, IntArray],
+    worths: FloatArray,
+    empty: float,
+    baseline: bool,
+) -> FloatArray:
+    """Return each trajectory's share of its episode's worth, [number of trajectories]."""
+    seats, episodes, masks, game_of = columns
+    shares = np.zeros(len(seats))
+    kinds, num_kinds = group_ids(game_of, masks)
+    kind = kinds[episodes] if len(episodes) else episodes
+    for number in range(num_kinds):
+        example = int(np.flatnonzero(kinds == number)[0])
+        game, members = turns.game_names[int(game_of[example])], _members(int(masks[example]))
+        rows = np.flatnonzero(kind == number)
+        table, earned = known.get(game, {}), worths[episodes[rows]] / len(members)
+        if baseline:
+            seen = table.get(_name(members), (1.0, 0.0))
+            shares[rows] = earned - seen[1] / seen[0] / len(members)
+        else:  # phi is affine in the episode's worth, with slope 1 / |S| for every seat
+            at_zero = shapley_values(_worths(members, table, empty, 0.0))
+            shares[rows] = at_zero[np.searchsorted(members, seats[rows])] + earned
+    return shares
+
+
+def _worths(
+    members: list[int], table: Mapping[str, tuple[float, float]], empty: float, whole: float
+) -> FloatArray:
+    """Return v of every coalition of the members, [2^n].
+
+    The unseen ones are filled in as documented.
+    """
+    players = len(members)
+    size = np.array([mask.bit_count() for mask in range(1 << players)])
+    value = np.full(1 << players, np.nan)
+    for mask in range(1, (1 << players) - 1):
+        entry = table.get(
+            _name([member for place, member in enumerate(members) if mask >> place & 1])
+        )
+        if entry is not None:
+            value[mask] = entry[1] / entry[0]
+    value[0], value[-1] = empty, whole
+    sizes = [number for number in range(players + 1) if not np.isnan(value[size == number]).all()]
+    by_size = np.interp(size, sizes, [np.nanmean(value[size == number]) for number in sizes])
+    return np.where(np.isnan(value), by_size, value)
+
+
+def _updated(
+    turns: TurnTable,
+    known: Worths,
+    masks: IntArray,
+    game_of: IntArray,
+    worths: FloatArray,
+    decay: float,
+) -> dict[str, Any]:
+    """Return the running sums with this batch's episodes added."""
+    after = {
+        game: {name: [decay * entry[0], decay * entry[1]] for name, entry in table.items()}
+        for game, table in known.items()
+    }
+    kinds, num_kinds = group_ids(game_of, masks)
+    counts, totals = group_counts(kinds, num_kinds), group_sum(worths, kinds, num_kinds)
+    for number in range(num_kinds):
+        example = int(np.flatnonzero(kinds == number)[0])
+        entry = after.setdefault(turns.game_names[int(game_of[example])], {}).setdefault(
+            _name(_members(int(masks[example]))), [0.0, 0.0]
+        )
+        entry[0] += float(counts[number])
+        entry[1] += float(totals[number])
+    return after
+
+
+def _metrics(after: Mapping[str, Any], empty: float) -> dict[str, float]:
+    """Return the seats' Shapley values in the largest coalition of each game."""
+    metrics = {}
+    for game, table in after.items():
+        largest = max(table, key=lambda name: (name.count(","), name))
+        members = [int(seat) for seat in largest.split(",")]
+        values = shapley_values(
+            _worths(members, table, empty, table[largest][1] / table[largest][0])
+        )
+        metrics.update(
+            {
+                f"value/{game}/{seat}": float(value)
+                for seat, value in zip(members, values, strict=True)
+            }
+        )
+    return metrics
+
+
+def _members(mask: int) -> list[int]:
+    """Return the seats of a bit mask, in order."""
+    return [seat for seat in range(mask.bit_length()) if mask >> seat & 1]
+
+
+def _name(members: list[int]) -> str:
+    """Return the coalition as it stands in the state."""
+    return ",".join(map(str, members))

@@ -1,0 +1,91 @@
+"""Credit: progress attribution, each turn's learnt share of the final reward (SPA)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import Credit, TurnTable
+from sparring.methods.credit.base import check, spread, start_groups
+from sparring.ops.groups import leave_one_out_mean
+from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
+
+NEEDS = {"value_after"}
+REQUIRES = {"losses": {"value_loss"}}
+CRITIC = "contribution"
+
+
+def spa(
+    turns: TurnTable,
+    *,
+    grounding: Annotated[float, Field(ge=0)] = 0.5,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    baseline: Literal["none", "group"] = "none",
+) -> Credit:
+    """Split the final reward into what each turn contributed, as a learnt head says.
+
+    It is a head that reads the turn's end.
+
+    What: The value head reads the conversation after each turn and predicts what the turn
+    contributed. The head is fitted so that the contributions of a trajectory add up to its return.
+    The turns are then rewarded with their contributions.
+    When to use: long tasks with one reward at the end. Add the loss ``value_loss``, which fits the
+    head after the turns.
+    Mathematics:
+        c_t = V(after turn t)
+        r'_t = c_t + grounding if the turn was legal
+        A_t = sum over k >= t of gamma^(k-t) r'_k
+            [- mean over the others of the group of their sum of r']
+    The head minimises
+        (sum_t c_t - R)^2 / 2
+    Its gradient is
+        (sum_k c_k - R) sum_t grad c_t
+    which is that of
+        sum_t (c_t - target_t)^2 / 2
+    with
+        target_t = c_t - (sum_k c_k - R)
+    held fixed.
+    Shapes: advantages and value_targets [N].
+    Pitfalls: The return itself is in no advantage. Until the head is fitted the advantages are
+    noise, and a wrong head biases. The targets change with the other turns' contributions, so they
+    are right for one update only: use learner.epochs=1, minibatches=1. ``value_loss`` averages over
+    turns where the paper sums over a trajectory; this changes only the effective learning rate. The
+    published method fits a separate model beforehand, on games of an expert; here the head learns
+    during the run. Its trainer multiplies by (T - t - 1): not copied. Without a baseline, grounding
+    makes long games look good. With a head that is fitted and ``grounding`` 0 there is no bias: the
+    contributions up to a turn say nothing of its action, and all of them together are the mean
+    return of their end. The default ``grounding`` pays for playing on: in the game below, whose one
+    choice is when to stop, it turns the gradient around.
+    Reference: Wang et al., 2025 (SPA-RL, arXiv 2505.20732); code of WangHanLinHenry/SPA-RL-Agent.
+    Verified by: tests/methods/credit/test_spa.py, tests/engine/test_columns.py.
+
+    Args:
+        grounding: bonus for each legal turn, in reward units, at least 0; 0 switches it off. The
+            default is 0.5.
+        gamma: discount per turn of the sum of contributions, in [0, 1]; 1 (default) does not
+            discount.
+        baseline: "none" (default) subtracts nothing. "group" subtracts the mean sum of r' of the
+            other trajectories with the same initial state and role; a trajectory alone in its group
+            subtracts its own sum, which leaves 0 at the first turn (with gamma 1).
+
+    Raises:
+        CreditError: a reward or value is not finite, or the values after turns are missing.
+    """
+    check(turns, "spa", columns=("value_after",))
+    assert turns.value_after is not None
+    contribution = turns.value_after
+    excess = trajectory_sums(contribution - turns.reward, turns.trajectory)
+    steps = contribution + grounding * turns.legal
+    advantages = discounted_returns(steps, turns.trajectory, gamma=gamma)
+    if baseline == "group":
+        groups, count = start_groups(turns)
+        totals = trajectory_sums(steps, turns.trajectory)
+        advantages = advantages - spread(
+            leave_one_out_mean(totals, groups[trajectory_starts(turns.trajectory)], count), turns
+        )
+    metrics = {"attribution_error": float(np.abs(excess).mean())} if len(excess) else {}
+    return Credit(
+        advantages=advantages, value_targets=contribution - spread(excess, turns), metrics=metrics
+    )

@@ -1,0 +1,160 @@
+"""Credit: differences of values along the tree that a group's games form (SPO-tree)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
+from sparring.methods.credit.anchors import anchor_groups, positions
+from sparring.methods.credit.base import check
+from sparring.ops.groups import group_ids, group_mean, group_std, group_sum, leave_one_out_mean
+from sparring.ops.returns import discounted_returns, trajectory_starts
+
+GROUP_RELATIVE = True
+
+
+def spo_tree(
+    turns: TurnTable,
+    *,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    average: Literal["trajectories", "children"] = "trajectories",
+    segments: Literal["turns", "branches"] = "turns",
+    leave_one_out: bool = False,
+    divide_by_std: bool = False,
+    epsilon: Annotated[float, Field(gt=0)] = 1e-8,
+) -> Credit:
+    """Credit a turn with the change of value from its position to the next.
+
+    The group's other games tell the values.
+
+    What: Games of one initial state that were equal so far stand in the same node of a tree. The
+    value of a node is the mean of what its games earned from there on. A turn is credited with the
+    gain of value.
+    When to use: with ``rollout.plan`` "tree", whose nodes are all met several times. Without a
+    plan, in small games with large groups. The values are Monte-Carlo estimates without a critic.
+    Mathematics:
+        V(s) = mean over the trajectories through s of G[t]
+        A[t] = r[t] + gamma * V(s[t+1]) - V(s[t])
+    V after the last turn is 0. Nodes are the information states of a (group, role): with perfect
+    recall an information state is a whole past. The advantages of a trajectory add up to R -
+    V(start) (gamma 1).
+    Shapes: advantages [N].
+    Pitfalls: With segments of turns, a trajectory that is alone in its nodes gets 0 for the turns
+    there. So nothing is learnt after the last node that games share, or after the plan's last
+    boundary; on a plan's tree write ``segments: branches``. With ``leave_one_out`` and no plan, a
+    state's expected gradient is the exact one times the probability that another game of the group
+    reaches it; without ``leave_one_out`` it is smaller still. "children" is a biased baseline. On a
+    plan's tree with b ways on from a node, (b - 1) / b of its turns' expected gradient is left,
+    more where nodes meet by chance. ``leave_one_out`` leaves out one game and not its branches, so
+    it is not exact there. Segments here are whole turns. Edges of value 0 stay in the batch; the
+    released code drops them.
+    Reference: Segment Policy Optimization (arXiv 2505.23564), tree version.
+    Verified by: tests/methods/credit/test_spo_tree.py, tests/play/plans/test_credit_on_trees.py.
+
+    Args:
+        gamma: discount per turn, in [0, 1]; 1 (default) does not discount.
+        average: how V(s) averages: over the "trajectories" through s (default), or over the
+            "children", the distinct ways on from s (the next node, or the last action), however
+            often each was taken.
+        segments: "turns" (default) gives every turn its own A, so a turn that could not be compared
+            gets 0. "branches", as in the paper: a segment reaches from a node with several ways on
+            to the next such node, or to the end; all its turns get the sum of their A, the change
+            of value over the segment.
+        leave_one_out: true takes the baseline V(s[t]) over the other trajectories (with "children":
+            over the other ways on). False (default) includes the trajectory itself.
+        divide_by_std: true divides by the population deviation of r + gamma * V(next) at s. False
+            (default) does not divide.
+        epsilon: added to the deviation, in reward units, above 0; the default is 1e-8. Unused
+            without ``divide_by_std``.
+
+    Raises:
+        CreditError: a reward is not finite, or a column is missing.
+    """
+    met, _ = anchor_groups(turns, "spo_tree", "state_key")
+    # by depth, then state: the nodes of a depth are neighbours
+    nodes, count = group_ids(positions(turns.trajectory), met)
+    if average == "children":
+        edge_values, baseline, deviation = _over_children(turns, nodes, count, gamma, leave_one_out)
+    else:
+        returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
+        values = group_mean(returns, nodes, count)[nodes]
+        edge_values = turns.reward + gamma * _following(values, turns.trajectory)
+        baseline = leave_one_out_mean(returns, nodes, count) if leave_one_out else values
+        deviation = (
+            group_std(edge_values, nodes, count, ddof=0)[nodes] if divide_by_std else np.ones(0)
+        )
+    advantages = edge_values - baseline
+    if divide_by_std:
+        advantages = advantages / (deviation + epsilon)
+    if segments == "branches":
+        ids, number = _segments(turns, nodes, count)
+        advantages = group_sum(advantages, ids, number)[ids]
+    return Credit(advantages=advantages)
+
+
+def _segments(turns: TurnTable, nodes: IntArray, count: int) -> tuple[IntArray, int]:
+    """Return the id of each row's segment, and their number.
+
+    One begins with a trajectory and at every node with several ways on.
+    """
+    ways, num_ways = group_ids(nodes, _ways_on(turns, nodes, count))
+    node_of = np.zeros(num_ways, dtype=np.int64)
+    node_of[ways] = nodes
+    begins = np.bincount(node_of, minlength=count)[nodes] > 1
+    begins[trajectory_starts(turns.trajectory)] = True
+    return np.cumsum(begins) - 1, int(begins.sum())
+
+
+def _ways_on(turns: TurnTable, nodes: IntArray, count: int) -> IntArray:
+    """Return what each row leads to.
+
+    The next row's node, or, at the end of a trajectory, ``count`` + 1 + its action.
+    """
+    check(turns, "spo_tree", columns=("action",))
+    assert turns.action is not None
+    last = (
+        np.append(np.diff(turns.trajectory) != 0, True) if len(nodes) else np.zeros(0, dtype=bool)
+    )
+    return np.where(last, count + 1 + turns.action, np.append(nodes[1:], 0)[: len(nodes)])
+
+
+def _following(values: FloatArray, trajectory: IntArray) -> FloatArray:
+    """Return the value of each row's next row in its trajectory, 0 after the last."""
+    last = np.append(np.diff(trajectory) != 0, True) if len(trajectory) else np.zeros(0, dtype=bool)
+    return np.where(last, 0.0, np.append(values[1:], 0.0)[: len(values)])
+
+
+def _over_children(
+    turns: TurnTable, nodes: IntArray, count: int, gamma: float, leave_one_out: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return per row the value of its way on, the baseline and the deviation of the ways on.
+
+    They are found from the deepest turns upwards.
+    """
+    child = _ways_on(turns, nodes, count)
+    last = child >= count
+    ways, num_ways = group_ids(nodes, child)  # by node, hence by depth
+    node_of = np.zeros(num_ways, dtype=np.int64)
+    node_of[ways] = nodes
+    values, way_values = np.zeros(count), np.zeros(num_ways)
+    depth = positions(turns.trajectory)
+    order = np.argsort(depth, kind="stable")
+    bounds = np.searchsorted(depth[order], np.arange(depth.max(initial=-1) + 2))
+    for low, high in reversed(list(pairwise(bounds))):
+        rows = order[low:high]
+        reached = np.where(last[rows], 0.0, values[np.where(last[rows], 0, child[rows])])
+        own = slice(int(ways[rows].min()), int(ways[rows].max()) + 1)
+        way_values[own] = group_mean(
+            turns.reward[rows] + gamma * reached, ways[rows] - own.start, own.stop - own.start
+        )
+        above = node_of[own]
+        values[above[0] : above[-1] + 1] = group_mean(
+            way_values[own], above - above[0], int(above[-1] - above[0]) + 1
+        )
+    baseline = leave_one_out_mean(way_values, node_of, count) if leave_one_out else values[node_of]
+    deviation = group_std(way_values, node_of, count, ddof=0)[node_of]
+    return way_values[ways], baseline[ways], deviation[ways]

@@ -1,0 +1,87 @@
+"""Credit: success plus tiers of progress, relative to the group (SSL, Sweet Spot)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.errors import CreditError
+from sparring.core.records import Credit, TurnTable
+from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import component as part_of
+from sparring.ops.groups import centre
+from sparring.ops.returns import trajectory_sums
+from sparring.ops.standardise import standardise
+
+GROUP_RELATIVE = True
+REQUIRES = {"components": {"component"}}  # options that name components
+
+
+def ssl(
+    turns: TurnTable,
+    *,
+    component: str = "best_action",
+    tiers: tuple[float, ...] = (0.25, 0.5, 0.75),
+    alpha: Annotated[float, Field(ge=0, lt=1)] = 0.5,
+    success: float = 0.5,
+    divide_by_std: bool = True,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Reward success first and, within it, how near to the sweet spot a trajectory came.
+
+    What: ``grpo`` on success plus a graded bonus. The grades come from a named reward component
+    that measures progress.
+    When to use: an outcome of right and wrong that is too rare or too coarse to learn from, with a
+    measure of progress that can be trusted in coarse steps only.
+    Mathematics:
+        C_i = 1 if the return without the component >= success, else 0
+        S_i = (number of tiers that the component's sum reaches) / (number of tiers)
+        x_i = C_i + alpha * S_i
+        A_i = (x_i - mean_g x) / (std_g x + epsilon)
+    Shapes: advantages [N]; groups per (group, role).
+    Pitfalls: The paper's tiers depend on its tasks. Here they are parameters, and no reproduction
+    is claimed. The sum of ``best_action`` counts right turns, so its tiers are such counts. The
+    component is taken out of the return before success is judged. A group of one, or of equal
+    grades, gives 0.
+    Reference: Sweet Spot Learning (SSL), literal reading.
+    Verified by: tests/methods/credit/test_ssl.py.
+
+    Args:
+        component: name of the reward component that measures progress; the default is an oracle's
+            ``best_action``.
+        tiers: thresholds of the component's sum over the trajectory, in reward units, in any order,
+            at least one. Each threshold that the sum reaches adds one over their number to S; the
+            default has three.
+        alpha: weight of the grade S, at least 0 and below 1, so that every failure stays below
+            every success. 0 rewards success alone; the default is 0.5.
+        success: the least return without the component that counts as a success, in reward units.
+            The default 0.5 fits returns of 0 and 1.
+        divide_by_std: true (default) divides by the sample deviation of x. False only subtracts the
+            mean.
+        epsilon: added to the deviation of x, which has no unit; at least 0. The default matters
+            only where the deviation is tiny. Unused without ``divide_by_std``.
+
+    Raises:
+        CreditError: a reward is not finite, the component is missing, or there is no tier.
+    """
+    check(turns, "ssl")
+    if not tiers:
+        raise CreditError(
+            "credit 'ssl': tiers is empty; write the thresholds of the component, such as [0.5]."
+        )
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    ids = groups[starts]
+    progress = trajectory_sums(part_of(turns, "ssl", component), turns.trajectory)
+    grade = np.searchsorted(
+        np.sort(np.array(tiers, dtype=np.float64)), progress, side="right"
+    ) / len(tiers)
+    rewards = (returns - progress >= success) + alpha * grade
+    advantages = (
+        standardise(rewards, ids, count, epsilon=epsilon)
+        if divide_by_std
+        else centre(rewards, ids, count)
+    )
+    return Credit(advantages=spread(advantages, turns))

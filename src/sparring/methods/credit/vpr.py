@@ -1,0 +1,227 @@
+"""Credit: process rewards normalised at each turn over the group (VPR)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.errors import CreditError
+from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
+from sparring.methods.credit.base import check, component, spread, start_groups, turn_places
+from sparring.ops.groups import centre, group_ids, leave_one_out_mean
+from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
+from sparring.ops.standardise import over_deviation, standardise, varied
+
+PRESETS = {
+    "unbiased": {"leave_one_out": True, "divide_by_std": False},
+    "by_turn": {"baseline": "turn_index", "divide_by_std": True},
+    "as_released": {
+        "baseline": "candidates",
+        "divide_by_std": False,
+        "whiten": True,
+        "equal": "mask",
+        "skip_above": 0.93,
+        "epsilon": 1e-8,
+    },
+}
+
+NEEDS_BY = {"baseline": {"candidates": {"state_group", "committed"}}}
+GROUP_RELATIVE = {"baseline": {"turn_index", "state"}}
+REQUIRES = {"components": {"process"}}  # options that name components
+
+
+def vpr(
+    turns: TurnTable,
+    *,
+    process: str = "best_action",
+    baseline: Literal["turn_index", "state", "role", "candidates", "none"] = "turn_index",
+    leave_one_out: bool = False,
+    divide_by_std: bool = True,
+    whiten: bool = False,
+    equal: Literal["keep", "mask"] = "keep",
+    skip_above: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 0.0,
+    outcome: Annotated[float, Field(ge=0)] = 0.0,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Compare the process reward of a turn with those of the same turn of the group.
+
+    What: Turn-level GRPO on a reward that an oracle gives each turn. Every token of a turn gets its
+    turn's advantage. There are two published forms. The older one, the default and preset
+    "by_turn", compares the same turn of several plays. Today's release, preset "as_released",
+    compares several replies to one prompt.
+    When to use: with a process reward such as ``best_action`` or ``regret``, in groups of
+    trajectories with the same initial state; "as_released" with ``rollout.candidates``.
+    Mathematics:
+        x[i, t] = sum over k >= t of gamma^(k-t) p[i, k]
+        A[i, t] = (x[i, t] - mean x) / (std x + epsilon) + outcome * A_grpo[i]
+    p is the process reward. Mean and deviation are over the members of the baseline's group whose
+    turn was judged. A_grpo is the normalised rest of the trajectory's return. The mean is that of
+    the other members with ``leave_one_out``; the deviation is 1 without ``divide_by_std``. With
+    ``whiten`` the differences d = x - mean x become
+        A[i] = (d[i] - mean d) / (std d + epsilon)
+    with the mean and the population deviation of all rows that train. With ``equal`` "mask" the
+    rows of a group of equal x do not train: their tokens are in no loss, in no mean of tokens and
+    not in the whitening. Where more than ``skip_above`` of the groups are equal, nothing trains.
+    Shapes: advantages [N]; groups per (group, role, turn_index) by default, per prompt with
+    ``candidates``.
+    Pitfalls: With gamma 0 a turn gets no credit for the positions it leads to. Exactly, the
+    expected gradient is that of each turn's own reward, given that the turn was reached. For
+    ``regret`` this is right only at the oracle's own play; for ``potential`` it is one step of
+    improvement on the oracle. A reward that is part of its own mean shrinks the gradient by
+    (m - 1) / m among the m members that reach the turn. So turns that few members reach count for
+    less, and one alone gets 0. The deviation gives rare right turns more weight. With gamma > 0 and
+    turn-index means, rewards after continuing are compared only among the members that continued.
+    With ``candidates`` a reply that was not played has no later turns: gamma must be 0, and the
+    outcome's part goes to what was played alone. The turns are then those that choosing led to, and
+    not those that the policy itself would meet.
+    Turns on which the oracle abstained get the outcome's part alone; with ``equal`` "mask" they do
+    not train. With ``whiten`` a group whose replies differ much weighs more than one whose replies
+    differ little, and the scale depends on the whole batch. Preset "unbiased" is leave-one-out
+    without the deviation.
+    Metrics: judged_share; with ``equal`` "mask" equal_share, of the judged groups, and
+    skipped_update, 1 where nothing trains.
+    Reference: arXiv 2605.10325 (VPR), and code of thu-nics/VPR, core_gigpo.py; with baseline
+    "turn_index" and gamma 0 the formula of ``at_grpo`` on one component.
+    Verified by: tests/methods/credit/test_vpr.py.
+
+    Args:
+        process: name of the reward component that scores turns; the default is an oracle's
+            ``best_action``.
+        baseline: which judged turns are compared. "turn_index" (default, as published): those of
+            the group at the same turn index and role; "state": those of the batch with the same
+            information state; "role": all turns of the role in the batch; "candidates": the replies
+            to one prompt, where ``rollout.candidates`` asks for several. "none" subtracts no mean;
+            with ``divide_by_std`` it still divides by the role's deviation.
+        leave_one_out: true takes the mean over the other members. False (default) includes the turn
+            itself.
+        divide_by_std: true (default) divides by the sample deviation. False leaves the differences.
+        whiten: true makes the differences of all rows that train have mean 0 and deviation 1. False
+            (default) leaves them.
+        equal: what becomes of a group whose members are judged alike, or of one. "keep" (default):
+            its advantages are 0, and its tokens count in the means of losses. "mask": they are left
+            out of everything.
+        skip_above: with ``equal`` "mask", the share of equal groups, in [0, 1], above which the
+            step trains nothing. 1 (default) never skips; the release's launchers have 0.93 for
+            Sudoku, 0.9 for tic-tac-toe and none for the others.
+        gamma: discount per turn of process rewards, in [0, 1]. 0 (default) looks at the turn alone,
+            1 at all that follow.
+        outcome: weight of A_grpo, the rest of the trajectory's return compared within its (group,
+            role), a number of at least 0 or a schedule; 0 (default) leaves it out. It uses
+            ``leave_one_out`` and ``divide_by_std`` too.
+        epsilon: added to the deviations, in reward units, at least 0. The default matters only
+            where a deviation is tiny. Unused without ``divide_by_std``.
+
+    Raises:
+        CreditError: a reward is not finite, no turn has the process reward, candidates are compared
+            with a gamma above 0, or turns are masked that the outcome's part would train.
+    """
+    check(turns, "vpr")
+    _check_options(turns, baseline, gamma, outcome, equal)
+    scored = component(turns, "vpr", process)
+    rows = np.arange(len(scored)) if turns.judged is None else np.flatnonzero(turns.judged)
+    values = scored if gamma == 0 else discounted_returns(scored, turns.trajectory, gamma=gamma)
+    advantages = np.zeros(len(scored))
+    ids, count = _groups(turns, rows, baseline)
+    advantages[rows] = _relative(
+        values[rows], ids, count, baseline == "none", leave_one_out, divide_by_std, epsilon
+    )
+    metrics = {"judged_share": len(rows) / len(scored)} if len(scored) else {}
+    trained = None
+    if equal == "mask":
+        differs = varied(values[rows], ids, count)
+        trained = np.zeros(len(scored), dtype=bool)
+        share = float((~differs).mean()) if count else 0.0
+        if share <= skip_above:
+            trained[rows] = differs[ids]
+        metrics |= {"equal_share": share, "skipped_update": float(not trained.any())}
+    if whiten:
+        which = rows if trained is None else np.flatnonzero(trained)
+        advantages[which] = _whitened(advantages[which], epsilon)
+    if outcome:
+        rest = trajectory_sums(turns.reward - scored, turns.trajectory)
+        groups, number = start_groups(turns)
+        first = trajectory_starts(turns.trajectory)
+        played = np.ones(len(first), dtype=bool)
+        if turns.committed is not None:
+            played = turns.committed[first]
+        relative = np.zeros(len(first))
+        relative[played] = _relative(
+            rest[played],
+            groups[first[played]],
+            number,
+            False,
+            leave_one_out,
+            divide_by_std,
+            epsilon,
+        )
+        advantages += outcome * spread(relative, turns)
+    return Credit(advantages=advantages, trained=trained, metrics=metrics)
+
+
+def _check_options(
+    turns: TurnTable, baseline: str, gamma: float, outcome: float, equal: str
+) -> None:
+    """Refuse options that do not go together, or not with this table."""
+    if baseline == "candidates" and turns.state_group is None:
+        raise CreditError(
+            "credit 'vpr': baseline 'candidates' needs the column 'state_group' and a row for "
+            "every reply to a prompt; write turn_table(episodes, candidates=True)."
+        )
+    if baseline == "candidates" and gamma:
+        raise CreditError(
+            f"credit 'vpr': gamma={gamma} counts later turns, which candidates that were not "
+            "played have not; write gamma: 0, or another baseline."
+        )
+    if equal == "mask" and outcome:
+        raise CreditError(
+            f"credit 'vpr': equal='mask' leaves turns out that outcome={outcome} would train; "
+            "write equal: keep, or outcome: 0."
+        )
+
+
+def _whitened(values: FloatArray, epsilon: float) -> FloatArray:
+    """Return values less their mean, over their population deviation; 0 where they are equal."""
+    ids = np.zeros(len(values), dtype=np.int64)
+    return standardise(values, ids, 1, ddof=0, epsilon=epsilon)
+
+
+def _groups(turns: TurnTable, rows: IntArray, baseline: str) -> tuple[IntArray, int]:
+    """Return the group of each of these rows, and the number of groups."""
+    if baseline == "candidates" and turns.state_group is not None:
+        return group_ids(turns.state_group[rows])
+    keys = {
+        "turn_index": turn_places(turns),
+        "state": (turns.game, turns.role, turns.state_key),
+        "role": (turns.game, turns.role),
+        "none": (turns.game, turns.role),
+    }
+    return group_ids(*(column[rows] for column in keys[baseline]))
+
+
+def _relative(
+    values: FloatArray,
+    ids: IntArray,
+    count: int,
+    plain: bool,
+    leave_one_out: bool,
+    divide_by_std: bool,
+    epsilon: float,
+) -> FloatArray:
+    """Return values less their group's mean, or that of the others.
+
+    They are divided by the group's deviation, as asked; ``plain`` takes no mean off.
+    """
+    if plain:
+        centred = values
+    elif leave_one_out:
+        centred = values - leave_one_out_mean(values, ids, count)
+    elif divide_by_std:
+        return standardise(values, ids, count, epsilon=epsilon)
+    else:
+        centred = centre(values, ids, count)
+    return (
+        over_deviation(centred, values, ids, count, epsilon=epsilon) if divide_by_std else centred
+    )

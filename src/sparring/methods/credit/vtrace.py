@@ -1,0 +1,89 @@
+"""Credit: V-trace at the level of turns, for games played by an older policy."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import Credit, TurnTable
+from sparring.methods.credit.base import Cut, check, continued, cut_turns
+from sparring.ops.returns import backward_recurrence, next_values
+
+NEEDS = {"value", "old_logprob"}
+REQUIRES = {"losses": {"value_loss"}}
+LOG_RATIO_LIMIT = 20.0
+
+
+def vtrace(
+    turns: TurnTable,
+    *,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    lam: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    rho_bar: Annotated[float, Field(gt=0)] = 1.0,
+    c_bar: Annotated[float, Field(gt=0)] = 1.0,
+    weigh_policy: bool = True,
+    cut: Cut = "bootstrap",
+) -> Credit:
+    """Compare what followed with the critic, weighing turns by today's policy.
+
+    A turn weighs by how likely today's policy still is to take it.
+
+    What: Turn-level temporal differences. Each is weighted by the truncated ratio of the learner's
+    probability of the turn to that of the policy that played it.
+    When to use: stale games (replay, asynchronous play) with a critic. Add the loss ``value_loss``.
+    Mathematics:
+        w_t = exp(old_logprob_t - logprob_t)
+        rho_t = min(rho_bar, w_t)
+        c_t = lam min(c_bar, w_t)
+        delta_t = rho_t (r_t + gamma V_{t+1} - V_t)
+        v_t = V_t + delta_t + gamma c_t (v_{t+1} - V_{t+1})
+        A_t = rho_t (r_t + gamma v_{t+1} - V_t)
+    with V and v 0 after the last turn. The critic's target is v_t.
+    Shapes: advantages and value_targets [N].
+    Pitfalls: A turn's ratio is the product over its tokens. So for long replies it is truncated or
+    goes to 0 after small changes of the policy; log-ratios are clamped to 20. Where the weights
+    have not moved, all ratios are 1, and with lam = 1 this is ``gae`` with lam = 1. As in ``gae``,
+    a reward of other seats' turns belongs to the seat's turn before it; their policies are not
+    corrected for.
+    Reference: Espeholt et al., 2018 (arXiv 1802.01561), with turns as actions.
+    Verified by: tests/methods/credit/test_vtrace.py.
+
+    Args:
+        gamma: discount per turn, in [0, 1]; 1 (default) does not discount.
+        lam: decay of the corrections from later turns, in [0, 1]. 1 (default) keeps them all, 0
+            uses the one-step difference for the targets.
+        rho_bar: upper bound of the ratio rho_t, above 0. It decides which policy's value is learnt:
+            the larger the bound, the nearer to the learner's own; the default 1 never raises the
+            weight of a turn.
+        c_bar: upper bound of the ratio in c_t, above 0. It decides how far corrections from later
+            turns reach back; the default is 1.
+        weigh_policy: true (default) keeps rho_t in A_t. False leaves it out, for losses that weigh
+            by the ratio themselves (``truncated_is``, ``ppo_clip`` with stale log-probabilities):
+            weighing twice is wrong.
+        cut: "bootstrap" (default): a game cut by ``rollout.max_turns`` has not ended. What the seat
+            would be asked next is not known, so r + gamma V_next of its last turn is taken to be V
+            there: that turn has advantage 0, and earlier turns look ahead to its V. "zero": the
+            game counts as ended.
+
+    Raises:
+        CreditError: a reward, value or log-probability is not finite, or a column is missing.
+    """
+    check(turns, "vtrace", needs_value=True, columns=("old_logprob", "logprob"))
+    assert turns.value is not None
+    assert turns.old_logprob is not None
+    assert turns.logprob is not None
+    ratio = np.exp(np.clip(turns.old_logprob - turns.logprob, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
+    rho, trace = np.minimum(rho_bar, ratio), lam * np.minimum(c_bar, ratio)
+    reward = continued(turns.reward, turns.value, cut_turns(turns, cut))
+    delta = rho * (reward + gamma * next_values(turns.value, turns.trajectory) - turns.value)
+    targets = turns.value + backward_recurrence(delta, gamma * trace, turns.trajectory)
+    advantages = reward + gamma * next_values(targets, turns.trajectory) - turns.value
+    if weigh_policy:
+        advantages = rho * advantages
+    metrics = {}
+    if len(ratio):
+        metrics["ratio_mean"] = float(ratio.mean())
+        metrics["truncated_share"] = float((ratio > rho_bar).mean())
+    return Credit(advantages=advantages, value_targets=targets, metrics=metrics)

@@ -1,0 +1,72 @@
+"""Credit: group advantages sharpened by novelty (XRPO)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import Credit, TurnTable
+from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.groups import group_mean
+from sparring.ops.returns import trajectory_sums
+from sparring.ops.standardise import standardise
+
+GROUP_RELATIVE = True
+
+
+def xrpo(
+    turns: TurnTable,
+    *,
+    success: float = 0.5,
+    strength: Annotated[float, Field(ge=0)] = 2.5,
+    cap: Annotated[float, Field(ge=0)] = 0.5,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Give successes that were unlikely for the policy a larger advantage.
+
+    What: ``grpo`` plus a bonus for successes whose mean log-probability per token is below the
+    group's.
+    When to use: rewards of right and wrong, where the policy repeats the solutions it already has.
+    Mathematics:
+        s_i = mean log-probability of trajectory i's tokens
+        eta_i = exp(s_i - mean_g s)
+        A_i = A0_i + min(max(strength * (1 - eta_i), 0), cap * A0_i)
+            where R_i >= success and A0_i > 0, else A0_i
+    A0 is the advantage of ``grpo``.
+    Shapes: advantages [N]; groups per (group, role).
+    Pitfalls: How bonus and advantage combine is a literal reading, and no reproduction is claimed.
+    The bonus depends on the sampler's temperature. It favours rare wordings as much as rare ideas.
+    Trajectories without a sampled token count with s = 0. A group of one, or of equal returns,
+    gives 0.
+    Reference: XRPO (arXiv 2510.06672).
+    Verified by: tests/methods/credit/test_xrpo.py.
+
+    Args:
+        success: the least return that counts as a success, in reward units. The default 0.5 fits
+            returns of 0 and 1.
+        strength: size of the bonus per unit of novelty 1 - eta, at least 0 (lambda in the paper). 0
+            is ``grpo``; the default is 2.5.
+        cap: largest bonus, as a share of A0, at least 0 (kappa in the paper). 0 is ``grpo``; the
+            default 0.5 adds at most half.
+        epsilon: added to the deviation in A0, in reward units, at least 0. The default matters only
+            where the deviation is tiny.
+
+    Raises:
+        CreditError: a reward or log-probability is not finite, or the table has no
+            log-probabilities.
+    """
+    check(turns, "xrpo", columns=("logprob",))
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    ids = groups[starts]
+    relative = standardise(returns, ids, count, epsilon=epsilon)
+    # check has made sure of it
+    logprob = turns.logprob if turns.logprob is not None else np.zeros(len(returns))
+    tokens = trajectory_sums(turns.n_tokens.astype(np.float64), turns.trajectory)
+    score = trajectory_sums(logprob, turns.trajectory) / np.maximum(tokens, 1.0)
+    # max(1 - eta, 0)
+    novelty = -np.expm1(np.minimum(score - group_mean(score, ids, count)[ids], 0.0))
+    bonus = np.minimum(strength * novelty, cap * np.maximum(relative, 0.0))
+    return Credit(advantages=spread(relative + np.where(returns >= success, bonus, 0.0), turns))

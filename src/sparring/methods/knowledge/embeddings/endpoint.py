@@ -1,0 +1,102 @@
+"""Embedding: vectors of an OpenAI-compatible endpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.endpoint_connection import Connection, MalformedError
+from sparring.core.errors import RolloutError
+from sparring.core.records import FloatArray
+from sparring.methods.knowledge.embeddings.base import of_length_one
+
+LONGEST = (
+    8_000  # characters of a text that are sent: fewer tokens than any model of embeddings takes
+)
+
+
+def endpoint(
+    texts: Sequence[str],
+    *,
+    model: str,
+    base_url: str = "https://api.openai.com/v1",
+    key_variable: str = "OPENAI_API_KEY",
+    batch: Annotated[int, Field(ge=1, le=2048)] = 128,
+    timeout: Annotated[float, Field(gt=0)] = 60.0,
+    retries: Annotated[int, Field(ge=0, le=100)] = 5,
+) -> FloatArray:
+    """Vectors of a model behind an OpenAI-compatible endpoint of embeddings.
+
+    What: texts that are new to the process are sent, ``batch`` in a request; each is asked for
+    once.
+    When to use: for free text, where a model of embeddings is served (OpenAI, vLLM, Ollama). LSPO
+    as published embeds by text-embedding-3-small. Needs the extra ``endpoint``.
+    Mathematics: the endpoint's vectors, divided by their lengths.
+    Shapes: texts, n; vectors, [n, d] with d as the endpoint has it.
+    An empty text is the vector of zeros, as endpoints refuse it, and is not sent; of a long one the
+    first 8,000 characters are.
+    Pitfalls: a run repeats as far as the endpoint gives the same vectors again. What it costs is
+    not counted.
+    Reference: OpenAI API reference, "Create embeddings"; Xu et al., 2025, arXiv:2502.04686.
+    Verified by: tests/methods/knowledge/test_embeddings.py.
+
+    Args:
+        texts: to embed.
+        model: the model's name at the endpoint, e.g. text-embedding-3-small.
+        base_url: address of the API, without "/embeddings". It is on this machine, at the provider
+            of the key, or on a host that the environment variable SPARRING_ENDPOINT_HOSTS names.
+        key_variable: name of the environment variable that holds the key. Addresses of this machine
+            may do without a key.
+        batch: texts of a request, 1 to 2048. Default 128.
+        timeout: seconds that one try may take. Default 60.
+        retries: tries after the first one. Default 5.
+
+    Raises:
+        ConfigError: no key, an address that the user has not named, or the package openai is
+            missing.
+        RolloutError: the endpoint gave no vector for each text.
+    """
+    known, connection = _asked(base_url, key_variable, timeout, retries, model)
+    texts = [text.strip()[:LONGEST] for text in texts]
+    new = sorted({*texts} - known.keys() - {""})
+    for some in (new[begin : begin + batch] for begin in range(0, len(new), batch)):
+        request = {"model": model, "input": some, "encoding_format": "float"}
+        read = partial(_vectors, number=len(some))
+        found = connection.send("/embeddings", request, read, "embeddings")
+        known.update(zip(some, found, strict=True))
+    sizes = {len(known[text]) for text in texts if text} or {1}
+    if len(sizes) > 1:
+        raise RolloutError(f"Endpoint {base_url} (model {model!r}) gave vectors of several sizes.")
+    return of_length_one([known[text] if text else [0.0] * min(sizes) for text in texts])
+
+
+@lru_cache(maxsize=8)
+def _asked(
+    base_url: str, key_variable: str, timeout: float, retries: int, model: str
+) -> tuple[dict[str, list[float]], Connection]:
+    """Return the vectors that are known of a model, and what asks for others."""
+    return {}, Connection(
+        base_url=base_url, key_variable=key_variable, timeout=timeout, retries=retries
+    )
+
+
+def _vectors(body: str, number: int) -> list[list[float]]:
+    """Return the vectors in the body of an answer, in the order of the texts.
+
+    Raises:
+        MalformedError: it has no vector of numbers for each of them.
+    """
+    try:
+        data: list[dict[str, Any]] = json.loads(body)["data"]
+        placed = {int(one["index"]): [float(part) for part in one["embedding"]] for one in data}
+        found = [placed[place] for place in range(number)]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise MalformedError(body.strip() or "an empty body") from None
+    if not all(one and np.isfinite(one).all() for one in found):
+        raise MalformedError(body.strip())
+    return found

@@ -1,0 +1,79 @@
+"""Loss: AEPO's entropy-balanced clip, which keeps a gradient above the upper bound."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+
+from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
+from sparring.methods.losses.minibatch import standardised, whole_of
+
+NEEDS = {"whole", "entropy"}
+CORRECTS = True
+
+Width = Annotated[float, Field(ge=0)]
+
+
+def aepo_clip(
+    batch: LossBatch,
+    *,
+    clip_low: Width = 0.2,
+    clip_high: Width = 0.2,
+    entropy_gain: Annotated[float, Field(ge=0)] = 0.1,
+) -> LossTerm:
+    """Hold the ratio of good tokens at the upper bound without losing their gradient.
+
+    Uncertain tokens are favoured.
+
+    What: ``ppo_clip`` whose upper clip bounds the size of a token's gradient instead of removing
+    it.
+    When to use: agents with tools, whose uncertain tokens are clipped early and then never learned.
+    Mathematics:
+        A' = A max(0, 1 + entropy_gain z(H))
+    z(H) is the token's entropy, standardised over the minibatch. With rho = pi / pi_old the loss is
+        A' > 0 and rho > 1 + clip_high:   L = -(1 + clip_high) rho / sg(rho) A'
+        A' < 0 and rho < 1 - clip_low:    no gradient
+        else:                             L = -rho A'
+    sg stops the gradient, so in the first case the factor of the gradient is 1 + clip_high.
+    Shapes: [M] -> [M].
+    Pitfalls: the loss never holds back the ratio of a good token. With many updates per step watch
+    approximate_kl.
+    Metrics: as ``ppo_clip`` (clip_fraction: tokens without gradient), and bounded_fraction (tokens
+    whose gradient is bounded).
+    Reference: AEPO (agentic entropy-balanced policy optimisation), 2025, from notes.
+    Verified by: tests/methods/losses/test_aepo_clip.py.
+
+    Args:
+        clip_low: width of the clip below ratio 1, at least 0. A token with a negative advantage and
+            a ratio under 1 - clip_low has no gradient.
+        clip_high: width of the clip above ratio 1, at least 0. For a token with a positive
+            advantage the factor of the gradient never exceeds 1 + clip_high.
+        entropy_gain: how much the advantage grows per standard deviation of entropy, at least 0. 0
+            leaves the advantage as it is. The default 0.1 is ours: the paper's number is unknown to
+            us.
+    """
+    whole, index = whole_of(batch)
+    assert whole.entropy is not None
+    advantages = batch.advantages * (1.0 + entropy_gain * standardised(whole.entropy)[index]).clamp(
+        min=0.0
+    )
+    log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
+    ratio = log_of_ratio.exp()
+    bounded, cut = (
+        (advantages > 0) & (ratio > 1.0 + clip_high),
+        (advantages < 0) & (ratio < 1.0 - clip_low),
+    )
+    # exp of a difference that is zero: rho / sg(rho) whose gradient survives the clamp of wild
+    # ratios
+    held = torch.where(
+        bounded, (1.0 + clip_high) * (batch.logprobs - batch.logprobs.detach()).exp(), ratio
+    )
+    held = torch.where(cut, torch.full_like(ratio, 1.0 - clip_low), held)
+    fractions = {"clip_fraction": cut.float().mean(), "bounded_fraction": bounded.float().mean()}
+    return LossTerm(
+        values=-held * advantages,
+        weighted=True,
+        metrics={**ratio_metrics(ratio, log_of_ratio), **fractions},
+    )

@@ -1,0 +1,81 @@
+"""Loss: Clip-Cov, no gradient for a few tokens that drive the entropy down."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+
+from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
+from sparring.methods.losses.minibatch import covariance, whole_of
+from sparring.methods.losses.surrogate import clipped
+
+NEEDS = {"whole"}
+CORRECTS = True
+PRESETS = {
+    "spear": {"share": 0.02, "lower": 1.0, "upper": 40.0},
+}
+
+Width = Annotated[float, Field(ge=0)]
+
+
+def clip_cov(
+    batch: LossBatch,
+    *,
+    share: Annotated[float, Field(ge=0, le=1)] = 2e-4,
+    lower: float = 1.0,
+    upper: float = 5.0,
+    clip_low: Width = 0.2,
+    clip_high: Width = 0.2,
+) -> LossTerm:
+    """Take the gradient from some tokens whose log-probability and advantage vary together.
+
+    They are a small random share of these tokens.
+
+    What: ``ppo_clip`` with a random mask over tokens of high covariance. Those tokens make the
+    policy certain.
+    When to use: when the entropy collapses early and training then stops making progress.
+    Mathematics:
+        cov_t = (A_t - mean A)(log pi_t - mean log pi)
+    with means over the minibatch. Candidates are the tokens with lower < cov < upper that PPO's
+    clip does not cut. Of them
+        max(1, floor(share M'))
+    are drawn, and their loss is 0.
+    Shapes: [M] -> [M].
+    Pitfalls: the bounds are of unscaled covariances. With small advantages nothing reaches 1, and
+    the loss is ``ppo_clip``; watch chosen_fraction. The mean of the loss still counts the tokens
+    taken out.
+    Metrics: as ``ppo_clip``, and chosen_fraction (tokens taken out), covariance_max (over the
+    minibatch).
+    Reference: Cui et al., 2025 (the entropy mechanism); SPEAR, 2025, for the preset.
+    Verified by: tests/methods/losses/test_clip_cov.py.
+
+    Args:
+        share: share of the minibatch's tokens that lose their gradient, in [0, 1]. Above 0 it is at
+            least one token, if there is a candidate. 0 is ``ppo_clip``. Preset ``spear`` has 0.02.
+        lower: only tokens with a covariance above this are candidates. The unit is that of an
+            advantage times nats.
+        upper: only tokens with a covariance below this are candidates. Preset ``spear`` has 40.
+        clip_low: width of PPO's clip below ratio 1, at least 0.
+        clip_high: width of PPO's clip above ratio 1, at least 0.
+    """
+    whole, index = whole_of(batch)
+    scores = covariance(whole)
+    everywhere = log_ratio(whole.logprobs, whole.old_logprobs).exp()
+    cut_already = clipped(everywhere, whole.advantages, clip_low, clip_high)[1]
+    eligible = (scores > lower) & (scores < upper) & ~cut_already
+    number = max(1, int(share * len(scores))) if share else 0
+    drawn = torch.where(eligible, whole.uniform, 2.0).argsort(stable=True)[:number]
+    chosen = torch.zeros_like(eligible).index_fill(0, drawn, True) & eligible
+    log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
+    ratio = log_of_ratio.exp()
+    loss, cut = clipped(ratio, batch.advantages, clip_low, clip_high)
+    own = chosen[index]
+    metrics = {
+        **ratio_metrics(ratio, log_of_ratio),
+        "clip_fraction": cut.float().mean(),
+        "chosen_fraction": own.float().mean(),
+        "covariance_max": scores.max(),
+    }
+    return LossTerm(values=loss.masked_fill(own, 0.0), weighted=True, metrics=metrics)

@@ -1,0 +1,50 @@
+"""Loss modifier: only the tokens that matter most (D3S, token level)."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from pydantic import Field
+
+from sparring.methods.losses.base import LossBatch, LossTerm
+from sparring.methods.losses.minibatch import whole_of
+
+NEEDS = {"whole", "entropy"}
+TRAINS = False
+
+
+def d3s_tokens(batch: LossBatch, *, keep: Annotated[float, Field(gt=0, le=1)] = 0.5) -> LossTerm:
+    """Keep the share of tokens with the largest advantage times entropy.
+
+    The others get no policy loss.
+
+    What: factors 0 and 1 for every policy loss.
+    When to use: long replies in which most tokens are certain and teach nothing.
+    Mathematics:
+        score_t = |A_t| H_t
+        w_t = 1 if score_t is among the ceil(keep M') largest of the minibatch, else 0
+    Shapes: [M] -> weights [M].
+    Pitfalls: its own ``weight`` in the recipe has no effect. The mean of the loss still counts the
+    tokens left out, so the step is smaller. Tokens with the same score as the last one kept are
+    kept too: if no token has an advantage, all are kept. The games that D3S trains on are chosen by
+    a selection rule (``d3s_downsample``), not here.
+    Metrics: kept_fraction, score_mean (of the minibatch).
+    Reference: D3S (notes).
+    Verified by: tests/methods/losses/test_d3s_tokens.py.
+
+    Args:
+        keep: share of the minibatch's tokens that keep their policy loss, above 0 and at most 1; 1
+            keeps all. A number or a schedule; D3S moves it linearly over training. The default 0.5
+            is ours: the paper's numbers are unknown to us.
+    """
+    whole, index = whole_of(batch)
+    assert whole.entropy is not None
+    scores = whole.advantages.abs() * whole.entropy
+    number = min(math.ceil(keep * len(scores) - 1e-9), len(scores))
+    kept = (scores >= scores.sort(descending=True).values[number - 1])[index].to(scores.dtype)
+    return LossTerm(
+        values=kept,
+        level="weight",
+        metrics={"kept_fraction": kept.mean(), "score_mean": scores.mean()},
+    )

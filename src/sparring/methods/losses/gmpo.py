@@ -1,0 +1,58 @@
+"""Loss: GMPO, the geometric mean of clipped token ratios."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+
+from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
+from sparring.methods.losses.surrogate import Level, segment_mean, segments
+
+CORRECTS = True
+
+
+Width = Annotated[float, Field(ge=0)]
+
+
+def gmpo(
+    batch: LossBatch, *, level: Level = "sequence", clip_low: Width = 0.4, clip_high: Width = 0.4
+) -> LossTerm:
+    """Clip each token's ratio and weigh the segment by their geometric mean.
+
+    What: GRPO's arithmetic mean of token ratios is replaced by a geometric mean, which outliers
+    move less.
+    When to use: when single tokens with extreme ratios disturb training, and a clip per token is
+    still wanted.
+    Mathematics:
+        l_t = log pi - log pi_old
+        c_t = sign(A) min(sign(A) l_t, sign(A) clip(l_t, -clip_low, clip_high))
+        L = -mean(A) exp(mean(c))
+    with means over the segment. L is the same for each token of the segment.
+    Shapes: [M] -> [M].
+    Pitfalls: the widths are of log-ratios, not of ratios. Advantages that differ within a segment
+    are averaged. With learner.reduction sequence_mean every sequence has the same weight, as in the
+    paper. A token without advantage does not move its segment.
+    Metrics: of the token ratios: as ``ppo_clip``.
+    Reference: Zhao et al., 2025 (GMPO).
+    Verified by: tests/methods/losses/test_gmpo.py.
+
+    Args:
+        level: what a segment is. "sequence" (default): a training sequence. "turn": a turn, for
+            advantages that differ by turn.
+        clip_low: how far a token's log-ratio may count below 0, in nats, at least 0.
+        clip_high: how far a token's log-ratio may count above 0, in nats, at least 0.
+    """
+    segment = segments(batch, level)
+    log_of_ratio, sign = log_ratio(batch.logprobs, batch.old_logprobs), batch.advantages.sign()
+    held = sign * torch.minimum(
+        sign * log_of_ratio, sign * log_of_ratio.clamp(-clip_low, clip_high)
+    )
+    loss = -segment_mean(batch.advantages, segment) * segment_mean(held, segment).exp()
+    cut = (held != log_of_ratio) & (sign != 0)
+    metrics = {
+        **ratio_metrics(log_of_ratio.exp(), log_of_ratio),
+        "clip_fraction": cut.float().mean(),
+    }
+    return LossTerm(values=loss, weighted=True, metrics=metrics)

@@ -1,0 +1,70 @@
+"""Loss: GSPO, the clipped surrogate with one ratio per sequence or turn."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from sparring.methods.losses.base import (
+    LOG_RATIO_LIMIT,
+    LossBatch,
+    LossTerm,
+    log_ratio,
+    ratio_metrics,
+)
+from sparring.methods.losses.surrogate import Level, clipped, segment_mean, segment_sum, segments
+
+CORRECTS = True
+PRESETS = {
+    "seeupo": {"level": "turn", "length_normalised": False, "clip_low": 0.2, "clip_high": 0.2},
+}
+
+Width = Annotated[float, Field(ge=0)]
+
+
+def gspo(
+    batch: LossBatch,
+    *,
+    level: Level = "sequence",
+    length_normalised: bool = True,
+    clip_low: Width = 3e-4,
+    clip_high: Width = 4e-4,
+) -> LossTerm:
+    """Use and clip the probability ratio of a whole sequence or turn, not of a token.
+
+    What: PPO's clip with the ratio at the level at which the reward is given. Preset ``seeupo`` is
+    by turn and summed; with learner.order reverse_turns it is SeeUPO's update.
+    When to use: long replies and mixture-of-experts models, where token ratios are noise; by turn
+    where credit is by turn.
+    Mathematics:
+        s = exp(mean over the segment's tokens of log pi - log pi_old)
+        s_t = s, with the gradient of sg(s) pi_t / sg(pi_t)
+        L_t = -min(s_t A_t, clip(s_t, 1 - clip_low, 1 + clip_high) A_t)
+    s_t is the token form; sg stops the gradient. Summed over a segment with one A, this is the
+    gradient of the segment's ratio, times its length when that ratio is a mean.
+    Shapes: [M] -> [M].
+    Pitfalls: made for learner.reduction sequence_mean; other reductions give long sequences more
+    weight. A seat whose game is split into samples has a sequence per sample.
+    Metrics: of the segment ratio: as ``ppo_clip``.
+    Reference: Zheng et al., 2025 (GSPO); SeeUPO, 2026 (abstract and notes) for the preset.
+    Verified by: tests/methods/losses/test_gspo.py.
+
+    Args:
+        level: what has one ratio. "sequence" (default): a training sequence. "turn": a turn.
+        length_normalised: true (default): the exponent is the mean of the log-ratios. false: it is
+            their sum, and s is the segment's true ratio.
+        clip_low: width of the clip below ratio 1, at least 0. The default 0.0003 fits mean
+            log-ratios of long sequences; widen it for replies of a few tokens.
+        clip_high: width of the clip above ratio 1, at least 0. As for clip_low; the default is
+            0.0004.
+    """
+    segment = segments(batch, level)
+    combine = segment_mean if length_normalised else segment_sum
+    of_segment = combine(log_ratio(batch.logprobs, batch.old_logprobs).detach(), segment).clamp(
+        -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT
+    )
+    ratio = (batch.logprobs - batch.logprobs.detach() + of_segment).exp()
+    loss, cut = clipped(ratio, batch.advantages, clip_low, clip_high)
+    metrics = {**ratio_metrics(ratio, of_segment), "clip_fraction": cut.float().mean()}
+    return LossTerm(values=loss, weighted=True, metrics=metrics)

@@ -1,0 +1,99 @@
+"""Loss: HAPO's clip, asymmetric by each token's entropy."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
+from sparring.methods.losses.minibatch import whole_of
+from sparring.methods.losses.surrogate import clipped, dual_clipped
+
+NEEDS = {"whole", "entropy"}
+CORRECTS = True
+
+Width = Annotated[float, Field(ge=0)]
+Gain = Annotated[float, Field(ge=0, le=1)]
+
+
+def hapo_clip(
+    batch: LossBatch,
+    *,
+    clip_low: Width = 0.2,
+    clip_high: Width = 0.2,
+    alpha: Gain = 1.0,
+    beta: Gain = 1.0,
+    pivot: Annotated[float, Field(ge=0, le=1)] = 0.8,
+    dual_clip: Annotated[float, Field(gt=1)] | None = 10.0,
+) -> LossTerm:
+    """Let uncertain tokens rise further and certain tokens fall further than the usual clip.
+
+    What: PPO's clip and advantage, both changed by the token's entropy relative to the minibatch's.
+    When to use: long replies in which a few tokens decide and the others follow from them.
+    Mathematics:
+        e = log H - quantile(log H, pivot)
+        h = e / max e above the pivot and e / |min e| below it, in [-1, 1]
+    The clip and the advantage A are then
+        h > 0:    clip_high (1 + alpha h)
+        h <= 0:   clip_low (1 - alpha h)
+        A (1 + beta h)
+    The advantage changes for h > 0 only where the ratio is outside (1 - clip_low / 2, 1 + clip_high
+    / 2), and for h <= 0 only where it is inside, with the widths just found. The loss is
+    ``ppo_clip`` with ``dual_clip``.
+    Shapes: [M] -> [M].
+    Pitfalls: the released code divides by the negative minimum, so its h is never negative; this
+    follows the paper. The paper's temperature per token and its group mean at token level are not
+    losses, so they are not here. With ``alpha`` and ``beta`` 0 this is ``ppo_clip``.
+    Metrics: as ``ppo_clip``, and uncertain_fraction (tokens with h > 0).
+    Reference: HAPO (heterogeneous adaptive policy optimisation), 2025, and its released code for
+    the numbers.
+    Verified by: tests/methods/losses/test_hapo_clip.py.
+
+    Args:
+        clip_low: width of the clip below ratio 1, at least 0. Tokens with h < 0 get up to 1 + alpha
+            times as much.
+        clip_high: width of the clip above ratio 1, at least 0. Tokens with h > 0 get up to 1 +
+            alpha times as much.
+        alpha: how strongly entropy changes the widths, in [0, 1]. 0 leaves them as they are.
+        beta: how strongly entropy changes the advantage, in [0, 1]. 0 leaves it as it is. 1
+            (default) gives the most certain token the advantage 0.
+        pivot: quantile of the minibatch's log-entropies above which a token counts as uncertain, in
+            [0, 1]. The default 0.8 is the top fifth.
+        dual_clip: bound on the loss of a token with a negative advantage, as in ``ppo_clip``; above
+            1. null switches it off.
+    """
+    whole, index = whole_of(batch)
+    assert whole.entropy is not None
+    h = _relative_entropy(whole.entropy, pivot)[index]
+    low = clip_low * (1.0 - alpha * h.clamp(max=0.0))
+    high = clip_high * (1.0 + alpha * h.clamp(min=0.0))
+    log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
+    ratio = log_of_ratio.exp()
+    inside = ((ratio > 1.0 - low / 2.0) & (ratio < 1.0 + high / 2.0)).detach()
+    larger = batch.advantages * (1.0 + beta * h)
+    advantages = torch.where((h > 0) ^ inside, larger, batch.advantages)
+    loss, cut = clipped(ratio, advantages, low, high)
+    if dual_clip is not None:
+        loss, too_large = dual_clipped(loss, advantages, dual_clip)
+        cut = cut | too_large
+    metrics = {
+        **ratio_metrics(ratio, log_of_ratio),
+        "clip_fraction": cut.float().mean(),
+        "uncertain_fraction": (h > 0).float().mean(),
+    }
+    return LossTerm(values=loss, weighted=True, metrics=metrics)
+
+
+def _relative_entropy(entropy: Tensor, pivot: float) -> Tensor:
+    """Return h of every token of the minibatch, [M'] in [-1, 1].
+
+    It is 0 where all entropies are equal.
+    """
+    log_entropy = entropy.clamp(min=1e-8).log()
+    rank = round(pivot * (len(log_entropy) - 1))
+    distance = log_entropy - log_entropy.sort().values[rank]
+    above, below = distance.max().clamp(min=1e-8), (-distance.min()).clamp(min=1e-8)
+    return torch.where(distance > 0, distance / above, distance / below)

@@ -1,0 +1,95 @@
+"""Loss: Kahneman-Tversky optimisation, good and bad games without pairs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from sparring.methods.losses.base import LossBatch, LossTerm, Whole
+from sparring.methods.losses.minibatch import group_mean, through_tokens, trajectory_sums, whole_of
+
+NEEDS = {"whole", "reference_logprobs"}
+
+Weight = Annotated[float, Field(ge=0)]
+
+
+def kto(
+    batch: LossBatch,
+    *,
+    beta: Annotated[float, Field(gt=0)] = 0.1,
+    desirable: Literal["above_group_mean", "positive"] = "above_group_mean",
+    desirable_weight: Weight = 1.0,
+    undesirable_weight: Weight = 1.0,
+) -> LossTerm:
+    """Make good games likelier and bad ones less likely, with diminishing effect.
+
+    Both are measured against the policy's drift from the reference.
+
+    What: a value function of gains and losses, one game at a time. No pairs and no advantages are
+    used.
+    When to use: outcomes that are good or bad, groups without pairs, many more games of one kind
+    than of the other.
+    Mathematics:
+        S = sum over a trajectory's tokens of log pi - log pi_ref
+        z = max(0, mean of S over the minibatch), without gradient
+        L = weight (1 - sigmoid(beta (S - z)))    for good trajectories
+        L = weight (1 - sigmoid(beta (z - S)))    for bad trajectories
+    The loss is the mean over both kinds.
+    Shapes: [M'] -> one number, shared out over tokens: [M], summed.
+    Pitfalls: the paper estimates z from mismatched prompts and replies. Here it is the mean over
+    the games themselves, which are the policy's own samples. Long games saturate the sigmoid,
+    because beta multiplies a sum of many log-ratios.
+    Metrics: desirable_fraction (of the trajectories that count), baseline (z, nats), margin (mean S
+    of good less mean S of bad).
+    Reference: Ethayarajh et al., 2024.
+    Verified by: tests/methods/losses/test_kto.py.
+
+    Args:
+        beta: factor of S - z inside the sigmoid, above 0. The larger it is, the sooner the loss
+            saturates.
+        desirable: which trajectories are good. "above_group_mean" (default): those with a return
+            above the mean of their group. "positive": those with a return above 0. Those below are
+            bad; those equal to it do not count.
+        desirable_weight: weight of good trajectories, at least 0. Together the two weights balance
+            the kinds.
+        undesirable_weight: weight of bad trajectories, at least 0.
+    """
+    whole, _ = whole_of(batch)
+    reference = whole.reference_logprobs
+    assert reference is not None
+    good, bad = _kinds(whole, desirable)
+    weight = desirable_weight * good + undesirable_weight * bad
+    count = (good | bad).sum().clamp(min=1)
+    now = trajectory_sums(whole.logprobs - reference, whole)
+    baseline = now.mean().clamp(min=0.0)
+
+    def loss_of(logprobs: Tensor) -> Tensor:
+        """Return the loss of the whole minibatch."""
+        gain = trajectory_sums(logprobs - reference, whole)
+        distance = torch.where(good, gain - baseline, baseline - gain)
+        return (weight * torch.sigmoid(-beta * distance)).sum() / count
+
+    means = [(now * kind).sum() / kind.sum().clamp(min=1) for kind in (good, bad)]
+    metrics: dict[str, Tensor | float] = {
+        "desirable_fraction": good.sum() / count,
+        "baseline": baseline,
+        "margin": means[0] - means[1],
+    }
+    return LossTerm(values=through_tokens(batch, loss_of), level="sum", metrics=metrics)
+
+
+def _kinds(
+    whole: Whole, desirable: Literal["above_group_mean", "positive"]
+) -> tuple[Tensor, Tensor]:
+    """Return which trajectories are desirable, and which undesirable."""
+    bar = (
+        group_mean(whole.outcome, whole)
+        if desirable == "above_group_mean"
+        else torch.zeros_like(whole.outcome)
+    )
+    # means of equal outcomes may differ from them by rounding
+    margin = 1e-9 * (1.0 + whole.outcome.abs().max())
+    return whole.outcome > bar + margin, whole.outcome < bar - margin

@@ -1,0 +1,34 @@
+"""Loss modifier: only tokens that were in doubt (SPO's probability mask)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from sparring.methods.losses.base import LossBatch, LossTerm
+
+TRAINS = False
+
+
+def probability_mask(batch: LossBatch, *, below: Annotated[float, Field(gt=0)] = 0.9) -> LossTerm:
+    """Train only on tokens that the policy gave less than this probability when it said them.
+
+    What: factors 0 and 1 for every policy loss.
+    When to use: with credit by segment, because segments end at such tokens. Tokens that were
+    certain only dilute their advantage.
+    Mathematics:
+        w_t = 1 if pi_old(a_t) < below, else 0
+    Shapes: [M] -> weights [M].
+    Pitfalls: its own ``weight`` in the recipe has no effect. The mean of the loss still counts the
+    tokens left out. A policy that is certain of everything is no longer trained.
+    Metrics: kept_fraction.
+    Reference: Guo et al., 2025 (SPO, segment policy optimisation).
+    Verified by: tests/methods/losses/test_probability_mask.py.
+
+    Args:
+        below: probability from which on a token is left out, above 0. Default 0.9; a value above 1
+            keeps all tokens.
+    """
+    kept = (batch.old_logprobs.exp() < below).to(batch.old_logprobs.dtype)
+    return LossTerm(values=kept, level="weight", metrics={"kept_fraction": kept.mean()})

@@ -1,0 +1,43 @@
+"""Loss modifier: truncated importance sampling for a sampler that is not the learner."""
+
+from __future__ import annotations
+
+from sparring.core.errors import ConfigError
+from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio
+
+NEEDS = {"old_logprobs"}
+TRAINS = False
+CORRECTS = True
+
+
+def truncated_is(batch: LossBatch, *, cap: float = 2.0) -> LossTerm:
+    """Weigh each token's policy loss by its likelihood under learner over sampler, up to a cap.
+
+    What: corrects for replies drawn by other kernels, other precision or older weights.
+    When to use: with an external engine or stale samples. In process the weights are one up to
+    rounding.
+    Mathematics:
+        w_t = min(pi_old(a_t) / pi_sampler(a_t), cap)
+    without gradient. Every policy loss is multiplied by it.
+    Shapes: [M] -> weights [M].
+    Pitfalls: its own ``weight`` in the recipe has no effect.
+    Metrics: weight_mean, weight_max (raw, before the cap), capped_fraction.
+    Reference: Ionides, 2008; as a token correction in verl and SkyRL (cap 2).
+    Verified by: tests/methods/losses/test_truncated_is.py.
+
+    Args:
+        cap: largest weight of a token, above 0. A low cap biases the gradient towards the sampler.
+            The default 2 is that of verl and SkyRL.
+
+    Raises:
+        ConfigError: cap is not positive.
+    """
+    if cap <= 0:
+        raise ConfigError(f"truncated_is: cap={cap} must be positive; write cap: 2.0.")
+    raw = log_ratio(batch.old_logprobs, batch.sampler_logprobs).detach().exp()
+    metrics = {
+        "weight_mean": raw.mean(),
+        "weight_max": raw.max(),
+        "capped_fraction": (raw > cap).float().mean(),
+    }
+    return LossTerm(values=raw.clamp(max=cap), level="weight", metrics=metrics)

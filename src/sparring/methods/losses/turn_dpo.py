@@ -1,0 +1,113 @@
+"""Loss: direct preference optimisation between replies to one prompt."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from sparring.methods.losses.base import LossBatch, LossTerm
+from sparring.methods.losses.minibatch import (
+    Pairs,
+    pair_metrics,
+    pairs_within,
+    through_tokens,
+    turns_of,
+    whole_of,
+)
+
+NEEDS = {"whole"}
+NEEDS_BY = {"reference": {"start": {"reference_logprobs"}}}
+PRESETS = {
+    "lspo": {"labels": "soft", "beta": 1.0, "pairs": "all", "reference": "step"},
+}
+
+
+def turn_dpo(
+    batch: LossBatch,
+    *,
+    beta: Annotated[float, Field(gt=0)] = 0.1,
+    labels: Literal["hard", "soft"] = "hard",
+    pairs: Pairs = "best_worst",
+    reference: Literal["start", "step"] = "start",
+    label_smoothing: Annotated[float, Field(ge=0, lt=0.5)] = 0.0,
+) -> LossTerm:
+    """Make the better of two replies to one prompt likelier than the worse.
+
+    Both are measured against a reference.
+
+    What: preferences between the candidates of a turn, by their advantages: whatever credit says of
+    them. Nothing is compared across prompts, so what credit subtracts from all replies to a prompt
+    has no effect.
+    When to use: ``rollout.candidates``, with credit that has a row for every candidate:
+    ``candidate_value`` takes what judged them as it is.
+    Mathematics: with A the advantage of a reply,
+
+        S = sum over the reply's tokens of log pi - log pi_ref
+        m = beta (S_better - S_worse)
+        L = -(1 - p) log sigmoid(-m) - p log sigmoid(m)
+
+        labels "hard":   p = 1 - label_smoothing
+        labels "soft":   p = sigmoid(beta (A_better - A_worse))
+
+    The loss is the weighted mean of L over the pairs of the minibatch. Hard labels compare replies
+    of different advantage alone, and their minimum is at no finite margin. Soft labels compare all
+    replies, and L is least where every margin is beta times the difference in advantage:
+
+        pi(a) = pi_ref(a) exp(A(a)) / sum over replies b of pi_ref(b) exp(A(b))
+
+    so advantages log(target / pi_ref) make the policy a mixed target.
+    Shapes: [M'] -> one number, shared out over tokens: [M], summed.
+    Pitfalls: prompts with one reply give nothing, and with hard labels neither do those whose
+    replies have equal advantages: a policy that is to mix several replies does not learn it by
+    them. The preferred reply itself may become less likely. With ``reference: step`` several
+    updates on one batch go on from the policy before the first.
+    Metrics: pairs (their number), accuracy (weight of pairs in which the better is ahead), margin
+    (mean beta (S_better - S_worse)).
+    Reference: Rafailov et al., 2023; of turns with three candidates: Xu et al., 2025 (LSPO,
+    arXiv:2502.04686), with hard labels, beta 0.1 and the model before the iteration as reference.
+    Soft labels and preset ``lspo`` are ours.
+    Verified by: tests/methods/losses/test_turn_dpo.py.
+
+    Args:
+        beta: factor of S_better - S_worse, above 0. With hard labels, the larger it is, the smaller
+            is the move away from the reference at which the loss saturates; with soft labels it
+            weighs large differences.
+        labels: "hard" (default): the better reply is preferred. "soft": it is with probability
+            sigmoid(beta (A_better - A_worse)).
+        pairs: which replies to a prompt are compared. "best_worst" (default): the best with the
+            worst, and every prompt has the same weight; ties share it. "all": every pair, and every
+            pair has the same weight.
+        reference: "start" (default): the policy that the run was made from, after its warm-up if it
+            has one. "step": the policy before the step's updates.
+        label_smoothing: with hard labels, assumed probability that a preference is wrong, at least
+            0 and below 0.5.
+    """
+    whole, _ = whole_of(batch)
+    anchor = whole.old_logprobs if reference == "step" else whole.reference_logprobs
+    assert anchor is not None
+    turn, prompt, value = turns_of(whole)
+    soft = labels == "soft"
+    better, worse, weight = pairs_within(prompt, value, pairs, ties=soft)
+    preferred = (
+        torch.sigmoid(beta * (value[better] - value[worse]))
+        if soft
+        else torch.full_like(weight, 1.0 - label_smoothing)
+    )
+
+    def margins(logprobs: Tensor) -> Tensor:
+        """Return beta (S_better - S_worse) of every pair."""
+        gain = value.new_zeros(len(value)).index_add(0, turn, logprobs - anchor)
+        return beta * (gain[better] - gain[worse])
+
+    def loss_of(logprobs: Tensor) -> Tensor:
+        """Return the loss of the whole minibatch."""
+        margin = margins(logprobs)
+        losses = -preferred * logsigmoid(margin) - (1.0 - preferred) * logsigmoid(-margin)
+        return (weight * losses).sum()
+
+    metrics = pair_metrics(margins(whole.logprobs), weight, value[better] != value[worse])
+    return LossTerm(values=through_tokens(batch, loss_of), level="sum", metrics=metrics)

@@ -1,0 +1,45 @@
+"""Oracle: what the best response to an equilibrium earns after each action.
+
+It is told at the seat's information state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparring.methods.oracles.cfr import EquilibriumOracle
+
+
+@dataclass(kw_only=True, eq=False)
+class BestResponseOracle(EquilibriumOracle):
+    """Value of every legal action if the seat plays its best response from there on.
+
+    The others play near equilibrium.
+
+    What: the expected return of each action at the seat's information state. Afterwards the seat
+    makes no mistake, and the others play CFR's average policy.
+    When to use: when a move is to be judged by what it leaves possible, not by what the average
+    policy would make of it.
+    Mathematics:
+        Q(I, a) of oracle cfr with u(h a) under the seat's best response
+    The best response is worked out from the seat's last decisions to its first.
+    Pitfalls: as for oracle cfr. Needs perfect recall, as OpenSpiel's information states give it.
+    Reference: Lanctot et al., 2017 (arXiv:1711.00832), section 2; Johanson et al., "Accelerating
+    best response calculation", 2011.
+    Verified by: tests/methods/oracles/test_cfr.py.
+
+    Args:
+        iterations: passes of the solver over the game tree, at least 1. Few iterations make
+            opponents with faults that can be exploited. The default 400 is near equilibrium in Kuhn
+            and Leduc poker.
+        variant: the solver, "cfr" or "cfr_plus" (default).
+        max_histories: the largest game tree to walk, in histories, at least 1. A larger game is
+            refused.
+        margin: actions worth at most this less than the best one are best too; in the game's units,
+            at least 0.
+    """
+
+    name, own = "best_response", "best_response"
+
+
+best_response = BestResponseOracle

@@ -1,0 +1,188 @@
+"""Oracle: exact values at the seat's information state.
+
+All seats play the average policy of CFR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import FloatArray, Verdict
+from sparring.environments.openspiel.base import Game, State
+from sparring.environments.walked import WalkedGame, walk
+from sparring.methods.oracles.base import CachedOracle, verdict, widened
+from sparring.ops.game_tree import best_response, policy_values
+from sparring.play.players.cfr import CfrAgent, Variant, fits
+
+Play = Literal["average", "best_response"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Values:
+    """What every information state of a game is worth."""
+
+    walked: WalkedGame
+    action: tuple[FloatArray, ...]  # [I] arrays [num_legal]
+    # [I] how often the others and chance let the seat come by; 0: the values say nothing
+    others: FloatArray
+    # what the seats would gain, together, if each alone left the average policy for its best
+    # response
+    nash_conv: float
+
+
+@dataclass(kw_only=True, eq=False)
+class EquilibriumOracle(CachedOracle):
+    """Base of oracles that judge by exact values at the seat's information state.
+
+    A game is solved when it is first met.
+
+    Attributes:
+        own: what the seat itself plays from its next decision on, "average" or its best response to
+            "average".
+        others: what the others play, "average" or each its best response to "average".
+    """
+
+    iterations: Annotated[int, Field(ge=1)] = 400
+    variant: Variant = "cfr_plus"
+    max_histories: Annotated[int, Field(ge=1)] = 500_000
+    margin: Annotated[float, Field(ge=0)] = 0.0
+
+    own = others = "average"
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.solver = CfrAgent(
+            iterations=self.iterations, variant=self.variant, max_histories=self.max_histories
+        )
+        self._solved: dict[str, _Values] = {}
+
+    def covers(self, game: Game) -> str:
+        """Return why this game cannot be judged, or ""."""
+        if not game.has_info_states:
+            return (
+                "OpenSpiel gives no information states for it; use oracle minimax or mcts if "
+                "nothing is hidden."
+            )
+        if game.rules_key not in self._solved and not fits(game, self.max_histories):
+            return (
+                f"its tree has over max_histories={self.max_histories} histories; use a "
+                "smaller game, or raise max_histories."
+            )
+        return ""
+
+    def key(self, state: State) -> str:
+        """Return the seat and its information state."""
+        return f"{state.seat}\n{state.node.information_state_string(state.seat)}"
+
+    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+        """Return a verdict per state.
+
+        None where the others' policies and chance never let the seat come by.
+        """
+        rules = states[0].game.rules_key
+        if rules not in self._solved:
+            self._solved[rules] = self._values(states[0].game)
+        return [self._opinion(state, self._solved[rules]) for state in states]
+
+    def _opinion(self, state: State, values: _Values) -> Verdict | None:
+        """Return the verdict on one information state."""
+        index = values.walked.number[state.seat, state.node.information_state_string(state.seat)]
+        if values.others[index] <= 0:
+            self.counts["unreached"] += 1
+            return None
+        return widened(
+            verdict(state.legal_actions(), values.action[index].tolist(), bound=values.nash_conv),
+            self.margin,
+        )
+
+    def _values(self, game: Game) -> _Values:
+        """Return the values of all information states."""
+        walked = walk(game)
+        tree, seats = walked.tree, walked.seats
+        table = self.solver.policy(game)
+        average = []
+        for example, legal in zip(walked.examples, walked.legal, strict=True):
+            chosen = table.action_probabilities(example)
+            row = np.array([chosen.get(index, 0.0) for index in legal])
+            average.append(row / row.sum())
+        returns = policy_values(tree, seats, average).returns
+        answers = [best_response(tree, seats, average, seat) for seat in range(game.num_seats)]
+        gains = [
+            policy_values(tree, seats, answer).returns[seat] - returns[seat]
+            for seat, answer in enumerate(answers)
+        ]
+        best = [answers[seat][index] for index, seat in enumerate(seats)]
+        action, others = list(average), np.zeros(len(seats))
+        for seat in range(game.num_seats):
+            mine, theirs = (
+                best if play == "best_response" else average for play in (self.own, self.others)
+            )
+            found = policy_values(
+                tree,
+                seats,
+                [
+                    mine[index] if seats[index] == seat else theirs[index]
+                    for index in range(len(seats))
+                ],
+            )
+            for index in np.flatnonzero(seats == seat):
+                action[index], others[index] = found.action[index], found.others[index]
+        return _Values(
+            walked=walked,
+            action=tuple(action),
+            others=others,
+            nash_conv=max(float(sum(gains)), 0.0),
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class CfrOracle(EquilibriumOracle):
+    """Value of every legal action near equilibrium, given what the seat knows.
+
+    It is for games with something hidden.
+
+    What: the expected return of each action at the seat's information state, when the seat and the
+    others then play CFR's average policy.
+    When to use: Kuhn, Leduc, liar's dice: games whose whole tree can be walked.
+    Mathematics:
+        Q(I, a) = sum over histories h in I of w(h) u(h a) / sum of w(h)
+    with w(h) the probability that chance and the other seats make h, and u(h a) the seat's expected
+    return from there, by enumeration.
+    Pitfalls: an equilibrium mixes actions of equal value, and the average policy is not quite an
+    equilibrium. So one of these actions is best by a tiny difference: give a ``margin`` above
+    ``bound``. Values are exact for this policy (certainty 1); ``bound`` is its NashConv, how far it
+    is from equilibrium. Against a policy that is no equilibrium other actions may earn more. The
+    oracle abstains, counted as ``unreached``, at information states that the others' play never
+    leads to. This is rare against the average policy and common against best responses, which mix
+    nothing. The first question about a game solves it (seconds for Leduc poker).
+    Reference: Zinkevich et al., "Regret minimization in games with incomplete information", 2007;
+    Tammelin, "CFR+", 2014.
+    Verified by: tests/methods/oracles/test_cfr.py.
+
+    Args:
+        against: what the other seats play. "average" (default): the average policy.
+            "best_response": each other seat plays its own best response to the average policy.
+        iterations: passes of the solver over the game tree, at least 1. The default 400 is near
+            equilibrium in Kuhn and Leduc poker.
+        variant: the solver, "cfr" or "cfr_plus" (default).
+        max_histories: the largest game tree to walk, in histories, at least 1. A larger game is
+            refused.
+        margin: actions worth at most this less than the best one are best too; in the game's units,
+            at least 0.
+    """
+
+    against: Play = "average"
+
+    name = "cfr"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.others = self.against
+
+
+cfr = CfrOracle

@@ -1,0 +1,116 @@
+"""Oracle: Monte Carlo tree search, for games that cannot be solved and hide nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from pydantic import Field
+
+from sparring.core.records import Verdict
+from sparring.core.rng import Stream
+from sparring.environments.openspiel.base import Game, State
+from sparring.methods.oracles.base import CachedOracle, verdict, widened
+from sparring.play.players.mcts import MctsAgent
+
+
+@dataclass(kw_only=True, eq=False)
+class MctsOracle(CachedOracle):
+    """Value of every legal action by Monte Carlo tree search (UCT).
+
+    It is for games in which nothing is hidden.
+
+    What: the mean return of the simulations that begin with each action; exact where the search
+    proves it.
+    When to use: games too large for oracle minimax, or with chance: connect four, larger boards,
+    pig, backgammon.
+    Mathematics:
+        value(a) = W(a) / N(a)
+        certainty = sum of N over the best actions / (1 + sum of all N)
+    N(a) is the number of simulations through a, W(a) the sum of their returns. An action never
+    tried is worth the least that the game pays. The certainty is below 1, and ``bound`` is all that
+    the game can pay. When every action's value is proven, the certainty is 1 and ``bound`` 0.
+    Pitfalls: values are means over a search that also tries bad replies, so they are pulled towards
+    the middle. Of equally good actions one is best by chance: give a ``margin``, or take the
+    certainty as a weight. A search that proves a win stops, and leaves other winning moves
+    unproven. Positions with the same printed board and seat to act are taken for one.
+    Reference: Kocsis and Szepesvari, "Bandit based Monte-Carlo planning", 2006; OpenSpiel's
+    MCTSBot; Winands et al., 2008 (solve).
+    Verified by: tests/methods/oracles/test_mcts.py.
+
+    Args:
+        simulations: simulations per position, at least 1.
+        rollouts: random plays from a leaf, per simulation, at least 1.
+        uct_c: weight of the exploration term of UCT, at least 0.
+        solve: true (default): proven results are backed up, so that values can be exact. false:
+            they are not.
+        margin: actions worth at most this less than the best one are best too; in the game's units,
+            at least 0. Not used where every value is proven.
+        seed: of the search. Together with the rules and the position it decides the verdict,
+            whatever was asked before.
+    """
+
+    simulations: Annotated[int, Field(ge=1)] = 1000
+    rollouts: Annotated[int, Field(ge=1)] = 1
+    uct_c: Annotated[float, Field(ge=0)] = 2.0
+    solve: bool = True
+    margin: Annotated[float, Field(ge=0)] = 0.0
+    seed: int = 0
+
+    name = "mcts"
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.searcher = MctsAgent(
+            simulations=self.simulations,
+            rollouts=self.rollouts,
+            uct_c=self.uct_c,
+            solve=self.solve,
+        )
+        self._stream = Stream.from_seed(self.seed).child("mcts oracle")
+
+    def covers(self, game: Game) -> str:
+        """Return why this game cannot be judged, or ""."""
+        if not game.perfect_information:
+            return "a search over full states would see what is hidden from a seat; use oracle cfr."
+        return ""
+
+    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+        """Return a verdict per state, by a search each."""
+        return [self._opinion(state) for state in states]
+
+    def _opinion(self, state: State) -> Verdict:
+        """Return the verdict on one position."""
+        game = state.game
+        root = self.searcher.search(
+            state, self._stream.child(game.rules_key).child(self.key(state))
+        )
+        children = {child.action: child for child in root.children}
+        values, visits, proven = [], [], 0
+        for index in state.legal_indices():
+            child = children.get(index)
+            visits.append(child.explore_count if child else 0)
+            if child and child.outcome:
+                proven += 1
+                values.append(child.outcome[state.seat])
+            else:
+                values.append(
+                    child.total_reward / child.explore_count
+                    if child and child.explore_count
+                    else game.min_utility
+                )
+        actions = state.legal_actions()
+        if proven == len(values):
+            self.counts["proven"] += 1
+            return verdict(actions, values)
+        rough = widened(
+            verdict(actions, values, bound=game.max_utility - game.min_utility), self.margin
+        )
+        best = sum(
+            number for number, action in zip(visits, actions, strict=True) if action in rough.best
+        )
+        return replace(rough, certainty=best / (1 + sum(visits)))
+
+
+mcts = MctsOracle

@@ -1,0 +1,100 @@
+"""Oracle: exact probabilities of what is hidden, given what is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import Bound
+from sparring.core.errors import ConfigError
+from sparring.core.records import Verdict
+from sparring.environments.openspiel.base import Game, State
+from sparring.methods.oracles.base import verdict_of
+from sparring.methods.oracles.solvers import KeyedOracle, Prior, solved_by, solver_of
+
+
+@dataclass(kw_only=True, eq=False)
+class PosteriorOracle(KeyedOracle):
+    """Exact values under the probabilities of what is hidden, given what the seat has seen.
+
+    They come from counting the worlds that agree.
+
+    What: the posterior over what is hidden, what each legal action is worth under it, and its
+    entropy. What a value is depends on the game. It is written in the game's folder: its
+    ``solver.py``, shown on the game's page.
+    When to use: games in which the world is hidden and does not answer back: inference, search,
+    tests of hypotheses.
+    Mathematics:
+        P(world | seen) proportional to prior(world) * P(seen | world, actions)
+    summed over all worlds, exactly, and in nats
+        entropy = -sum P log P
+    Pitfalls: not every solver can value best play exactly; one that cannot says so by ``bound`` or
+    a certainty below 1.
+    Reference: arXiv 2605.10325; Kaelbling et al., "Planning and acting in partially observable
+    stochastic domains", 1998.
+    Verified by: tests/methods/oracles/test_posterior.py, tests/contract/test_beliefs.py.
+
+    Args:
+        prior: what is known beforehand. "uniform" (default): every world that the rules allow is
+            equally likely. This is the model of the game, which knows nothing of a bank of
+            instances. "bank": only the worlds of the bank are possible, as for a player who has
+            learned it by heart.
+        options: further options of the game's solver, by name, such as ``worlds`` of minesweeper;
+            null (default): their defaults.
+
+    Raises:
+        ConfigError: ``prior`` is among the options.
+    """
+
+    prior: Prior = "uniform"
+    options: Mapping[str, Any] | None = None
+
+    name = "posterior"
+
+    def __post_init__(self) -> None:
+        super().__init__(prior=self.prior)
+        self._believe: Bound | None = None
+        if "prior" in (self.options or {}):
+            raise ConfigError(
+                "oracle 'posterior': options has the key 'prior', which stands beside options, not "
+                "among them; write prior: bank."
+            )
+
+    def covers(self, game: Game) -> str:
+        """Return why this game cannot be judged, or "".
+
+        Raises:
+            ConfigError: an option that the game's solver does not have, or a wrong value.
+        """
+        if self._bound(game) is not None:
+            return ""
+        return (
+            f"its hidden part is not one that is counted here; play "
+            f"{', '.join(solved_by(self.name))}, or use "
+            "oracle cfr."
+        )
+
+    def entered(self, game: Game) -> None:
+        """Take the game's solver."""
+        super().entered(game)
+        self._believe = self._bound(game)
+
+    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+        """Return a verdict per state."""
+        believe = self._believe
+        return (
+            []
+            if believe is None
+            else [verdict_of(state.legal_actions(), believe(state)) for state in states]
+        )
+
+    def _bound(self, game: Game) -> Bound | None:
+        """Return the game's solver with its options; None where there is none."""
+        solver = solver_of(game, self.name)
+        options = {"prior": self.prior, **(self.options or {})}
+        return None if solver is None else registry.with_options(solver, options)
+
+
+posterior = PosteriorOracle

@@ -1,0 +1,146 @@
+"""What rewards say of turns, as components of these turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+
+from sparring.config.plugins.registry import Bound
+from sparring.core.errors import RewardError
+from sparring.core.records import Episode
+from sparring.core.schedule import Schedule
+from sparring.environments.openspiel.base import Game
+
+LARGEST = 1e6  # a component beyond this would drown the game's payoffs in rounding
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WeightedReward:
+    """A reward plug-in with its options, and its factor over training."""
+
+    bound: Bound
+    weight: Schedule
+
+
+def opinions(
+    reward: Bound, episodes: Sequence[Episode], games: Mapping[str, Game], *, progress: float = 0.0
+) -> list[tuple[float | None, ...]]:
+    """Return what a reward says of every turn of these episodes, called as its NEEDS say.
+
+    It is asked about decisions; other turns, such as memories, are left out of what it sees, and
+    have None.
+    """
+    decided = [_decisions_of(episode) for episode in episodes]
+    found = iter(_of_decisions(reward, [own for own in decided if own.turns], games, progress))
+    rows = [next(found) if own.turns else () for own in decided]
+    return [
+        row if own is episode else _spread(row, own, episode)
+        for row, own, episode in zip(rows, decided, episodes, strict=True)
+    ]
+
+
+def _decisions_of(episode: Episode) -> Episode:
+    """Return an episode of its decisions alone; the same one where all turns are decisions."""
+    decisions = episode.decisions
+    return episode if len(decisions) == len(episode.turns) else replace(episode, turns=decisions)
+
+
+def _spread(
+    row: tuple[float | None, ...], decided: Episode, episode: Episode
+) -> tuple[float | None, ...]:
+    """Return what was said of an episode's decisions as one entry per turn."""
+    if len(row) != len(decided.turns):
+        return row  # of a wrong length, which is refused where it is used
+    rest = iter(row)
+    return tuple(next(rest) if turn.is_decision else None for turn in episode.turns)
+
+
+def _of_decisions(
+    reward: Bound, episodes: Sequence[Episode], games: Mapping[str, Game], progress: float
+) -> list[tuple[float | None, ...]]:
+    """Return what a reward says of episodes that hold decisions alone."""
+    needs = reward.plugin.needs
+    if "batch" in needs:
+        rows = list(reward(episodes, games, progress=progress))
+        if len(rows) != len(episodes):
+            raise RewardError(
+                f"The {reward} gave {len(rows)} rows for {len(episodes)} episodes; return one per "
+                "episode."
+            )
+        return rows
+    if "game" in needs:
+        return [
+            tuple(reward(episode, games[episode.game], progress=progress)) for episode in episodes
+        ]
+    return [tuple(reward(episode, progress=progress)) for episode in episodes]
+
+
+def with_components(
+    episode: Episode,
+    found: Sequence[tuple[WeightedReward, tuple[float | None, ...]]],
+    progress: float,
+) -> Episode:
+    """Return an episode with one more component per reward in the turns of trained seats."""
+    added: list[dict[str, float]] = [{} for _ in episode.turns]
+    for reward, values in found:
+        name, weight = reward.bound.plugin.name, reward.weight(progress)
+        if len(values) != len(added):
+            raise RewardError(
+                f"rewards {name!r} gave {len(values)} numbers for {len(added)} turns "
+                f"of {episode.game}; return one per turn."
+            )
+        for number, value in enumerate(values):
+            if value is None:
+                continue
+            if not isinstance(value, Real) or not abs(weight * value) <= LARGEST:
+                where = f"at turn {number} of episode {episode.episode_id} ({episode.game})"
+                raise RewardError(
+                    f"rewards {name!r}: {value!r} times weight {weight:g} {where} is not within "
+                    f"+-{LARGEST:g}; give less."
+                )
+            added[number][name] = float(weight * value)
+    turns = [
+        turn._replace(rewards={**turn.rewards, **parts}) if episode.trained[turn.seat] else turn
+        for turn, parts in zip(episode.turns, added, strict=True)
+    ]
+    return replace(episode, turns=tuple(turns))
+
+
+def reads_turn(reward: Bound) -> bool:
+    """Return whether a reward's number for a turn depends on that turn alone."""
+    return getattr(reward.plugin.module, "READS", "") == "turn"
+
+
+def others(episode: Episode) -> Episode | None:
+    """Return the replies to prompts of an episode that were not played, as its turns.
+
+    None without any.
+    """
+    found = tuple(other for turn in episode.turns for other in turn.candidates)
+    return replace(episode, turns=found) if found else None
+
+
+def with_candidates(
+    episode: Episode,
+    rewards: Sequence[WeightedReward],
+    games: Mapping[str, Game],
+    progress: float,
+) -> Episode:
+    """Return an episode with components on the replies that were not played, from what can judge
+    a turn by itself.
+    """
+    asked = others(episode)
+    if asked is None:
+        return episode
+    found = [
+        (reward, opinions(reward.bound, [asked], games, progress=progress)[0])
+        for reward in rewards
+        if reads_turn(reward.bound)
+    ]
+    judged = iter(with_components(asked, found, progress).turns)
+    turns = [
+        turn._replace(candidates=tuple(next(judged) for _ in turn.candidates))
+        for turn in episode.turns
+    ]
+    return replace(episode, turns=tuple(turns))

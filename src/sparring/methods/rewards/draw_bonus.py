@@ -1,0 +1,45 @@
+"""Reward: a draw is worth a little."""
+
+from __future__ import annotations
+
+from sparring.core.records import Episode
+
+PRESETS = {
+    "mars": {"bonus": 0.1, "games": ("tic_tac_toe", "connect_four", "hanabi")},
+}
+
+
+def draw_bonus(
+    episode: Episode, *, bonus: float = 0.1, games: tuple[str, ...] = ()
+) -> tuple[float, ...]:
+    """A bonus for every seat when the game ends with nothing for anyone.
+
+    What: lifts a draw a little above the middle between loss and win.
+    When to use: where good play ends in draws, as in tic-tac-toe, and wins in self-play become
+    rare.
+    Mathematics: on the last turn of each seat
+        r = bonus if all returns are 0, nobody forfeited, and no conversation outgrew the context
+    and 0 on all other turns.
+    Shapes: one number per turn.
+    Pitfalls: the game is no longer zero-sum: two seats can agree to draw. MARS's code pays whenever
+    the last reward is 0, which in Hanabi can be after cards were played; here the whole return must
+    be 0.
+    Reference: MARS (thu-nics/MARSHAL), the environments of the three games.
+    Verified by: tests/methods/rewards/test_draw_bonus.py.
+
+    Args:
+        bonus: reward of a drawn game, once per seat, in units of returns. Default 0.1, as in MARS.
+        games: names of the games that have the bonus; empty (default): every game. Preset ``mars``
+            names MARS's two board games and Hanabi.
+    """
+    drawn = (
+        episode.forfeited_by is None
+        and not episode.has_outgrown_context
+        and not any(episode.returns)
+        and (not games or episode.game in games)
+    )
+    last = {turn.seat: number for number, turn in enumerate(episode.turns)}
+    return tuple(
+        bonus if drawn and last[turn.seat] == number else 0.0
+        for number, turn in enumerate(episode.turns)
+    )

@@ -1,0 +1,74 @@
+"""Reward: short replies, or no overly long ones."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from sparring.core.errors import ConfigError
+from sparring.core.records import Episode
+from sparring.play.turn_draft import sampled_tokens
+
+READS = "turn"
+PRESETS = {
+    "mars_paper": {"shortest": 11, "longest": 2048, "bonus": 0.5, "penalty": 0.0},
+    "mars_released": {"shortest": 11, "longest": 2048, "bonus": 0.0, "penalty": 0.5},
+}
+
+
+def length(
+    episode: Episode,
+    *,
+    shortest: Annotated[int, Field(ge=0)] = 11,
+    longest: Annotated[int, Field(ge=1)] = 2048,
+    bonus: Annotated[float, Field(ge=0)] = 0.0,
+    penalty: Annotated[float, Field(ge=0)] = 0.5,
+) -> tuple[float, ...]:
+    """Pay for replies shorter than a length, charge for longer ones, in proportion.
+
+    What: a straight line in the reply's tokens, with one slope below ``longest`` and another above
+    it.
+    When to use: to stop replies from growing without getting better.
+    Mathematics:
+        s_t = 1 - (L_t - shortest) / (longest - shortest)
+        r_t = bonus * s_t if s_t > 0, else penalty * s_t
+    L_t counts the sampled tokens of turn t, its stop token included. Turns without tokens get 0.
+    Shapes: one number per turn.
+    Pitfalls: the bonus pays for every turn, hence for long games. A reply shorter than ``shortest``
+    gets a little more than ``bonus``. With an outcome gap of 1, either preset can meet the bound on
+    shaping. Preset ``mars_paper`` is the paper's alpha * max(0, s_t) with alpha 0.5. Preset
+    ``mars_released`` is MARS's code: it pays nothing up to ``longest`` and charges half of s_t
+    beyond it (the default).
+    Reference: MARS (arXiv:2510.15414), and its release, env_manager.py.
+    Verified by: tests/methods/rewards/test_length.py.
+
+    Args:
+        shortest: length at which a reply gets the whole bonus, in tokens, at least 0. The default
+            11 is that of MARS's code; the paper does not print it.
+        longest: length from which on a reply is charged, in tokens, above ``shortest``. The default
+            2048 is that of MARS's code; the paper does not print it.
+        bonus: reward of a reply of ``shortest`` tokens, falling to 0 at ``longest``; at least 0.
+            The default 0 pays nothing.
+        penalty: cost per multiple of longest - shortest by which a reply exceeds ``longest``; at
+            least 0. Default 0.5.
+
+    Raises:
+        ConfigError: longest is not above shortest.
+    """
+    if longest <= shortest:
+        raise ConfigError(
+            f"rewards 'length': longest={longest} must be above shortest={shortest}; write "
+            f"longest: {shortest + 1}."
+        )
+    return tuple(
+        _line(sampled_tokens(turn), shortest, longest, bonus, penalty) for turn in episode.turns
+    )
+
+
+def _line(tokens: int, shortest: int, longest: int, bonus: float, penalty: float) -> float:
+    """Return the reward of one reply."""
+    if not tokens:
+        return 0.0
+    share = 1.0 - (tokens - shortest) / (longest - shortest)
+    return share * (bonus if share > 0.0 else penalty)

@@ -1,0 +1,62 @@
+"""Process reward: what the action lost against the best one."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sparring.core.records import Episode, Turn
+from sparring.environments.openspiel.base import Game
+from sparring.methods.oracles.judge import regret as value_lost
+
+NEEDS = {"verdicts", "game"}
+READS = "turn"
+
+
+def regret(
+    episode: Episode,
+    game: Game,
+    *,
+    scale: Literal["units", "state", "game"] = "units",
+    positive: bool = False,
+) -> tuple[float | None, ...]:
+    """Charge each turn what it lost: the value of the best action less that of the action played.
+
+    What: every turn is paid for itself, in proportion to its error.
+    When to use: where an oracle knows values and a large error should cost more than a small one;
+    with credit ``vpr``, or any estimator of returns.
+    Mathematics:
+        r_t = -(max_a Q(s_t, a) - Q(s_t, a_t)) / w
+    and 1 more if ``positive``. Q is the oracle's. w depends on ``scale``:
+        "units":   w = 1
+        "state":   w = max_a Q(s_t, a) - min_a Q(s_t, a)
+        "game":    w = the game's largest utility less its smallest
+    Shapes: one number per turn, None where the oracle abstained.
+    Pitfalls: with "state" a choice between nearly equal actions counts as much as one that decides
+    the game. Where all actions are equally good nothing is lost. Summed over a game, charges favour
+    short games; with ``positive`` the sum favours long ones. A reply that is no legal action costs
+    what the worst action does. It is shaping: set ``reorder_outcomes`` to have it whole.
+    Reference: none; arXiv 2605.10325 (VPR) pays the indicator, ``best_action``.
+    Verified by: tests/methods/rewards/test_regret.py.
+
+    Args:
+        scale: what a loss of value is divided by. "units" (default): nothing; it is in the game's
+            units. "state": the worst action of any turn costs 1. "game": games of different units
+            become comparable.
+        positive: false (default): turns are charged, and the best action gets 0. true: 1 is added,
+            so with "state" and "game" the reward is in [0, 1], 1 for the best.
+    """
+    whole = game.max_utility - game.min_utility if scale == "game" else 1.0
+    return tuple(
+        _paid(turn, whole, by_state=scale == "state", base=1.0 if positive else 0.0)
+        for turn in episode.turns
+    )
+
+
+def _paid(turn: Turn, width: float, *, by_state: bool, base: float) -> float | None:
+    """Return the reward of one turn."""
+    lost = value_lost(turn)
+    if lost is None or turn.verdict is None:
+        return None
+    if by_state:
+        width = max(turn.verdict.values) - min(turn.verdict.values)
+    return base - lost / width if lost else base

@@ -1,0 +1,78 @@
+"""Curriculum: arms whose latest games show trouble (Signals)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from sparring.core.records import IntArray
+from sparring.methods.selection.curricula.base import (
+    CurriculumRequest,
+    Record,
+    arm_shares,
+    draw_arms,
+)
+
+
+def signals_triage(
+    request: CurriculumRequest,
+    *,
+    failure: Annotated[float, Field(ge=0)] = 1.0,
+    stagnation: Annotated[float, Field(ge=0)] = 1.0,
+    decline: Annotated[float, Field(ge=0)] = 1.0,
+    floor: Annotated[float, Field(gt=0)] = 0.1,
+    window: Annotated[int, Field(ge=2)] = 4,
+) -> IntArray:
+    """Play more of what fails, does not get better, or gets worse.
+
+    What: cheap detectors over the records; no model is asked. Arms that show signs of trouble are
+    played more often.
+    When to use: a mixture of starts in which most are fine and a few are not, as after a change of
+    the policy.
+    Mathematics: p is the success rate of the latest record, q the mean rate of those before it
+    within ``window``. The signs of an arm are
+        F = 1 - p
+        S = 1 if p < 1 and p = q in all records of the window (two at least)
+        D = max(q - p, 0)
+    and its weight is
+        its share by game * (floor + failure * F + stagnation * S + decline * D)
+    Arms never played count as failing.
+    Shapes: [A] arms -> [groups].
+    Pitfalls: a hopeless start fails and stagnates for ever and is played most; ``difficulty`` and
+    ``vade`` leave it alone. A success is a return above 0. The paper's detectors read conversations
+    and tool logs (misalignment, loops, exhaustion): this is a literal reading of the idea for
+    records of outcomes, no reproduction.
+    Reference: Signals (trajectory triage by model-free signals), from its abstract.
+    Verified by: tests/methods/selection/curricula/test_signals_triage.py.
+
+    Args:
+        failure: weight of the failure rate F, at least 0. 0 switches the sign off.
+        stagnation: weight of a success rate that does not move, S, at least 0. 0 switches the sign
+            off.
+        decline: weight of a falling success rate, D, at least 0. 0 switches the sign off.
+        floor: weight that every arm has without any sign, above 0. It keeps every arm in play.
+        window: number of an arm's latest records that are looked at, at least 2; at most 32 are
+            kept.
+    """
+    signs = np.array([_signs(records[-window:]) for records in request.history])
+    return draw_arms(
+        request,
+        arm_shares(request.arms) * (floor + signs @ np.array([failure, stagnation, decline])),
+    )
+
+
+def _signs(records: Sequence[Record]) -> tuple[float, float, float]:
+    """Return how much an arm fails, stagnates and declines, each in [0, 1]."""
+    rates = [record.successes / record.size for record in records]
+    if not rates:
+        return 1.0, 0.0, 0.0
+    *before, latest = rates
+    stuck = bool(before) and latest < 1.0 and min(rates) == max(rates)
+    return (
+        1.0 - latest,
+        float(stuck),
+        max(sum(before) / len(before) - latest, 0.0) if before else 0.0,
+    )

@@ -1,0 +1,90 @@
+"""The plain renderer of the tiny model: words in, word ids out, five special tokens as scaffold."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import Any
+
+from sparring.core.errors import ModelError
+
+
+class PlainRenderer:
+    """Turns what a seat is told into ids, and sampled ids into text.
+
+    A conversation is ``<begin> words <ask> reply <end> words <ask> reply <end> ...``. It only ever
+    grows, so every prompt of a seat starts with the ids of the one before it.
+    """
+
+    prefix_stable = True
+    exact_answers = False  # the game's brief wording sees to that
+    scorable = True
+
+    def __init__(self, tokenizer: Any) -> None:
+        vocabulary: dict[str, int] = tokenizer.get_vocab()
+        missing = [
+            token for token in ("<begin>", "<end>", "<ask>", "<unknown>") if token not in vocabulary
+        ]
+        if missing:
+            raise ModelError(
+                f"This tokenizer has no {missing[0]!r}: the plain renderer works with the tiny "
+                "model's tokenizer only."
+            )
+        special = set(tokenizer.all_special_tokens)
+        self.begin, self.end, self.ask, self.unknown = (
+            vocabulary[t] for t in ("<begin>", "<end>", "<ask>", "<unknown>")
+        )
+        self.words = {word: index for word, index in vocabulary.items() if word not in special}
+        self._text = {index: word for word, index in vocabulary.items()}
+        self.encode = lru_cache(maxsize=65536)(self._encode)
+
+    @cached_property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Ids that end a reply."""
+        return (self.end,)
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        """Return the ids of foreign text.
+
+        It can never yield a special id, only words or ``<unknown>``.
+        """
+        return tuple(self.words.get(word, self.unknown) for word in text.split())
+
+    def initial(self, text: str) -> tuple[int, ...]:
+        """Return the ids that open a conversation with this text and ask for a reply."""
+        return (self.begin, *self.encode(text), self.ask)
+
+    def append(self, text: str) -> tuple[int, ...]:
+        """Return the ids that tell a running conversation this text and ask for a reply."""
+        return (*self.encode(text), self.ask)
+
+    def close(self, truncated: bool) -> tuple[int, ...]:
+        """Return the scaffold that closes a reply.
+
+        The end token where the reply was cut before saying it.
+        """
+        return (self.end,) if truncated else ()
+
+    def reply(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a complete reply with this text.
+
+        The model would have sampled them.
+        """
+        return (*self.encode(text), self.end)
+
+    def parse(self, ids: tuple[int, ...]) -> str:
+        """Return the text of sampled ids.
+
+        Special ids show by their names so that they never pass for words.
+        """
+        if ids and ids[-1] == self.end:
+            ids = ids[:-1]
+        return " ".join(self._text[index] for index in ids)
+
+    def read(self, text: str) -> str | None:
+        """Return the part of a reply that names the action: all of it."""
+        return text
+
+
+def plain(tokenizer: Any) -> PlainRenderer:
+    """Lay conversations out for the tiny model: one token per word, no chat template."""
+    return PlainRenderer(tokenizer)

@@ -1,0 +1,329 @@
+"""Chat templates of strangers: a sandbox in which the work of rendering one is limited.
+
+Jinja's sandbox sets no limit. This one counts: every pass of a loop and every call costs a share of
+a budget, and so does the size of every value that is printed, compared, filtered or joined. A value
+that would be enormous is refused before it is made. There is no clock, so a template that is run
+once is run always, on every machine. A template is compiled before the count begins.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import json
+import re
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from datetime import date
+from typing import Any
+
+from jinja2 import TemplateError, nodes, pass_context
+from jinja2.exceptions import SecurityError
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.runtime import Context, LoopContext, Undefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+
+from sparring.core.errors import ModelError
+
+WORK = 1 << 23  # budget of one rendering; templates that models have take less than a hundredth
+STEP = 16  # cost of a node of the template in a loop or macro, each time that it is run
+LARGEST = 1 << 17  # characters, elements and amounts of numbers in one value
+PRODUCT = 1 << 24  # size of what is filtered, times that of the arguments
+MOST_CHARACTERS = 1 << 20  # of a template
+_WIDE = re.compile(r"%[^%a-zA-Z]*(?:\*|\d{5,})|\{[^{}]*(?:\d{5,}|\{)")  # formats that pad widely
+
+
+class ChatTemplate:
+    """A compiled chat template.
+
+    Args:
+        text: in Jinja, with the names that Hugging Face gives to chat templates.
+        today: what ``strftime_now`` takes for the date.
+
+    Raises:
+        ModelError: it cannot be compiled.
+    """
+
+    def __init__(self, text: str, today: date) -> None:
+        check_template(text)
+        self._sandbox = _Sandbox(today)
+        try:
+            self._compiled = self._sandbox.from_string(text)
+        except (TemplateError, RecursionError, SyntaxError, MemoryError) as error:
+            raise _refused(f"it cannot be compiled: {error}") from None
+
+    def render(self, variables: Mapping[str, Any]) -> str:
+        """Return the text of the template with these variables.
+
+        Raises:
+            ModelError: rendering takes too much work, or makes an enormous value.
+        """
+        self._sandbox.work = 0
+        try:
+            return self._compiled.render(variables)
+        except RecursionError:
+            raise _refused("rendering a few words takes too many calls inside of calls") from None
+
+
+def check_template(text: str) -> None:
+    """Refuse a template that cannot be read, is very long, or has a power.
+
+    Raises:
+        ModelError: it is one of these.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise _refused(f"it has {len(text)} characters")
+    try:
+        tree = _Sandbox(date.min).parse(text)
+    except (TemplateError, RecursionError) as error:
+        raise _refused(f"it cannot be read: {error}") from None
+    for node in tree.find_all(nodes.Pow):
+        raise _refused(f"line {node.lineno} has a power")
+
+
+def _refused(why: str) -> ModelError:
+    return ModelError(
+        f"The chat template is not run: {why}. Write renderer.template=chatml, or another template."
+    )
+
+
+def _size(value: Any) -> int:
+    """Return characters, elements and amounts of numbers in a value, counted up to ``LARGEST``."""
+    total, waiting = 0, [value]
+    while waiting and total <= LARGEST:
+        item = waiting.pop()
+        total += 1
+        if isinstance(item, str | bytes | range):
+            total += len(item)
+        elif isinstance(item, int) and not isinstance(item, bool):
+            total += abs(item)
+        elif isinstance(item, Mapping):
+            total += len(item)
+            waiting += [*item.keys(), *item.values()]
+        elif isinstance(item, list | tuple | set | frozenset | KeysView | ValuesView | ItemsView):
+            total += len(item)
+            waiting += item
+        elif isinstance(item, Namespace):
+            waiting.append(object.__getattribute__(item, "_Namespace__attrs"))
+    return total
+
+
+class _Names(Namespace):
+    """A namespace that takes no private names, as in Hugging Face's sandbox."""
+
+    def __init__(*args: Any, **attributes: Any) -> None:
+        """Take the first attributes; one of them may be called ``self``."""
+        for name in dict(*args[1:], **attributes):
+            _check_name(name)
+        Namespace.__init__(*args, **attributes)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Set an attribute."""
+        _check_name(name)
+        super().__setitem__(name, value)
+
+
+def _check_name(name: Any) -> None:
+    if str(name).startswith("_"):
+        raise SecurityError(f"a namespace takes no name such as {name!r}")
+
+
+class _Generation(Extension):
+    """The block ``{% generation %}``, which marks replies in templates for training."""
+
+    tags = {"generation"}  # noqa: RUF012
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        """Return its body, in a scope of its own."""
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.Scope(body).set_lineno(line)
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """What a template runs in.
+
+    Attributes:
+        work: cost of the rendering that goes on.
+
+    Args:
+        today: what ``strftime_now`` takes for the date.
+    """
+
+    intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
+
+    def __init__(self, today: date) -> None:
+        super().__init__(
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=[_Generation, loopcontrols],
+            finalize=_printed,
+            optimized=False,
+        )
+        self.work = 0
+        for name in ("random", "urlize"):  # chance is no input; links are no business of a prompt
+            del self.filters[name]
+        del self.globals["lipsum"]
+        self.filters["tojson"] = _to_json
+        self.filters = {name: self._limited(own) for name, own in self.filters.items()}
+        # a template can name none of these: they stand where ``_counted`` puts them
+        self.filters |= {"a step": self.step, "a value": self.value, "a join": self.joined}
+        self.globals |= {
+            "dict": _dictionary,
+            "namespace": _Names,
+            "raise_exception": _raise,
+            "strftime_now": today.strftime,
+        }
+
+    def _generate(self, source: nodes.Template, *args: Any, **kwargs: Any) -> str:
+        """Return the code of a template, with the nodes that count."""
+        return super()._generate(_counted(source), *args, **kwargs)
+
+    def step(self, cost: int) -> bool:
+        """Pay for a pass of a loop or a call; return True.
+
+        Raises:
+            ModelError: the budget is spent.
+        """
+        self.work += cost
+        if self.work > WORK:
+            raise _refused(f"rendering a few words takes more than {WORK} units of work")
+        return True
+
+    def value(self, value: Any) -> Any:
+        """Return a value, and pay for its size; an iterator becomes a list.
+
+        Raises:
+            ModelError: it is enormous, or the budget is spent.
+        """
+        if isinstance(value, Iterator) and not isinstance(value, LoopContext):
+            value = list(itertools.islice(value, LARGEST + 1))
+        self._pay(_size(value), LARGEST)
+        return value
+
+    def joined(self, values: list[Any]) -> str:
+        """Return values joined to one text."""
+        return "".join(str(value) for value in self.value(values))
+
+    def _pay(self, size: int, most: int) -> None:
+        if size > most:
+            raise _refused(f"rendering a few words takes a value of a size beyond {most}")
+        self.step(size)
+
+    def _admit(self, subject: Any, others: tuple[Any, ...]) -> None:
+        """Pay for a subject and its arguments, whose product bounds what becomes of them."""
+        if isinstance(subject, str) and others and _WIDE.search(subject):
+            raise _refused("it has a very wide format")
+        sizes = [_size(other) for other in others]
+        for size in sizes:
+            self._pay(size, LARGEST)
+        self._pay(_size(subject), LARGEST)
+        self._pay(STEP, LARGEST)
+        if _size(subject) * (1 + sum(sizes)) > PRODUCT:
+            raise _refused(f"rendering a few words takes a value of a size beyond {PRODUCT}")
+
+    def _limited(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a filter that looks at what it is given and at what it makes."""
+        first = int(hasattr(function, "jinja_pass_arg"))
+
+        @functools.wraps(function)
+        def limited(*args: Any, **kwargs: Any) -> Any:
+            values = [self.value(value) for value in args[first:]]
+            if values and function.__name__ != "do_format":
+                self._admit([values[0]], (*values[1:], *kwargs.values()))
+            elif values:
+                self._admit(values[0], (*values[1:], *kwargs.values()))
+            return self.value(function(*args[:first], *values, **kwargs))
+
+        return limited
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        """Return the value of an arithmetic operation that makes nothing enormous."""
+        if operator == "**":
+            raise _refused("it has a power")
+        if operator == "%" and isinstance(left, str):
+            self._admit(left, (right,))
+        sizes = _size(left), _size(right)
+        if operator == "*":
+            self._pay(sizes[0] * sizes[1], 4 * LARGEST)
+        else:
+            self._pay(sum(sizes), 4 * LARGEST)
+        return self.value(super().call_binop(context, operator, left, right))
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the value of a call that makes nothing enormous."""
+        values = [__self.value(value) for value in args]
+        method = inspect.unwrap(__obj)  # the sandbox wraps formats
+        subject = getattr(method, "__self__", None)
+        formats = getattr(method, "__name__", "") in ("format", "format_map")
+        __self._admit(subject if formats else [subject], (*values, *kwargs.values()))
+        return __self.value(super().call(__context, __obj, *values, **kwargs))
+
+
+@pass_context
+def _printed(context: Context, value: Any) -> Any:
+    """Return what is printed, and pay for it; with a context, nothing is run while compiling."""
+    environment: Any = context.environment
+    return value if isinstance(value, Undefined) else environment.value(value)
+
+
+def _dictionary(*args: Any, **kwargs: Any) -> dict[Any, Any]:
+    return dict(*args, **kwargs)
+
+
+def _raise(message: Any) -> None:
+    raise TemplateError(str(message))
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: Any = None,
+    separators: Any = None,
+    sort_keys: bool = False,
+) -> str:
+    """Return a value as JSON without HTML's escapes, as Hugging Face's filter does."""
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
+
+
+def _filter(node: Any, name: str) -> Any:
+    return nodes.Filter(node, name, [], [], None, None).set_lineno(node.lineno)
+
+
+def _counted(node: Any) -> Any:
+    """Return a node of a template with the steps that count its work."""
+    cost = 0
+    if isinstance(node, nodes.For | nodes.Macro | nodes.CallBlock):
+        inner = [part for child in node.body for part in (child, *child.find_all(nodes.Node))]
+        cost = STEP * (1 + len(inner))
+        cost += sum(len(part.data) for part in inner if isinstance(part, nodes.TemplateData))
+    for name in node.fields:
+        value = getattr(node, name)
+        if isinstance(value, list):
+            setattr(
+                node, name, [_counted(one) if isinstance(one, nodes.Node) else one for one in value]
+            )
+        elif isinstance(value, nodes.Node):
+            setattr(node, name, _counted(value))
+    if cost:
+        paid = _filter(nodes.Const(cost).set_lineno(node.lineno), "a step")
+        node.body.insert(0, nodes.ExprStmt(paid).set_lineno(node.lineno))
+        if isinstance(node, nodes.For) and node.test is not None:
+            node.test = nodes.And(paid, node.test).set_lineno(node.lineno)
+    if isinstance(node, nodes.Concat):
+        return _filter(nodes.List(node.nodes).set_lineno(node.lineno), "a join")
+    if isinstance(node, nodes.Compare | nodes.Operand):
+        node.expr = _filter(node.expr, "a value")
+    if isinstance(node, nodes.Test):
+        node.node = _filter(node.node, "a value")
+        node.args = [_filter(one, "a value") for one in node.args]
+    made = isinstance(node, nodes.List | nodes.Dict) or (
+        isinstance(node, nodes.Tuple) and node.ctx == "load"
+    )
+    if made or (isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice)):
+        return _filter(node, "a value")
+    return node

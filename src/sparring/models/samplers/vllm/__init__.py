@@ -1,0 +1,204 @@
+"""Token-in token-out sampling with vLLM, in processes beside this one.
+
+Replicas are given the weights of now before they are asked (``replica.py``), tried on one
+conversation, and shared by all samplers of networks of one shape (``pool.py``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sparring.core.errors import ConfigError, ModelError
+from sparring.core.records import FloatArray, SampleRequest, SampleResult, SamplingParams
+from sparring.models.language_model import LanguageModel
+from sparring.models.samplers.base import Ids, Lot
+from sparring.models.samplers.of_model import EXACT, OfModel, dtype_of
+from sparring.models.samplers.vllm.pool import Pool, pool_of
+from sparring.models.samplers.vllm.replica import Settings, python
+from sparring.models.samplers.vllm.weights import Served
+from sparring.models.tiny import TinyNetwork
+
+HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # widths that vLLM has on a CPU
+COLDEST = 0.01  # temperature
+MOST_KEPT = 1000  # tokens of one position that truncation may keep
+
+Replicas = Annotated[int, Field(ge=1, le=64)]
+Threads = Annotated[int, Field(ge=1, le=1024)]
+Seqs = Annotated[int, Field(ge=1, le=65536)]
+Bytes = Annotated[int, Field(ge=1 << 20)]
+Seconds = Annotated[float, Field(gt=0, le=1e6)]
+Times = Annotated[int, Field(ge=0, le=10**6)]
+Gpus = Annotated[tuple[Annotated[int, Field(ge=0, le=1023)], ...], Field(max_length=64)]
+
+
+class VLLMSampler(OfModel):
+    """Samples replies from a language model by vLLM; see ``base.Sampler``.
+
+    Args:
+        model: gives its weights.
+        pool: the replicas.
+
+    Attributes:
+        between: called while replies are awaited; weights may be changed in it, and replies go on
+            with what they are then. None: a reply is of the weights that it began with.
+    """
+
+    decoding = "vllm"  # what computes replies, for provenance.json
+
+    def __init__(self, model: LanguageModel, pool: Pool) -> None:
+        super().__init__(model)
+        self.backend = pool
+        self._served = pool.served(model)
+        self.between: Callable[[], None] | None = None
+
+    @property
+    def invariant(self) -> bool:
+        """Whether a reply has the same bits whatever else is sampled: in float32 on a CPU."""
+        settings = self.backend.settings
+        return settings.dtype == EXACT and settings.device == "cpu"
+
+    def submit(
+        self, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
+    ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
+        """Yield lists of (place of a request, its reply), as they are finished.
+
+        Raises:
+            ModelError: a context and its reply do not fit, or what is asked vLLM does not give.
+            RunError: replicas cannot be started, are lost too often, or have wrong weights.
+            DivergedError: the model gives no probabilities.
+        """
+        if not requests:
+            return iter(())
+        return self.backend.submit([Lot(self, requests, params, stop_ids)])
+
+    def ready(self, lot: Lot) -> Served:
+        """Return the weights that a lot is drawn with.
+
+        Raises:
+            ModelError: a context and its reply do not fit, or what is asked vLLM does not give.
+        """
+        self._check(lot.params)
+        longest = max((len(request.ids) for request in lot.requests), default=0)
+        self.check_length(longest + lot.params.max_new_tokens)
+        return self._served
+
+    def score(
+        self, prompts: Sequence[Ids], replies: Sequence[Sequence[Ids]], params: SamplingParams
+    ) -> list[FloatArray]:
+        """Return the log-probability of whole replies; see ``base.Score``.
+
+        Raises:
+            ModelError: a context and a reply do not fit, or what is asked vLLM does not give.
+            RunError: as for ``submit``.
+            DivergedError: the model gives no probabilities.
+        """
+        self._check(params)
+        pairs = zip(prompts, replies, strict=True)
+        self.check_length(max((len(ids) + max(map(len, own)) for ids, own in pairs), default=0))
+        return self.backend.score(self._served, prompts, replies, params)
+
+    def refresh(self) -> None:
+        """Let replicas be given the weights anew, and forget what they computed with older ones."""
+        self._served.changes += 1
+
+    def _check(self, params: SamplingParams) -> None:
+        """Refuse what vLLM does not give."""
+        if params.top_p < 1.0 and not params.top_k:
+            raise ModelError(
+                f"sampler 'vllm' and rollout.top_p={params.top_p:g} without rollout.top_k: the "
+                "learner has to know which tokens truncation kept, and vLLM lists so many as are "
+                f"asked for. Write rollout.top_k: 100 as well, say, at most {MOST_KEPT}."
+            )
+        if params.top_k > MOST_KEPT:
+            raise ModelError(
+                f"sampler 'vllm' and rollout.top_k={params.top_k}: vLLM is asked for at most "
+                f"{MOST_KEPT} tokens that truncation kept. Write fewer, or 0 for all."
+            )
+        if params.temperature < COLDEST:
+            raise ModelError(
+                f"sampler 'vllm' and rollout.temperature={params.temperature:g}: vLLM takes what "
+                f"is below {COLDEST} for another number. Write rollout.temperature: {COLDEST} or "
+                "more, or sampler.name=in_process."
+            )
+
+
+def vllm(
+    model: LanguageModel,
+    *,
+    replicas: Replicas = 1,
+    threads: Threads = 1,
+    device: Literal["cpu", "cuda"] = "cpu",
+    gpus: Gpus = (),
+    max_seqs: Seqs = 256,
+    cache_bytes: Bytes = 1 << 30,
+    prefix_cache: bool = True,
+    timeout: Seconds = 300.0,
+    start_timeout: Seconds = 900.0,
+    restarts: Times = 10,
+) -> VLLMSampler:
+    """Draw replies with vLLM, in processes beside the training process.
+
+    ``make vllm`` sets up its environment. Weights reach replicas as files of a private folder,
+    adapters merged into them, and each replica is tried on one conversation before it serves them.
+    Draws are vLLM's own, from the seeds of the run: a run with it is another one than a run with
+    ``in_process``, and as well determined. In float32 on a CPU a reply has the same bits whatever
+    is asked beside it. ``rollout.top_k`` may be up to 1,000, and ``rollout.top_p`` needs it: vLLM
+    lists the tokens that were kept, so that the learner has the same distribution.
+
+    Args:
+        model: the language model that replies are drawn from.
+        replicas: engines side by side, each with the whole model. Requests are shared out among
+            those that have the same weights.
+        threads: of the processor, of each replica.
+        device: where replicas compute, as vLLM was installed for: "cpu" or "cuda".
+        gpus: numbers of the GPUs that replicas are shared out among, in their order, such as
+            [1, 2, 3] where the learner has GPU 0; empty (default): each sees all, and takes the
+            first. Several replicas may have the same.
+        max_seqs: replies that a replica draws side by side; others wait in it.
+        cache_bytes: size of the keys and values of a replica, in bytes. The default is 1 GiB.
+        prefix_cache: whether beginnings of conversations that were computed before are kept.
+        timeout: seconds without a sign of life after which a replica that has work is ended and
+            started again.
+        start_timeout: seconds after which a replica that is not ready is.
+        restarts: how many replicas may be lost in an hour until the run ends.
+
+    Raises:
+        ConfigError: vLLM's environment is not there, or ``gpus`` are given for a CPU.
+        ModelError: vLLM has no attention for the model's heads on a CPU.
+    """
+    python()
+    if gpus and device != "cuda":
+        raise ConfigError(
+            f"sampler 'vllm': gpus={list(gpus)} and device={device}; write device: cuda, or leave "
+            "gpus out."
+        )
+    base = model.base.to_transformers() if isinstance(model.base, TinyNetwork) else model.base
+    config, kind = base.config, type(base).__name__
+    width = getattr(config, "head_dim", None) or model.width // config.num_attention_heads
+    if device == "cpu" and width not in HEADS:
+        raise ModelError(
+            f"sampler 'vllm': on a CPU vLLM has attention for heads of width "
+            f"{', '.join(map(str, HEADS))}, and this model's have {width}. Of a tiny model write "
+            "model.heads so that model.hidden_size / model.heads is one of them, such as 32; or "
+            "sampler.name=in_process."
+        )
+    settings = Settings(
+        config=json.dumps({**config.to_diff_dict(), "architectures": [kind]}, sort_keys=True),
+        dtype=dtype_of(model),
+        context=model.context,
+        replicas=replicas,
+        threads=threads,
+        device=device,
+        gpus=tuple(gpus),
+        max_seqs=max_seqs,
+        cache_bytes=cache_bytes,
+        prefix_cache=prefix_cache,
+        timeout=timeout,
+        start_timeout=start_timeout,
+        restarts=restarts,
+    )
+    return VLLMSampler(model, pool_of(settings))

@@ -1,0 +1,1 @@
+"""From specs to episodes: players, context strategies, rollout plans and the loop."""

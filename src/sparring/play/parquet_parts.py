@@ -1,0 +1,256 @@
+"""Folders of Parquet parts, one per step.
+
+Each is whole or absent, and says which version of its columns it has.
+
+A part of an older version is read: what it lacks gets the value that it stands for. One of a newer
+version is refused by name, as a reader that does not know its columns could misread it. What is
+torn, or no part of ours, is left out and counted.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sparring.core.errors import RunError
+from sparring.core.files import TEMPORARY, disk_errors, machine_bytes, write_bytes_atomic
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+BYTES = 8  # that a value takes in memory, strings apart
+# what the reader of a torn or foreign file may raise
+DAMAGED = (pa.ArrowException, OSError, ValueError, LookupError, TypeError, OverflowError)
+_NAME = re.compile(r"part-([0-9]{6,})\.parquet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """The columns of a kind of part.
+
+    Attributes:
+        kind: what the parts hold, e.g. "episodes"; the key of the version in a file's metadata.
+        version: of the columns, from 0. A file that names none has version 0.
+        schema: names and types of this version.
+        renamed: names of now by those that older files have.
+        added: values, by name, of columns that older files lack.
+    """
+
+    kind: str
+    version: int
+    schema: pa.Schema
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    added: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> bytes:
+        """What the version stands under in a file."""
+        return f"sparring.{self.kind}.version".encode()
+
+    def written(self, rows: pa.Table) -> bytes:
+        """Return rows of these columns as the bytes of a file."""
+        sink = pa.BufferOutputStream()
+        labelled = rows.replace_schema_metadata({self.key: str(self.version).encode()})
+        pq.write_table(labelled, sink, compression="zstd", write_page_checksum=True)
+        data: bytes = sink.getvalue().to_pybytes()
+        return data
+
+    def read(
+        self, file: pq.ParquetFile, name: str, only: Collection[str] | None = None
+    ) -> pa.Table:
+        """Return the rows of a file of this version or an older one.
+
+        They have the columns of this version.
+
+        Args:
+            file: that is open.
+            name: what errors call it.
+            only: names of the columns that are read; None reads all.
+
+        Raises:
+            RunError: it is of a newer version.
+            ValueError, pa.ArrowException: it is no such file, or damaged, or too large to be read.
+        """
+        metadata = file.schema_arrow.metadata or {}
+        said = metadata.get(self.key, b"0")
+        if not said.isdigit():
+            raise ValueError(f"its version is {said!r}")
+        version = int(said)
+        if version > self.version:
+            raise RunError(
+                f"{name} has version {version} of the columns of {self.kind}, and this Sparring "
+                f"reads up to {self.version}. Install the newer Sparring that wrote it."
+            )
+        schema = self.schema
+        if only is not None:
+            schema = pa.schema([column for column in schema if column.name in only])
+        return self._completed(_read_fitting(file, self._stored(file, schema)), schema)
+
+    def _stored(self, file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
+        """Return which of a file's columns hold those of a schema."""
+        names = file.schema_arrow.names
+        return [name for name in names if self.renamed.get(name, name) in schema.names]
+
+    def _completed(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
+        """Return rows of an older version in the columns of now."""
+        table = table.rename_columns([self.renamed.get(name, name) for name in table.column_names])
+        columns = []
+        for column in schema:
+            if column.name in table.column_names:
+                columns.append(table[column.name].cast(column.type))
+            elif column.name in self.added:
+                columns.append(pa.array([self.added[column.name]] * len(table), column.type))
+            else:
+                raise ValueError(f"there is no column {column.name!r}")
+        return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _read_fitting(file: pq.ParquetFile, names: list[str]) -> pa.Table:
+    """Return the rows of a file whose values fit into memory once they are unpacked.
+
+    It may be small and hold very many.
+
+    Raises:
+        ValueError: they do not fit, or refer to what is not there.
+    """
+    groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+    values = sum(
+        group.column(number).num_values for group in groups for number in range(group.num_columns)
+    )
+    if values * BYTES > machine_bytes():
+        raise ValueError(f"{values} values are more than this machine's memory holds")
+    table = file.read(columns=names)
+    table.validate(full=True)  # a page's header has no checksum of its own
+    return table
+
+
+class Parts:
+    """A folder of parts, one per stored step."""
+
+    def __init__(self, folder: Path, columns: Columns) -> None:
+        self.folder, self.columns = folder, columns
+
+    def put(self, step: int, data: bytes) -> Path:
+        """Write a step's part; a part of the same step is replaced.
+
+        Raises:
+            RunError: the disk is full or not writable.
+        """
+        with disk_errors(self.folder):
+            self.folder.mkdir(exist_ok=True)
+        path = self.path(step)
+        write_bytes_atomic(path, data)
+        return path
+
+    def truncate_after(self, step: int) -> None:
+        """Remove the parts of later steps, and what a kill left of unfinished ones."""
+        for number, path in self._parts():
+            if number > step and path.is_file():
+                path.unlink()
+        for path in self.folder.glob(f"{TEMPORARY}*"):
+            path.unlink()
+
+    def prune(self, every: int, keep: int) -> None:
+        """Remove parts until at most ``keep`` are left: half the newest, half spread over the run.
+
+        What stays depends on the newest step alone, and of older steps ever fewer stay. So the same
+        parts are left however often this is called on the way, and wherever a run was killed.
+
+        Args:
+            every: steps between two parts, at least 1.
+            keep: how many stay; 0 keeps all.
+        """
+        parts = self._parts() if keep else []
+        recent = (keep + 1) // 2
+        older = parts[-1][0] // every - recent if parts else 0  # places before the recent ones
+        apart = 1
+        while older // apart > keep - recent:
+            apart *= 2
+        for step, path in parts:
+            if step <= older * every and step % (apart * every):
+                path.unlink(missing_ok=True)
+
+    def read(self, wanted: Callable[[int], bool] = lambda _: True) -> pa.Table:
+        """Return all rows in order of steps.
+
+        What is torn or no part of ours is left out, with a warning that counts it.
+
+        Args:
+            wanted: whether the part of a step is read.
+
+        Raises:
+            RunError: a part is of a newer version.
+        """
+        tables = list(self.each(lambda table: table, wanted))
+        return pa.concat_tables(tables) if tables else self.columns.schema.empty_table()
+
+    def each(
+        self, of: Callable[[pa.Table], T], wanted: Callable[[int], bool] = lambda _: True
+    ) -> Iterator[T]:
+        """Yield what a function makes of each part, oldest first.
+
+        A part that it cannot use is left out and counted as well.
+
+        Raises:
+            RunError: a part is of a newer version.
+        """
+        parts, whole = self._parts(), 0
+        bad = sorted(
+            {path.name for path in self.folder.glob("[!.]*")} - {path.name for _, path in parts}
+        )
+        for step, path in parts:
+            if not wanted(step):
+                continue
+            try:
+                found = of(self.load(path))
+            except RunError:
+                raise
+            except DAMAGED:
+                bad.append(path.name)
+            else:
+                whole += 1
+                yield found
+        if bad:
+            log.warning(
+                "%d of %d parts in %s cannot be read and are left out: %s",
+                len(bad),
+                len(bad) + whole,
+                self.folder,
+                bad,
+            )
+
+    def load(self, path: Path, only: Collection[str] | None = None) -> pa.Table:
+        """Return the rows of a part, in the columns of this version.
+
+        Args:
+            path: of the part.
+            only: names of the columns that are read; None reads all.
+
+        Raises:
+            RunError: it is of a newer version.
+            DAMAGED: one of these: it cannot be read.
+        """
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            return self.columns.read(file, str(path), only)
+
+    def path(self, step: int) -> Path:
+        """Return where the part of a step is, if there is one."""
+        return self.folder / f"part-{step:06d}.parquet"
+
+    def steps(self) -> list[int]:
+        """Return the steps that have a part, in order."""
+        return [step for step, _ in self._parts()]
+
+    def _parts(self) -> list[tuple[int, Path]]:
+        """Return (step, path) of everything that is named like a part, oldest first."""
+        return sorted(
+            (int(match[1]), path)
+            for path in self.folder.glob("part-*")
+            if (match := _NAME.fullmatch(path.name))
+        )

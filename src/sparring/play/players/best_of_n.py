@@ -1,0 +1,115 @@
+"""Several replies of another player, of which an oracle's best is played."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from sparring.config.parts import bound_agent, parse_named
+from sparring.config.plugins import registry
+from sparring.core.errors import GameError
+from sparring.core.records import Verdict
+from sparring.environments.base import read_reply
+from sparring.environments.situation import close_copies
+from sparring.play.players.base import Agent, PendingTurn, Reply
+
+Judge = Callable[[Sequence[Any]], Sequence[Verdict | None]]  # of states
+
+
+class BestOfN:
+    """Asks a player several times for each turn, and plays what an oracle holds for the best.
+
+    Of equal ones the first is played. Reply 0 is the one that the player alone would give.
+
+    Args:
+        agent: who is asked.
+        count: how often for each turn.
+        judge: gives what asks the oracle of a game.
+    """
+
+    def __init__(self, agent: Agent, count: int, judge: Callable[[Any], Judge]) -> None:
+        self.name = f"best of {count} by {agent.name}"
+        self.agent, self.count, self._judge = agent, count, judge
+        self.renderer = agent.renderer
+        self.context = getattr(agent, "context", None)
+
+    def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
+        """Return the best of several replies per pending turn.
+
+        Raises:
+            GameError: a play cannot be copied for the oracle.
+        """
+        wanted = [1 if turn.memory is not None else self.count for turn in turns]
+        asked = [
+            turn._replace(stream=turn.stream.child("candidate").child(number)) if number else turn
+            for turn, count in zip(turns, wanted, strict=True)
+            for number in range(count)
+        ]
+        said = iter(self.agent.act(asked))
+        several = [[next(said) for _ in range(count)] for count in wanted]
+        open_turns = [turn for turn, own in zip(turns, several, strict=True) if len(own) > 1]
+        verdicts = iter(self._verdicts(open_turns))
+        return [
+            own[0] if len(own) == 1 else self._best(turn, own, next(verdicts))
+            for turn, own in zip(turns, several, strict=True)
+        ]
+
+    def _verdicts(self, turns: Sequence[PendingTurn]) -> list[Verdict | None]:
+        """Return what the oracles of the games say of the states of these turns."""
+        found: list[Verdict | None] = []
+        for game, own in groupby([turn.state for turn in turns], attrgetter("game")):
+            states = list(own)
+            if not all(hasattr(state, "clone") for state in states):
+                raise GameError(
+                    f"{game.name}: its plays cannot be copied, so no oracle can judge replies in "
+                    "them; play with one reply to each prompt, or give the plays a method clone."
+                )
+            copies = [state.clone() for state in states]
+            try:
+                found += self._judge(game)(copies)
+            finally:
+                close_copies(copies)
+        return found
+
+    def _best(self, turn: PendingTurn, several: Sequence[Reply], said: Verdict | None) -> Reply:
+        """Return the reply of the largest value; the first one where the oracle abstains."""
+        if said is None:
+            return several[0]
+        worth = dict(zip(said.actions, said.values, strict=True))
+        worst = min(said.values) - 1.0  # what is no legal action is below all that are
+        values = [worth.get(self._action(turn, reply) or "", worst) for reply in several]
+        return several[values.index(max(values))]
+
+    def _action(self, turn: PendingTurn, reply: Reply) -> str | None:
+        """Return the action in a reply, read as a play reads it."""
+        named = reply.text if self.renderer is None else self.renderer.read(reply.text)
+        if named is None:
+            return None
+        exact = turn.state.game.brief or bool(getattr(self.renderer, "exact_answers", False))
+        return read_reply(turn.state, turn.seat, turn.state.legal(turn.seat), named, exact)
+
+
+def best_of_n(
+    *,
+    player: str = "random",
+    oracle: str = "minimax",
+    count: Annotated[int, Field(ge=1, le=1024)] = 4,
+) -> Agent:
+    """The best of several replies of another player, as an oracle judges them.
+
+    What choosing among replies adds to a player shows what a policy would gain that chose as well
+    itself. Option ``--best-of`` of ``sparring evaluate`` measures a run's policy so.
+
+    Args:
+        player: who is asked, a bot as on a command line: random (default), 'mcts simulations=10'.
+        oracle: who judges, as on a command line: minimax (default), 'mcts simulations=1000'.
+        count: replies for each turn, 1 to 1024; default 4. With 1 it is the player alone.
+    """
+    made: Agent = bound_agent(player)()
+    name, options = parse_named(oracle, "Oracle", "mcts simulations=1000")
+    judge = registry.bind("oracles", name, options)()
+    return BestOfN(made, count, lambda game: judge.judge)

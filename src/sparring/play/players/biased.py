@@ -1,0 +1,93 @@
+"""Draws among the legal actions by weights, so that it can be adapted to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from sparring.core.errors import ConfigError, UnknownNameError, quoted
+from sparring.environments.combining import played
+from sparring.environments.openspiel.base import State
+from sparring.environments.options import unknown_words
+from sparring.environments.reply import meant
+from sparring.play.players.described import DescribedAgent, listed
+
+
+@dataclass(kw_only=True, eq=False)
+class BiasedAgent(DescribedAgent):
+    """Any legal action, with probabilities proportional to weights.
+
+    What: the same draw at every turn, whatever has happened. A name that the environment's actions
+    and words do not have is an error at the first turn.
+    When to use: as an opponent that can be adapted to, such as one that likes rock, and as random
+    play with a leaning.
+    Mathematics: with weights w and the legal actions A,
+
+        P(a) = w_a / sum over b in A of w_b
+
+    In rock, paper, scissors {rock: 3, paper: 1} plays .6 .2 .2, and paper earns .4 against it.
+    Among the candidates of ``choose`` the weights are of the actions that their numbers stand for.
+    Pitfalls: where all legal actions have weight 0 they are equally likely.
+    Verified by: tests/play/players/test_biased.py.
+
+    Args:
+        weights: weight by action, at least 0; 1 for those that are not named. null (default): all
+            alike, as ``random``.
+
+    Raises:
+        ConfigError: a weight is negative or not finite, or their sum is not.
+    """
+
+    weights: dict[str, float] | None = None
+
+    name = "biased"
+
+    def __post_init__(self) -> None:
+        self._weights = self.weights or {}
+        wrong = [name for name, weight in self._weights.items() if not 0 <= weight < math.inf]
+        if wrong:
+            raise ConfigError(
+                f"biased: the weight of {quoted(wrong[0])} is {self._weights[wrong[0]]!r}; write a "
+                "number of at least 0."
+            )
+        if not math.isfinite(sum(self._weights.values())):
+            raise ConfigError(
+                f"biased: weights={quoted(self.weights)} sum to more than a number holds; write "
+                "less."
+            )
+
+    def chances(self, state: Any, seat: int) -> dict[str, float]:
+        """Return the probabilities of the legal actions.
+
+        Raises:
+            UnknownNameError: the environment has no action of a name in ``weights``.
+            GameError: any text is a reply.
+        """
+        legal = listed(self.name, state, seat)
+        self._check(played(state), legal)
+        named = zip(legal, meant(state, seat, legal), strict=True)
+        weights = {reply: self._weights.get(action, 1.0) for reply, action in named}
+        total = math.fsum(weights.values())
+        if not total:
+            return dict.fromkeys(legal, 1.0 / len(legal))
+        return {reply: weight / total for reply, weight in weights.items()}
+
+    def _check(self, play: Any, legal: tuple[str, ...]) -> None:
+        """Refuse a name that is no action, where the environment lists its words."""
+        for name in self._weights:
+            if name not in legal:
+                words = _words(play)
+                if words and unknown_words(name, words):
+                    raise UnknownNameError("action", name, sorted({*legal, *words}))
+
+
+def _words(play: Any) -> tuple[str, ...]:
+    """Return the words that actions of an environment are among; none: they are not known."""
+    rules: Any = play.game if isinstance(play, State) else getattr(play, "rules", None)
+    if isinstance(play, State) and rules.words:
+        return tuple(rules.words)
+    return tuple(rules.vocabulary()) if hasattr(rules, "vocabulary") else ()
+
+
+biased = BiasedAgent

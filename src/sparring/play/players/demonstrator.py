@@ -1,0 +1,64 @@
+"""Play that speaks in the learner's tokens, to be imitated during warm-up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparring.config.plugins.registry import Bound
+from sparring.core.errors import ConfigError
+from sparring.environments.base import random_reply
+from sparring.play.players.base import PendingTurn, Reply, TextAgent
+
+
+@dataclass(kw_only=True, eq=False)
+class DemonstratorAgent:
+    """A player's moves, written as the learner writes its own, for the optional warm-up.
+
+    Args:
+        renderer: the learner's renderer, which writes the replies.
+        name: what the agent is called.
+        context: the learner's context strategy, bound. null (default): full.
+        player: whose moves, from ``imitated``. null (default): random legal ones.
+    """
+
+    renderer: Any
+    name: str = "demonstrator"
+    context: Bound | None = None
+    player: TextAgent | None = None
+
+    def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
+        """Return one legal reply per pending turn; its log-probabilities are 0."""
+        return [self._say(turn) for turn in turns]
+
+    def _say(self, turn: PendingTurn) -> Reply:
+        text = turn.memory
+        if text is None and self.player is not None:
+            text = self.player.choose(turn.state, turn.seat, turn.stream)
+        elif text is None:
+            legal = turn.state.legal(turn.seat)
+            text = random_reply(turn.state, turn.seat, legal, turn.stream)
+        ids = self.renderer.reply(text)
+        return Reply(text=text, ids=ids, logprobs=(0.0,) * len(ids))
+
+
+def imitated(player: Bound | None) -> TextAgent | None:
+    """Return the player that the warm-up imitates; None: random legal play.
+
+    Raises:
+        ConfigError: it does not choose by the play alone, as a model or an endpoint.
+    """
+    if player is None:
+        return None
+    made = player()
+    if not isinstance(made, TextAgent):
+        raise ConfigError(
+            f"warmup.player: {player.plugin.name!r} answers by what a seat was told, and the "
+            "warm-up imitates players that choose by the play alone; write one such as biased, "
+            "scripted, minimax or mcts, or leave it out for random legal play."
+        )
+    return made
+
+
+demonstrator = DemonstratorAgent

@@ -1,0 +1,269 @@
+"""A language model behind an OpenAI-compatible chat endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from threading import Event
+from typing import Any
+
+from sparring.core.errors import SparringError
+from sparring.environments.options import check_range
+from sparring.play.players.base import Agent, PendingTurn, Reply
+from sparring.play.players.endpoint_account import Account, Answer, Counters
+
+ASKS_OTHERS = True  # over the network, at their price: estimates and trials leave it out
+SYSTEM = (
+    "You are playing a game. Decide on one of the legal actions and end your reply with that "
+    "action."
+)
+_SEED_BITS = 31
+
+
+class EndpointAgent:
+    """Sends one stateless request per turn, several at a time.
+
+    ``counters`` says what was asked and spent.
+
+    Args:
+        account: at the endpoint: what may be spent, what was, and the answers kept.
+        fields: the fields that all requests share, ``model`` among them.
+        system: the system line; empty for none.
+        seed_requests: whether a request carries a seed drawn from its turn's stream.
+        concurrency: the most requests under way at a time.
+    """
+
+    renderer: Any = None
+    name = "endpoint"
+
+    def __init__(
+        self,
+        *,
+        account: Account,
+        fields: Mapping[str, Any],
+        system: str,
+        seed_requests: bool,
+        concurrency: int,
+    ) -> None:
+        check_range("endpoint: concurrency", concurrency, 1)
+        self.fields, self.system, self.seed_requests = dict(fields), system, seed_requests
+        self.concurrency, self.account = concurrency, account
+        self._threads: ThreadPoolExecutor | None = None  # those of all calls
+        self._line = _Line()
+
+    @property
+    def counters(self) -> Counters:
+        """What was asked and spent so far."""
+        return self.account.counters
+
+    def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
+        """Return one reply per pending turn, in order.
+
+        When a request fails, those under way are still waited for and kept, and no others are sent.
+
+        Raises:
+            RolloutError: the endpoint failed, or the budget is spent.
+            RunError: the cache cannot be written.
+        """
+        line, asked = self._ask(turns)
+        try:
+            wait(asked)
+        except BaseException:
+            line.stop(None)  # a person interrupts
+            raise
+        return [_reply(one) for one in asked]
+
+    def submit(self, turns: Sequence[PendingTurn]) -> Iterator[list[tuple[int, Reply]]]:
+        """Yield the replies with the places of their turns, as they come.
+
+        The list is empty where none has come for a moment.
+
+        Raises:
+            RolloutError, RunError: as for ``act``.
+        """
+        return _coming(*self._ask(turns))
+
+    def _ask(self, turns: Sequence[PendingTurn]) -> tuple[_Line, list[Future[Answer]]]:
+        """Line up the requests for these turns; the most that may be are under way."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self.concurrency, thread_name_prefix="endpoint")
+        if self._line.over:
+            self._line = _Line()
+        line = self._line
+        # here, not in the threads: game states are no shared ground
+        requests = [(self._request(turn), turn.stream.key) for turn in turns]
+        asked = [self._threads.submit(line.answer, self.account, *one) for one in requests]
+        line.asked += asked
+        return line, asked
+
+    def _request(self, turn: PendingTurn) -> dict[str, Any]:
+        """Return the fields of the request for a turn."""
+        messages = [{"role": "system", "content": self.system}] if self.system else []
+        overview = getattr(turn.state, "overview", None)
+        if overview is not None:
+            told = overview(turn.seat).text
+            told = f"{told}\n\n{turn.notice}" if turn.notice else told
+        else:  # what was told and said so far, then what is told now
+            told = turn.told
+            for asked, said in turn.past() if turn.past is not None else ():
+                messages.append({"role": "user", "content": asked})
+                messages.append({"role": "assistant", "content": said})
+        messages.append({"role": "user", "content": told})
+        seed = {"seed": turn.stream.integer(0, 1 << _SEED_BITS)} if self.seed_requests else {}
+        return {**self.fields, "messages": messages, **seed}
+
+
+class _Line:
+    """Requests that are lined up together: after a failure of one no others are sent."""
+
+    def __init__(self) -> None:
+        self.asked: list[Future[Answer]] = []  # that may be under way
+        self.stopped = Event()
+        self._error: SparringError | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it is under way, or nobody waits for it."""
+        self.asked = [one for one in self.asked if not one.done()]
+        return not self.asked or (self.stopped.is_set() and self._error is None)
+
+    def stop(self, error: SparringError | None) -> None:
+        """Send no more: because of an error, or because nobody waits any longer."""
+        self._error = self._error or error
+        self.stopped.set()
+
+    def answer(self, account: Account, request: Mapping[str, Any], stream: int) -> Answer:
+        """Return the answer to a request, in a thread.
+
+        Raises:
+            SparringError: it failed, or another one did before it was sent.
+        """
+        if self.stopped.is_set():
+            raise self._error or CancelledError
+        try:
+            return account.ask(request, stream)
+        except SparringError as error:
+            self.stop(error)
+            raise
+
+
+def _coming(line: _Line, asked: Sequence[Future[Answer]]) -> Iterator[list[tuple[int, Reply]]]:
+    """Yield the replies to what was asked, with their places, as they come."""
+    left = dict(enumerate(asked))
+    try:
+        while left:
+            if line.stopped.is_set():
+                wait(left.values())  # what is under way is kept
+            done = [place for place, one in left.items() if one.done()]
+            yield [(place, _reply(left.pop(place))) for place in done]
+    finally:
+        if left:
+            line.stop(None)
+
+
+def _reply(asked: Future[Answer]) -> Reply:
+    """Return the answer to a request as a reply; raise what it raised."""
+    answer = asked.result()
+    return Reply(text=answer.text, truncated=answer.truncated)
+
+
+def endpoint(
+    *,
+    model: str,
+    base_url: str = "https://api.openai.com/v1",
+    key_variable: str = "OPENAI_API_KEY",
+    system: str = SYSTEM,
+    temperature: float | None = 1.0,
+    top_p: float | None = 1.0,
+    max_new_tokens: int = 1024,
+    seed_requests: bool = True,
+    concurrency: int = 8,
+    timeout: float = 120.0,
+    retries: int = 5,
+    budget_tokens: int = 0,
+    budget_cost: float = 0.0,
+    price_in: float = 0.0,
+    price_out: float = 0.0,
+    cache: str | None = None,
+) -> Agent:
+    """A language model behind any OpenAI-compatible chat endpoint, within a budget and resumable.
+
+    Each turn is one request without memory. It holds a system line and the complete observation of
+    the seat (rules, own secrets, everything public so far, legal actions). Where an environment
+    only tells what is new, it holds the whole conversation so far. The game finds the action in the
+    reply. An empty reply is a reply, one without an action.
+
+    When to use: to measure a trained policy against a hosted or locally served model (vLLM, SGLang,
+    llama.cpp, Ollama). Play the games in style "full"; the brief words of style "brief" explain
+    nothing. Needs the extra ``endpoint``.
+    Pitfalls: an answer in the cache belongs to address, model, messages, options and turn. So two
+    checkpoints served under one name and address need two cache files. After an illegal reply that
+    the rules let pass, the question ends with a word about that reply. Budgets count what this
+    agent spends itself, not the cache's answers. Requests under way when a budget runs out are
+    still paid, so the spending can exceed it by ``concurrency`` - 1 requests and the length of the
+    last one. Sampling repeats exactly only as far as the endpoint honours seeds.
+
+    Args:
+        model: the model's name at the endpoint.
+        base_url: address of the API, without "/chat/completions". It is on this machine, at the
+            provider of the key, or on a host that the environment variable SPARRING_ENDPOINT_HOSTS
+            names.
+        key_variable: name of the environment variable that holds the key, such as MY_API_KEY.
+            Addresses of this machine may do without a key.
+        system: the system line. Empty sends none, for models whose template has no place for one.
+        temperature: of sampling, at least 0. null leaves it to the endpoint.
+        top_p: probability mass of nucleus sampling, in [0, 1]. null leaves it to the endpoint.
+        max_new_tokens: length limit of a reply, in tokens, at least 1.
+        seed_requests: true (default): a seed from the turn's stream is sent along. false: none is
+            sent, for endpoints that refuse seeds.
+        concurrency: the most requests under way at a time, at least 1.
+        timeout: seconds that one try may take as a whole.
+        retries: tries after the first one, at least 0. They are 0.5, 1, 2, 4, then 8 seconds apart,
+            or as far as the endpoint says.
+        budget_tokens: tokens in and out after which the agent stops with an error. 0 (default): no
+            limit.
+        budget_cost: money after which the agent stops with an error. 0 (default): no limit. Needs a
+            price.
+        price_in: price of a million prompt tokens, in any currency.
+        price_out: price of a million reply tokens, in the same currency.
+        cache: a file of JSON lines, such as answers.jsonl. Every answer is appended to it, and a
+            repeated request is answered from it. A plain name is kept in answers/ of the cache
+            folder; a path must be typed, or lie where SPARRING_ENDPOINT_FILES says. null (default):
+            none.
+
+    Raises:
+        ConfigError: a number out of range, a budget without a price, no key, an address or a file
+            that the user has not named, or the package openai is missing.
+
+    Reference: OpenAI API reference, "Create chat completion".
+    """
+    check_range("endpoint: max_new_tokens", max_new_tokens, 1)
+    check_range("endpoint: temperature", temperature or 0.0, 0)
+    check_range("endpoint: top_p", 1.0 if top_p is None else top_p, 0, 1)
+    account = Account(
+        "Agent 'endpoint'",
+        base_url=base_url,
+        key_variable=key_variable,
+        timeout=timeout,
+        retries=retries,
+        budget_tokens=budget_tokens,
+        budget_cost=budget_cost,
+        price_in=price_in,
+        price_out=price_out,
+        cache=cache,
+    )
+    options = {
+        "temperature": temperature,
+        "top_p": top_p,
+        account.limit_name: max_new_tokens,
+    }
+    return EndpointAgent(
+        account=account,
+        fields={
+            "model": model,
+            **{name: value for name, value in options.items() if value is not None},
+        },
+        system=system,
+        seed_requests=seed_requests,
+        concurrency=concurrency,
+    )

@@ -1,0 +1,305 @@
+"""An account at an endpoint of chat completions.
+
+A budget, what was spent of it, and the answers that are kept in a file of JSON lines: what was paid
+for once is never asked again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+from sparring.core.endpoint_connection import OPENAI, Connection, MalformedError
+from sparring.core.errors import ConfigError, RolloutError
+from sparring.core.files import disk_errors
+from sparring.core.trust import address, cache_file
+from sparring.environments.options import check_range
+
+log = logging.getLogger(__name__)
+_BEGINNING = b'{"request": "'  # of every line of a cache
+_MILLION = 1_000_000
+_MOST_TOKENS = 10**9  # that one answer may claim to have taken
+_ADVICE = {
+    400: (
+        "It may not know an option that was sent: see its words, and try seed_requests=false, "
+        "temperature=null or top_p=null."
+    )
+}
+
+
+class BudgetError(RolloutError):
+    """The budget is spent, or it cannot be kept."""
+
+
+class Answer(NamedTuple):
+    """What an endpoint replied. Token counts are the endpoint's own; None if it reports none."""
+
+    text: str
+    truncated: bool = False
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+
+
+class AnswerCache:
+    """A file with one answered request per line.
+
+    The request's digest, the reply and its token counts.
+
+    Lines are appended in one write each and flushed. A line that a crash cut short is passed over
+    and begins no other. Several agents and processes may share a file; each sees what was in it
+    when it was made, and its own answers.
+
+    Args:
+        path: the file; it and its folder are made when missing. Where it may be is said in
+            ``system.trust``.
+
+    Raises:
+        ConfigError: the path is a folder or a device, or a file of something else.
+        RunError: the file cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._answers: dict[str, Answer] = {}
+        self._lock = Lock()
+        if self.path.exists() and not self.path.is_file():
+            kind = "a folder" if self.path.is_dir() else "no regular file"
+            raise ConfigError(
+                f"endpoint: cache={str(path)!r} is {kind}; write the path of a file, such as "
+                "answers.jsonl."
+            )
+        with disk_errors(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with open(self.path, "a+b") as file:
+                file.seek(0)
+                lines = file.read().split(b"\n")
+        self._read(lines)
+
+    def get(self, digest: str) -> Answer | None:
+        """Return the answer to the request of this digest, or None."""
+        return self._answers.get(digest)
+
+    def add(self, digest: str, answer: Answer) -> None:
+        """Remember an answer and append it to the file.
+
+        Raises:
+            RunError: the file cannot be written.
+        """
+        line = json.dumps({"request": digest, **answer._asdict()}).encode() + b"\n"
+        with self._lock, disk_errors(self.path), open(self.path, "a+b") as file:
+            self._answers[digest] = answer
+            if file.seek(0, os.SEEK_END):
+                file.seek(-1, os.SEEK_END)
+                # the last line was cut short
+                line = line if file.read(1) == b"\n" else b"\n" + line
+            file.write(line)
+
+    def _read(self, lines: list[bytes]) -> None:
+        """Take in the lines of the file."""
+        written = [line for line in lines if line.strip()]
+        for line in written:
+            try:
+                record = json.loads(line)
+                answer = Answer(
+                    str(record["text"]),
+                    record["truncated"] is True,
+                    record["tokens_in"],
+                    record["tokens_out"],
+                )
+                self._answers[record["request"]] = answer
+            except (ValueError, KeyError, TypeError, RecursionError):
+                log.warning(
+                    "Cache %s: a damaged line was passed over; its request will be asked again.",
+                    self.path,
+                )
+        if (
+            written
+            and not self._answers
+            and not (len(written) == 1 and _BEGINNING.startswith(written[0][: len(_BEGINNING)]))
+        ):
+            raise ConfigError(
+                f"endpoint: cache={str(self.path)!r} holds no answers but something else; write "
+                "the path of a new file."
+            )
+
+
+@dataclass(kw_only=True, slots=True)
+class Counters:
+    """What was asked and spent. Answers from the cache count in ``from_cache`` only."""
+
+    price_in: float = 0.0  # of a million tokens
+    price_out: float = 0.0
+    requests: int = 0  # answered by the endpoint
+    tokens_in: int = 0
+    tokens_out: int = 0
+    from_cache: int = 0
+
+    @property
+    def cost(self) -> float:
+        """Money spent, in the currency of the prices."""
+        return (self.tokens_in * self.price_in + self.tokens_out * self.price_out) / _MILLION
+
+
+class Account:
+    """Asks an endpoint from many threads, never twice for what is kept, and never beyond a budget.
+
+    Args:
+        who: whose account it is, for errors.
+        base_url, key_variable, timeout, retries: see ``Connection``.
+        budget_tokens: what may be spent, 0 for no limit.
+        budget_cost: the same in money; it needs a price.
+        price_in: price of a million prompt tokens.
+        price_out: price of a million reply tokens.
+        cache: file of answers to be used and added to, or None.
+
+    Raises:
+        ConfigError: a number out of range, a budget without a price, no key, no address or file
+            that may be used, or the package openai is missing.
+        RunError: the file of answers cannot be written.
+    """
+
+    def __init__(
+        self,
+        who: str,
+        *,
+        base_url: str,
+        key_variable: str,
+        timeout: float,
+        retries: int,
+        budget_tokens: int,
+        budget_cost: float,
+        price_in: float,
+        price_out: float,
+        cache: str | None,
+    ) -> None:
+        for name, value in (
+            ("budget_tokens", budget_tokens),
+            ("budget_cost", budget_cost),
+            ("price_in", price_in),
+            ("price_out", price_out),
+            ("retries", retries),
+        ):
+            check_range(f"endpoint: {name}", value, 0)
+        check_range("endpoint: timeout", timeout, 0.001)
+        if budget_cost and not (price_in or price_out):
+            raise ConfigError(
+                f"endpoint: budget_cost={budget_cost:g} needs prices; write price_in and "
+                "price_out, per million tokens."
+            )
+        self.who, self.budget_tokens, self.budget_cost = who, budget_tokens, budget_cost
+        self.counters = Counters(price_in=price_in, price_out=price_out)
+        self.connection = Connection(
+            base_url=base_url,
+            key_variable=key_variable,
+            timeout=timeout,
+            retries=retries,
+            advice=_ADVICE,
+        )
+        # OpenAI's new models refuse the old name
+        at_openai = address(base_url).host == OPENAI
+        self.limit_name = "max_completion_tokens" if at_openai else "max_tokens"
+        self.cache = None if cache is None else AnswerCache(cache_file(cache))
+        self._lock = Lock()
+
+    def ask(self, request: Mapping[str, Any], stream: int | str) -> Answer:
+        """Return the answer to a request, from the cache or the endpoint.
+
+        Args:
+            request: the fields of a chat completion.
+            stream: tells requests apart that are equal but want answers of their own.
+
+        Raises:
+            BudgetError: the budget is spent, or the endpoint does not say what it spends.
+            RolloutError: the endpoint failed.
+            RunError: the cache cannot be written.
+        """
+        key = json.dumps([self.connection.base_url, request, stream], sort_keys=True)
+        digest = hashlib.sha256(key.encode()).hexdigest()
+        known = self.cache.get(digest) if self.cache is not None else None
+        with self._lock:
+            if known is not None:
+                self.counters.from_cache += 1
+                return known
+            self._check_budget()
+        try:
+            answer = self.connection.send(
+                "/chat/completions", request, _answer, "a chat completion"
+            )
+        except RolloutError as error:
+            raise RolloutError(f"{error} {self._kept()}") from None
+        answer = answer._replace(text=self.connection.hidden(answer.text))
+        if self.cache is not None:
+            self.cache.add(digest, answer)
+        with self._lock:
+            self.counters.requests += 1
+            self.counters.tokens_in += answer.tokens_in or 0
+            self.counters.tokens_out += answer.tokens_out or 0
+        if (self.budget_tokens or self.budget_cost) and None in answer[2:]:
+            raise BudgetError(
+                f"Endpoint {self.connection.base_url} reports no token counts, so that no budget "
+                f"can be kept; write budget_tokens=0 and budget_cost=0. {self._kept()}"
+            )
+        return answer
+
+    def _check_budget(self) -> None:
+        """Raise BudgetError if the budget is spent."""
+        counters = self.counters
+        if 0 < self.budget_tokens <= counters.tokens_in + counters.tokens_out:
+            name, value = "budget_tokens", str(self.budget_tokens)
+        elif 0 < self.budget_cost <= counters.cost:
+            name, value = "budget_cost", f"{self.budget_cost:g}"
+        else:
+            return
+        priced = counters.price_in or counters.price_out
+        cost = f", {counters.cost:.6g} in money" if priced else ""
+        raise BudgetError(
+            f"{self.who}: {name}={value} is spent: {counters.requests} requests took "
+            f"{counters.tokens_in} tokens in and {counters.tokens_out} out{cost}. To go on, write "
+            f"a larger {name}. {self._kept()}"
+        )
+
+    def _kept(self) -> str:
+        """Return what becomes of the answers so far."""
+        if self.cache is None:
+            return "Write cache=NAME.jsonl, and answers are kept for the next run."
+        return (
+            f"Every answer so far is in {self.cache.path}: run again with this cache and only the "
+            "rest is asked."
+        )
+
+
+def _answer(body: str) -> Answer:
+    """Return the answer in the body of a response; an absent or null content is an empty text."""
+    try:
+        data = json.loads(body)
+        choice, usage = data["choices"][0], data.get("usage") or {}
+        text = _text(choice["message"].get("content"))
+        counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+        truncated = choice.get("finish_reason") == "length"
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+        raise MalformedError(body.strip() or "an empty body") from None
+    tokens_in, tokens_out = (
+        count if type(count) is int and 0 <= count <= _MOST_TOKENS else None for count in counts
+    )
+    return Answer(text=text, truncated=truncated, tokens_in=tokens_in, tokens_out=tokens_out)
+
+
+def _text(content: Any) -> str:
+    """Return a message's content as text that any file can hold.
+
+    It may come in parts, of which some are no text.
+    """
+    if content is None:
+        return ""
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content if part.get("type") == "text")
+    if not isinstance(content, str):
+        raise TypeError
+    return content.encode("utf-8", "replace").decode("utf-8")

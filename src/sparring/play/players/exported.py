@@ -1,0 +1,332 @@
+"""A policy that was exported, or a mixture of such policies, and the file beside its weights.
+
+``sparring.json`` of a policy says how it is asked and sampled; of a mixture it has the weights of
+its members, each of which is a policy's folder of that name in the same folder. A mixture with
+weights for each of two sides has version 2; all else is written, and read, as version 1.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from sparring.config.parts import PluginConfig, Positive, Some, Strict, bound_agent, config_error
+from sparring.config.policies import LoraConfig
+from sparring.core import names
+from sparring.core.errors import ModelError, SparringError, quoted
+from sparring.core.files import disk_errors, file_digest, parse_json, write_json_atomic
+from sparring.core.records import SamplingParams
+from sparring.core.refs import PlayerRef, bot
+from sparring.play.players.base import Agent
+from sparring.play.players.mixture import MemberMixture
+from sparring.play.players.policy import policy
+
+FILE = "sparring.json"
+VERSIONS = (1, 2)
+TINY = "tiny"
+ONE = 1e-6  # how far the sum of a mixture's weights may be from 1
+
+
+class Sampling(Strict):
+    """How replies are drawn; see ``types.SamplingParams``."""
+
+    max_new_tokens: Some
+    temperature: float = Field(gt=0)
+    top_p: float = Field(gt=0, le=1)
+    top_k: int = Field(ge=0)
+
+
+class ExportedPolicy(Strict):
+    """A policy's file."""
+
+    version: Literal[1] = 1
+    kind: Literal["policy"] = "policy"
+    model: str = Field(description="that it was trained from: tiny, or a pretrained one's name")
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    lora: LoraConfig | None = Field(None, description="where the folder has adapters alone")
+    longest: Some | None = Field(None, description="conversation in tokens, if not the model's")
+    renderer: PluginConfig
+    context: PluginConfig
+    sampling: Sampling
+    in_flight: Positive | None = None
+    style: str = Field("full", description="wording of the environments that it was trained on")
+
+
+def _distribution(weights: dict[str, float]) -> dict[str, float]:
+    """Return the weights of members, if they are a distribution.
+
+    Raises:
+        ValueError: they are not.
+    """
+    for name, weight in weights.items():
+        if not 0 < weight <= 1 + ONE:
+            raise ValueError(
+                f"the weight of {name} is {weight!r}; it must be above 0 and at most 1"
+            )
+    total = math.fsum(weights.values())
+    if abs(total - 1) > ONE:
+        raise ValueError(f"the weights of members sum to {total:.6g}; they must sum to 1")
+    return weights
+
+
+Weights = Annotated[
+    dict[Annotated[str, AfterValidator(names.file_name)], float], AfterValidator(_distribution)
+]
+
+
+class ExportedMixture(Strict):
+    """A mixture's file."""
+
+    version: Literal[1] = 1
+    kind: Literal["mixture"] = "mixture"
+    answer: str = Field(description="of the run, which gave the weights")
+    step: int = Field(ge=0, description="of the checkpoint")
+    members: Weights
+
+    @property
+    def weights(self) -> tuple[Weights, ...]:
+        """The weights, by side: here one mapping for all of them."""
+        return (self.members,)
+
+
+class ExportedSides(Strict):
+    """The file of a mixture with weights for each of two sides."""
+
+    version: Literal[2] = 2
+    kind: Literal["mixture"] = "mixture"
+    answer: str = Field(description="of the run, which gave the weights")
+    step: int = Field(ge=0, description="of the checkpoint")
+    sides: tuple[Weights, Weights] = Field(description="of the first side, and of the second")
+
+    @property
+    def weights(self) -> tuple[Weights, ...]:
+        """The weights of each side."""
+        return self.sides
+
+
+Mixed = ExportedMixture | ExportedSides
+Exported = ExportedPolicy | Mixed
+KINDS: dict[tuple[int, str], type[Exported]] = {
+    (1, "policy"): ExportedPolicy,
+    (1, "mixture"): ExportedMixture,
+    (2, "mixture"): ExportedSides,
+}
+
+
+def members_of(mixture: Mixed) -> tuple[str, ...]:
+    """Return the names of a mixture's members, each once."""
+    return tuple(dict.fromkeys(name for own in mixture.weights for name in own))
+
+
+def write_exported(folder: Path, one: Exported) -> None:
+    """Write the file into a folder.
+
+    Raises:
+        RunError: the folder cannot be written.
+    """
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_json_atomic(folder / FILE, one.model_dump(mode="json"))
+
+
+def read_exported(folder: Path) -> Exported:
+    """Return what the file of a folder says.
+
+    Raises:
+        ModelError: there is no such folder or file, it is damaged, or of another version.
+    """
+    path = folder / FILE
+    again = "export the run again: sparring export RUN FOLDER"
+    if not path.is_file():
+        what = f"has no {FILE}" if folder.is_dir() else "is no folder"
+        raise ModelError(f"{folder} {what}, and so is no exported player; {again}.")
+    try:
+        data: Any = parse_json(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read as JSON ({error}); {again}.") from None
+    version = data.get("version") if isinstance(data, dict) else None
+    if type(version) is not int or version not in VERSIONS:
+        read = " and ".join(map(str, VERSIONS))
+        raise ModelError(
+            f"{path} has version {quoted(version)}, and this Sparring reads versions {read}; "
+            f"{again}, or install a newer Sparring."
+        )
+    kind = KINDS.get((version, str(data.get("kind"))))
+    if kind is None:
+        there = " or ".join(name for number, name in KINDS if number == version)
+        raise ModelError(
+            f"{path}: kind is {quoted(data.get('kind'))}; in version {version} it must be {there}. "
+            f"{again[0].upper()}{again[1:]}."
+        )
+    try:
+        found = kind.model_validate(data)
+    except ValidationError as error:
+        wrong = config_error(error, lambda _: list(kind.model_fields), str(path))
+        raise ModelError(f"{str(wrong).rstrip('.')}; {again}.") from None
+    if not isinstance(found, ExportedPolicy):
+        _check_members(folder, found)
+    return found
+
+
+def _check_members(folder: Path, mixture: Mixed) -> None:
+    """Check that each member of a mixture is there, and is a policy.
+
+    Raises:
+        ModelError: one is not.
+    """
+    for name in members_of(mixture):
+        try:
+            member = read_exported(folder / name)
+        except SparringError as error:
+            raise ModelError(f"The mixture in {folder}, member {name}: {error}") from None
+        if not isinstance(member, ExportedPolicy):
+            raise ModelError(
+                f"The mixture in {folder}: its member {name} is a mixture again; export the run "
+                "again: sparring export RUN FOLDER."
+            )
+
+
+class ExportedMembers(MemberMixture):
+    """An exported mixture, whose members are exported policies.
+
+    Args:
+        folder: of the mixture.
+        said: its file.
+    """
+
+    name = "exported"
+
+    def __init__(self, folder: Path, said: Mixed) -> None:
+        refs = {
+            name: bot(f"exported {shlex.quote(f'folder={folder / name}')}")
+            for name in members_of(said)
+        }
+        self._names = {who: name for name, who in refs.items()}
+        first, *second = (
+            {refs[name]: weight for name, weight in own.items()} for own in said.weights
+        )
+        super().__init__(first, cache(lambda who: bound_agent(who.name)()), (), *second)
+
+    def called(self, player: PlayerRef) -> str:
+        """Return what a member is called: the name of its folder."""
+        return self._names.get(player, str(player))
+
+
+def exported(*, folder: str) -> Agent:
+    """A folder that ``sparring export`` wrote: a policy, or a mixture of a run's members.
+
+    What: the model plays as it did in its run: the same prompts, the same sampling. Of a mixture
+    one member is drawn for each play and team, as of the player ``mixture``; where the run has
+    solved its population for each of two sides, by the weights of the side.
+    When to use: to play with, measure or meet what another run has learnt, on any machine, without
+    the run's folder; ``policies`` with ``frozen: true`` is for a policy that sits beside one that
+    is trained.
+    Pitfalls: a tiny model knows the words of its own environments alone, in their brief wording. A
+    mixture loads all its members; those that are adapters share their pretrained model. One with
+    weights for each side plays where there are two sides alone.
+
+    Args:
+        folder: that ``sparring export RUN FOLDER`` wrote; with ``--answer nash`` it is a mixture.
+
+    Raises:
+        ModelError: the folder holds no exported player, or one that is damaged, of another version,
+            or without a member or its weights.
+    """
+    path = Path(folder).expanduser()
+    said = read_exported(path)
+    if not isinstance(said, ExportedPolicy):
+        return ExportedMembers(path, said)
+    model = _model(path, said)
+    sampling = said.sampling
+    return policy(
+        sampler=_sampler(model),
+        renderer=said.renderer.bind("render")(model.tokenizer),
+        params=SamplingParams(
+            max_new_tokens=sampling.max_new_tokens,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+        ),
+        name=path.name,
+        context=said.context.bind("context"),
+        in_flight=said.in_flight,
+    )
+
+
+def is_mixture(folder: str) -> bool:
+    """Return whether a folder has a mixture.
+
+    Raises:
+        ModelError: as for ``exported``.
+    """
+    return not isinstance(read_exported(Path(folder).expanduser()), ExportedPolicy)
+
+
+def style_of(folder: str) -> str:
+    """Return the wording of the environments that a player was trained on.
+
+    Raises:
+        ModelError: as for ``exported``.
+    """
+    return _policies(folder)[0][1].style
+
+
+def words_of(folder: str) -> frozenset[str] | None:
+    """Return the words that a tiny model knows; None: any.
+
+    Raises:
+        ModelError: as for ``exported``.
+    """
+    path, said = _policies(folder)[0]
+    if said.model != TINY:
+        return None
+    return frozenset(parse_json((path / "tokenizer.json").read_bytes())["model"]["vocab"])
+
+
+def identity_of(folder: str) -> dict[str, str]:
+    """Return the digests of all files that the play of a player depends on.
+
+    Raises:
+        ModelError: as for ``exported``.
+    """
+    root = Path(folder).expanduser()
+    folders = dict.fromkeys([root, *(path for path, _ in _policies(folder))])
+    files = sorted(path for one in folders for path in one.iterdir() if path.is_file())
+    return {str(path.relative_to(root)): file_digest(path) for path in files}
+
+
+def _policies(folder: str) -> list[tuple[Path, ExportedPolicy]]:
+    """Return the policies of a folder: one, or the members of a mixture."""
+    path = Path(folder).expanduser()
+    said = read_exported(path)
+    if isinstance(said, ExportedPolicy):
+        return [(path, said)]
+    members = [(path / name, read_exported(path / name)) for name in members_of(said)]
+    return [(where, one) for where, one in members if isinstance(one, ExportedPolicy)]
+
+
+def _model(folder: Path, said: ExportedPolicy) -> Any:
+    """Return the model of a policy's folder."""
+    from sparring.models.load import saved_model  # torch: only where a policy plays
+
+    tiny = said.model == TINY
+    return saved_model(
+        folder,
+        base=said.model if said.lora is not None else None,
+        lora=said.lora.model_dump() if said.lora is not None else None,
+        dtype=said.dtype,
+        device="cpu" if tiny else "auto",
+        longest=said.longest,
+    )
+
+
+def _sampler(model: Any) -> Any:
+    """Return what samples a model's replies."""
+    from sparring.config.plugins.registry import bind
+
+    return bind("samplers", "in_process")(model)

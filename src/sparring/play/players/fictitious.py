@@ -1,0 +1,66 @@
+"""Plays what beats what the other player has done so far: fictitious play."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from sparring.core.errors import GameError
+from sparring.core.rng import Stream
+from sparring.environments.base import random_reply
+from sparring.environments.combining import played, seated
+from sparring.environments.reply import meant
+from sparring.environments.thrown import Throws
+from sparring.play.players.base import TextAgent
+
+
+class FictitiousAgent(TextAgent):
+    """Fictitious play in games of one throw: a best answer to how the other has played so far.
+
+    What: in ``trial`` and ``repeated`` over ``rock_paper_scissors`` or ``rps_spock_lizard`` it
+    counts the other player's words of the plays before, and says one that would have earned most
+    against them. In the first play, and among words that are worth the same, it draws.
+    When to use: as an adaptive player beside a policy that is to adapt, to be met or measured, and
+    as who the warm-up imitates (``warmup.player``).
+    Mathematics: with n_b the times that the other said b and u(a, b) what a earns against b,
+
+        a = argmax over a of sum over b of n_b u(a, b)
+
+    Pitfalls: it forgets nothing, and a player who knows it can lead it.
+    Reference: Brown, 1951, "Iterative solution of games by fictitious play".
+    Verified by: tests/play/players/test_fictitious.py.
+
+    Raises:
+        GameError: at the first turn of any other environment.
+    """
+
+    name = "fictitious"
+
+    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+        """Return a best answer to what the other player did in the plays before; a note at random.
+
+        Raises:
+            GameError: it is no game of one throw.
+        """
+        legal: tuple[str, ...] | None = state.legal(seat)
+        if legal is None:
+            return random_reply(state, seat, None, stream)
+        play, own = seated(state, seat)
+        rules: Any = getattr(play, "rules", None)
+        actions = meant(state, seat, legal)
+        if not isinstance(rules, Throws) or not set(actions) <= set(rules.moves):
+            raise GameError(
+                f"Agent 'fictitious' plays games of one throw, rock_paper_scissors and "
+                f"rps_spock_lizard, not {type(play).__name__} with the actions "
+                f"{', '.join(legal)}; write random or scripted there."
+            )
+        seen = Counter(played(one).moves[1 - own] for one in getattr(state, "before", ()))
+        worth = {
+            reply: sum(count * rules.won(move, other) for other, count in seen.items())
+            for reply, move in zip(legal, actions, strict=True)
+        }
+        best = [reply for reply in legal if worth[reply] == max(worth.values())]
+        return best[stream.integer(0, len(best))]
+
+
+fictitious = FictitiousAgent

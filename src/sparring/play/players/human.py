@@ -1,0 +1,138 @@
+"""A person at the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparring.core.errors import quoted
+from sparring.core.rng import Stream
+from sparring.environments.openspiel.base import Game, State
+from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by, wrapped
+from sparring.play.players.base import PendingTurn, Reply, TextAgent
+
+NEEDS = {"terminal"}
+
+Ask = Callable[[str], str]
+"""Shows a text to a person and returns what was typed."""
+
+HELP = ("?", "help", "h", "rules")
+LEAVE = ("q", "quit", "exit")
+EMPTY = "Type one of the legal actions, ? for the rules, or q to leave."
+
+
+@dataclass(kw_only=True, eq=False)
+class HumanAgent(TextAgent):
+    """A person who types actions, shown the position in sentences; asked again until one is legal.
+
+    Args:
+        ask: shows a text and returns the typed line.
+    """
+
+    ask: Ask = input
+
+    name = "human"
+    patient = True  # a person may take as long as it takes
+
+    def __post_init__(self) -> None:
+        self._twins: list[tuple[Game, Game]] = []
+
+    def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
+        """Return one typed reply per turn.
+
+        Raises:
+            EOFError: the person leaves.
+        """
+        return [
+            Reply(
+                text=self.choose(turn.state, turn.seat, turn.stream)
+                if isinstance(turn.state, State)
+                else self._open(turn)
+            )
+            for turn in turns
+        ]
+
+    def _open(self, turn: PendingTurn) -> str:
+        """Return the reply to what a play tells as it comes: a legal action, or any text."""
+        legal = turn.state.legal(turn.seat)
+        choices = "" if legal is None else f"\n\nLegal actions: {listed(legal)}"
+        shown = wrapped(f"{turn.told}{choices}")
+        while True:
+            reply = self.ask(f"{shown}\n> ").strip()
+            if reply.lower() in LEAVE:
+                raise EOFError
+            if reply.lower() in HELP:
+                shown = wrapped("\n\n".join([*self._told(turn), f"{turn.told}{choices}"]))
+            elif reply:
+                action, trouble = understood(None, turn.state, turn.seat, reply)
+                if action is not None:
+                    return action
+                shown = wrapped(f"{trouble}{choices}")
+            else:
+                shown = wrapped(f"Type your reply, ? for what was said, or q to leave.{choices}")
+
+    @staticmethod
+    def _told(turn: PendingTurn) -> list[str]:
+        """Return what was told and said before a turn."""
+        past = turn.past() if turn.past is not None else ()
+        return [text for told, said in past for text in (told, f"> {said}")]
+
+    def choose(self, state: State, seat: int, stream: Stream) -> str:
+        """Return the legal action that the person chose.
+
+        Raises:
+            EOFError: the person leaves.
+        """
+        game, legal = self._in_sentences(state.game), state.legal_actions()
+        shown = wrapped(f"{seen_by(game, state, seat)}\n\nLegal actions: {listed(legal)}")
+        while True:
+            reply = self.ask(f"{shown}\n> ").strip()
+            if reply.lower() in LEAVE and reply not in legal:
+                raise EOFError
+            if reply.lower() in HELP and reply not in legal:
+                told = (rules_of(game), seen_by(game, state, seat))
+                shown = "\n\n".join(
+                    [*map(wrapped, told), wrapped(f"Legal actions: {', '.join(legal)}")]
+                )
+                continue
+            action, trouble = understood(game, state, seat, reply)
+            if action is not None:
+                return action
+            more = f"{trouble} (? shows the rules)." if reply else EMPTY
+            shown = wrapped(f"{more} Legal actions: {listed(legal)}")
+
+    def _in_sentences(self, game: Game) -> Game:
+        """Return the game as people see it, made once."""
+        for known, twin in self._twins:
+            if known is game:
+                return twin
+        self._twins.append((game, for_people(game)))
+        return self._twins[-1][1]
+
+
+def understood(people: Any, play: Any, seat: int, reply: str) -> tuple[str | None, str]:
+    """Return the action that a person's text is taken for; else None, and what is wrong with it.
+
+    Where any text is allowed it is taken as it stands.
+
+    Args:
+        people: the game of ``for_people``, if the play is one of OpenSpiel's.
+        play: as it stands.
+        seat: the person's.
+        reply: what was typed, without spaces around it.
+    """
+    legal = play.legal(seat)
+    if reply and (legal is None or reply in legal):
+        return reply, ""
+    if not isinstance(play, State):
+        return None, f"{quoted(reply)} is no legal action."
+    action = people.parse(people.state_of(play.node), reply)
+    if action in play.legal_actions():
+        return str(action), ""
+    if action is None:
+        return None, f"{quoted(reply)} is no action of this game; it does not count as a move"
+    return None, f"{action} is not possible now; it does not count as a move"
+
+
+human = HumanAgent

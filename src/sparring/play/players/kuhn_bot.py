@@ -1,0 +1,86 @@
+"""Kuhn poker by a fixed style that is no equilibrium, so that it can be adapted to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sparring.core.errors import GameError
+from sparring.environments.combining import seated
+from sparring.environments.openspiel.base import State
+from sparring.environments.reply import meant
+from sparring.play.players.described import DescribedAgent, listed
+
+Style = Literal["conservative", "aggressive", "intermediate", "passive", "station", "loose"]
+
+# by style, with J, Q, K: the probability to bet where nobody has, and to call a bet
+STYLES: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]] = {
+    "conservative": ((0, 0, 1), (0, 0, 1)),
+    "aggressive": ((1, 1, 1), (0, 1, 1)),
+    "intermediate": ((0, 1, 1), (0, 0, 1)),
+    "passive": ((0, 0, 0), (0, 0, 0)),
+    "station": ((0, 0, 0), (1, 1, 1)),
+    "loose": ((0.5, 0.5, 1), (0.5, 0.5, 1)),
+}
+
+
+@dataclass(kw_only=True, eq=False)
+class KuhnBot(DescribedAgent):
+    """Kuhn poker by a fixed style that is no equilibrium, so that an agent can adapt to it.
+
+    What: it bets and calls by its card alone, and remembers nothing. The first three styles are
+    MAGE's; ``passive``, ``station`` and ``loose`` are a second family, to be held out: agents that
+    were trained against the first three meet opponents that they have never seen.
+    When to use: inside ``trial``, to measure how far an agent adapts to who sits opposite. Measure
+    it in chips: in win rate no policy gains anything by knowing which of the three it meets.
+    Mathematics: in chips per play, with the best response to each style known (first, second seat)
+    and the best single policy against the pool,
+
+        conservative .167 .333    aggressive .333 .333    intermediate .333 .167
+        at shares .3, .3, .4:     known .283 .267    single policy .083 .167    headroom .200 .100
+
+        passive 1.00 1.00         station .333 .333       loose .083 .250
+        at equal shares:          known .472 .528    single policy .333 .417    headroom .139 .111
+
+    ``measure.adaptation_exact`` computes them, and what can be reached over several attempts.
+    Pitfalls: two seats only. Other games are refused at the first turn.
+    Reference: MAGE (arXiv 2603.03680), the opponents of its Kuhn poker.
+    Verified by: tests/play/players/test_kuhn_bot.py, tests/measure/test_adaptation_exact.py.
+
+    Args:
+        style: when it bets where nobody has, and when it calls a bet. "conservative" (default):
+            both with the King alone. "aggressive": always; calls with Queen and King.
+            "intermediate": bets with Queen and King; calls with the King. "passive": never, never.
+            "station": never bets; always calls. "loose": both with the King always, with Jack and
+            Queen half of the time.
+    """
+
+    style: Style = "conservative"
+
+    name = "kuhn_bot"
+
+    def chances(self, state: Any, seat: int) -> dict[str, float]:
+        """Return the probabilities of passing and betting.
+
+        Raises:
+            GameError: it is no Kuhn poker of two seats.
+        """
+        play, own = seated(state, seat)
+        legal = listed(self.name, state, seat)
+        rules: Any = getattr(play, "game", getattr(play, "rules", play))
+        if not isinstance(play, State) or rules.rules_name != "kuhn_poker" or rules.num_seats != 2:
+            raise GameError(
+                "Agent 'kuhn_bot' plays kuhn_poker of two seats alone, not "
+                f"{getattr(rules, 'name', type(play).__name__)}; "
+                "write biased or scripted there."
+            )
+        known = play.observe(own).key  # the card, then p and b for all that was done
+        bet = STYLES[self.style]["b" in known][int(known[0])]
+        shares = dict(zip(play.legal_actions(), (1.0 - bet, float(bet)), strict=True))
+        actions = meant(state, seat, legal)
+        if len(actions) < len(shares):  # of candidates, or proposed before
+            return dict.fromkeys(legal, 1.0 / len(legal))
+        return {reply: shares[action] for reply, action in zip(legal, actions, strict=True)}
+
+
+kuhn_bot = KuhnBot

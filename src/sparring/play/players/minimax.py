@@ -1,0 +1,102 @@
+"""Perfect play by exhaustive search with a table of positions, where the game is small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from sparring.core.errors import GameError, TooLargeError
+from sparring.core.rng import Stream
+from sparring.environments.base import Node
+from sparring.environments.combining import played
+from sparring.environments.openspiel.base import State
+from sparring.environments.openspiel.solve import Search, unfit
+from sparring.play.players.base import TextAgent
+
+
+@dataclass(kw_only=True, eq=False)
+class MinimaxAgent(TextAgent):
+    """Perfect play in small two-seat games without chance or hidden information.
+
+    It is uniform among the best actions.
+
+    Args:
+        max_states: most positions that are looked at and remembered, at least 1. A game with more
+            is an error.
+        random_moves: share of the moves that are drawn from all legal ones instead, in [0, 1].
+            Above 0 the opponent can be beaten. Default 0.
+
+    Raises:
+        ConfigError: a number out of range.
+    """
+
+    max_states: Annotated[int, Field(ge=1)] = 200_000
+    random_moves: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+    name = "minimax"
+
+    def __post_init__(self) -> None:
+        self._searches: dict[str, Search] = {}
+
+    def choose(self, state: State, seat: int, stream: Stream) -> str:
+        """Return one of the best actions, or any legal one by chance.
+
+        Raises:
+            GameError: the game has chance, hidden information or not two opposed seats.
+            TooLargeError: more than ``max_states`` positions.
+        """
+        state = played(state)
+        if self.random_moves and stream.uniform(1) < self.random_moves:
+            legal = state.legal_actions()
+            return legal[stream.integer(0, len(legal))]
+        values = self.action_values(state)
+        best = max(values.values())
+        actions = [action for action, value in values.items() if value == best]
+        return actions[stream.integer(0, len(actions))]
+
+    def chances(self, state: State, seat: int) -> dict[str, float]:
+        """Return the probabilities of the legal actions.
+
+        Raises:
+            GameError, TooLargeError: as for ``choose``.
+        """
+        values = self.action_values(played(state))
+        best = max(values.values())
+        count = sum(value == best for value in values.values())
+        return {
+            action: self.random_moves / len(values)
+            + (1.0 - self.random_moves) * (value == best) / count
+            for action, value in values.items()
+        }
+
+    def action_values(self, state: State) -> dict[str, float]:
+        """Return the exact value of each legal action for the seat to act, in the game's units."""
+        game = state.game
+        if unfit(game):
+            raise GameError(
+                "Agent 'minimax' needs two opposed seats, no chance and nothing hidden, "
+                f"unlike {game.name!r}; write agent mcts or cfr."
+            )
+        search = self._searches.setdefault(game.rules_key, Search(game, self.max_states))
+        sign = 1.0 if state.seat == 0 else -1.0
+        node = state.node
+        legal = zip(state.legal_actions(), node.legal_actions(), strict=True)
+        return {
+            action: sign * self._value(node.child(index), search, game.name)
+            for action, index in legal
+        }
+
+    def _value(self, node: Node, search: Search, name: str) -> float:
+        """Return the value of a position for seat 0."""
+        low, high = search.bounds(node)
+        if low < high:
+            raise TooLargeError(
+                f"Agent 'minimax': {name!r} has over max_states={self.max_states} positions; "
+                "write agent mcts there."
+            )
+        return low
+
+
+minimax = MinimaxAgent

@@ -1,0 +1,354 @@
+"""One of several players, drawn for each play and team."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sparring.config.parts import bound_agent
+from sparring.core.errors import ConfigError, GameError, quoted
+from sparring.core.records import FloatArray
+from sparring.core.refs import LEARNER, MAIN, OWN, PlayerRef, bot, ref
+from sparring.core.rng import Stream
+from sparring.environments.base import side_numbers, teams_of
+from sparring.play.players.base import Agent, PendingTurn, Reply
+
+PAST = "past"  # in a mixture: all snapshots of the league, with equal shares
+
+
+class Mixture:
+    """Players with weights, of whom one is drawn for each play and team.
+
+    It does not act: ``rollout.team.play_teams`` and ``league.starts`` put who was drawn into the
+    seats of the team.
+
+    Args:
+        weights: by the text forms of the players: those of the run (``learner``, ``policy``,
+            ``past-000100``, ``past`` for all snapshots alike), bots by their names.
+    """
+
+    name = "mixture"
+    renderer: Any = None
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        self.weights = dict(weights)
+        own = {text: text == PAST or ref(text).kind in OWN for text in weights}
+        self._players = {text: ref(text) if own[text] else _bot(text) for text in weights}
+        # the players that only a run has, as they are written; the others, as on a command line
+        self.own = tuple(text for text in weights if own[text])
+        self.bots = tuple(self._players[text].name for text in weights if not own[text])
+        self._agents: dict[str, Agent] = {}
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return f"mixture of {', '.join(self.weights)}"
+
+    def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
+        """Refuse to act: who plays is drawn where a team is seated.
+
+        Raises:
+            GameError: always.
+        """
+        raise GameError("A mixture is several players; play with rollout.team.play_teams.")
+
+    def shares(self, members: Sequence[PlayerRef] = ()) -> dict[PlayerRef, float]:
+        """Return the weight of each player that can be drawn.
+
+        A snapshot that is not in the league is left out. Where nobody is left it is the learner.
+
+        Args:
+            members: the snapshots of the league.
+        """
+        found: dict[PlayerRef, float] = {}
+        for text, weight in self.weights.items():
+            who = self._players[text]
+            some: Sequence[PlayerRef] = (who,)
+            if text == PAST:
+                some = members
+            elif who.kind == "snapshot" and not _is_member(who, members):
+                some = ()
+            for player in some if weight else ():
+                found[player] = found.get(player, 0.0) + weight / len(some)
+        return found or {LEARNER: 1.0}
+
+    def at(self, game: Any, seat: int) -> Mixture:
+        """Return the mixture from which a seat's team draws: this one, for all of them.
+
+        Args:
+            game: the environment.
+            seat: one of its seats.
+        """
+        return self
+
+    def drawn(self, stream: Stream, side: int, members: Sequence[PlayerRef] = ()) -> PlayerRef:
+        """Return who plays.
+
+        Args:
+            stream: of the play.
+            side: first seat of the team.
+            members: the snapshots of the league.
+        """
+        shares = self.shares(members)
+        draw = stream.child("mixture").child(side).uniform(0) * math.fsum(shares.values())
+        for player, share in shares.items():
+            if draw < share:
+                return player
+            draw -= share
+        return player  # what rounding has left over
+
+    def called(self, player: PlayerRef) -> str:
+        """Return what one of the players is called, for people."""
+        return str(player)
+
+    def made(self) -> dict[PlayerRef, Agent]:
+        """Return all players that can be drawn where there is no run.
+
+        Raises:
+            UnknownNameError, ConfigError: as for ``agent``.
+        """
+        return {player: self.agent(player) for player in self.shares()}
+
+    def agent(self, player: PlayerRef) -> Agent:
+        """Return a bot that was drawn; the same one each time.
+
+        Raises:
+            UnknownNameError: no such player plug-in or option.
+            ConfigError: an option's value is wrong, or it is a player that only a run has.
+        """
+        if player.kind != "bot":
+            raise ConfigError(
+                f"mixture: {str(player)!r} is a player of a run; name the mixture in the run's "
+                "bots, or leave it out."
+            )
+        if player.name not in self._agents:
+            made: Agent = bound_agent(player.name)()
+            if isinstance(made, Mixture):
+                raise ConfigError(
+                    f"mixture: {player.name!r} is a mixture again; write its players into this one."
+                )
+            self._agents[player.name] = made
+        return self._agents[player.name]
+
+
+def _is_member(who: PlayerRef, members: Sequence[PlayerRef]) -> bool:
+    """Return whether a snapshot is in the league.
+
+    Where members have no policies' names, a snapshot of any policy is part of one.
+    """
+    return who in members or (who.of(MAIN) in members and not any(one.name for one in members))
+
+
+def _bot(text: str) -> PlayerRef:
+    """Return a bot that may be written with or without the kind."""
+    who = ref(text)
+    return who if who.kind == "bot" else bot(text)
+
+
+def mixture(*, players: dict[str, float]) -> Agent:
+    """One of several players, drawn for each play and team.
+
+    What: before a play begins one of the players is drawn by the weights, and sits in all seats of
+    the team. The next play draws again, and so does every other team of the same play. Records and
+    the payoff book name who was drawn.
+    When to use: an opponent for training or evaluation that is not the same in each play, such as
+    a population; in ``bots``, where a matchmaker seats it, it may have players of the run.
+    Mathematics: with weights w,
+
+        P(player j) = w_j / sum over i of w_i
+        past counts as its n snapshots with w / n each
+
+    Pitfalls: plays of one group draw each for themselves, so that an estimator that compares them
+    sees the difference of their opponents as well. A snapshot that is not in the league now is left
+    out; where nobody is left the learner plays.
+
+    Args:
+        players: weight by player, at least 0 and not all 0. A bot is written as on the command
+            line: ``random``, ``"mcts simulations=100"``; in a run's ``bots`` also by its name
+            there. There it may also be a player of the run: ``learner`` (the weights of now),
+            ``policy`` (their average), ``past`` (all snapshots of the league alike) or one
+            of them, ``past-000100``.
+
+    Raises:
+        ConfigError: no players, or weights that are negative, not finite, in sum too, or all 0.
+
+    Reference: Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement
+    learning", 2017 (the mixed strategies of policy-space response oracles).
+    """
+    wrong = [text for text, weight in players.items() if not 0 <= weight < math.inf]
+    if wrong:
+        raise ConfigError(
+            f"mixture: the weight of {quoted(wrong[0])} is {players[wrong[0]]!r}; write a number "
+            "of at least 0."
+        )
+    if not any(players.values()):
+        raise ConfigError(
+            f"mixture: players={quoted(players)} leaves nobody to draw; give one a weight above "
+            "0, such as players: {random: 1}."
+        )
+    if not math.isfinite(sum(players.values())):
+        raise ConfigError(
+            f"mixture: players={quoted(players)} have weights that sum to more than a number "
+            "holds; write smaller ones."
+        )
+    return Mixture(players)
+
+
+class MemberMixture(Mixture):
+    """Members of a league with weights, of whom one is drawn for each play and team.
+
+    Each of two sides may have weights of its own: then the team with the first seat draws by the
+    first ones, and the other team by the second.
+
+    Args:
+        weights: of the members; those of weight 0 are left out.
+        agent_of: gives the agent of a member.
+        notes: what is to be said of the weights.
+        second: weights in the second of two sides, where ``weights`` are those in the first; None:
+            all sides have the same, however many they are.
+
+    Attributes:
+        sides: the weights above 0: of all sides, or of each of two.
+        members: weight of each member that can be drawn; its mean over two sides.
+    """
+
+    def __init__(
+        self,
+        weights: Mapping[PlayerRef, float],
+        agent_of: Callable[[PlayerRef], Agent],
+        notes: Sequence[str] = (),
+        second: Mapping[PlayerRef, float] | None = None,
+    ) -> None:
+        given = (weights,) if second is None else (weights, second)
+        self.sides = tuple({who: one for who, one in own.items() if one > 0} for own in given)
+        self.members = {
+            who: sum(own.get(who, 0.0) for own in self.sides) / len(self.sides)
+            for who in dict.fromkeys(who for own in given for who in own)
+            if any(who in own for own in self.sides)
+        }
+        super().__init__({str(member): weight for member, weight in self.members.items()})
+        self._agent_of = agent_of
+        self.notes = tuple(notes)
+        apart = second is not None
+        self._apart = tuple(MemberMixture(own, agent_of) for own in self.sides if apart)
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        said = [
+            ", ".join(f"{weight:.3f} {self.called(member)}" for member, weight in own.items())
+            for own in self.sides
+        ]
+        return " in the first side; ".join(said) + (" in the second" if self._apart else "")
+
+    def at(self, game: Any, seat: int) -> Mixture:
+        """Return the mixture from which a seat's team draws.
+
+        Raises:
+            GameError: there is one for each of two sides, and the environment has not two.
+        """
+        if not self._apart:
+            return self
+        return self._apart[_side(game.name, tuple(teams_of(game)), seat)]
+
+    def played_by(self, agent_of: Callable[[PlayerRef], Agent]) -> MemberMixture:
+        """Return the same mixture with other agents for its members."""
+        return MemberMixture(self.sides[0], agent_of, self.notes, *self.sides[1:])
+
+    def shares(self, members: Sequence[PlayerRef] = ()) -> dict[PlayerRef, float]:
+        """Return the weight of each member; all of them are there."""
+        return dict(self.members)
+
+    def agent(self, player: PlayerRef) -> Agent:
+        """Return the agent of a member."""
+        return self._agent_of(player)
+
+    def action_logprobs(self, queries: Sequence[Any]) -> list[FloatArray]:
+        """Return what one policy would say that plays as the mixture does.
+
+        With w_k the weight of member k in the seat's side, and x_k(h) the product of its
+        probabilities of the seat's own earlier actions on the way to information state h (Kuhn,
+        1953),
+
+            P(a | h) = sum_k w_k x_k(h) P_k(a | h)  /  sum_k w_k x_k(h)
+
+        Where no member plays to h the weights are w_k.
+
+        Args:
+            queries: information states.
+
+        Raises:
+            GameError: as for ``at``.
+        """
+        earlier = [_earlier(query) for query in queries]
+        asked = list(dict.fromkeys(one for past in earlier for one in past))
+        logs, parts, reaches = self._logs(queries), [], []
+        for place, member in enumerate(self.members):
+            scorer: Any = self.agent(member)
+            rows = scorer.action_logprobs(asked) if asked else []
+            said = {one: float(row[0]) for one, row in zip(asked, rows, strict=True)}
+            own = [sum(said[one] for one in past) for past in earlier]
+            reaches.append(logs[place] + np.array(own, dtype=np.float64))
+            parts.append(scorer.action_logprobs(queries))
+        reach = np.array(reaches)
+        nobody = ~np.isfinite(reach).any(axis=0)
+        reach[:, nobody] = logs[:, nobody]
+        weights = np.exp(reach - np.logaddexp.reduce(reach, axis=0))
+        return [
+            _mean([rows[number] for rows in parts], weights[:, number])
+            for number in range(len(queries))
+        ]
+
+    def _logs(self, queries: Sequence[Any]) -> FloatArray:
+        """Return the logarithm of each member's weight in the side of each query, [K, Q]."""
+        with np.errstate(divide="ignore"):
+            found = np.log([[own.get(who, 0.0) for own in self.sides] for who in self.members])
+        places = [0] * len(queries)
+        if self._apart:
+            places = [_side(query.game, query.teams, query.seat) for query in queries]
+        chosen: FloatArray = found[:, places]
+        return chosen
+
+
+def _side(name: str, teams: tuple[int, ...], seat: int) -> int:
+    """Return the number of a seat's side, of two.
+
+    Args:
+        name: of the environment.
+        teams: the team of each seat; none: every seat is a side.
+        seat: one of them.
+
+    Raises:
+        GameError: there are not two.
+    """
+    numbers = side_numbers(teams or tuple(range(max(seat + 1, 2))))
+    if max(numbers) != 1:
+        raise GameError(
+            f"{name}: this mixture has weights for each of two sides, and here are "
+            f"{max(numbers) + 1}; take one policy, such as --answer policy."
+        )
+    return numbers[seat]
+
+
+def _earlier(query: Any) -> list[Any]:
+    """Return the seat's own earlier decisions on the way, each with the action that it took."""
+    return [
+        replace(
+            query,
+            key=query.seen[turn].key if query.seen else "",
+            observations=query.observations[: turn + 1],
+            actions=query.actions[:turn],
+            legal_actions=(query.actions[turn],),
+            seen=query.seen[: turn + 1],
+        )
+        for turn in range(len(query.actions))
+    ]
+
+
+def _mean(rows: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
+    """Return the logarithm of the weighted mean of probabilities, [num_legal]."""
+    with np.errstate(divide="ignore"):
+        found: FloatArray = np.log(weights @ np.exp(np.array(rows, dtype=np.float64)))
+    return found

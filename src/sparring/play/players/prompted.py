@@ -1,0 +1,88 @@
+"""A pretrained language model as it is, told by a system message how to play."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from sparring.config.parts import Positive, Some
+from sparring.config.plugins.registry import bind
+from sparring.core.files import file_digest
+from sparring.core.records import SamplingParams
+from sparring.models.render.answers import Answer
+from sparring.play.players.base import Agent
+from sparring.play.players.policy import check_room, policy
+
+
+def prompted(
+    *,
+    model: str,
+    system: str = "",
+    answer: Answer = "free",
+    template: str | None = None,
+    max_new_tokens: Some = 32,
+    temperature: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0,
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0,
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32",
+    in_flight: Positive = 16,
+) -> Agent:
+    """A pretrained chat model that nobody has trained here, with a system message.
+
+    What: the model is told the game as a policy with the renderer ``chat`` is, and the system
+    message before it. Its weights never change. Several players of one model share its weights.
+    When to use: as the start that training is measured against; as a population of styles for a
+    matchmaker, each with a system message of its own (SLA's population has such); to play against.
+    Pitfalls: a small model seldom says a legal action unless ``answer`` finds it in free text.
+    Reference: Xu et al., 2024, arXiv:2310.18940, whose population has prompted styles.
+    Verified by: tests/play/players/test_prompted.py.
+
+    Args:
+        model: a packaged model (smollm2-135m), a folder or a Hugging Face id.
+        system: the system message, such as "You accuse somebody whenever you speak.". Empty
+            (default): the chat template's own, if it has one.
+        answer: how the action is worded, as of the renderer ``chat``. Default "free".
+        template: chat template in place of the model's own, as of the renderer ``chat``.
+        max_new_tokens: longest reply in tokens, the stop token included. Default 32.
+        temperature: of sampling, above 0. Default 1.
+        top_p: nucleus sampling, in (0, 1]; 1 (default) is off.
+        dtype: of the weights. Default "float32".
+        in_flight: plays that it is asked in at once, 1 or more, so that the sampler's KV cache has
+            room for them. Default 16.
+
+    Raises:
+        ConfigError: replies are as long as the model's context.
+        ModelError: the model is damaged, does not fit into memory or has no chat template.
+        UnknownNameError: it is not on this machine, and is no Hugging Face id.
+    """
+    loaded, sampler = _sampled(model, dtype)
+    check_room(f"Agent 'prompted' of {model}: ", max_new_tokens, loaded.context)
+    return policy(
+        sampler=sampler,
+        renderer=bind("render", "chat", {"system": system, "answer": answer, "template": template})(
+            loaded.tokenizer
+        ),
+        params=SamplingParams(max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p),
+        name="prompted",
+        in_flight=in_flight,
+    )
+
+
+def identity_of(model: str, **options: Any) -> dict[str, str]:
+    """Return the digests of the files of a model that is a folder; {} of one known by its name."""
+    root = Path(model).expanduser()
+    if not root.is_dir():
+        return {}
+    files = sorted(path for path in root.iterdir() if path.is_file())
+    return {path.name: file_digest(path) for path in files}
+
+
+@cache
+def _sampled(model: str, dtype: str) -> tuple[Any, Any]:
+    """Return a pretrained model, and what samples its replies."""
+    from sparring.models.load import base_model  # torch: only where it plays
+
+    loaded = base_model(model, dtype, "auto")
+    return loaded, bind("samplers", "in_process")(loaded)

@@ -1,0 +1,28 @@
+"""Plays any legal action with equal probability."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparring.core.rng import Stream
+from sparring.environments.base import random_reply
+from sparring.play.players.base import TextAgent
+from sparring.play.players.described import listed
+
+
+class RandomAgent(TextAgent):
+    """Uniform random play over the legal actions: the weakest opponent with full support."""
+
+    name = "random"
+
+    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+        """Return a legal action, each with equal probability, or a text that the play draws."""
+        return random_reply(state, seat, state.legal(seat), stream)
+
+    def chances(self, state: Any, seat: int) -> dict[str, float]:
+        """Return the same probability for every legal action."""
+        legal = listed(self.name, state, seat)
+        return dict.fromkeys(legal, 1.0 / len(legal))
+
+
+random = RandomAgent

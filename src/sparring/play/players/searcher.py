@@ -1,0 +1,114 @@
+"""Searches for a table as well as it is told to: a scripted lead and scripted workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from sparring.core.errors import GameError
+from sparring.core.rng import Stream
+from sparring.environments.combining import seated
+from sparring.environments.wide_search import answers, searching
+from sparring.environments.wide_search.call import Call
+from sparring.environments.wide_search.library import Page
+from sparring.environments.wide_search.play import CALL, FINISH, Search
+from sparring.environments.wide_search.searching import DONE, NOTE, OPEN, SEARCH
+from sparring.environments.wide_search.world import VALUES
+from sparring.play.players.base import TextAgent
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+@dataclass(kw_only=True, eq=False)
+class Searcher(TextAgent):
+    """A scripted lead and scripted workers of ``wide_search``, as good as they are told to be.
+
+    What: as the lead it calls ``width`` workers as long as a row lacks a cell and it may call, then
+    finishes. As a worker it opens the pages of its rows in order and notes every cell; where pages
+    are found by words it searches for each row's name and first column before. Where the lead
+    writes the answer it writes what was noted.
+    When to use: to seat workers whose faults are known beside a lead that learns, a lead beside
+    workers that learn, and to know what a width is worth before anybody has learnt.
+    Mathematics: without faults a worker of T turns, with A columns, finds floor(T / (1 + A)) rows
+    and begins another, floor(T / (2 + A)) where it has to search; with ``slips`` s a noted cell is
+    right with probability 1 - s.
+    Pitfalls: it plays ``wide_search`` alone, and searches in vain where three other pages have the
+    same words. It never finishes before all is found. In real tables it slips to another value of
+    the rows that are asked for, so that it is always right where all of these have the same.
+    Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
+    Verified by: tests/play/players/test_searcher.py.
+
+    Args:
+        width: workers that the lead calls, 0 to 16; 0 (default): as many as there are, one for each
+            open row at most.
+        slips: probability of noting another value than the page's, in [0, 1]. 0 by default.
+        quits: probability of being done at each turn of a worker, in [0, 1]. 0 by default.
+    """
+
+    width: Annotated[int, Field(ge=0, le=16)] = 0
+    slips: Share = 0.0
+    quits: Share = 0.0
+
+    name = "searcher"
+
+    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+        """Return the next action of the lead or of a worker.
+
+        Raises:
+            GameError: it is no ``wide_search``.
+        """
+        play, seat = seated(state, seat)
+        if not isinstance(play, Search):
+            raise GameError(
+                f"Agent 'searcher' plays wide_search alone, not {type(play).__name__}; write "
+                "random or scripted there."
+            )
+        if play.writing:
+            return answers.written(play.noted(), play.start, brief=play.rules.brief)
+        if seat not in play.calls:
+            most = min(play.rules.workers, len(play.open_items()))
+            return f"{CALL} {min(self.width or most, most)}" if most else FINISH
+        return self._work(play, seat, stream)
+
+    def _work(self, play: Search, seat: int, stream: Stream) -> str:
+        """Return a worker's next action."""
+        if stream.uniform(0) < self.quits:
+            return DONE
+        call, columns = play.calls[seat], range(play.rules.columns)
+        pages = searching.pages(play) if play.rules.by_words else ()
+        item = pages[call.open].item if pages and call.open >= 0 else call.open
+        for column in columns if item in call.items else ():
+            if (item, column) not in play.notes:
+                return self._note(play, (item, column), stream)
+        for item in call.items:
+            if any((item, column) not in play.notes for column in columns):
+                return self._seek(play, call, pages, item)
+        return DONE
+
+    def _note(self, play: Search, cell: tuple[int, int], stream: Stream) -> str:
+        """Return a note of a cell, right or a slip."""
+        start, (item, column) = play.start, cell
+        name, right = start.columns[column], start.values[item][column]
+        others = VALUES.get(name) or sorted({row[column] for row in start.values})
+        wrong = [value for value in others if value != right]
+        slip = bool(wrong) and stream.uniform(1) < self.slips
+        value = wrong[stream.integer(2, len(wrong))] if slip else right
+        if not play.rules.by_words:
+            return f"{NOTE} {name} {value}"
+        between = " " if play.rules.brief else " | "
+        return f"{NOTE} {between.join((start.names[item], name, value))}"
+
+    def _seek(self, play: Search, call: Call, pages: tuple[Page, ...], item: int) -> str:
+        """Return the way to the page of a row: by its name, or by a search for its words."""
+        start = play.start
+        if not pages:
+            return f"{OPEN} {start.names[item]}"
+        for number, page in enumerate(call.found, start=1):
+            if pages[page].item == item:
+                return f"{OPEN} {number}"
+        return f"{SEARCH} {start.names[item]} {start.columns[0]}"
+
+
+searcher = Searcher

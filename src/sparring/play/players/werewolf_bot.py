@@ -1,0 +1,184 @@
+"""Werewolf by simple rules: a village that believes the seer, and wolves that lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sparring.core.errors import GameError
+from sparring.core.rng import Stream
+from sparring.environments.combining import played, seated
+from sparring.environments.reply import meant
+from sparring.environments.werewolf.names import name_of, number_of
+from sparring.environments.werewolf.play import WerewolfPlay
+from sparring.environments.werewolf.rules import ABSTAIN
+from sparring.environments.werewolf.sentences import phrase_of, victims, worded
+from sparring.environments.werewolf.setup import SEER, WOLF
+from sparring.environments.werewolf.speech import SILENCE
+from sparring.play.players.described import DescribedAgent, listed
+
+Style = Literal["talkative", "silent", "accuser"]
+
+
+@dataclass(kw_only=True, eq=False)
+class WerewolfBot(DescribedAgent):
+    """Werewolf by simple rules, in a style: scripted village and scripted wolves.
+
+    What: it adds up what it has heard of each living player and wants the one with the most out.
+    "seer p2 wolf" counts 10 against p2, or against the speaker where it is p2 itself; "seer p2
+    good" counts 10 for p2; an accusation 1, support -1; what a seer has seen itself 100. Among
+    equals it draws. The seer looks at those it has not seen, and tells of a wolf it has found. The
+    doctor saves itself. A wolf kills who has claimed to be the seer, else whom the wolves have
+    named most often this night, and follows what its mate proposes; where wolves talk it names such
+    a one. It never votes for its mate.
+    When to use: as a fixed opponent that can be believed or lied to. It says how it plays exactly.
+    Mathematics: P(a) = 1 / |best| for each of the replies with the highest score. Among the
+    candidates of ``choose`` the replies are the numbers, and the best of what is there counts.
+    Pitfalls: it believes whoever speaks as the seer, so that it can be led by a lie. A deduction
+    (``deduce``) it draws by what its seat knows for certain, whatever was said. Of a free
+    text it takes what its words come closest to in the grammar: whom it names first, and whether
+    the first word about guilt or trust is against that player; irony it does not see. In plays
+    without those phrases (option ``say``) it is silent.
+    Reference: styles as in "Language Agents with Reinforcement Learning for Strategic Play in the
+    Werewolf Game" (Xu et al., 2023, arXiv 2310.18940), where models are prompted to them; the rules
+    are ours.
+    Verified by: tests/play/players/test_werewolf_bot.py.
+
+    Args:
+        style: "talkative" (default): accuses whom it wants out and tells what it has seen as the
+            seer. "silent": speaks only as a seer who has found a wolf, and abstains unless there
+            is something against somebody. "accuser": as talkative, but as a wolf it claims to be
+            the seer who has found a wolf.
+        sentences: where speeches are free text, say "I am the seer and p2 is a werewolf." for
+            "seer p2 wolf", one of a few wordings drawn. Default false: the phrase itself.
+    """
+
+    style: Style = "talkative"
+    sentences: bool = False
+
+    name = "werewolf_bot"
+
+    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+        """Return a reply; where speeches are free text, a phrase or a sentence for one."""
+        play = played(state)
+        deducing = isinstance(play, WerewolfPlay) and play.position.deducing
+        if deducing or state.legal(seat) is not None:
+            return super().choose(state, seat, stream)
+        said = list(self.chances(state, seat))
+        phrase = said[stream.integer(0, len(said))]
+        return worded(phrase, stream.child(0)) if self.sentences else phrase
+
+    def chances(self, state: Any, seat: int) -> dict[str, float]:
+        """Return the probabilities of the replies: equal ones of those it likes best.
+
+        Raises:
+            GameError: it is no Werewolf.
+        """
+        play, own = seated(state, seat)
+        if not isinstance(play, WerewolfPlay):
+            raise GameError(
+                f"Agent 'werewolf_bot' plays werewolf alone, not {type(play).__name__}; write "
+                "random or scripted there."
+            )
+        if play.position.deducing:
+            listed(self.name, state, seat)  # refused
+        liked, legal = self._liked(play, own), state.legal(seat)
+        if legal is None:
+            return _even(next(filter(None, liked)))
+        replies = dict(zip(meant(state, seat, legal), legal, strict=True))
+        for actions in liked:
+            found = [replies[one] for one in actions if one in replies]
+            if found:
+                return _even(found)
+        return _even(list(legal))  # of candidates, none that it would think of
+
+    def _liked(self, play: WerewolfPlay, seat: int) -> list[list[str]]:
+        """Return actions that it likes alike, the best first; some may be illegal."""
+        position, scores = play.position, self._scores(play, seat)
+        if position.phase == "speak":
+            return self._speeches(play, seat, scores)
+        kind, names = position.setup.kinds[seat], position.targets(seat)
+        if position.phase == "whisper":
+            wanted = _ranked(names, _victims(play, seat))[:1] if self.style != "silent" else []
+            return [*([f"kill {name}" for name in one] for one in wanted), [SILENCE]]
+        if position.phase == "vote":
+            wary = self.style == "silent" and max(scores[n] for n in names) <= 0
+            first = [[ABSTAIN]] if wary and position.setup.abstain else []
+            return [*first, *_ranked(names, scores)]
+        if kind == SEER:
+            known = {e.target for e in position.seen(seat) if e.kind == "look"}
+            return _ranked(names, {n: float(n not in known) for n in names})
+        if kind != WOLF:
+            return [[name_of(position.places[seat])]]  # the doctor saves itself
+        first = [[name_of(position.proposed)]] if position.phase == "decide" else []
+        return [*first, *_ranked(names, _victims(play, seat))]
+
+    def _scores(self, play: WerewolfPlay, seat: int) -> dict[int, float]:
+        """Return by number how much a seat wants a player out: its knowledge, then what is said."""
+        position, own = play.position, play.position.places[seat]
+        wolves = position.setup.wolves
+        scores = dict.fromkeys(range(position.setup.players), 0.0)
+        for event in position.seen(seat):
+            if event.kind == "look":
+                scores[event.target] += 100.0 if event.word == WOLF else -100.0
+            elif event.kind == "say" and event.who != own:
+                verb, *rest = phrase_of(event).split()
+                target = number_of(rest[0]) if rest and verb != "claim" else -1
+                if target not in scores:
+                    continue
+                if verb == SEER:
+                    wolf = rest[1] == WOLF
+                    scores[event.who if target == own and wolf else target] += 10 if wolf else -10
+                elif verb in ("accuse", "support"):
+                    scores[target] += 1.0 if verb == "accuse" else -1.0
+        for mate in wolves if seat in wolves else ():
+            scores[position.places[mate]] = -1000.0
+        return scores
+
+    def _speeches(self, play: WerewolfPlay, seat: int, scores: dict[int, float]) -> list[list[str]]:
+        """Return the speeches that it would say, the best first; some may not be there."""
+        position = play.position
+        names = position.targets(seat)
+        worst = _ranked(names, scores)[0]
+        wanted: list[list[str]] = []
+        looks = [e for e in position.seen(seat) if e.kind == "look" and e.target in names]
+        guilty = [f"{SEER} {name_of(e.target)} {WOLF}" for e in looks if e.word == WOLF]
+        if self.style != "silent" or guilty:
+            wanted += [guilty, [f"{SEER} {name_of(e.target)} {e.word}" for e in looks]]
+        if self.style == "accuser" and position.setup.kinds[seat] == WOLF:
+            wanted.append([f"{SEER} {name} {WOLF}" for name in worst])
+        if self.style != "silent":
+            wanted.append([f"accuse {name}" for name in worst])
+        return [*wanted, [SILENCE]]
+
+
+def _ranked(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[str]]:
+    """Return the names by score, the highest first; those of one score are together."""
+    found = sorted({scores[name] for name in names}, reverse=True)
+    return [[name_of(name) for name in names if scores[name] == one] for one in found]
+
+
+def _victims(play: WerewolfPlay, seat: int) -> dict[int, float]:
+    """Return by number how much a wolf wants a player dead: a seer, then whom wolves have named."""
+    position = play.position
+    named = victims(position.seen(seat))
+    return {
+        place: _claims_seer(play, place) + named.count(name_of(place)) / (len(named) + 1)
+        for place in position.targets(seat)
+    }
+
+
+def _claims_seer(play: WerewolfPlay, place: int) -> float:
+    """Return whether a player has said that it is the seer."""
+    own = (event for event in play.position.events if event.kind == "say" and event.who == place)
+    said = [phrase_of(event) for event in own]
+    return float(any(one.startswith(SEER) or one == f"claim {SEER}" for one in said))
+
+
+def _even(replies: list[str]) -> dict[str, float]:
+    """Return replies with equal probabilities."""
+    return dict.fromkeys(replies, 1.0 / len(replies))
+
+
+werewolf_bot = WerewolfBot

@@ -1,0 +1,454 @@
+"""The episode store: Parquet parts, one row per turn, whole or absent, queryable with DuckDB.
+
+SELECT role, avg(seat_return) FROM 'runs/demo/episodes/*.parquet' WHERE turn_index = 0 GROUP BY role
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sparring.core.files import parse_json
+from sparring.core.records import EnvironmentSpec, Episode, Segment, Turn, Verdict
+from sparring.core.refs import PlayerRef, refs
+from sparring.environments.spec import check_spec
+from sparring.play.parquet_parts import Columns, Parts
+
+PLAYER = pa.struct([("kind", pa.string()), ("name", pa.string()), ("step", pa.int64())])
+SCHEMA = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("episode_id", pa.int64()),
+        ("group_id", pa.int64()),
+        ("game", pa.string()),
+        ("seed", pa.uint64()),
+        ("seat", pa.int16()),
+        ("role", pa.string()),
+        ("agent", pa.string()),
+        ("trained", pa.bool_()),
+        ("turn_index", pa.int32()),
+        ("moment", pa.int32()),
+        ("attempt", pa.int32()),
+        ("note", pa.bool_()),
+        ("state_group", pa.int32()),
+        ("candidate", pa.int16()),
+        ("committed", pa.bool_()),
+        ("score", pa.float64()),
+        ("told", pa.string()),
+        ("state_key", pa.string()),
+        ("view", pa.string()),
+        ("legal_actions", pa.list_(pa.string())),
+        ("reply", pa.string()),
+        ("action", pa.string()),
+        ("event", pa.string()),
+        ("reward_names", pa.list_(pa.string())),
+        ("reward_values", pa.list_(pa.float64())),
+        ("seat_return", pa.float64()),
+        ("segment_kinds", pa.list_(pa.string())),
+        ("segment_lengths", pa.list_(pa.int32())),
+        ("ids", pa.list_(pa.int32())),
+        ("logprobs", pa.list_(pa.float64())),
+        ("kept", pa.list_(pa.list_(pa.int32()))),
+        ("truncated", pa.bool_()),
+        ("weights_version", pa.int64()),
+        ("run_versions", pa.list_(pa.int64())),
+        ("conversation", pa.int32()),
+        ("oracle_values", pa.list_(pa.float64())),
+        ("oracle_best", pa.list_(pa.bool_())),
+        ("oracle_certainty", pa.float64()),
+        ("oracle_bound", pa.float64()),
+        ("oracle_entropy", pa.float64()),
+        ("playout", pa.float64()),
+        ("playout_before", pa.float64()),
+        ("forfeited_by", pa.int16()),
+        ("returns", pa.list_(pa.float64())),
+        ("roles", pa.list_(pa.string())),
+        ("agents", pa.list_(pa.string())),
+        ("players", pa.list_(PLAYER)),
+        ("trained_seats", pa.list_(pa.bool_())),
+        ("cut", pa.bool_()),
+        ("environment", pa.dictionary(pa.int32(), pa.string())),  # one text for very many rows
+    ]
+)
+VERSION = 6
+COLUMNS = Columns(
+    kind="episodes",
+    version=VERSION,
+    schema=SCHEMA,
+    renamed={"sample": "conversation"},
+    added={
+        "cut": False,
+        "moment": None,
+        "attempt": 0,
+        "note": False,
+        "state_group": None,
+        "candidate": 0,
+        "committed": True,
+        "score": None,
+        "told": "",
+        "environment": None,
+        "run_versions": None,
+        "players": None,
+        "playout_before": None,
+    },
+)
+
+
+def rows_of(step: int, episode: Episode, texts: dict[int, str | None]) -> Iterator[tuple[Any, ...]]:
+    """Yield the turns of an episode as the values of rows."""
+    spec = episode.environment
+    if id(spec) not in texts:
+        texts[id(spec)] = None if spec is None else json.dumps(asdict(spec), sort_keys=True)
+    for place, turn in enumerate(episode.turns):
+        group = place if turn.candidates else None
+        for one in (turn, *turn.candidates):
+            yield _row(step, episode, one, texts[id(spec)], (group, one is turn))
+
+
+def _row(
+    step: int,
+    episode: Episode,
+    turn: Turn,
+    environment: str | None,
+    prompt: tuple[int | None, bool],
+) -> tuple[Any, ...]:
+    """Return a turn as the values of a row, in the schema's order.
+
+    Args:
+        step: it was played in.
+        episode: it is a turn of.
+        turn: one reply.
+        environment: as text.
+        prompt: its state group, if there were several replies, and whether it was played.
+    """
+    seat, segments = turn.seat, turn.segments
+    return (
+        step,
+        episode.episode_id,
+        episode.group_id,
+        episode.game,
+        episode.seed,
+        seat,
+        episode.roles[seat],
+        turn.agent,
+        episode.trained[seat],
+        turn.turn_index,
+        turn.moment,
+        turn.attempt,
+        turn.note,
+        prompt[0],
+        turn.candidate,
+        prompt[1],
+        turn.score,
+        turn.told,
+        turn.state_key,
+        turn.view,
+        turn.legal_actions,
+        turn.reply,
+        turn.action,
+        turn.event,
+        list(turn.rewards),
+        list(turn.rewards.values()),
+        episode.returns[seat],
+        [segment.kind for segment in segments],
+        [len(segment.ids) for segment in segments],
+        [index for segment in segments for index in segment.ids],
+        [value for segment in segments for value in segment.logprobs],
+        [ids for segment in segments for ids in segment.kept],
+        turn.truncated,
+        turn.weights_version,
+        [segment.weights_version for segment in segments if segment.kind == "sampled"],
+        turn.conversation,
+        *_verdict_columns(turn),
+        turn.playout,
+        turn.playout_before,
+        episode.forfeited_by,
+        episode.returns,
+        episode.roles,
+        episode.agents,
+        [{"name": "", "step": None, **player.to_json()} for player in episode.players],
+        episode.trained,
+        episode.cut,
+        environment,
+    )
+
+
+def episode_of(rows: Sequence[dict[str, Any]]) -> Episode:
+    """Return the episode whose turns these rows are."""
+    first = rows[0]
+    seats = len(first["roles"])
+    named = [row["seat"] for row in rows] + [first["forfeited_by"] or 0]
+    lengths = {len(first[column]) for column in ("roles", "agents", "trained_seats", "returns")}
+    if lengths != {seats} or not all(0 <= seat < seats for seat in named):
+        raise ValueError("its seats do not fit together")
+    return Episode(
+        episode_id=first["episode_id"],
+        group_id=first["group_id"],
+        game=first["game"],
+        seed=first["seed"],
+        roles=tuple(first["roles"]),
+        agents=tuple(first["agents"]),
+        trained=tuple(first["trained_seats"]),
+        turns=_turns(rows),
+        returns=tuple(first["returns"]),
+        players=_players(first),
+        forfeited_by=first["forfeited_by"],
+        cut=first["cut"],
+        has_outgrown_context=any(row["event"] == "unsent" for row in rows),
+        environment=None if first["environment"] is None else _environment(first["environment"]),
+    )
+
+
+def _turns(rows: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
+    """Return the turns of an episode's rows, the other replies to a prompt beside what was played.
+
+    Raises:
+        ValueError: a reply that was not played belongs to none that was.
+    """
+    found: list[Turn] = []
+    others: dict[int, list[Turn]] = {}
+    for row in rows:
+        if row["committed"]:
+            found.append(_turn(row, len(found)))
+        elif row["state_group"] != len(found) - 1:
+            raise ValueError(f"a candidate of turn {row['state_group']} has no turn beside it")
+        else:
+            others.setdefault(row["state_group"], []).append(_turn(row, len(found) - 1))
+    for place, several in others.items():
+        found[place] = found[place]._replace(candidates=tuple(several))
+    return tuple(found)
+
+
+def _players(row: dict[str, Any]) -> tuple[PlayerRef, ...]:
+    """Return who sat in each seat; files of before say it by name alone.
+
+    Raises:
+        ValueError: names and players differ.
+    """
+    if row["players"] is None:
+        return refs(row["agents"])
+    players = tuple(PlayerRef.from_json(player) for player in row["players"])
+    if [str(player) for player in players] != row["agents"]:
+        raise ValueError("its players are not those of its names")
+    return players
+
+
+def _environment(text: str) -> EnvironmentSpec:
+    """Return the environment that a text of JSON names.
+
+    Raises:
+        ValueError: it names none.
+    """
+    try:
+        spec = EnvironmentSpec(**parse_json(text))
+    except TypeError as error:
+        raise ValueError(f"an environment is not readable: {error}") from None
+    check_spec(spec)
+    return spec
+
+
+def _turn(row: dict[str, Any], place: int) -> Turn:
+    """Return the turn of a row, the one at this place of its episode."""
+    return Turn(
+        seat=row["seat"],
+        turn_index=row["turn_index"],
+        moment=place if row["moment"] is None else row["moment"],
+        attempt=row["attempt"],
+        note=row["note"],
+        candidate=row["candidate"],
+        score=row["score"],
+        told=row["told"],
+        agent=row["agent"],
+        state_key=row["state_key"],
+        legal_actions=tuple(row["legal_actions"]),
+        reply=row["reply"],
+        action=row["action"],
+        event=row["event"],
+        rewards=dict(zip(row["reward_names"], row["reward_values"], strict=True)),
+        segments=_segments(row),
+        conversation=row["conversation"],
+        truncated=row["truncated"],
+        weights_version=row["weights_version"],
+        view=row["view"],
+        verdict=_verdict(row),
+        playout=row["playout"],
+        playout_before=row["playout_before"],
+    )
+
+
+def _segments(row: dict[str, Any]) -> tuple[Segment, ...]:
+    """Return the segments of a row: its ids cut where they were joined."""
+    segments, at, said = [], 0, 0
+    runs = row["segment_kinds"].count("sampled")
+    known = row["run_versions"]  # not in files of before, whose turns have one version each
+    versions = [row["weights_version"]] * runs if known is None else list(known)
+    if len(versions) != runs or None in versions:
+        raise ValueError(f"{runs} sampled runs have the versions {versions}")
+    for kind, length in zip(row["segment_kinds"], row["segment_lengths"], strict=True):
+        ids = tuple(row["ids"][at : at + length])
+        at += length
+        sampled = length if kind == "sampled" else 0
+        logprobs = tuple(row["logprobs"][said : said + sampled])
+        kept = (
+            tuple(tuple(ids) for ids in row["kept"][said : said + sampled]) if row["kept"] else ()
+        )
+        said += sampled
+        version = versions.pop(0) if kind == "sampled" else 0
+        segments.append(
+            Segment(kind=kind, ids=ids, logprobs=logprobs, kept=kept, weights_version=version)
+        )
+    return tuple(segments)
+
+
+def _verdict_columns(turn: Turn) -> tuple[Any, ...]:
+    """Return what the oracle said of a turn.
+
+    Values and whether each is best, in the order of the legal actions; empty if nothing.
+    """
+    verdict = turn.verdict
+    if verdict is None:
+        return None, None, None, None, None
+    best = [action in verdict.best for action in verdict.actions]
+    return verdict.values, best, verdict.certainty, verdict.bound, verdict.entropy
+
+
+def _verdict(row: dict[str, Any]) -> Verdict | None:
+    if row["oracle_values"] is None:
+        return None
+    actions = tuple(row["legal_actions"])
+    return Verdict(
+        actions=actions,
+        values=tuple(row["oracle_values"]),
+        best=frozenset(
+            action for action, best in zip(actions, row["oracle_best"], strict=True) if best
+        ),
+        certainty=row["oracle_certainty"],
+        bound=row["oracle_bound"],
+        entropy=row["oracle_entropy"],
+    )
+
+
+class EpisodeStore(Parts):
+    """A folder of Parquet parts, one per stored step."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, COLUMNS)
+
+    def append(self, step: int, episodes: Sequence[Episode]) -> Path:
+        """Write the episodes of a step as one part; a part of the same step is replaced.
+
+        Raises:
+            RunError: the disk is full or not writable.
+        """
+        return self.put(step, to_bytes([(step, episode) for episode in episodes]))
+
+    def episodes(
+        self, wanted: Callable[[int], bool] = lambda _: True
+    ) -> Iterator[tuple[int, Episode]]:
+        """Yield (step, episode) of everything that can be read, as it was written.
+
+        Args:
+            wanted: whether the part of a step is read.
+        """
+        for part in self.each(lambda table: list(episodes_in(table)), wanted):
+            yield from part
+
+    def one(self, step: int, number: int) -> Episode | None:
+        """Return an episode of a step; None where the step has none of this number.
+
+        Raises:
+            RunError: the part is of a newer version.
+            DAMAGED: one of these (of ``rollout.parts``): the part is gone or cannot be read.
+        """
+        table = self.load(self.path(step))
+        found = list(episodes_in(table.filter(pc.equal(table["episode_id"], number))))
+        return found[0][1] if found else None
+
+
+def to_bytes(episodes: Sequence[tuple[int, Episode]]) -> bytes:
+    """Return (step, episode) pairs as a Parquet file, one row per turn."""
+    return COLUMNS.written(_table(episodes))
+
+
+def to_stream(episodes: Sequence[tuple[int, Episode]]) -> bytes:
+    """Return (step, episode) pairs as a stream of Arrow, for a process that reads it at once."""
+    table, sink = _table(episodes), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def from_stream(data: bytes) -> list[tuple[int, Episode]]:
+    """Return the (step, episode) pairs that ``to_stream`` was given, by this version of Sparring.
+
+    Raises:
+        ValueError, pa.ArrowException: this is no such stream, or it is damaged.
+    """
+    with pa.ipc.open_stream(data) as stream:
+        table = stream.read_all()
+    if table.schema != SCHEMA:
+        raise ValueError("its columns are not those of episodes")
+    table.validate(full=True)
+    return list(episodes_in(table))
+
+
+def _table(episodes: Sequence[tuple[int, Episode]]) -> pa.Table:
+    """Return (step, episode) pairs as a table, one row per turn."""
+    texts: dict[int, str | None] = {}  # of each environment, by the object that says it
+    rows = [row for step, episode in episodes for row in rows_of(step, episode, texts)]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
+    arrays = [_array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def from_bytes(data: bytes, *, rows: int | None = None) -> list[tuple[int, Episode]]:
+    """Return the (step, episode) pairs that ``to_bytes`` was given.
+
+    With ``rows`` they are those of the first ``rows`` turns; the last may be cut.
+
+    Raises:
+        ValueError, pa.ArrowException: this is no such file, or it is damaged, of a newer version,
+            or too large to be read.
+    """
+    with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
+        return list(episodes_in(COLUMNS.read(file, "A file of episodes").slice(0, rows)))
+
+
+def episodes_in(table: pa.Table) -> Iterator[tuple[int, Episode]]:
+    """Yield (step, episode) of the rows of a part, all of an episode or none, in order."""
+    rows: list[dict[str, Any]] = []
+    for row in table.to_pylist():
+        if rows and (row["step"], row["episode_id"]) != (rows[0]["step"], rows[0]["episode_id"]):
+            yield rows[0]["step"], episode_of(rows)
+            rows = []
+        rows.append(row)
+    if rows:
+        yield rows[0]["step"], episode_of(rows)
+
+
+def _array(column: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Return a column, half characters replaced.
+
+    An environment or an endpoint may have said them.
+    """
+    try:
+        return pa.array(column, type=kind)
+    except UnicodeEncodeError:
+        return pa.array([_encodable(value) for value in column], type=kind)
+
+
+def _encodable(value: Any) -> Any:
+    """Return a text, or the texts of a list or record, as UTF-8 can hold them."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, dict):
+        return {name: _encodable(part) for name, part in value.items()}
+    return [_encodable(part) for part in value] if isinstance(value, list | tuple) else value

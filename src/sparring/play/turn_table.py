@@ -1,0 +1,181 @@
+"""Episodes to the turn table that credit works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from sparring.core.records import Episode, FloatArray, IntArray, Turn, TurnTable
+from sparring.ops.groups import group_ids
+
+
+def ordered_turns(
+    episodes: Sequence[Episode], *, candidates: bool = False
+) -> Iterator[tuple[Episode, Turn]]:
+    """Yield the turns of trained seats, sorted by (position of the episode, seat, turn index).
+
+    Turns that the model was not asked (event "unsent") are left out, as nothing was sampled.
+
+    Args:
+        episodes: the plays.
+        candidates: after the turns of a seat, yield the other replies to their prompts too.
+    """
+    for episode, turns, _ in _trajectories(episodes, candidates):
+        for turn in turns:
+            yield episode, turn
+
+
+def _trajectories(
+    episodes: Sequence[Episode], candidates: bool
+) -> Iterator[tuple[Episode, Sequence[Turn], bool]]:
+    """Yield the turns of each trajectory, and whether they were played, as in ``ordered_turns``."""
+    for episode in episodes:
+        by_seat: list[list[Turn]] = [[] for _ in episode.trained]
+        for turn in episode.turns:
+            if turn.event != "unsent":
+                by_seat[turn.seat].append(turn)
+        for seat, turns in enumerate(by_seat):
+            if turns and episode.trained[seat]:
+                yield episode, turns, True
+                for turn in turns if candidates else ():
+                    for other in turn.candidates:
+                        yield episode, (other,), False
+
+
+def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> TurnTable:
+    """Return the columns of the trained seats' turns.
+
+    There is one row per turn, in the order of ``ordered_turns``.
+
+    Args:
+        episodes: the plays.
+        candidates: have a row for each of the other replies to a prompt too, and the columns
+            ``state_group`` and ``committed``.
+    """
+    games, roles, agents, keys, actions, views = (_Names() for _ in range(6))
+    rows, trajectories, logprobs, rewards = [], [], [], []
+    for episode, turns, played in _trajectories(episodes, candidates):
+        seat = turns[0].seat
+        trajectories.append(
+            (
+                episode.episode_id,
+                episode.group_id,
+                games[episode.game],
+                roles[episode.roles[seat]],
+                seat,
+                played,
+                episode.cut,
+                len(turns),
+            )
+        )
+        for turn in turns:
+            tokens, logprob = 0, 0.0
+            for segment in turn.segments:
+                if segment.kind == "sampled":
+                    tokens += len(segment.ids)
+                    logprob += sum(segment.logprobs)
+            event = turn.event
+            logprobs.append(logprob)
+            rewards.append(turn.rewards)
+            rows.append(
+                (
+                    agents[turn.agent],
+                    turn.turn_index,
+                    keys[turn.state_key],
+                    tokens,
+                    event == "ok" or event == "memory",
+                    -1 if turn.action is None else actions[turn.action],
+                    views[turn.view],
+                    turn.verdict is not None,
+                    event == "memory",
+                    turn.attempt,
+                    turn.note,
+                )
+            )
+    agent, turn_index, state_key, n_tokens, legal, action, view, *rest = _columns(rows, 11)
+    judged, memory, attempt, note = rest
+    counts = _columns(trajectories, 8)
+    lengths = counts[-1]
+    episode_ids, group, game, role, seats, played_too, cut = counts[:-1].repeat(lengths, axis=1)
+    ends = np.zeros(len(rows), dtype=bool)
+    ends[lengths.cumsum() - 1] = True
+    return TurnTable(
+        episode=episode_ids,
+        group=group,
+        trajectory=np.arange(len(lengths)).repeat(lengths),
+        game=game,
+        role=role,
+        seat=seats,
+        agent=agent,
+        turn_index=turn_index,
+        state_key=state_key,
+        n_tokens=n_tokens,
+        legal=legal.astype(bool),
+        action=action,
+        view=view,
+        reward=np.array([sum(own.values()) for own in rewards], dtype=np.float64),
+        logprob=np.array(logprobs, dtype=np.float64),
+        components=_components(rewards),
+        judged=judged.astype(bool) if judged.any() else None,
+        memory=memory.astype(bool) if memory.any() else None,
+        attempt=attempt if attempt.any() else None,
+        note=note.astype(bool) if note.any() else None,
+        # of an episode's seat: its turns have numbers of their own
+        state_group=group_ids(episode_ids, seats, turn_index)[0] if candidates else None,
+        committed=played_too.astype(bool) if candidates else None,
+        done=ends,
+        cut=ends & cut.astype(bool) if cut.any() else None,
+        game_names=games.names,
+        role_names=roles.names,
+        agent_names=agents.names,
+        action_names=actions.names,
+        view_names=views.names,
+    )
+
+
+def with_components(turns: TurnTable, names: Iterable[str]) -> TurnTable:
+    """Return a table that has these parts of the reward; 0 on every turn where none was given one.
+
+    A reward that abstained on all turns of a batch leaves no column. Then no turn was judged.
+
+    Args:
+        turns: the table.
+        names: of components.
+    """
+    missing = [name for name in names if name not in turns.components]
+    if not missing:
+        return turns
+    count = len(turns.reward)
+    return replace(
+        turns,
+        components={**turns.components, **{name: np.zeros(count) for name in missing}},
+        judged=np.zeros(count, dtype=bool) if turns.judged is None else turns.judged,
+    )
+
+
+def _columns(rows: Sequence[tuple[int, ...]], count: int) -> IntArray:
+    """Return rows of integers as columns [count, N]."""
+    return np.array(rows, dtype=np.int64).reshape(-1, count).T.copy()
+
+
+def _components(rewards: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:
+    """Return one column [N] per reward component, 0 where a turn has none of it."""
+    names = {name: None for own in rewards for name in own}
+    return {
+        name: np.array([own.get(name, 0.0) for own in rewards], dtype=np.float64) for name in names
+    }
+
+
+class _Names(dict[str, int]):
+    """Numbers names in order of appearance."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = len(self)
+        return self[name]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names by number."""
+        return tuple(self)

@@ -1,0 +1,259 @@
+"""The league of a run: a snapshot is taken when it is due, what the keeping rule does not keep
+leaves, those that stay play each other, and a learner may begin anew.
+
+Where several policies learn in one league, each has snapshots of its own, a schedule, and a room of
+``league.keep``. Else there is one learner, named ``main`` here: all policies that are trained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from sparring.config import RunConfig
+from sparring.core.records import Episode
+from sparring.core.refs import LEARNER, MAIN, PlayerRef, snapshot
+from sparring.engine.protocol import Engine
+from sparring.league.keeping.base import KeepRequest
+from sparring.league.schedules.base import ScheduleRequest
+from sparring.methods.selection.replay.base import ReplayBuffer
+from sparring.run.methods import Methods
+from sparring.run.payoff_plays import with_plays
+from sparring.run.state import LEAGUE, RunState
+from sparring.run.step import owner_of
+
+START = snapshot(0)  # the learner before its first step
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """What is remembered of a league's learners, each by its policy's name.
+
+    Args:
+        members: of the snapshots that are there, where it is not the one before: the player that
+            each came from, and its learner's tag.
+        age: steps that each learner has learnt in since its last snapshot.
+        origin: what each learner goes on from.
+        anew: learners that begin anew with the next step.
+        returns: mean return of each step since the last snapshot, where a schedule reads them.
+        live: the learner that alone learns now; empty: all do.
+    """
+
+    members: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    age: Mapping[str, int] = field(default_factory=dict)
+    origin: Mapping[str, str] = field(default_factory=dict)
+    anew: tuple[str, ...] = ()
+    returns: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    live: str = ""
+
+    @classmethod
+    def of(cls, state: RunState) -> Record:
+        """Return what a run's state says of its league."""
+        found = {name: value for name, value in state.json(LEAGUE).items() if name in _FIELDS}
+        return cls(**{**found, "anew": tuple(found.get("anew", ()))})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as values of JSON, without what says nothing."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+
+_FIELDS = frozenset(Record.__dataclass_fields__)
+
+
+def begin_league(config: RunConfig, engine: Engine, state: RunState) -> RunState:
+    """Take the learners into the league before their first step, if they are to be members.
+
+    Args:
+        config: the run's configuration.
+        engine: its models.
+        state: that the run goes on from.
+
+    Returns:
+        The state, which says who learns first where one after another does.
+    """
+    if state.step:
+        return state
+    names, league = list(config.league.tags), config.league
+    for name in names if league.start else ():
+        engine.take_member(START.of(name))
+    if league.together or len(names) == 1:
+        return state
+    return state.remembering(**{LEAGUE: Record(live=names[0]).to_json()})
+
+
+def league_step(
+    config: RunConfig,
+    engine: Engine,
+    methods: Methods,
+    state: RunState,
+    episodes: Iterable[Episode] = (),
+    note: Callable[[int, Iterable[Mapping[str, Any]]], None] | None = None,
+) -> RunState:
+    """Take a snapshot of each learner of which one is due.
+
+    Args:
+        config: the run's configuration.
+        engine: its models.
+        methods: its plug-ins.
+        state: after the step.
+        episodes: the step's plays.
+        note: takes the step and a line for each snapshot taken in it; None: nobody does.
+
+    Returns:
+        The state, without the results of snapshots that left and with those of the plays among
+        members.
+
+    Raises:
+        RolloutError: the members' plays fail.
+    """
+    if not config.league.every:
+        return state
+    record, every = Record.of(state), list(config.league.tags)
+    names = [record.live] if record.live else every
+    record = _older(config, methods, state, record, names, episodes)
+    due = [name for name in names if _due(config, engine, methods, state, record, name)]
+    if note is not None:
+        note(state.step, [_taken(config, state, record, name) for name in due])
+    for name in due:
+        record = _snapshot(config, engine, methods, state, record, name)
+    if due:
+        book = with_plays(config, engine, state.payoffs.among(engine.members), state.step)
+        state = state.remembering(payoffs=book.to_json())
+    if due and record.live:
+        record = replace(record, live=every[(every.index(record.live) + 1) % len(every)])
+    there = {str(member) for member in engine.members}
+    kept = {name: one for name, one in record.members.items() if name in there}
+    return state.remembering(**{LEAGUE: replace(record, members=kept).to_json()})
+
+
+def _older(
+    config: RunConfig,
+    methods: Methods,
+    state: RunState,
+    record: Record,
+    names: Sequence[str],
+    episodes: Iterable[Episode],
+) -> Record:
+    """Return the record a step later, in which these have learnt from these plays."""
+    before = (state.step - 1) % config.league.every  # of runs in which nothing was remembered
+    age = {**record.age, **{name: record.age.get(name, before) + 1 for name in names}}
+    returns = dict(record.returns)
+    for name in names:
+        if "returns" in methods.schedules[name].needs:
+            learnt = _mean_return(LEARNER.of(name), episodes, apart=bool(config.league.learners))
+            returns[name] = [*returns.get(name, ()), *learnt]
+    return replace(record, age=age, returns=returns)
+
+
+def _mean_return(learner: PlayerRef, episodes: Iterable[Episode], apart: bool) -> list[float]:
+    """Return the mean return of the seats in which a learner was trained; nothing without any."""
+    found = [
+        episode.returns[seat]
+        for episode in episodes
+        if not episode.has_outgrown_context
+        for seat, (trained, who) in enumerate(zip(episode.trained, episode.players, strict=True))
+        if trained and (who if apart else who.of(MAIN)) == learner
+    ]
+    return [math.fsum(found) / len(found)] if found else []
+
+
+def _due(
+    config: RunConfig,
+    engine: Engine,
+    methods: Methods,
+    state: RunState,
+    record: Record,
+    name: str,
+) -> bool:
+    """Return whether a snapshot of a learner is due."""
+    request = ScheduleRequest(
+        age=record.age[name],
+        every=config.league.every,
+        learner=LEARNER.of(name),
+        members=engine.members,
+        tags=config.league.tags,
+        payoffs=state.payoffs,
+        returns=record.returns.get(name, ()),
+    )
+    found: bool = methods.schedules[name](request, progress=state.step / config.steps)
+    return found
+
+
+def _taken(config: RunConfig, state: RunState, record: Record, name: str) -> dict[str, str]:
+    """Return what is noted of a snapshot that is about to be taken."""
+    tag = {"tag": config.league.tags[name]} if config.league.learners else {}
+    parent = record.origin.get(name, str(START.of(name)))
+    return {"member": str(snapshot(state.step, name)), "parent": parent, **tag}
+
+
+def _snapshot(
+    config: RunConfig,
+    engine: Engine,
+    methods: Methods,
+    state: RunState,
+    record: Record,
+    name: str,
+) -> Record:
+    """Take a snapshot of a learner, and let those leave that the rule does not keep."""
+    league, taken, start = config.league, snapshot(state.step, name), START.of(name)
+    engine.take_member(taken)
+    stream = engine.root.child("keeping").child(state.step)
+    own = [one for one in engine.members if one.name == taken.name]
+    stays = [start] if league.start else []
+    request = KeepRequest(
+        members=[member for member in own if member not in stays],
+        keep=league.keep - len(stays),
+        payoffs=state.payoffs,
+        step=state.step,
+        stream=stream if name == MAIN else stream.child(name),
+        others=[one for one in engine.members if one in stays or one.name != taken.name],
+    )
+    kept = methods.keeping(request, progress=state.step / config.steps)
+    for member in request.members:
+        if member not in kept:
+            engine.drop_member(member)
+    coin = engine.root.child("restart").child(state.step).child(name).uniform(0)
+    anew = coin < league.restart_of(name)
+    members = dict(record.members)
+    if league.restarts or league.learners:
+        parent = record.origin.get(name, str(start) if league.start else "")
+        known = {"parent": parent} if parent else {}
+        members[str(taken)] = {**known, **({"tag": league.tags[name]} if league.learners else {})}
+    return replace(
+        record,
+        members=members,
+        age={**record.age, name: 0},
+        origin={**record.origin, name: str(start if anew else taken)},
+        returns={**record.returns, name: ()} if name in record.returns else record.returns,
+        anew=(*record.anew, name) if anew else record.anew,
+    )
+
+
+def begun_anew(config: RunConfig, engine: Engine, state: RunState) -> RunState:
+    """Let the learners begin anew from their start that are to.
+
+    This is the first thing that a step does, so that a snapshot's step is measured, and saved, with
+    the weights that were learnt.
+
+    Args:
+        config: the run's configuration.
+        engine: its models.
+        state: before the step.
+
+    Returns:
+        The state; of the plays before nothing is left in the estimators of those that begin anew,
+        nor in the replay buffer.
+    """
+    record, step = Record.of(state), state.step
+    if not record.age and config.league.restart and step and step % config.league.every == 0:
+        record = replace(record, anew=(MAIN,))  # a checkpoint of before this was remembered
+    if not record.anew:
+        return state
+    forgotten: dict[str, Any] = {"replay": ReplayBuffer()}
+    for name in record.anew:
+        engine.restart(START.of(name))
+        own = (name,) if config.league.learners else engine.learners
+        forgotten |= {owner_of(policy): {} for policy in own}
+    return state.remembering(**forgotten, **{LEAGUE: replace(record, anew=()).to_json()})

@@ -1,1 +1,0 @@
-"""What the machine offers: files whole or absent, worker processes, terminal, collector."""

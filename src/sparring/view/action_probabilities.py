@@ -1,0 +1,126 @@
+"""How likely a policy says each legal action at a stored turn, in a process of its own: ``aside``.
+
+The exact ids that its seat saw are taken from the record, and no reply is encoded again. The run
+that was asked about last stays loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparring.config import resolve
+from sparring.core.errors import RolloutError, RunError
+from sparring.core.records import Episode
+from sparring.core.refs import MAIN, PlayerRef
+from sparring.measure.policies import renormalise
+from sparring.play.store import EpisodeStore
+from sparring.run import checkpoint
+from sparring.run.folder import CONFIG, RunFolder, is_unsettled
+
+if TYPE_CHECKING:
+    from sparring.engine.local import LocalEngine
+
+Key = tuple[Path, int, int, int]  # folder, step, times of the checkpoint and the configuration
+_loaded: dict[Key, LocalEngine] = {}  # one at most
+
+
+def answer(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the probability of each legal action as a whole reply.
+
+    Args:
+        question: folder of the run, step, episode and turn.
+
+    Returns:
+        ``step`` of the checkpoint, ``player`` whose weights they are, ``weights``, which is live,
+        EMA or snapshot, ``actions``, ``probabilities``, and ``other``: that of all replies which
+        are none of these.
+
+    Raises:
+        SparringError: it cannot be computed.
+    """
+    folder, played = Path(question["folder"]), question["step"]
+    episode = EpisodeStore(folder / "episodes").one(played, question["episode"])
+    if episode is None:
+        raise RolloutError(f"Step {played} has no episode {question['episode']}.")
+    if is_unsettled(folder):  # loading it would put that right, and write
+        raise RunError("Another run is replacing this one.")
+    turn = episode.turns[question["turn"]]
+    lag = resolve(RunFolder.open(folder).config()).scale.lag
+    step = nearest(checkpoint.steps(folder), played - 1 - lag)
+    engine = _engine(folder, step)
+    who = _player(engine, episode, turn.seat)
+    agent: Any = engine.agent(who)
+    prompt = seen(episode, question["turn"])
+    (logprobs,) = agent.reply_logprobs([prompt], [turn.legal_actions])
+    return {
+        "step": step,
+        "player": str(who),
+        "weights": _weights(engine, who),
+        "actions": list(turn.legal_actions),
+        "probabilities": np.exp(logprobs).tolist(),
+        "other": renormalise(logprobs)[1],
+    }
+
+
+def nearest(steps: Sequence[int], wanted: int) -> int:
+    """Return the newest step at or before the one that is wanted, else the first after it.
+
+    Args:
+        steps: that have a checkpoint, in order.
+        wanted: steps that the weights have seen.
+
+    Raises:
+        RunError: there is none.
+    """
+    if not steps:
+        raise RunError("The run has no checkpoint yet.")
+    return max((step for step in steps if step <= wanted), default=steps[0])
+
+
+def seen(episode: Episode, place: int) -> tuple[int, ...]:
+    """Return the ids that a seat's model was given at a turn: its conversation up to the reply."""
+    turn = episode.turns[place]
+    own = (turn.seat, turn.conversation)
+    before = [one for one in episode.turns[:place] if (one.seat, one.conversation) == own]
+    ids = [number for one in before for part in one.segments for number in part.ids]
+    for part in turn.segments:
+        if part.kind == "sampled":
+            break
+        ids += part.ids
+    return tuple(ids)
+
+
+def _player(engine: LocalEngine, episode: Episode, seat: int) -> PlayerRef:
+    """Return who sat in a seat; without a name it is ``main``, or the policy of its role."""
+    who = episode.players[seat]
+    if who.name or MAIN in engine.policies:
+        return who
+    for game, _ in engine.environments:
+        if game.name == episode.game:
+            return who.of(engine.roles.of(game)[seat])
+    raise RunError(f"The run's configuration has no environment {episode.game!r} any more.")
+
+
+def _weights(engine: LocalEngine, who: PlayerRef) -> str:
+    """Return which weights a player plays with: live, EMA (their average) or snapshot."""
+    if who.kind == "policy" and engine.policies[who.name or MAIN].average is not None:
+        return "EMA"
+    return "snapshot" if who.kind == "snapshot" else "live"
+
+
+def _engine(folder: Path, step: int) -> LocalEngine:
+    """Return an engine with the weights of a checkpoint; the one before is let go first."""
+    from sparring.api.load import load_run  # here, as it brings torch
+
+    # a run that is taken back writes another checkpoint under the same step
+    files = (folder / "checkpoints" / f"step_{step:06d}", folder / CONFIG)
+    written = [path.stat().st_mtime_ns if path.exists() else 0 for path in files]
+    key = (folder, step, written[0], written[1])
+    if key not in _loaded:
+        _loaded.clear()
+        _loaded[key] = load_run(folder, step, threads=1)[1]
+    return _loaded[key]

@@ -1,0 +1,197 @@
+"""The laws of the house as functions of source text, so that each can be shown a breach."""
+
+import ast
+import re
+from functools import cache
+
+ORDER = [
+    *("core", "config", "ops", "environments", "models", "play", "methods", "league", "learn"),
+    *("measure", "engine", "run", "report", "api", "view", "cli", "interop", "testing"),
+]
+MATHEMATICS = {"numpy", "scipy", "math", "statistics", "itertools", "functools", "collections", "dataclasses", "typing", "__future__", "ast", "json", "re"}
+MATHEMATICS_OWN = ("sparring.ops", "sparring.core.records", "sparring.core.rng")
+TORCH_PACKAGES = ("models", "methods.features", "methods.losses", "learn", "engine", "interop")
+NO_TORCH = ("models.render",)
+SEPARATE = {  # package -> packages before it that it must not know
+    "report": ("engine", "learn", "models.samplers"),
+    "methods.credit": ("environments", "models"),
+    "methods.losses": ("environments", "models", "play"),
+}
+TORCH_RNG = {"seed", "manual_seed", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "bernoulli", "multinomial"}
+IN_PLACE_RNG = {"normal_", "uniform_", "random_", "bernoulli_", "exponential_", "geometric_", "log_normal_", "cauchy_"}
+FIXED_INIT = {"zeros_", "ones_", "constant_", "eye_", "dirac_"}
+PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve"}
+UNSAFE = {"eval", "exec", "torch.load", "os.system", "os.popen", "yaml.load", "yaml.unsafe_load", "yaml.full_load"}
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+OPENSPIEL = re.compile(r"pyspiel|open_spiel|\.spiel", re.IGNORECASE)
+METHOD_SLOTS = ("credit", "losses", "rewards", "selection")
+
+
+@cache
+def parsed(source):
+    """Return the tree of a source, made once: each law looks at it."""
+    return ast.parse(source)
+
+
+def imports(tree):
+    """Yield (module, line) of every import that runs; those under TYPE_CHECKING do not."""
+    skipped = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            skipped.update(id(child) for child in ast.walk(node))
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module, node.lineno
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def within(module, packages):
+    """Return whether a module is in one of some packages; names are without ``sparring.``."""
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def layering(own, source):
+    """Return the imports of a module, named as ``methods.credit.mars``, that the order forbids."""
+    package = own.partition(".")[0]
+    with_torch = within(own, TORCH_PACKAGES) and not within(own, NO_TORCH)
+    unknown = tuple(name for user, names in SEPARATE.items() if within(own, (user,)) for name in names)
+    tree = parsed(source)
+    relative = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level)
+    found = [f"line {node.lineno}: relative import; write from sparring..." for node in relative]
+    for module, line in imports(tree):
+        parts = module.split(".")
+        if parts[0] == "torch" and not with_torch:
+            found.append(f"line {line}: torch in {own}")
+        if parts[0] != "sparring" or len(parts) < 2 or parts[1] not in ORDER:
+            continue
+        if ORDER.index(parts[1]) > ORDER.index(package):
+            found.append(f"line {line}: {package} imports {parts[1]}, which comes after it")
+        if within(".".join(parts[1:]), unknown):
+            found.append(f"line {line}: {own} must not know {'.'.join(parts[1:])}")
+    return list(dict.fromkeys(found))
+
+
+def machinery(source):
+    """Return what a module of mathematics imports besides mathematics."""
+    found = []
+    for module, line in imports(parsed(source)):
+        top, own = module.split(".")[0], module.startswith(MATHEMATICS_OWN)
+        if not (own if top == "sparring" else top in MATHEMATICS):
+            found.append(f"line {line}: ops imports {module}, which is no mathematics")
+    return found
+
+
+def functions(tree):
+    """Yield all functions and methods."""
+    return (node for node in ast.walk(tree) if isinstance(node, FUNCTION))
+
+
+def length(node):
+    """Return a function's lines without its docstring."""
+    docstring = ast.get_docstring(node, clean=False)
+    return node.end_lineno - node.lineno + 1 - (docstring.count("\n") + 1 if docstring is not None else 0)
+
+
+def undocumented(source):
+    """Return public functions, classes and methods without a docstring or with missing annotations."""
+    tree, found = parsed(source), []
+    if ast.get_docstring(tree) is None and tree.body:
+        found.append("module has no docstring")
+    scopes = [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))]
+    for scope in scopes:
+        for node in scope.body:
+            if not isinstance(node, FUNCTION | ast.ClassDef) or node.name.startswith("_"):
+                continue
+            if ast.get_docstring(node) is None:
+                found.append(f"line {node.lineno}: {node.name} has no docstring")
+            if isinstance(node, FUNCTION):
+                starred = [argument for argument in (node.args.vararg, node.args.kwarg) if argument is not None]
+                arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, *starred]
+                bare = [a.arg for a in arguments if a.annotation is None and a.arg not in ("self", "cls")]
+                if bare or node.returns is None:
+                    found.append(f"line {node.lineno}: {node.name} lacks annotations {bare}")
+    return found
+
+
+def aliases(tree):
+    """Return local name -> full dotted name of everything imported."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                first = alias.name.split(".")[0]
+                found[alias.asname or first] = alias.name if alias.asname else first
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
+    return found
+
+
+def full_name(function, known):
+    """Return what is called, with the local name of an import replaced by the full one."""
+    head, dot, tail = ast.unparse(function).partition(".")
+    return known.get(head, {"np": "numpy", "nn": "torch.nn"}.get(head, head)) + dot + tail
+
+
+def sins(own, source):
+    """Return what is refused on sight."""
+    tree, found = parsed(source), []
+    known = aliases(tree)
+    found += [f"line {line}: unsafe import {module}" for module, line in imports(tree) if module.split(".")[0] in PICKLES]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler) and node.type is None:
+            found.append(f"line {node.lineno}: bare except")
+        if isinstance(node, FUNCTION | ast.Lambda):
+            found += [f"line {node.lineno}: mutable default" for value in (*node.args.defaults, *node.args.kw_defaults) if mutable(value)]
+        if isinstance(node, ast.Call):
+            found += [f"line {node.lineno}: {sin}" for sin in sins_of_call(own, full_name(node.func, known), node)]
+    return found
+
+
+def mutable(value):
+    """Return whether a default is an object that calls would share and could change."""
+    made = isinstance(value, ast.Call) and ast.unparse(value.func) in ("list", "dict", "set", "bytearray", "defaultdict")
+    return made or isinstance(value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp)
+
+
+def sins_of_call(own, called, node):
+    """Return what is refused about one call."""
+    keywords = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+    head, _, tail = called.rpartition(".")
+    if called in ("print", "sys.stdout.write", "sys.stderr.write") and not within(own, ("cli",)):
+        yield f"{called} outside cli"
+    if own != "core.rng" and called.startswith(("random.", "numpy.random.")):
+        yield f"global generator {called}"
+    torch_draws = (head == "torch" and tail in TORCH_RNG) or tail in IN_PLACE_RNG or (head == "torch.nn.init" and tail not in FIXED_INIT)
+    if torch_draws and "generator" not in keywords:
+        yield f"global generator {called}"
+    if called in UNSAFE or head in PICKLES:
+        yield f"unsafe {called}"
+    for keyword in ("shell", "allow_pickle", "trust_remote_code"):
+        if keywords.get(keyword) == "True":
+            yield f"{keyword}=True"
+
+
+def named_methods(source, names):
+    """Return string literals and imports that name a plug-in: the loop must not know any method."""
+    tree, docstrings = parsed(source), set()
+    plugins = {f"sparring.methods.{slot}.{name}" for slot in METHOD_SLOTS for name in names}
+    found = [f"line {line}: imports {module}" for module, line in imports(tree) if module in plugins]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | FUNCTION) and node.body and isinstance(node.body[0], ast.Expr):
+            docstrings.add(id(node.body[0].value))
+    strings = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in docstrings)
+    return found + [f"line {node.lineno}: {node.value!r}" for node in strings if node.value in names]
+
+
+def openspiel_named(path, text):
+    """Return the lines of a file of the package that name OpenSpiel's modules or states, though its room alone may.
+
+    ``path`` is relative to the package. Comments, docstrings and files of data count as well.
+    """
+    if path.startswith("environments/openspiel/"):
+        return []
+    return [f"line {number}: {found[0]}" for number, line in enumerate(text.splitlines(), 1) if (found := OPENSPIEL.search(line))]

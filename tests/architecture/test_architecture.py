@@ -1,0 +1,211 @@
+"""The laws of the house hold in every file, and each law notices a breach."""
+
+import queue
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparring.config.plugins import registry
+from sparring.core.child_process import Mailbox
+from tests.architecture import rules
+from tests.cases import every_case
+
+SOURCE = Path(__file__).parents[2] / "src" / "sparring"
+FILES = sorted(SOURCE.rglob("*.py"))
+LONGEST = 1000  # lines of a file: where an idea needs more, it is two
+
+
+def module(path):
+    """Return a file's module as ``methods.credit.mars``; "" for the package itself."""
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix("__init__").removesuffix(".")
+
+
+@every_case("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)), parts=16)
+def test_a_file_keeps_the_laws(path):
+    source = path.read_text()
+    if module(path):
+        assert rules.layering(module(path), source) == []
+    assert rules.undocumented(source) == []
+    assert rules.sins(module(path), source) == []
+    lines = source.count("\n")
+    assert lines <= LONGEST, f"{lines} lines"
+    for node in rules.functions(rules.parsed(source)):
+        assert rules.length(node) <= 80, f"{node.name} has {rules.length(node)} lines"
+
+
+def test_no_line_has_more_than_a_hundred_columns():
+    files = {str(path.relative_to(SOURCE)): path.read_text().splitlines() for path in FILES}
+    wide = [(name, number) for name, lines in files.items() for number, line in enumerate(lines, 1) if len(line) > 100]
+    assert wide == []
+
+
+def test_the_readme_draws_every_package_in_order():
+    packages = (SOURCE.parents[1] / "README.md").read_text().partition("## The packages")[2]
+    drawn = re.findall(r"`([a-z_]+)`", "".join(line.split("|")[1] for line in packages.splitlines() if line.startswith("| `")))
+    there = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
+    assert sorted(drawn) == sorted(there)
+    assert drawn == rules.ORDER
+    assert [path.name for path in SOURCE.glob("*.py")] == ["__init__.py"]
+
+
+def test_nobody_waits_with_a_timeout_on_a_simple_queue():
+    """Its get of CPython 3.11 may never return then; see ``Mailbox`` of core/child_process.py."""
+    assert Mailbox is not queue.SimpleQueue
+    assert [path.name for path in FILES if "SimpleQueue" in path.read_text() and "get(timeout" in path.read_text()] == []
+
+
+def test_only_the_room_of_openspiel_names_it():
+    files = (path for path in SOURCE.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    assert {str(path): found for path in files if (found := rules.openspiel_named(path.relative_to(SOURCE).as_posix(), path.read_text()))} == {}
+
+
+@every_case(
+    "text",
+    [
+        "import pyspiel",
+        "def f(state):\n    return state.spiel.returns()",
+        '"""Return a ``pyspiel.TabularPolicy``."""',
+        "x = 1  # see game.spiel",
+        "packages: [open_spiel]",
+        "from open_spiel.python import games",
+        "states.spiel_keys",
+    ],
+)
+def test_a_name_of_openspiel_is_noticed_elsewhere(text):
+    for path in ("environments/kuhn_poker.py", "measure/exploitability.py", "recipes/own.yaml", "environments/openspiel_own.py"):
+        assert rules.openspiel_named(path, text) != []
+    assert rules.openspiel_named("environments/openspiel/base.py", text) == []
+
+
+def test_openspiel_may_be_spoken_of():
+    assert rules.openspiel_named("methods/oracles/mcts.py", "# OpenSpiel's MCTSBot\nfrom sparring.environments.openspiel.base import Game\nspiel = load(NAME)") == []
+
+
+@every_case("path", sorted((SOURCE / "ops").glob("*.py")), ids=lambda path: path.name)
+def test_ops_is_mathematics_alone(path):
+    assert rules.machinery(path.read_text()) == []
+
+
+@pytest.mark.parametrize("source", ["import os", "from pathlib import Path", "from sparring.core.files import parse_json", "import torch"])
+def test_machinery_in_ops_is_noticed(source):
+    assert rules.machinery(source) != []
+
+
+def test_the_loop_names_no_method():
+    names = {name for slot in ("credit", "losses", "rewards", "selection") for name in registry.names(slot)}
+    for part in ("run", "learn", "engine"):
+        for path in sorted((SOURCE / part).glob("*.py")):
+            assert rules.named_methods(path.read_text(), names) == [], path
+
+
+@every_case(
+    ("where", "source"),
+    [
+        ("environments", "import torch"),
+        ("environments", "from sparring.learn.learner import Learner"),
+        ("play.store", "from sparring.run import loop"),
+        ("play", "from sparring import engine"),
+        ("methods.credit.mars", "from sparring.environments.openspiel.base import Game"),
+        ("methods.losses.base", "import sparring.environments.openspiel.base"),
+        ("methods.credit", "from ..environments import base"),
+        ("environments", "from .. import engine"),
+        ("engine", "from sparring.run.loop import train"),
+        ("ops", "def late():\n    import torch.nn"),
+        ("models.render.chat", "import torch"),
+        ("methods.credit.mars", "from torch import nn"),
+        ("report.page", "from sparring.models.samplers.base import Sampler"),
+    ],
+)
+def test_layering_notices(where, source):
+    assert rules.layering(where, source)
+
+
+def test_layering_allows_what_is_above_and_type_checking():
+    assert rules.layering("learn", "import torch\nfrom sparring.methods.credit.base import check") == []
+    assert rules.layering("environments", "if TYPE_CHECKING:\n    from sparring.run.loop import train") == []
+
+
+@every_case(
+    "source",
+    [
+        "try:\n    pass\nexcept:\n    pass",
+        "def f(x=[]):\n    pass",
+        "print(1)",
+        "import random\nrandom.seed(0)",
+        "np.random.rand(3)",
+        "np.random.default_rng()",
+        "np.random.Generator(np.random.Philox(0))",
+        "from random import shuffle\nshuffle(x)",
+        "import random as dice\ndice.shuffle(x)",
+        "from numpy.random import default_rng\ndefault_rng()",
+        "import numpy.random as draws\ndraws.rand()",
+        "torch.rand(3)",
+        "torch.randperm(3)",
+        "from torch import multinomial\nmultinomial(p, 1)",
+        "weight.normal_()",
+        "torch.nn.init.normal_(weight)",
+        "torch.manual_seed(0)",
+        "import pickle",
+        "from pickle import loads",
+        "np.load(f, allow_pickle=True)",
+        "yaml.load(f)",
+        "os.system('ls')",
+        "def f(x=dict()):\n    pass",
+        "async def f(*, x=[]):\n    pass",
+        "f = lambda x=[]: x",
+        "import sys\nsys.stdout.write('1')",
+        "torch.load(f)",
+        "subprocess.run('ls', shell=True)",
+        "eval('1')",
+    ],
+)
+def test_sins_are_noticed(source):
+    assert rules.sins("ops", source)
+
+
+def test_what_is_no_sin():
+    assert rules.sins("cli", "print(1)") == []
+    assert rules.sins("models", "torch.rand(3, generator=g)\nweight.normal_(generator=g)") == []
+    assert rules.sins("core.rng", "import numpy as np\nnp.random.Generator(np.random.Philox(key=1))") == []
+    assert rules.sins("play.players", "self.random.choose(x)\nstream.uniform(0)") == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""m"""\ndef f(x: int) -> int:\n    return x',
+        '"""m"""\ndef f(x):\n    """d"""',
+        '"""m"""\ndef f(*x, **y) -> None:\n    """d"""',
+        '"""m"""\nclass A:\n    """d"""\n    async def f(self) -> None:\n        pass',
+        "x = 1",
+    ],
+)
+def test_missing_words_are_noticed(source):
+    assert rules.undocumented(source)
+
+
+def test_a_named_method_is_noticed():
+    assert rules.named_methods('"""mars"""\nif name == "mars":\n    pass', {"mars"}) == ["line 2: 'mars'"]
+    assert rules.named_methods("from sparring.methods.credit import mars", {"mars"})
+    assert rules.named_methods("from sparring.methods.credit.mars import mars as estimator", {"mars"})
+    assert rules.named_methods("from sparring.methods.losses.base import LossBatch", {"mars"}) == []
+
+
+def test_the_library_knows_no_study_and_studies_use_its_public_names_alone():
+    known = [str(path) for path in FILES if any(name.split(".")[0] in ("studies", "tests") for name, _ in rules.imports(rules.parsed(path.read_text())))]
+    assert known == []
+    studies = sorted((SOURCE.parents[1] / "studies").rglob("*.py"))
+    private = [(str(path), name) for path in studies for name, _ in rules.imports(rules.parsed(path.read_text())) if any(part.startswith("_") and part != "__future__" for part in name.split("."))]
+    assert len(studies) > 60 and private == []
+
+
+def test_rooms_without_torch_do_not_bring_it_in_through_others():
+    modules = [path for path in FILES if (own := module(path)) and (not rules.within(own, (*rules.TORCH_PACKAGES, "api", "cli", "report")) or rules.within(own, rules.NO_TORCH))]
+    names = [".".join(("sparring", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__") for path in modules]
+    assert len(names) > 80
+    code = f"import importlib, sys\nfor name in {names!r}:\n    importlib.import_module(name)\n    assert 'torch' not in sys.modules, name"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr.splitlines()[-1]

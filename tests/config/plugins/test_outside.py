@@ -1,0 +1,345 @@
+"""Plug-ins from outside: found by name or entry point, without running anything that is none, and found again."""
+
+import json
+import sys
+import textwrap
+from importlib import metadata
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from sparring.cli import app
+from sparring.config import resolve
+from sparring.config.plugins import outside, registry
+from sparring.config.recipe import load_recipe
+from sparring.core.errors import ConfigError, UnknownNameError
+from sparring.core.rng import Stream
+from sparring.environments.catalogue import make_game
+from sparring.methods.oracles.solvers import has_reference, reference_of, solver_of
+
+REWARD = '''
+"""Rewards of our own."""
+SLOT = "rewards"
+
+
+def short_replies(episode, *, most: int = 3):
+    """Pay every reply of at most ``most`` characters 1."""
+    return [float(len(turn.reply) <= most) for turn in episode.turns]
+
+
+def nothing(episode):
+    return [0.0 for turn in episode.turns]
+
+
+def private(episode):
+    return [0.0 for turn in episode.turns]
+
+
+from os import system
+
+PLUGINS = ("nothing", "system")
+'''
+ESTIMATOR = '''
+import numpy as np
+from sparring.core.records import Credit
+
+SLOT = "credit"
+
+
+def ours(turns, state, *, scale: float = 1.0):
+    """The reward of each turn."""
+    return Credit(advantages=scale * turns.reward, state=state)
+'''
+MATCHMAKER = '''
+SLOT = "league.matchmakers"
+
+
+def selfish(*args, **options):
+    from sparring.league.matchmakers.mirror import mirror
+
+    return mirror(*args)
+'''
+GAME = '''
+SLOT = "environments"
+
+
+def our_kuhn():
+    """Kuhn poker under another name."""
+    from sparring.environments.kuhn_poker import kuhn_poker
+
+    return kuhn_poker()
+'''
+SOLVER = '''
+from sparring.core.records import Judgement
+
+ORACLE = "posterior"
+
+
+def our_urn(state, *, prior: str = "uniform", most: float = 1.0):
+    """All actions are worth the same."""
+    return Judgement(values=[most for action in state.legal_actions()])
+
+
+def reference(state):
+    return ("draw",)
+'''
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    registry.forget()
+    before = dict(outside._loaded)
+    outside._loaded.clear()
+    yield
+    registry.forget()
+    outside._loaded.clear()
+    outside._loaded.update(before)
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch, request):
+    """Return a function that writes modules into a package of this test's own, on the path."""
+    name = f"own_{abs(hash(request.node.name)) % 10**8}"
+    folder = tmp_path / "path" / name
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path / "path"))
+
+    def write(**modules):
+        for module, text in modules.items():
+            (folder / f"{module}.py").write_text(textwrap.dedent(text))
+        return name
+
+    yield write
+    for module in [module for module in sys.modules if module.split(".")[0] == name]:
+        del sys.modules[module]
+
+
+def installed(monkeypatch, points):
+    """Let these entry points be those of installed packages, for plug-ins alone."""
+
+    def entry_points(*, group):
+        return [point for point in points if point.group == group]
+
+    monkeypatch.setattr(outside, "metadata", SimpleNamespace(**{**vars(metadata), "entry_points": entry_points}))
+
+
+def test_a_module_is_named_or_a_function_of_one(package):
+    name = package(short_replies=REWARD)
+    by_module, by_function = (registry.load("rewards", f"{name}.short_replies{more}") for more in ("", ".nothing"))
+    assert (by_module.function.__name__, by_function.function.__name__) == ("short_replies", "nothing")
+    assert by_module.module is by_function.module and set(by_module.options) == {"most"}
+    assert registry.bind("rewards", f"{name}.short_replies", {"most": 5}).options == {"most": 5}
+    assert registry.known("rewards", f"{name}.short_replies") and not registry.known("rewards", "short_replies")
+    with pytest.raises(UnknownNameError, match="option of rewards"):
+        registry.bind("rewards", f"{name}.short_replies", {"least": 5})
+
+
+@pytest.mark.parametrize("function", ["private", "system", "__class__", "PLUGINS", "SLOT"])
+def test_only_functions_of_its_own_that_a_module_lists_are_its_plug_ins(package, function):
+    name = package(short_replies=REWARD)
+    with pytest.raises(ConfigError, match=f"'{function}' is no plug-in of the module .*which has 'nothing', 'short_replies'|has no function '{function}'"):
+        registry.load("rewards", f"{name}.short_replies.{function}")
+
+
+def test_a_module_that_is_in_no_package_has_plug_ins(package, tmp_path):
+    name = package()
+    (tmp_path / "path" / f"{name}_alone.py").write_text(REWARD)
+    assert registry.load("rewards", f"{name}_alone.nothing").function.__name__ == "nothing"
+
+
+def test_namespaces_without_init_are_searched(package, tmp_path):
+    name = package()
+    (tmp_path / "path" / name / "__init__.py").unlink()
+    (tmp_path / "path" / name / "deeper").mkdir()
+    (tmp_path / "path" / name / "deeper" / "short_replies.py").write_text(REWARD)
+    assert registry.load("rewards", f"{name}.deeper.short_replies").options.keys() == {"most"}
+
+
+def test_the_solver_in_the_folder_of_a_game_is_found(package, tmp_path):
+    name = package()
+    folder = tmp_path / "path" / name / "our_urn"
+    folder.mkdir()
+    (folder / "__init__.py").write_text('SLOT = "environments"\n\n\ndef our_urn():\n    from sparring.environments.urn import urn\n\n    return urn()\n')
+    game = make_game(f"{name}.our_urn")
+    assert solver_of(game, "posterior").module.__name__ == "sparring.environments.urn.solver"  # by the name of the rules
+    (folder / "solver.py").write_text(SOLVER)
+    registry.forget()
+    game = make_game(f"{name}.our_urn")
+    oracle, state = registry.bind("oracles", "posterior", {"options": {"most": 0.5}})(), game.reset(Stream.from_seed(0))
+    assert set(oracle.judge([state])[0].values) == {0.5} and has_reference(game) and reference_of(state) == ("draw",)
+    assert f"{name}.our_urn.solver" in outside.loaded()
+    rewarded = {"environments": [{"name": f"{name}.our_urn"}], "rewards": [{"name": "reference_match"}], "reorder_outcomes": True}
+    assert resolve({**load_recipe("kuhn-tiny"), **rewarded}).environments[0].name == f"{name}.our_urn"
+    with pytest.raises(UnknownNameError, match="Did you mean 'most'"):
+        registry.bind("oracles", "posterior", {"options": {"mots": 0.5}})().covers(game)
+
+
+@pytest.mark.parametrize("line", ["SLOT = 'rewards'", "SLOT: Final = 'rewards'", 'SLOT: Final[str]="rewards"  # a reward'])
+def test_a_module_declares_its_slot_in_one_line(package, line):
+    name = package(good=f"from typing import Final\n\n{line}\n\n\ndef good(episode): ...\n")
+    assert registry.load("rewards", f"{name}.good").name == f"{name}.good"
+
+
+def test_a_line_in_a_docstring_declares_nothing(package):
+    name = package(bad='"""How to:\n\nSLOT = "rewards"\n"""\nraise SystemExit("imported")\n')
+    with pytest.raises(ConfigError, match="is no plug-in"):
+        registry.load("rewards", f"{name}.bad")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def bad(episode, *, k=1): ...", "its option 'k' has no annotation; write k: float"),
+        ("def bad(episode, *, k: 'Nope' = 1): ...", "annotations of its function cannot be read: NameError"),
+    ],
+)
+def test_options_that_cannot_be_checked_are_said(package, text, said):
+    name = package(bad=f"SLOT = 'rewards'\n{text}\n")
+    with pytest.raises(ConfigError, match=said):
+        registry.bind("rewards", f"{name}.bad", {"k": 2})
+
+
+def test_a_file_that_is_no_text_is_said(package, tmp_path):
+    name = package()
+    (tmp_path / "path" / name / "bad.py").write_bytes("SLOT = 'rewards'  # é".encode("latin-1"))
+    with pytest.raises(ConfigError, match="is no UTF-8 text"):
+        registry.load("rewards", f"{name}.bad")
+
+
+def test_a_broken_entry_point_spoils_neither_lists_nor_runs(monkeypatch, caplog):
+    points = [
+        metadata.EntryPoint(name="broken", value="no_such_package_here", group="sparring.losses"),
+        metadata.EntryPoint(name="odd", value="my package!", group="sparring.losses"),
+    ]
+    installed(monkeypatch, points)
+    registry.forget()
+    listed = CliRunner().invoke(app, ["list", "losses"], catch_exceptions=False)
+    assert listed.exit_code == 0 and "ppo_clip" in listed.output and "broken" not in listed.output
+    assert "importing 'no_such_package_here' failed" in caplog.text
+    assert CliRunner().invoke(app, ["train", "kuhn-tiny", "--dry-run"]).exit_code == 0
+    with pytest.raises(ConfigError, match="an entry point: importing"):
+        registry.bind("losses", "broken")
+
+
+def test_modules_of_sparring_itself_are_no_plug_ins_from_outside():
+    assert not outside.is_outside("sparring.methods.oracles.constraint") and outside.slot_of("sparring.methods.oracles.constraint") is None
+
+
+def test_the_module_comes_before_the_function_of_the_module_above(package, tmp_path):
+    name = package(both=REWARD.replace("short_replies", "both"))
+    (tmp_path / "path" / name / "__init__.py").write_text(REWARD.replace("short_replies", "both"))
+    assert registry.load("rewards", f"{name}.both").module.__name__ == f"{name}.both"
+
+
+@pytest.mark.parametrize("name", ["os.system", "subprocess.call", "antigravity.fly", "json.tool", "xml.dom.minidom"])
+def test_what_declares_itself_no_plug_in_is_not_even_imported(name, monkeypatch):
+    for module in [module for module in sys.modules if module in ("antigravity", "json.tool")]:
+        monkeypatch.delitem(sys.modules, module)
+    with pytest.raises(ConfigError, match=r"is no plug-in\. Write the line SLOT = 'rewards'|there is no module"):
+        registry.bind("rewards", name)
+    assert not {"antigravity", "json.tool"} & sys.modules.keys()
+
+
+def test_packages_above_a_module_are_not_imported_to_look_for_it(package, tmp_path):
+    name = package()
+    (tmp_path / "path" / name / "__init__.py").write_text("raise SystemExit('imported')")
+    with pytest.raises(ConfigError, match="there is no module"):
+        registry.load("rewards", f"{name}.sub.missing")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SLOT = 'rewards'\n1 / 0\n", r"advantage estimator|importing '.*' failed in bad\.py, line 2: ZeroDivisionError"),
+        ("SLOT = 'rewards'\nraise SystemExit(3)\n", r"failed in bad\.py, line 2: SystemExit: 3"),
+        ("SLOT = 'rewards'\nimport no_such_package_here\n", "failed.*No module named 'no_such_package_here'"),
+        ("SLOT = 'rewards'\ndef other(episode): ...\n", "has no function 'bad'"),
+        ("SLOT = 'rewards'\nbad = 3\n", "has no function 'bad'"),
+        ("SLOT = 'credit'\ndef bad(turns): ...\n", "is a plug-in of 'credit', not of 'rewards'"),
+        ("def bad(episode): ...\n", r"is no plug-in\. Write the line SLOT = 'rewards'"),
+        ("# SLOT = 'rewards'\ndef bad(episode): ...\n", r"is no plug-in"),
+        ("SLOT = 'rewards'\ndef bad(:\n", r"failed.*SyntaxError"),
+    ],
+)
+def test_what_cannot_be_used_is_one_clear_line(package, text, said):
+    name = package(bad=text)
+    with pytest.raises(ConfigError, match=said) as caught:
+        registry.load("rewards", f"{name}.bad")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a..b", ".a", "a.", "a b.c", "a.1", "../x.y", "a/b.c", "a.b\nc"])
+def test_names_that_are_none_of_a_module_are_unknown(name):
+    assert not registry.known("rewards", name)
+    with pytest.raises(UnknownNameError):
+        registry.load("rewards", name)
+
+
+def test_a_package_that_is_not_here_is_to_be_installed():
+    with pytest.raises(ConfigError, match=r"there is no module 'no_such_package_here' here\. Install the package of 'no_such"):
+        registry.load("rewards", "no_such_package_here.reward")
+
+
+def test_a_plain_name_that_nothing_has_says_how_others_are_named():
+    with pytest.raises(UnknownNameError, match=r"named package\.module"):
+        registry.load("rewards", "short_replies")
+
+
+def test_entry_points_have_plain_names_and_are_listed_and_the_built_in_wins(package, monkeypatch):
+    name = package(short_replies=REWARD.replace('SLOT = "rewards"', ""), format_bonus=REWARD)
+    group = "sparring.rewards"
+    points = [
+        metadata.EntryPoint(name="brief", value=f"{name}.short_replies:short_replies", group=group),
+        metadata.EntryPoint(name="short_replies", value=f"{name}.short_replies", group=group),
+        metadata.EntryPoint(name=registry.built_in("rewards")[0], value=f"{name}.format_bonus:nothing", group=group),
+        metadata.EntryPoint(name="not a name", value="os:system", group=group),
+    ]
+    installed(monkeypatch, points)
+    registry.forget()
+    try:
+        assert set(registry.names("rewards")) == {*registry.built_in("rewards"), "brief", "short_replies"}
+        assert registry.load("rewards", "brief").function.__name__ == registry.load("rewards", "short_replies").function.__name__
+        own = registry.built_in("rewards")[0]
+        assert registry.load("rewards", own).module.__name__ == f"sparring.methods.rewards.{own}"
+        broken = metadata.EntryPoint(name="brief", value="no_such_package_here", group=group)
+        with pytest.raises(ConfigError, match="reward 'brief', an entry point: importing 'no_such_package_here' failed"):
+            outside.from_entry_point(broken, "reward")
+    finally:
+        registry.forget()
+
+
+def test_a_run_with_plug_ins_from_outside_is_trained_resumed_evaluated_and_played(package, tmp_path, monkeypatch):
+    name = package(short_replies=REWARD, ours=ESTIMATOR, selfish=MATCHMAKER, our_kuhn=GAME)
+    recipe = {
+        "extends": "kuhn-tiny",
+        "name": "own",
+        "steps": 2,
+        "environments": [{"name": f"{name}.our_kuhn"}],
+        "rewards": [{"name": f"{name}.short_replies", "most": 4}],
+        "credit": {"name": f"{name}.ours", "scale": 0.5},
+        "matchmaker": {"name": f"{name}.selfish"},
+        "rollout": {"games_per_step": 16, "group_size": 1},
+    }
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(recipe))
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        registry.forget()
+        done = CliRunner().invoke(app, list(words), catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    call("train", "own.yaml", "--run", "run", "threads=1")
+    call("train", "--run", "run", "--resume", "steps=3")
+    assert json.loads(call("evaluate", "run", "--games", "2", "--json"))
+    call("report", "run")
+    call("export", "run", "exported")
+    explained = call("explain", f"{name}.short_replies")
+    assert "Pay every reply of at most" in explained and "option most: int, default 3" in explained
+    assert f"{name}.ours" in call("credit", "compare", "--environment", "kuhn_poker", "--estimators", f"{name}.ours,{name}.ours scale=2", "--episodes", "256", "--no-time")
+    start = json.loads((tmp_path / "run" / "provenance.json").read_text())["starts"][0]
+    assert set(start["plugins"]) == {f"{name}.{module}" for module in ("short_replies", "ours", "selfish", "our_kuhn")}
+    assert all(len(found["sha256"]) == 64 for found in start["plugins"].values())

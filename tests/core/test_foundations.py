@@ -1,0 +1,326 @@
+"""Errors, streams, schedules, the registry and the configuration."""
+
+import math
+import shlex
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring import config
+from sparring.config import recipe, resolve
+from sparring.config.plugins import registry
+from sparring.core import rng, schedule
+from sparring.core.errors import ConfigError, UnknownNameError, nearest
+from sparring.core.rng import Stream
+from sparring.environments.catalogue import configured_game
+from tests.cases import every_case
+
+ROOT = Path(__file__).parents[2]
+KEYS = st.integers(0, 2**64 - 1)
+
+
+# -- streams
+
+
+@given(st.lists(KEYS, min_size=1, max_size=5), st.integers(0, 10**6))
+def test_vectorised_draws_equal_the_scalar_ones_bit_for_bit(keys, counter):
+    draws = rng.uniforms(np.array(keys, dtype=np.uint64), counter)
+    assert draws.tolist() == [Stream(key).uniform(counter) for key in keys]
+    assert all(0 <= draw < 1 for draw in draws)
+
+
+@given(KEYS, st.sampled_from(["deal", 0, 1, 17]), st.sampled_from(["play", "1", 2, 3]))
+def test_children_differ_from_each_other_and_from_their_parent(key, first, second):
+    stream = Stream(key)
+    assert len({stream.key, stream.child(first).key, stream.child(second).key}) == 3
+    assert stream.child(first).key == Stream(key).child(first).key
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 2**64 + 1, 10**400])
+def test_a_seed_that_would_be_another_one_is_refused(seed):
+    with pytest.raises(ConfigError, match="is no number of 64 bits"):
+        Stream.from_seed(seed)
+    with pytest.raises(ConfigError, match=r"^seed: "):
+        resolve({"environments": [{"name": "kuhn_poker"}], "seed": seed})
+
+
+def test_the_largest_seed_is_taken():
+    assert resolve({"environments": [{"name": "kuhn_poker"}], "seed": 2**64 - 1}).seed == 2**64 - 1
+    assert Stream.from_seed(2**64 - 1).key != Stream.from_seed(0).key
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps"])
+def test_a_device_that_the_tiny_model_does_not_run_on_is_refused(device):
+    with pytest.raises(ConfigError, match=f"the tiny model runs on the CPU and not on device='{device}'"):
+        resolve({"environments": [{"name": "kuhn_poker"}], "model": {"device": device}})
+    resolve({"environments": [{"name": "kuhn_poker"}], "model": {"device": "cpu"}})
+
+
+def test_seeds_and_numbers_give_unrelated_streams():
+    keys = {Stream.from_seed(seed).child(number).key for seed in range(100) for number in range(100)}
+    assert len(keys) == 10_000
+
+
+@pytest.mark.parametrize("draw", [lambda i: Stream.from_seed(0).uniform(i), lambda i: Stream.from_seed(i).child("x").uniform(0)])
+def test_draws_are_uniform_along_counters_and_across_streams(draw):
+    counts = np.histogram([draw(i) for i in range(20_000)], bins=50, range=(0, 1))[0]
+    assert scipy.stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_integers_cover_their_range():
+    assert {Stream.from_seed(1).integer(i, 3) for i in range(50)} == {0, 1, 2}
+
+
+def test_orders_of_chance_are_all_alike():
+    orders = Counter(tuple(Stream.from_seed(seed).shuffled("abc")) for seed in range(1200))
+    assert len(orders) == 6 and min(orders.values()) > 150
+    pairs = Counter(tuple(Stream.from_seed(seed).shuffled(range(4), 2)) for seed in range(2400))
+    assert len(pairs) == 12 and min(pairs.values()) > 140
+    some = Stream.from_seed(5)
+    assert some.shuffled(range(9), 4) == some.shuffled(range(9))[:4] and some.shuffled([]) == some.shuffled("ab", 0) == []
+
+
+def test_the_generator_is_a_function_of_the_key():
+    first, second = Stream(5).generator(), Stream(5).generator()
+    assert first.random() == second.random() != Stream(6).generator().random()
+
+
+# -- schedules
+
+
+@pytest.mark.parametrize(
+    ("written", "values"),
+    [
+        (0.5, {0: 0.5, 1: 0.5}),
+        ({"schedule": "constant", "value": 2}, {0.3: 2.0}),
+        ({"schedule": "linear", "start": 1.0, "end": 0.0}, {-1: 1.0, 0: 1.0, 0.25: 0.75, 1: 0.0, 2: 0.0}),
+        ({"schedule": "linear", "start": 0.0, "end": 1.0, "until": 0.5}, {0.25: 0.5, 0.5: 1.0, 0.9: 1.0}),
+        ({"schedule": "cosine", "start": 1.0, "end": 0.0}, {0: 1.0, 0.5: 0.5, 1: 0.0, 0.25: (1 + math.cos(math.pi / 4)) / 2}),
+        ({"schedule": "linear", "start": 2.0, "end": 0.0, "rise": 0.5}, {0: 0.0, 0.25: 1.0, 0.5: 2.0, 0.75: 1.0, 1: 0.0}),
+        ({"schedule": "linear", "start": 2.0, "end": 1.0, "rise": 0.2, "until": 0.6}, {0.1: 1.0, 0.4: 1.5, 0.6: 1.0, 1: 1.0}),
+        ({"schedule": "cosine", "start": 1.0, "end": 0.0, "rise": 0.2}, {0: 0.0, 0.1: 0.5, 0.2: 1.0, 0.6: 0.5, 1: 0.0}),
+        ({"schedule": "staircase", "values": [3, 2, 1], "at": [0.5, 0.8]}, {0: 3.0, 0.49: 3.0, 0.5: 2.0, 0.8: 1.0, 1: 1.0}),
+    ],
+)
+def test_schedules_by_hand(written, values):
+    parsed = schedule.parse(written)
+    assert {progress: parsed(progress) for progress in values} == pytest.approx(values)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "fast",
+        True,
+        None,
+        {"schedule": "quadratic"},
+        {"schedule": "linear", "start": 1.0},
+        {"schedule": "linear", "start": 1.0, "end": 0.0, "slope": 1},
+        {"schedule": "linear", "start": "a", "end": 0.0},
+        {"schedule": "linear", "start": 1.0, "end": 0.0, "until": 0},
+        {"schedule": "linear", "start": 1.0, "end": 0.0, "rise": 1.0},
+        {"schedule": "cosine", "start": 1.0, "end": 0.0, "rise": -0.1},
+        {"schedule": "staircase", "values": [1, 2], "at": [0.5, 0.7], "rise": 0.1},
+        {"schedule": "staircase", "values": [1, 2], "at": [0.5, 0.7]},
+        {"schedule": "staircase", "values": [1, 2, 3], "at": [0.7, 0.5]},
+    ],
+)
+def test_bad_schedules_are_refused_with_the_place(written):
+    with pytest.raises(ConfigError, match="learner"):
+        schedule.parse(written, "learner.learning_rate")
+
+
+# -- registry
+
+
+def test_every_slot_has_plugins_that_load_and_describe_themselves():
+    for slot in registry.SLOTS:
+        for name in registry.names(slot):
+            plugin = registry.load(slot, name)
+            assert plugin.module.__name__.rsplit(".", 1)[1] in (plugin.name, "standard")
+            assert plugin.summary
+            for preset in plugin.presets:
+                registry.bind(slot, name, preset=preset)
+
+
+def test_helpers_are_not_plugins():
+    assert "base" not in registry.names("credit")
+    assert "reduction" not in registry.names("losses")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: registry.names("credits"), "Did you mean 'credit'"),
+        (lambda: registry.load("credit", "grpoo"), "Did you mean 'grpo'"),
+        (lambda: registry.bind("credit", "mars", {"gama": 1.0}), "Did you mean 'gamma'"),
+        (lambda: registry.bind("credit", "mars", preset="as_relesed"), "Did you mean 'as_released'"),
+        (lambda: registry.bind("credit", "mars", {"gamma": "x"}), "option 'gamma'"),
+        (lambda: registry.bind("credit", "mars", {"gamma": float("nan")}), "option 'gamma'"),
+        (lambda: registry.bind("credit", "mars", {"scale": "max"}), "option 'scale'"),
+        (lambda: registry.bind("players", "policy", {}), "option 'sampler'"),
+    ],
+)
+def test_wrong_names_and_values(call, message):
+    with pytest.raises(ConfigError, match=message):
+        call()
+
+
+def test_explicit_options_win_over_the_preset_and_numbers_may_be_schedules():
+    bound = registry.bind("losses", "ppo_clip", {"clip_high": 0.5}, preset="dapo")
+    assert (bound.at(0.0)["clip_low"], bound.at(0.0)["clip_high"]) == (0.2, 0.5)
+    ramp = registry.bind("losses", "ppo_clip", {"clip_high": {"schedule": "linear", "start": 0.4, "end": 0.2}})
+    assert ramp.at(0.5)["clip_high"] == pytest.approx(0.3)
+    with pytest.raises(ConfigError):
+        registry.bind("credit", "grpo", {"ddof": {"schedule": "linear", "start": 1, "end": 0}})
+
+
+@given(st.text(max_size=8))
+def test_the_nearest_name_never_fails(text):
+    assert len(nearest(text, ["mars", "grpo", "rae"])) <= 3
+    assert "Did you mean" in str(UnknownNameError("x", "marz", ["mars"]))
+    assert "There are none" in str(UnknownNameError("x", "marz", []))
+
+
+# -- configuration
+
+SMALL = {"environments": [{"name": "kuhn_poker"}]}
+
+
+def test_every_recipe_resolves_and_reads_back_equal():
+    for name in recipe.recipe_names():
+        resolved = config.resolve(recipe.load_recipe(name))
+        import yaml
+
+        assert config.resolve(yaml.safe_load(recipe.to_yaml(resolved))) == resolved
+        assert resolved.name == name and resolved.summary
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sede": 1}, "Did you mean 'seed'"),
+        ({"learner": {"epoch": 1}}, "Did you mean 'epochs'"),
+        ({"environments": [{"name": "kuhn_poker", "ilegal": {}}]}, "Did you mean 'illegal'"),
+        ({"environments": []}, "environments"),
+        ({"environments": [{"name": "kuhn_poker"}] * 2}, "listed twice.*label"),
+        ({"environments": [{"name": "kuhn_poker"}, {"name": "leduc_poker", "label": "kuhn_poker"}]}, "listed twice"),
+        ({"environments": [{"name": "kuhn_poker", "weight": 0}]}, "holds it out"),
+        ({"environments": [{"name": "kuhn_poker", "weight": -1}]}, "weight"),
+        ({"steps": 0}, "steps"),
+        ({"steps": "many"}, "steps"),
+        ({"losses": [{"name": "ppo_clap"}]}, "Did you mean 'ppo_clip'"),
+        ({"losses": [{"name": "ppo_clip", "weight": "heavy"}]}, "losses.0.weight"),
+        ({"learner": {"learning_rate": {"schedule": "linear"}}}, "learner.learning_rate"),
+        ({"matchmaker": {"name": "miror"}}, "Did you mean 'mirror'"),
+        ({"evaluation": {"opponents": [{"name": "randm"}]}}, "Did you mean 'random'"),
+        ({"model": {"heads": 5}}, "must divide"),
+        ({"rollout": {"temperature": 0}}, "temperature"),
+    ],
+)
+def test_wrong_configurations_are_refused_with_the_place(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        config.resolve({**SMALL, **changes})
+
+
+def test_overrides_reach_into_lists_and_sections():
+    data = {"a": {"b": [{"c": 1}]}}
+    assert recipe.apply_overrides(data, ["a.b.0.c=2", "x.y=[1, 2]", "z={k: v}"]) == {
+        "a": {"b": [{"c": 2}]},
+        "x": {"y": [1, 2]},
+        "z": {"k": "v"},
+    }
+    assert data == {"a": {"b": [{"c": 1}]}}
+
+
+@pytest.mark.parametrize("override", ["a", "=1", "a.b.7.c=1", "a.b.x=1", "s.t=1", "a=[1"])
+def test_overrides_that_lead_nowhere_are_refused(override):
+    with pytest.raises(ConfigError, match="Override"):
+        recipe.apply_overrides({"a": {"b": [{"c": 1}]}, "s": 3}, [override])
+
+
+def test_recipes_extend_and_plugins_are_replaced_as_a_whole():
+    base = {"credit": {"name": "rae", "decay": 0.9}, "learner": {"epochs": 2, "betas": [0.9, 0.9]}}
+    merged = recipe.merge(base, {"credit": {"name": "mars"}, "learner": {"epochs": 1}})
+    assert merged == {"credit": {"name": "mars"}, "learner": {"epochs": 1, "betas": [0.9, 0.9]}}
+
+
+@pytest.mark.parametrize("name", [name for name in recipe.recipe_names() if name.startswith(("mars/", "spiral/"))])
+def test_recipes_of_chat_models_say_what_becomes_of_thoughts(name):
+    renderer = config.resolve(recipe.load_recipe(name)).renderer
+    assert renderer.name == "plain" or {"thinking", "history"} <= renderer.options.keys()
+
+
+@pytest.mark.parametrize("name", ["spiral/kuhn-paper", "spiral/multi-game-paper"])
+def test_published_settings_of_spiral(name):
+    """Every turn a sample of its own, 128 samples an update, and a forfeiture (-1.5) that is worse than any loss (-1)."""
+    resolved = config.resolve(recipe.load_recipe(name))
+    assert resolved.renderer.options["history"] == "strip" and resolved.learner.reduction == "constant"
+    games = [configured_game(section) for section in resolved.environments]
+    assert all((game.min_utility, game.max_utility) == (-1, 1) for game in games)
+    turns = {"tic_tac_toe": 7.75, "kuhn_rounds": 11.2, "simple_negotiation": 10}  # of random play
+    assert resolved.rollout.games_per_step * sum(turns[game.name] for game in games) / len(games) == pytest.approx(128, rel=0.1)
+
+
+def test_a_recipe_file_by_path(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("extends: kuhn-tiny\nname: mine\nsteps: 7\n")
+    assert config.resolve(recipe.load_recipe(str(path))).steps == 7
+    path.write_text("[1, 2]")
+    with pytest.raises(ConfigError, match="must be a mapping"):
+        recipe.load_recipe(str(path))
+    path.write_text("a: [1")
+    with pytest.raises(ConfigError, match="not valid YAML"):
+        recipe.load_recipe(str(path))
+
+
+def test_a_recipe_of_the_package_is_read_once_and_what_is_given_is_a_copy(monkeypatch):
+    first = recipe.load_recipe("mars/kuhn-tiny")
+    monkeypatch.setattr(recipe, "read_text", lambda *_: pytest.fail("read again"))
+    assert "extends" in recipe._built_in(recipe.FOLDER / "mars" / "kuhn-tiny.yaml", "Recipe 'mars/kuhn-tiny'")
+    first["environments"][0]["name"] = first["credit"]["name"] = "changed"
+    again = recipe.load_recipe("mars/kuhn-tiny")
+    assert "changed" not in (again["environments"][0]["name"], again["credit"]["name"])
+
+
+def test_recipes_in_folders_are_named_by_path_and_parts_are_no_recipes():
+    names = recipe.recipe_names()
+    assert "mars/kuhn-tiny" in names and "spiral/kuhn-paper" in names
+    assert not any(name.rpartition("/")[2].startswith("_") for name in names)
+    with pytest.raises(UnknownNameError, match="recipe"):
+        recipe.load_recipe("mars/_tiny")
+    with pytest.raises(UnknownNameError, match="mars/kuhn-tiny"):
+        recipe.load_recipe("mars/kuhn-tini")
+    assert recipe.load_recipe("mars/_tiny", part_of_another=True)["credit"] == {"name": "mars"}
+
+
+def test_a_recipe_may_extend_several(tmp_path):
+    (tmp_path / "one.yaml").write_text("environments: [{name: tic_tac_toe}, {name: kuhn_poker, weight: 0}]\nrollout: {games_per_step: 128}\n")
+    (tmp_path / "both.yaml").write_text(f"extends: [spiral/multi-game-tiny, {tmp_path / 'one.yaml'}]\nsteps: 7\n")
+    read = recipe.load_recipe(str(tmp_path / "both.yaml"))
+    assert (read["credit"]["name"], read["steps"], read["rollout"]["games_per_step"]) == ("rae", 7, 128)
+    assert [game.get("weight", 1) for game in read["environments"]] == [1, 0]
+
+
+REMOVED = recipe.parse_yaml((recipe.FOLDER / "_removed.yaml").read_text(), "removed")
+
+
+def test_a_recipe_that_went_is_refused_with_its_study_and_the_words_that_give_the_same():
+    with pytest.raises(ConfigError) as caught:
+        recipe.load_recipe("mars/ablations/rae")
+    assert "It is an arm of the study mars. For the same: sparring train mars/multi-game-tiny steps=300" in str(caught.value)
+    assert not REMOVED.keys() & {*recipe.recipe_names()}
+
+
+@every_case("name", REMOVED)
+def test_the_words_in_place_of_a_recipe_that_went_are_a_recipe(name):
+    base, *changes = shlex.split(REMOVED[name]["write"])
+    read = recipe.apply_overrides(recipe.load_recipe(base), changes)
+    assert config.resolve(read) and read != recipe.load_recipe(base)
+    assert "study" not in REMOVED[name] or (ROOT / "studies" / REMOVED[name]["study"].replace("-", "_") / "study.py").is_file()
+

@@ -1,0 +1,350 @@
+"""Hostile servers: every try ends in time with one line, which holds no part of the key.
+
+The sampler openai meets more than 40 of them (``HOSTILE``, ``RAW``, ``LOADING``); a player meets those that speak slowly, without end,
+or elsewhere.
+"""
+
+import contextlib
+import gc
+import gzip
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+
+from sparring.core.endpoint_connection import LARGEST
+from sparring.core.errors import RolloutError, RunError
+from sparring.core.records import SampleRequest, SamplingParams
+from sparring.core.rng import Stream
+from sparring.models.adapters import add_adapters
+from sparring.models.language_model import LanguageModel
+from sparring.models.samplers.base import sample
+from sparring.models.samplers.openai import openai
+from sparring.models.tiny import tiny_model
+from sparring.play.players.endpoint_account import Account
+
+KEY = "sk-Very0Secret1Key2"
+BODY = json.dumps({"choices": [{"message": {"content": "bet"}, "finish_reason": "stop"}]}).encode()
+REQUEST = {"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": 5}
+
+
+@pytest.fixture
+def listen(monkeypatch):
+    """Return a function that starts a server: ``speak(connection)`` gets every connection once its request has come."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MY_API_KEY", KEY)
+    done, sockets = threading.Event(), []
+
+    def start(speak):
+        server = socket.create_server(("127.0.0.1", 0))
+        sockets.append(server)
+        heard = []
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+        def answer(connection):
+            with contextlib.suppress(OSError), connection:
+                heard.append(request_on(connection))
+                speak(connection, done)
+
+        threading.Thread(target=serve, daemon=True).start()
+        return f"http://127.0.0.1:{server.getsockname()[1]}/v1", heard
+
+    yield start
+    done.set()
+    for server in sockets:
+        server.close()
+
+
+def request_on(connection):
+    """Return a whole request: what a server leaves unread resets the connection."""
+    text = b""
+    while b"\r\n\r\n" not in text:
+        text += connection.recv(65536)
+    head, _, body = text.partition(b"\r\n\r\n")
+    length = next(int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length"))
+    while len(body) < length:
+        body += connection.recv(65536)
+    return head
+
+
+def account(url, *, timeout=0.4, retries=0):
+    free = dict(budget_tokens=0, budget_cost=0.0, price_in=0.0, price_out=0.0, cache=None)
+    return Account("A test", base_url=url, key_variable="MY_API_KEY", timeout=timeout, retries=retries, **free)
+
+
+def ask(url, **options):
+    return account(url, **options).ask(REQUEST, 0)
+
+
+def answer(body=BODY, status="200 OK", *headers):
+    lines = [f"HTTP/1.1 {status}", "content-type: application/json", f"content-length: {len(body)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def drip(whole, before=b""):
+    """Return a way to speak: a part at once, then a byte every 0.05 seconds, 20 seconds long."""
+
+    def speak(connection, done):
+        connection.sendall(before)
+        for number in range(400):
+            if done.wait(0.05):
+                return
+            connection.sendall(whole[number % len(whole) :][:1])
+
+    return speak
+
+
+@pytest.mark.parametrize(
+    "speak",
+    [
+        lambda connection, done: done.wait(20),
+        drip(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 1000),
+        drip(b" ", answer(b"", "200 OK").replace(b"content-length: 0", b"content-length: 1000")),
+        drip(b"1\r\n \r\n", b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"),
+        drip(b" ", answer(b"", "500 No").replace(b"content-length: 0", b"content-length: 1000")),
+    ],
+    ids=["silence", "headers", "body", "chunks", "error"],
+)
+def test_a_try_ends_at_the_deadline_however_slowly_it_is_answered(listen, speak):
+    url, heard = listen(speak)
+    slow = account(url)
+    began = time.monotonic()
+    with pytest.raises(RolloutError, match=rf"Endpoint {url} .* did not answer within timeout=0\.4 seconds, 1 try"):
+        slow.ask(REQUEST, 0)
+    assert time.monotonic() - began < 5 and len(heard) == 1
+
+
+def test_every_try_has_a_deadline_of_its_own(listen):
+    url, heard = listen(drip(b" ", answer(b"").replace(b"content-length: 0", b"content-length: 1000")))
+    with pytest.raises(RolloutError, match="2 tries"):
+        ask(url, retries=1)
+    assert len(heard) == 2
+
+
+def test_a_slow_answer_within_the_deadline_is_taken(listen):
+    def speak(connection, done):
+        for byte in (whole[at : at + 16] for at in range(0, len(whole), 16)):
+            connection.sendall(byte)
+            time.sleep(0.01)
+
+    whole = answer()
+    assert ask(listen(speak)[0], timeout=20).text == "bet"
+
+
+def test_an_answer_without_end_is_given_up(listen):
+    def speak(connection, done):
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        for _ in range(LARGEST // 2**20 + 3):
+            connection.sendall(b" " * 2**20)
+
+    with pytest.raises(RolloutError, match="the answer is longer than 16 MiB"):
+        ask(listen(speak)[0], timeout=30)
+
+
+def test_a_compressed_answer_is_not_unpacked(listen):
+    url, heard = listen(lambda connection, done: connection.sendall(answer(b"x" * 9, "200 OK", "content-encoding: gzip")))
+    with pytest.raises(RolloutError, match="compressed"):
+        ask(url)
+    assert b"accept-encoding: identity" in heard[0].lower()
+
+
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"])
+def test_a_redirect_is_not_followed(listen, status):
+    other, heard = listen(lambda connection, done: connection.sendall(answer()))
+    url, _ = listen(lambda connection, done: connection.sendall(answer(b"{}", status, f"location: {other}/chat/completions")))
+    with pytest.raises(RolloutError, match=f"status {status[:3]}"):
+        ask(url, timeout=20)
+    assert heard == []
+
+
+def test_nothing_else_of_the_environment_is_sent(listen, monkeypatch):
+    for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
+        monkeypatch.setenv(name, "of-the-environment")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Own: of-the-environment")
+    url, heard = listen(lambda connection, done: connection.sendall(answer()))
+    assert ask(url, timeout=20).text == "bet"
+    assert f"Bearer {KEY}".encode() in heard[0] and b"of-the-environment" not in heard[0]
+
+
+@pytest.mark.parametrize("echo", [KEY, KEY[:8], KEY[-6:], KEY[3:9].upper(), f"sk-{KEY[3:7]}***", " ".join([KEY[:6], KEY[6:12], KEY[12:]])])
+def test_no_part_of_the_key_is_quoted(listen, echo):
+    url, _ = listen(lambda connection, done: connection.sendall(answer(f"no such key: {echo}, sorry".encode(), "400 Bad")))
+    with pytest.raises(RolloutError, match=r"no such \*\*\*|no such key: .*sorry") as caught:
+        ask(url, timeout=20)
+    text = str(caught.value).casefold()
+    assert not [part for at in range(len(KEY) - 3) if (part := KEY[at : at + 4].casefold()) in text], text
+
+
+def test_a_reply_that_echoes_the_key_is_kept_without_it(listen):
+    body = json.dumps({"choices": [{"message": {"content": f"bet {KEY}"}}]}).encode()
+    assert ask(listen(lambda connection, done: connection.sendall(answer(body)))[0], timeout=20).text == "bet ***"
+
+
+def test_counts_beyond_reason_are_none(listen):
+    body = BODY[:-1] + b', "usage": {"prompt_tokens": 1' + b"0" * 400 + b', "completion_tokens": 3}}'
+    found = ask(listen(lambda connection, done: connection.sendall(answer(body)))[0], timeout=20)
+    assert (found.tokens_in, found.tokens_out) == (None, 3)
+
+
+# -- the sampler openai
+
+
+def model(*, adapters=False):
+    network = tiny_model(vocabulary_size=24, stream=Stream.from_seed(3), context=64, hidden_size=16, layers=1, heads=2).to_transformers()
+    if adapters:
+        network = add_adapters(network, rank=1, alpha=1.0, targets=["c_attn"], stream=Stream.from_seed(0))
+    for name, parameter in network.named_parameters():
+        parameter.requires_grad_("lora" in name)
+    return LanguageModel(network, None)
+
+
+def refused(url, *, match, retries=0, timeout=0.4, **options):
+    """Check that the sampler ends with one line, soon, and without the key."""
+    began, threads = time.monotonic(), torch.get_num_threads()
+    torch.set_num_threads(1)
+    with pytest.raises(RunError, match=match) as caught:
+        sampler = openai(model(**options), base_url=url, served="base", key_variable="MY_API_KEY", retries=retries, timeout=timeout)
+        sample(sampler, [SampleRequest((1, 2), 3)], SamplingParams(max_new_tokens=4), (2,))
+    torch.set_num_threads(threads)
+    message = str(caught.value)
+    assert time.monotonic() - began < timeout + 15 and len(message) < 800
+    assert "\n" not in message and not [at for at in range(len(KEY) - 3) if KEY[at : at + 4] in message]
+
+
+def ids(*others):
+    return {"token_ids": [*others, *[9] * (8 - len(others))]}
+
+
+def logprobs(*others):
+    return {"logprobs": {"token_logprobs": [*others, *[-1.0] * (8 - len(others))]}}
+
+
+NO_NUMBER = "as a log-probability of a reply of 'base'. It must be a finite number"
+UNKNOWN_ID = "Each token must have one, and be an id from 0 to 23"
+NO_COMPLETION = "answered with status 200 but not with a completion"
+HOSTILE = {  # what stands in the choice of an answer -> what is said
+    "nan": (logprobs(float("nan")), NO_NUMBER),
+    "inf": (logprobs(float("inf")), NO_NUMBER),
+    "minus inf": (logprobs(float("-inf")), NO_NUMBER),
+    "null": (logprobs(None), NO_NUMBER),
+    "text": (logprobs("-1.0"), NO_NUMBER),
+    "bool": (logprobs(True), NO_NUMBER),
+    "large number": (logprobs(-(10**400)), NO_NUMBER),
+    "id too large": (ids(24), UNKNOWN_ID),
+    "negative id": (ids(-1), UNKNOWN_ID),
+    "float id": (ids(1.0), UNKNOWN_ID),
+    "bool id": (ids(True), UNKNOWN_ID),
+    "huge id": (ids(10**400), UNKNOWN_ID),
+    "null id": (ids(None), UNKNOWN_ID),
+    "no ids": ({"token_ids": []}, "gives no token ids"),
+    "null ids": ({"token_ids": None}, "gives no token ids"),
+    "ids as text": ({"token_ids": "9" * 8}, NO_COMPLETION),
+    "ids as object": ({"token_ids": {"9": 8}}, NO_COMPLETION),
+    "no log-probabilities": ({"logprobs": None}, "gives no log-probabilities"),
+    "fewer log-probabilities": ({"logprobs": {"token_logprobs": [-1.0] * 7}}, "8 tokens and 7 log-probabilities"),
+    "more tokens": ({"token_ids": [9] * 9, "logprobs": {"token_logprobs": [-1.0] * 9}}, "ended a reply after 9 tokens"),
+    "fewer tokens": ({"token_ids": [9] * 3, "logprobs": {"token_logprobs": [-1.0] * 3}}, "ended a reply after 3 tokens"),
+    "another prompt": ({"prompt_token_ids": [7] * 3}, "as 3 others. It must neither add nor drop tokens"),
+    "other weights": ({}, "differ from this model's by up to"),
+}
+DEADLINE = "did not answer within timeout=0.4 seconds, 1 try"
+LOST = "could not be reached, 1 try"
+
+
+def says(text, then=lambda connection, done: None):
+    return lambda connection, done: (connection.sendall(text), then(connection, done))
+
+
+def resets(connection, done):
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+
+def floods(connection, done):
+    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2147483648\r\n\r\n")
+    for _ in range(2048):
+        connection.sendall(b" " * 2**20)
+
+
+RAW = {  # what is spoken on the connection -> what is said
+    "hang": (lambda connection, done: done.wait(20), DEADLINE),
+    "drip": (drip(b" ", answer(b"").replace(b"content-length: 0", b"content-length: 1000")), DEADLINE),
+    "drip of headers": (drip(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 1000), DEADLINE),
+    "reset": (resets, LOST),
+    "torn body": (says(answer().replace(b"content-length: ", b"content-length: 9")), LOST),
+    "no HTTP": (says(b"\x00\xff" * 40 + b"\r\n\r\n"), LOST),
+    "endless header": (says(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 2**20), LOST),
+    "two gigabytes": (floods, "the answer is longer than 16 MiB"),
+    "gzip bomb": (says(answer(gzip.compress(b" " * 2**24), "200 OK", "content-encoding: gzip")), "compressed, which was not asked for"),
+    "deep JSON": (says(answer(b"[" * 10**5)), NO_COMPLETION),
+    "deep choices": (says(answer(b'{"choices":' * 10**4)), NO_COMPLETION),
+    "no JSON": (says(answer(b"<html>\x1b[31m\xff\n</html>")), "not with a completion"),
+    "nothing": (says(answer(b"")), "an empty body"),
+    "no choices": (says(answer(b'{"choices": []}')), NO_COMPLETION),
+    "the key": (says(answer(KEY.encode(), "400 Bad")), r"status 400: \*\*\*"),
+    "wrong key": (says(answer(KEY[:9].encode(), "401 No")), "refuses the key in the environment variable MY_API_KEY"),
+}
+LOADING = {  # what a server answers that is to load adapters
+    "500": (says(answer(b"no", "500 No")), "status 500: no"),
+    "404": (says(answer(b"no", "404 No")), "--enable-lora"),
+    "hang": (lambda connection, done: done.wait(20), DEADLINE),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_reply_of_a_hostile_server_is_refused(listen, kind):
+    change, said = HOSTILE[kind]
+    body = json.dumps({"choices": [{**ids(), **logprobs(), **change}]}).encode()
+    refused(listen(says(answer(body)))[0], match=said, timeout=20)
+
+
+@pytest.mark.parametrize("kind", RAW)
+def test_what_a_hostile_server_speaks_ends_in_one_line(listen, kind):
+    speak, said = RAW[kind]
+    refused(listen(speak)[0], match=said, timeout=0.4 if said == DEADLINE else 30)
+
+
+@pytest.mark.parametrize("kind", LOADING)
+def test_adapters_that_are_not_loaded_leave_nothing(listen, kind, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    speak, said = LOADING[kind]
+    refused(listen(speak)[0], match=said, adapters=True, timeout=0.4 if said == DEADLINE else 20)
+    gc.collect()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_long_pause_that_a_server_asks_for_is_not_kept(listen):
+    url, heard = listen(says(answer(b"later", "503 Busy", "retry-after: 100000")))
+    refused(url, match="status 503: later", retries=1, timeout=20)
+    assert len(heard) in (1, 2)
+
+
+def test_the_sampler_follows_no_redirect(listen):
+    other, heard = listen(says(answer()))
+    refused(listen(says(answer(b"{}", "307 Temporary", f"location: {other}/completions")))[0], match="status 307", timeout=20)
+    assert heard == []
+
+
+@pytest.mark.slow
+def test_adapters_are_unloaded_at_the_end_of_the_process(listen):
+    url, heard = listen(says(answer(b"ok")))
+    code = f"""
+import weakref
+from sparring.models.samplers.openai.adapters import _unload
+from sparring.core.endpoint_connection import Connection
+connection = Connection(base_url={url!r}, key_variable="MY_API_KEY", timeout=20, retries=0)
+connection.send("/load_lora_adapter", {{}}, str, "a word")
+weakref.finalize(connection._openai, _unload, connection, "a")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    assert [head.split()[1] for head in heard] == [b"/v1/load_lora_adapter", b"/v1/unload_lora_adapter"]

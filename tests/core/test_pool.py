@@ -1,0 +1,74 @@
+"""Worker processes: every job is answered once, errors come back as one, and nobody outlives the pool."""
+
+import importlib
+import multiprocessing
+import os
+import signal
+
+import pytest
+
+from sparring.core.errors import RolloutError
+from sparring.core.worker_pool import WorkerPool
+
+ANSWERS = """
+import os, signal, time
+from sparring.core.errors import ConfigError
+
+def make(settings):
+    def answer(job):
+        if job == ["bad"]:
+            raise ConfigError("this job is bad")
+        if job == ["odd"]:
+            return 1 / 0
+        if job == ["die"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if job == ["sleep"]:
+            time.sleep(600)
+        return {"sum": sum(job) + settings["plus"], "worker": os.getpid()}
+    return answer
+"""
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    """Return a function that a fresh process can import: it inherits where modules are looked for."""
+    (tmp_path / "answers_of_workers.py").write_text(ANSWERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    return importlib.reload(importlib.import_module("answers_of_workers")).make
+
+
+def test_every_job_is_answered_once_by_other_processes(make):
+    jobs = [[n, 1] for n in range(20)]
+    with WorkerPool(make, {"plus": 100}, 2) as pool:
+        answered = list(pool.answers(jobs))
+    assert sorted(job for job, _ in answered) == jobs
+    assert all(answer["sum"] == sum(job) + 100 for job, answer in answered)
+    assert os.getpid() not in {answer["worker"] for _, answer in answered}
+    assert multiprocessing.active_children() == []
+
+
+def test_more_workers_than_jobs_and_no_jobs_are_fine(make):
+    with WorkerPool(make, {"plus": 0}, 2) as pool:
+        assert [answer["sum"] for _, answer in pool.answers([[5]])] == [5]
+        assert list(pool.answers([])) == []
+
+
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [(["bad"], "^this job is bad$"), (["odd"], "ZeroDivisionError"), (["die"], r"died \(exit code -9\).*fewer workers")],
+)
+def test_a_worker_that_fails_is_an_error_here(make, job, message):
+    with pytest.raises(RolloutError, match=message), WorkerPool(make, {"plus": 0}, 1) as pool:
+        list(pool.answers([job]))
+    assert multiprocessing.active_children() == []
+
+
+def test_an_interrupt_ends_the_workers_at_once(make):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in a job that a shell put into the background
+    try:
+        with pytest.raises(KeyboardInterrupt), WorkerPool(make, {"plus": 0}, 2) as pool:
+            for _ in pool.answers([["sleep"], [1], [2]]):
+                signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert multiprocessing.active_children() == []

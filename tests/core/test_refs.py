@@ -1,0 +1,127 @@
+"""References to players: to text, to JSON and back; what is no player is refused with a word."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.core.errors import ConfigError, UnknownNameError
+from sparring.core.refs import (
+    DEMONSTRATOR,
+    LEARNER,
+    NAMED,
+    PUBLISHED,
+    SINGLE,
+    PlayerRef,
+    bot,
+    ref,
+    refs,
+    snapshot,
+)
+
+TEXTS = {
+    "learner": LEARNER,
+    "policy": PUBLISHED,
+    "demonstrator": DEMONSTRATOR,
+    "past-000100": PlayerRef("snapshot", step=100),
+    "past-1234567": PlayerRef("snapshot", step=1_234_567),
+    "learner-leader": PlayerRef("learner", "leader"),
+    "policy-leader": PlayerRef("policy", "leader"),
+    "demonstrator-leader": PlayerRef("demonstrator", "leader"),
+    "past-leader-000100": PlayerRef("snapshot", "leader", 100),
+    "past-a-000001-000100": PlayerRef("snapshot", "a-000001", 100),
+    "past-leader-12": PlayerRef("named", "past-leader-12"),  # no snapshot is called so
+    "bot-random": PlayerRef("bot", "random"),
+    "bot-bot-x": PlayerRef("bot", "bot-x"),
+    "bot-past-000100": PlayerRef("bot", "past-000100"),
+    "person-ada": PlayerRef("person", "ada"),
+    "random": PlayerRef("named", "random"),
+    "mcts simulations=100": PlayerRef("named", "mcts simulations=100"),
+    "past-12": PlayerRef("named", "past-12"),  # no snapshot is called so
+    "past-0000012": PlayerRef("named", "past-0000012"),
+    "bot-": PlayerRef("named", "bot-"),
+}
+
+
+@pytest.mark.parametrize(("text", "player"), TEXTS.items())
+def test_a_text_means_one_player_and_the_player_has_that_text(text, player):
+    assert ref(text) == player and str(player) == text
+    assert ref(player) is player
+    assert PlayerRef.from_json(json.loads(json.dumps(player.to_json()))) == player
+
+
+PLAYERS = st.one_of(
+    st.sampled_from((LEARNER, PUBLISHED, DEMONSTRATOR)),
+    st.builds(snapshot, st.integers(0, 10**18 - 1), st.text(min_size=1)),
+    st.builds(PlayerRef, st.sampled_from(SINGLE), st.text()),
+    st.builds(PlayerRef, st.sampled_from(NAMED), st.text(min_size=1)),
+    st.builds(ref, st.text(min_size=1)),
+)
+
+
+@given(player=PLAYERS)
+def test_text_and_json_give_the_same_player_back(player):
+    assert ref(str(player)) == player and hash(ref(str(player))) == hash(player)
+    assert PlayerRef.from_json(json.loads(json.dumps(player.to_json()))) == player
+
+
+@given(first=PLAYERS, second=PLAYERS)
+def test_different_players_have_different_texts(first, second):
+    assert (str(first) == str(second)) == (first == second)
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        (("king",), "Unknown kind of player 'king'"),
+        (("learner", 3), "give it a policy's name, or none"),
+        (("learner", "main"), "the policy 'main' has no name in a reference"),
+        (("bot",), "give it a name"),
+        (("bot", 3), "name=3 does not fit"),
+        (("named", ""), "give it a name"),
+        (("snapshot",), "give it the step"),
+        (("snapshot", "", -1), "step=-1 does not fit"),
+        (("snapshot", "", True), "step=True does not fit"),
+        (("snapshot", "", 10**18), "give it the step"),
+        (("snapshot", "main", 1), "leave name='main' out"),
+        (("learner", "", 1), "give it no step"),
+        (("named", "learner"), "is the name of another kind of player"),
+        (("named", "past-000100"), r"write ref\('past-000100'\)"),
+    ],
+)
+def test_a_reference_that_fits_nobody_is_refused(parts, said):
+    with pytest.raises(ConfigError, match=said):
+        PlayerRef(*parts)
+
+
+@pytest.mark.parametrize("value", [None, "learner", [], {}, {"name": "x"}, {"kind": "bot", "name": "x", "age": 3}])
+def test_what_is_no_json_of_a_reference_is_refused(value):
+    with pytest.raises(ConfigError, match="is no reference to a player"):
+        PlayerRef.from_json(value)
+    with pytest.raises(UnknownNameError):
+        PlayerRef.from_json({"kind": "king"})
+
+
+@pytest.mark.parametrize("value", ["", None, 3, ("learner",)])
+def test_what_is_no_player_is_refused(value):
+    with pytest.raises(ConfigError, match="is no player"):
+        ref(value)
+
+
+def test_a_player_of_the_run_is_told_apart_by_its_policy():
+    assert LEARNER.of("leader") == PlayerRef("learner", "leader") and LEARNER.of("leader").of("main") == LEARNER
+    assert snapshot(3, "leader") == snapshot(3).of("leader") != snapshot(3) == snapshot(3, "main")
+    assert bot("random").of("leader") == bot("random")
+
+
+def test_seats_are_a_list_of_players():
+    assert refs(["learner", bot("random")]) == (LEARNER, bot("random"))
+    for value in ("learner", 3):
+        with pytest.raises(ConfigError, match="is no list of players; write one per seat"):
+            refs(value)
+
+
+def test_a_reference_never_changes():
+    with pytest.raises(AttributeError):
+        LEARNER.kind = "policy"

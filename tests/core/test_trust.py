@@ -1,0 +1,194 @@
+"""A stranger's recipe names endpoints and files; it sends no secret, and writes nothing, where the user has not said so."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from sparring.cli.text import shown
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError
+from sparring.core.trust import (
+    FILES,
+    HOSTS,
+    PROVIDERS,
+    address,
+    cache_file,
+    check_host,
+    trust_file,
+    trust_typed,
+)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path):
+    """Name nothing, whatever the machine names; what a test names is forgotten after it."""
+    for name in (HOSTS, FILES):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / "cache"))
+
+
+def both(**options):
+    """Return what makes the agent and the reward of these options; both ask endpoints."""
+    options = {"model": "m", **options}
+    return [registry.bind("players", "endpoint", options), lambda: registry.bind("rewards", "llm_judge", options)([], {})]
+
+
+# -- keys and hosts
+
+
+@pytest.mark.parametrize(
+    "name", ["AWS_SECRET_ACCESS_KEY", "HOME", "GITHUB_TOKEN", "PATH", "_API_KEY", "my_API_KEY", "X_API_KEY\n", "sk-123"]
+)
+def test_only_a_variable_of_a_key_is_sent(name, monkeypatch):
+    monkeypatch.setenv(re.sub(r"\W", "", name), "secret-value")
+    for make in both(base_url="http://127.0.0.1:1/v1", key_variable=name):
+        with pytest.raises(ConfigError, match=r"key_variable must be .* ends in _API_KEY .*write key_variable=OPENAI_API_KEY") as caught:
+            make()
+        assert "secret-value" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://evil.example/v1",
+        "https://api.openai.com.evil.example/v1",
+        "https://api.openai.com:8443/v1",
+        "http://api.openai.com/v1",
+        "http://127.0.0.1.evil.example",
+        "http://169.254.169.254/latest",
+        "http://10.0.0.1/v1",
+        "http://0x7f000001.evil.example",
+        "https://openrouter.ai/api/v1",
+    ],
+)
+def test_a_key_goes_to_no_host_that_the_user_has_not_named(url, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    for make in both(base_url=url):
+        with pytest.raises(ConfigError, match=rf"nothing is sent to .*write {HOSTS}=\S+ before the command"):
+            make()
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1\\@evil.example/v1", "http://127.0.0.1\\.evil.example", "http://[::1%25x]@evil.example", "http://ev\u0131l/"]
+)
+def test_an_address_that_two_readers_might_read_differently_is_none(url):
+    with pytest.raises(ConfigError, match=r"no http address|no user, password"):
+        address(url)
+
+
+def test_the_line_that_the_error_names_helps(monkeypatch):
+    found, key = address("http://gpu.lan:8000/v1"), "MY_API_KEY"
+    with pytest.raises(ConfigError) as caught:
+        check_host(found, key)
+    monkeypatch.setenv(*re.search(rf"({HOSTS})=(\S+)", str(caught.value)).groups())
+    check_host(found, key)
+    monkeypatch.setenv(HOSTS, "other.lan, GPU.lan:8000")
+    check_host(found, key)
+    with pytest.raises(ConfigError):
+        check_host(address("http://gpu.lan:9000/v1"), key)
+
+
+def test_providers_and_this_machine_need_no_word():
+    for key, host in PROVIDERS.items():
+        check_host(address(f"https://{host}/v1"), key)
+        check_host(address("http://localhost:8000/v1"), key)
+        check_host(address("http://[::1]:8000/v1"), key)
+        with pytest.raises(ConfigError):
+            check_host(address(f"https://{host}/v1"), "OTHER_API_KEY")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "endpoint model=m base_url=http://gpu.lan:8000/v1 temperature=null",
+        "bots.b.base_url=http://gpu.lan:8000/v1",
+        "bots={b: {name: endpoint, base_url: 'http://gpu.lan:8000/v1', model: m}}",
+    ],
+)
+def test_what_is_typed_is_named_by_the_user(text):
+    trust_typed([None, text, "steps=3"])
+    check_host(address("http://gpu.lan:8000/v1"), "MY_API_KEY")
+    with pytest.raises(ConfigError):
+        check_host(address("http://evil.lan:8000/v1"), "MY_API_KEY")
+    assert os.environ[HOSTS] == "gpu.lan:8000"
+
+
+# -- files of answers
+
+
+@pytest.mark.parametrize("cache", ["notes.txt", ".bashrc", "~/.ssh/authorized_keys", "/dev/null", "answers", "", "x.jsonl/"])
+def test_answers_are_kept_in_json_lines_alone(cache):
+    for make in both(base_url="http://127.0.0.1:1/v1", cache=cache):
+        with pytest.raises(ConfigError, match=r"must end in \.jsonl"):
+            make()
+
+
+@pytest.mark.parametrize(
+    "cache", ["{tmp}/x.jsonl", "../x.jsonl", "new/folder/x.jsonl", "~/x.jsonl", "answers/../../x.jsonl", "{tmp}/cache/x.jsonl", ".x.jsonl"]
+)
+def test_a_recipe_keeps_no_answers_where_it_likes(cache, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for make in both(base_url="http://127.0.0.1:1/v1", cache=cache.format(tmp=tmp_path)):
+        with pytest.raises(ConfigError, match=rf"a place that you have not named.*a plain name such as.*{FILES}="):
+            make()
+    assert [path.name for path in tmp_path.rglob("*")] == ["here"]
+
+
+def test_a_plain_name_is_kept_in_the_cache_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for make in both(base_url="http://127.0.0.1:1/v1", cache="mine.jsonl"):
+        make()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "cache" / "answers" / "mine.jsonl"]
+
+
+def test_named_and_typed_places_are_taken_and_links_out_of_them_are_not(tmp_path, monkeypatch):
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    monkeypatch.setenv(FILES, str(kept))
+    assert cache_file(str(kept / "a.jsonl")) == kept / "a.jsonl"
+    (kept / "out.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
+    with pytest.raises(ConfigError, match="have not named"):
+        cache_file(str(kept / "out.jsonl"))
+    typed = tmp_path / "a folder" / "b.jsonl"
+    trust_typed([f"endpoint model=m cache='{typed}'", f"rewards.0.cache={tmp_path}/c.jsonl"])
+    trust_file(tmp_path / "d.jsonl")
+    assert cache_file(str(typed)) == typed and cache_file(f"{tmp_path}/c.jsonl") and cache_file(f"{tmp_path}/d.jsonl")
+    with pytest.raises(ConfigError):
+        cache_file(f"{tmp_path}/e.jsonl")
+
+
+@pytest.mark.parametrize("content", [b"ssh-ed25519 AAAA me@here", b"\xff\xfe", b"{}", b'{"a": 1}\n', b"x\ny\n"])
+def test_a_file_of_something_else_stays_as_it_is(tmp_path, monkeypatch, content):
+    monkeypatch.setenv(FILES, str(tmp_path))
+    path = tmp_path / "keys.jsonl"
+    path.write_bytes(content)
+    for make in both(base_url="http://127.0.0.1:1/v1", cache=str(path)):
+        with pytest.raises(ConfigError, match="holds no answers but something else"):
+            make()
+    assert path.read_bytes() == content
+
+
+def test_a_pipe_is_not_opened(tmp_path, monkeypatch):
+    monkeypatch.setenv(FILES, str(tmp_path))
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    for make in both(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "pipe.jsonl")):
+        with pytest.raises(ConfigError, match="no regular file"):
+            make()
+
+
+def test_a_line_of_any_depth_is_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setenv(FILES, str(tmp_path))
+    good = {"request": "0", "text": "bet", "truncated": False, "tokens_in": 1, "tokens_out": 1}
+    (tmp_path / "deep.jsonl").write_text(json.dumps(good) + "\n" + "[" * 100_000 + "\n")
+    assert both(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "deep.jsonl"))[0]().account.cache.get("0").text == "bet"
+
+
+def test_errors_are_fit_for_a_terminal():
+    with pytest.raises(ConfigError) as caught:
+        cache_file("\x1b]0;x\x07.jsonl")
+    assert "\x1b" not in shown(caught.value) and Path("answers.jsonl").name in str(caught.value)

@@ -1,0 +1,116 @@
+"""A turn table of plain arrays is the table that episodes would have given, and says what is wrong with one that is none."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sparring
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, SparringError
+
+EPISODE, SEAT = [0, 0, 0, 1, 1], [0, 0, 1, 0, 1]
+REWARD = [0.0, 1.0, -1.0, -1.0, 1.0]
+
+
+def test_a_table_by_hand():
+    turns = sparring.turn_table(reward=REWARD, episode=EPISODE, seat=SEAT)
+    assert turns.trajectory.tolist() == [0, 0, 1, 2, 3]
+    assert turns.turn_index.tolist() == [0, 1, 0, 0, 0]
+    assert turns.done.tolist() == [False, True, True, True, True]
+    assert turns.role_names == ("seat 0", "seat 1") and turns.role.tolist() == [0, 0, 1, 0, 1]
+    assert turns.n_tokens.tolist() == [1] * 5 and turns.legal.all()
+    assert len(set(turns.state_key.tolist())) == 5
+    assert turns.value is None and turns.logprob is None
+
+
+@pytest.mark.parametrize("name", ["grpo", "rloo", "mars", "rae", "outcome", "reinforce_plus_plus"])
+def test_estimators_say_the_same_of_arrays_as_of_the_episodes(name):
+    episodes = sparring.play_episodes("kuhn_poker", ["random", "random"], plays=12, group_size=4, trained=[0, 1], seed=3)
+    rows = sparring.turn_table(episodes)
+    arrays = sparring.turn_table(
+        reward=rows.reward,
+        episode=rows.episode,
+        seat=rows.seat,
+        group=rows.group,
+        n_tokens=rows.n_tokens,
+        role=[rows.role_names[number] for number in rows.role],
+        state_key=rows.state_key,
+        legal=rows.legal,
+        logprob=rows.logprob,
+    )
+    assert np.array_equal(sparring.advantages(name, arrays).advantages, sparring.advantages(name, rows).advantages)
+
+
+def test_grpo_by_hand():
+    """Two starts of two plays each; the group mean is 0, and the deviation is 1."""
+    turns = sparring.turn_table(reward=[1, -1, 1, -1], episode=[0, 1, 2, 3], group=[0, 0, 1, 1])
+    assert sparring.advantages("grpo:dr_grpo", turns).advantages.tolist() == [1, -1, 1, -1]
+
+
+def test_a_critics_estimator_reads_the_values_given():
+    turns = sparring.turn_table(reward=[0.0, 1.0], episode=[0, 0], value=[0.25, 0.5])
+    found = sparring.advantages("gae", turns, gamma=1.0, lam=0.0)
+    assert found.advantages == pytest.approx([0.25, 0.5])  # r + V(next) - V
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=20))
+def test_trajectories_are_runs_of_one_seat_in_one_episode(pairs):
+    pairs = sorted(pairs)
+    turns = sparring.turn_table(reward=[1.0] * len(pairs), episode=[e for e, _ in pairs], seat=[s for _, s in pairs])
+    assert turns.done.sum() == len(set(pairs))
+    assert (np.diff(turns.trajectory) >= 0).all()
+    for number in range(len(set(pairs))):
+        assert turns.turn_index[turns.trajectory == number].tolist() == list(range((turns.trajectory == number).sum()))
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"reward": [1.0]}, "needs 'episode'"),
+        ({"episode": [0]}, "needs 'reward'"),
+        ({"reward": [1.0], "episode": [0, 1]}, r"episode has shape \(2,\) and must have \(1,\)"),
+        ({"reward": [[1.0]], "episode": [0]}, r"reward has shape \(1, 1\) and must have \[N\]"),
+        ({"reward": [float("nan")], "episode": [0]}, "reward is nan in row 0"),
+        ({"reward": ["x"], "episode": [0]}, "reward holds what is no number"),
+        ({"reward": [1.0], "episode": [0.5]}, "episode is 0.5 in row 0; give whole numbers"),
+        ({"reward": [1.0] * 3, "episode": [0, 1, 0]}, "row 2 comes back to episode 0, seat 0; sort"),
+        ({"reward": [1.0], "episode": [0], "roll": ["a"]}, "'roll'.*'role'|'role'"),
+        ({"reward": [1.0], "episode": [0], "role": ["a", "b"]}, "role has 2 entries and must have 1"),
+        ({"reward": [1.0], "episode": [0], "legal": [2]}, "legal must be true or false"),
+        ({"reward": [1.0], "episode": [0], "n_tokens": [2], "token_value": [0.0]}, r"token_value has shape \(1,\) and must have \(2,\)"),
+        ({"reward": [1.0], "episode": [0], "components": {"a": [1, 2]}}, r"components\['a'\] has shape"),
+    ],
+    ids=lambda value: None if isinstance(value, dict) else value[:20],
+)
+def test_what_is_no_table_is_said(columns, words):
+    with pytest.raises(SparringError, match=words):
+        sparring.turn_table(**columns)
+
+
+def test_episodes_and_arrays_are_not_mixed():
+    with pytest.raises(ConfigError, match="wants a list of episodes"):
+        sparring.turn_table([], reward=[1.0], episode=[0])
+
+
+def test_an_empty_table_has_no_rows():
+    turns = sparring.turn_table(reward=[], episode=[])
+    assert len(turns.reward) == len(turns.done) == 0
+
+
+@pytest.mark.parametrize("name", [name for name in registry.names("columns") if name != "token_value"])
+def test_every_column_may_be_given(name):
+    given = [3, 5] if name in ("state_group", "opponents") else [0.5, 0.25]  # those that only tell rows apart are whole
+    turns = sparring.turn_table(reward=[1.0, 2.0], episode=[0, 1], **{name: given})
+    assert turns.column(name).tolist() == given and (turns.column(name).dtype == np.int64) == (given == [3, 5])
+
+
+def test_arrays_may_be_of_trials():
+    turns = sparring.turn_table(
+        reward=[-1, 0, -1, 0, 1, 1], episode=[0] * 5 + [1], attempt=[0, 0, 1, 1, 2, 0], note=[0, 1, 0, 1, 0, 0], view=["x"] * 6, opponents=[4, 4, 4, 4, 4, 9]
+    )
+    assert turns.attempt.tolist() == [0, 0, 1, 1, 2, 0] and turns.note.tolist() == [False, True, False, True, False, False]
+    found = sparring.advantages("mage", turns, step_weight=0.0, per_opponent=True).advantages
+    assert found == pytest.approx(np.array([-1, 0, 0, 0, 2, 1]) - np.array([1 / 3, 0, 1 / 3, 0, 1 / 3, 1]))
+    with pytest.raises(ConfigError, match=r"attempt is 0\.5 in row 0; give whole numbers"):
+        sparring.turn_table(reward=[1.0], episode=[0], attempt=[0.5])

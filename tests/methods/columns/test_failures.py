@@ -1,0 +1,230 @@
+"""Which turns of failed plays train: the columns ``failed`` and ``wideseek_turns``, play by play, and what a run makes of them."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sparring.config import resolve
+from sparring.config.plugins import registry
+from sparring.core.errors import CreditError, RolloutError
+from sparring.core.records import Segment
+from sparring.core.rng import Stream
+from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
+from sparring.league.seating import starts
+from sparring.methods.columns.wideseek_turns import REPEATED, released
+from sparring.methods.credit.grpo import grpo
+from sparring.play.conversation_endings import FAILED, conversations
+from sparring.play.players.base import TextAgent
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
+from sparring.play.turn_table import ordered_turns, turn_table
+
+TEAM = {"items": 4, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 3, "answer": "written"}
+
+
+class Says(TextAgent):
+    """Says what it is given for a seat, in turn, and the last of it again."""
+
+    def __init__(self, lines):
+        super().__init__("says")
+        self.lines, self.at = lines, Counter()
+
+    def choose(self, state, seat, stream):
+        said = self.lines[seat][min(self.at[seat], len(self.lines[seat]) - 1)]
+        self.at[seat] += 1
+        return state.legal(seat)[0] if said is None else said
+
+
+def one(game, lines, trained=None):
+    root = Stream.from_seed(0)
+    seats = game.num_seats
+    spec = EpisodeSpec(
+        game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=("it",) * seats, trained=trained or (True,) * seats
+    )
+    (episode,) = play([spec], {"it": Says(lines)})
+    return episode
+
+
+def game_of(**options):
+    return make_game("wide_search", options={**TEAM, **options}, illegal={"rule": "forfeit"})
+
+
+def who(episode, places):
+    """The trained turns as (seat, own turn index)."""
+    return {(episode.turns[place].seat, episode.turns[place].turn_index) for place in places}
+
+
+def with_turn(episode, place, tokens, **changes):
+    """The episode with a turn that was sampled with so many tokens."""
+    turns = list(episode.turns)
+    segments = (Segment("sampled", (1,) * tokens, (0.0,) * tokens),)
+    turns[place] = turns[place]._replace(segments=segments, **changes)
+    return replace(episode, turns=tuple(turns))
+
+
+def place_of(episode, seat, index):
+    return next(place for place, turn in enumerate(episode.turns) if (turn.seat, turn.turn_index) == (seat, index))
+
+
+LEAD = [(0, 0), (0, 1)]
+GOOD = {0: ["call 2", "none"], 1: [None, None], 2: [None, "done"]}  # worker 1 has no turns left, worker 2 gives up
+BAD = {**GOOD, 0: ["call 2", "what?"]}
+
+
+def test_of_an_answer_that_can_be_read_all_train_but_failed_workers():
+    game = game_of()
+    episode = one(game, GOOD)
+    assert who(episode, released(game, episode)) == {*LEAD, (2, 0), (2, 1)}
+    nobody = one(game, {**GOOD, 1: ["done"]})
+    assert released(game, nobody) == {*range(len(nobody.turns))}
+
+
+def test_of_a_lead_that_failed_its_own_turns_alone_train():
+    game = game_of()
+    episode = one(game, GOOD)
+    lost = with_turn(episode, -1, 0, truncated=True, reply="")  # it outgrew the model, and yet a table is read
+    assert who(lost, released(game, lost)) == {*LEAD}
+
+
+def test_of_an_answer_that_cannot_be_read_the_last_reply_trains_and_failed_workers():
+    game = game_of()
+    episode = one(game, BAD)
+    assert who(episode, released(game, episode)) == {(0, 1), (1, 0), (1, 1)}
+    fine = one(game, {**BAD, 1: ["done"]})
+    assert who(fine, released(game, fine)) == {(0, 1)}
+
+
+def test_where_a_reply_repeats_it_trains_and_no_other_failure():
+    game = game_of()
+    episode = one(game, BAD)
+    place = place_of(episode, 1, 1)
+    long = with_turn(episode, place, REPEATED, truncated=True)
+    assert who(long, released(game, long)) == {(0, 1), (1, 1)}
+    short = with_turn(episode, place, REPEATED - 1, truncated=True)
+    assert who(short, released(game, short)) == {(0, 1), (1, 0), (1, 1)}
+    whole = with_turn(episode, place, REPEATED)  # long, but not cut short
+    assert who(whole, released(game, whole)) == {(0, 1), (1, 0), (1, 1)}
+    own = with_turn(episode, -1, REPEATED, truncated=True)  # the lead's own answer repeats: it has not ended by itself
+    assert who(own, released(game, own)) == {(0, 1)}
+
+
+def test_a_malformed_answer_that_was_cut_short_is_a_failure_of_the_lead():
+    game = game_of()
+    episode = with_turn(one(game, {**BAD, 1: ["done"]}), -1, 5, truncated=True)
+    assert who(episode, released(game, episode)) == {*LEAD}
+
+
+def test_who_forfeits_ends_the_play_without_an_answer():
+    game = game_of()
+    episode = one(game, {**GOOD, 2: ["what?"]})
+    assert episode.forfeited_by == 2 and who(episode, released(game, episode)) == {(2, 0)}
+
+
+def test_one_alone_and_a_table_of_notes():
+    alone = game_of(workers=0)
+    episode = one(alone, {0: [None, "done", "what?"]})
+    assert who(episode, released(alone, episode)) == {(0, 2)}
+    merged = game_of(answer="merged")
+    episode = one(merged, GOOD)  # it can always be read, and a lead without a call left has not failed
+    assert who(episode, released(merged, episode)) == {(0, 0), (2, 0), (2, 1)}
+    single = game_of(workers=0, answer="merged")
+    episode = one(single, {0: [None, None]})
+    assert conversations(single, episode)[0].end == "turns" and released(single, episode) == {0, 1}
+
+
+def test_without_a_lead_it_is_refused():
+    game = make_game("tic_tac_toe")
+    root = Stream.from_seed(0)
+    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=("it", "it"), trained=(True, True))
+    (episode,) = play([spec], {"it": registry.bind("players", "random")()})
+    with pytest.raises(CreditError, match=r"tic_tac_toe: nobody leads its 2 seats.*trains: unfailed"):
+        released(game, episode)
+
+
+class Source:
+    def __init__(self, episodes):
+        self.episodes, self.turns = episodes, turn_table(episodes)
+
+
+def test_columns_follow_the_rows_of_who_is_trained():
+    game = game_of()
+    for trained in ((True, True, True), (False, True, True), (True, False, False)):
+        episodes = [replace(one(game, lines, trained), episode_id=number) for number, lines in enumerate((GOOD, BAD))]
+        source = Source(episodes)
+        rows = [(episode.episode_id, turn.seat, turn.turn_index) for episode, turn in ordered_turns(episodes)]
+        assert {row for row, is_ in zip(rows, registry.bind("columns", "failed")(source), strict=True) if is_} == {
+            row for row in rows if row[1] == 1
+        }
+        found = registry.bind("columns", "wideseek_turns")(source)
+        wanted = {(0, 0, 0), (0, 0, 1), (0, 2, 0), (0, 2, 1), (1, 0, 1), (1, 1, 0), (1, 1, 1)}
+        # the lead's end counts for the workers' rows also where the lead is not trained
+        assert {row for row, is_ in zip(rows, found, strict=True) if is_} == wanted & {*rows} and found.dtype == bool
+
+
+def test_a_record_without_an_environment_says_nothing():
+    with pytest.raises(RolloutError, match="does not say what it was played by"):
+        registry.bind("columns", "failed")(Source([replace(one(game_of(), GOOD), environment=None)]))
+
+
+def test_grpo_leaves_turns_out_of_the_loss_and_not_out_of_the_comparison():
+    game = game_of()
+    episodes = [replace(one(game, lines), episode_id=number, returns=(number,) * 3) for number, lines in enumerate((GOOD, BAD))]
+    turns = turn_table(episodes)
+    reward = np.where(turns.done, turns.episode, 0.0)
+    turns = replace(turns, reward=reward.astype(float))
+    plain = grpo(turns)
+    assert plain.trained is None and not plain.metrics
+    for trains, name in (("unfailed", "failed"), ("as_released", "wideseek_turns")):
+        column = registry.bind("columns", name)(Source(episodes))
+        found = grpo(replace(turns, **{name: column}), trains=trains)
+        assert found.advantages.tolist() == plain.advantages.tolist() and plain.advantages.any()
+        assert found.trained.tolist() == (column if trains == "as_released" else ~column).tolist()
+        assert found.metrics == {"trained_share": found.trained.mean()} and 0 < found.trained.mean() < 1
+
+
+@pytest.mark.parametrize("trains", ["unfailed", "as_released"])
+def test_a_run_trains_no_other_turns(trains):
+    """Of a whole step: the engine asks for the column, and the tokens of other turns are in no loss."""
+    config = resolve(
+        {
+            "environments": [{"name": "wide_search", "options": {**TEAM, "items": 2, "answer": "merged"}, "illegal": {"rule": "random"}}],
+            "credit": {"name": "grpo", "trains": trains},
+            "rollout": {"games_per_step": 16, "group_size": 4, "max_new_tokens": 3},
+            "model": {"hidden_size": 16, "heads": 2},
+            "learner": {"reduction": "agent_mean"},
+            "threads": 1,
+        }
+    )
+    run = LocalEngine(config)
+    specs = starts(
+        0,
+        games=run.environments,
+        rollout=config.rollout,
+        matchmaker=config.matchmaker.bind("league.matchmakers"),
+        members=(),
+        root=run.root,
+        progress=0.0,
+    )
+    episodes = run.play(specs).episodes
+    batch = run.batch(episodes, progress=0.0)
+    credit = config.credit.bind("credit")(batch.turns, {}, progress=0.0)
+    game = run.environments[0][0]
+    failed = {
+        (one.episode_id, own.seat, one.turns[place].turn_index)
+        for one in episodes
+        for own in conversations(game, one)
+        if own.end in FAILED
+        for place in own.turns
+    }
+    rows = [(one.episode_id, turn.seat, turn.turn_index) for one, turn in ordered_turns(episodes)]
+    assert 0 < len(failed) < len(rows)
+    lost = {number for number, seat, _ in failed if not seat}  # plays whose lead has failed
+    assert trains == "unfailed" or {number for number, *_ in rows} > lost
+    wanted = [row[1] == 0 if trains == "as_released" and row[0] in lost else row not in failed for row in rows]
+    assert wanted == credit.trained.tolist()  # no answer is malformed here
+    tokens = batch.trained(credit)
+    assert tokens.sum() == batch.turns.n_tokens[credit.trained].sum() < len(tokens)
+    assert np.isfinite(run.learn(batch, credit, step=0, progress=0.0)["loss"])

@@ -1,0 +1,87 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.methods.credit.tables import table
+
+from sparring.methods.credit.advantage_alignment import advantage_alignment, aligned
+from sparring.methods.credit.rloo import rloo
+
+
+def rounds(rewards, episodes, seats, groups):
+    """Trajectories of these episodes, seats and groups; roles are seats."""
+    turns = table(rewards, seats=seats, groups=groups)
+    return dataclasses.replace(turns, episode=np.repeat(np.array(episodes, dtype=np.int64), [len(own) for own in rewards]))
+
+
+def random_turns(seed, seats=2, games=6):
+    generator = np.random.Generator(np.random.Philox(seed))
+    rewards = [generator.normal(size=generator.integers(1, 5)).tolist() for _ in range(seats * games)]
+    episodes, who = np.divmod(np.arange(seats * games), seats)
+    return rounds(rewards, episodes, who.tolist(), (episodes // 3).tolist())
+
+
+def naive(turns, beta, gamma, baseline, extra):
+    rows = {(e, s, t): row for row, (e, s, t) in enumerate(zip(turns.episode, turns.seat, turns.turn_index, strict=True))}
+    returns = np.zeros(len(rows))
+    for (e, s, t), row in sorted(rows.items(), reverse=True):
+        returns[row] = turns.reward[row] + gamma * (returns[rows[e, s, t + 1]] if (e, s, t + 1) in rows else 0.0)
+    own = np.zeros(len(rows))
+    for (e, s, t), row in rows.items():
+        at = t if baseline == "turn" else 0
+        others = [
+            returns[other] for (f, q, u), other in rows.items() if f != e and q == s and u == at and turns.group[other] == turns.group[row]
+        ]
+        own[row] = returns[row] - (np.mean(others) if others else returns[rows[e, s, at]])
+    result = np.zeros(len(rows))
+    for (e, s, t), row in rows.items():
+        past = sum(gamma ** (t - k) * own[rows[e, s, k]] for k in range(t)) * (gamma if extra else 1.0)
+        result[row] = own[row] + beta * past * sum(own[other] for (f, q, u), other in rows.items() if f == e and q != s and u == t)
+    return result
+
+
+def test_golden():
+    own, others = np.array([1.0, 0.0, -1.0]), np.array([0.0, 1.0, 2.0])
+    one = np.zeros(3, dtype=np.int64)
+    assert aligned(own, others, one, beta=0.5, gamma=0.9) == pytest.approx([1.0, 0.45, -0.19])
+    assert aligned(own, others, one, beta=0.5, gamma=0.9, extra_discount=True) == pytest.approx([1.0, 0.405, -0.271])
+
+
+def test_by_hand_two_games_of_two_rounds():
+    """gamma 1. Returns to go, game 0: seat 0 has 3, 1, seat 1 has 2, 2; game 1: all 0. Second round: 1 + .5 * 3 * 2, 2 + .5 * 2 * 1."""
+    turns = rounds([[2.0, 1.0], [0.0, 2.0], [0.0, 0.0], [0.0, 0.0]], [0, 0, 1, 1], [0, 1, 0, 1], [0] * 4)
+    credit = advantage_alignment(turns, gamma=1.0)
+    assert credit.advantages == pytest.approx([3.0, 4.0, 2.0, 3.0, -3.0, 2.0, -2.0, -1.0])
+
+
+@given(st.integers(0, 500), st.integers(1, 3), st.sampled_from([0.5, 1.0]), st.sampled_from(["turn", "start"]), st.booleans())
+def test_equals_plain_loops(seed, seats, gamma, baseline, extra):
+    turns = random_turns(seed, seats)
+    variant = "as_released" if extra else "paper"
+    credit = advantage_alignment(turns, beta=0.7, gamma=gamma, baseline=baseline, variant=variant)
+    assert credit.advantages == pytest.approx(naive(turns, 0.7, gamma, baseline, extra), abs=1e-9)
+
+
+@given(st.lists(st.floats(-10, 10), min_size=2, max_size=6), st.sampled_from(["turn", "start"]))
+def test_games_of_one_turn_are_rloo_and_so_is_the_first_turn(rewards, baseline):
+    turns = table([[reward] for reward in rewards], groups=[0] * len(rewards))
+    assert advantage_alignment(turns, baseline=baseline).advantages == pytest.approx(rloo(turns).advantages, abs=1e-9)
+
+
+@given(st.integers(0, 500))
+def test_without_others_or_without_beta_nothing_is_aligned(seed):
+    turns = random_turns(seed)
+    plain = advantage_alignment(turns, beta=0.0).advantages
+    alone = dataclasses.replace(turns, episode=turns.trajectory)
+    assert advantage_alignment(alone).advantages == pytest.approx(plain)
+    first = turns.turn_index == 0
+    assert advantage_alignment(turns).advantages[first] == pytest.approx(plain[first])
+
+
+def test_all_equal_one_member_offsets_and_no_turns():
+    same = rounds([[1e6, 1e6]] * 4, [0, 0, 1, 1], [0, 1, 0, 1], [0] * 4)
+    assert advantage_alignment(same).advantages == pytest.approx([0.0] * 8, abs=1e-6)
+    assert advantage_alignment(table([[1.0, 2.0]])).advantages.tolist() == [0.0, 0.0]
+    assert advantage_alignment(table([])).advantages.shape == (0,)

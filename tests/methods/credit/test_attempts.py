@@ -1,0 +1,427 @@
+"""Credit over the attempts of real trials: ``mage`` where the table has the columns ``attempt`` and ``note``."""
+
+import dataclasses
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.methods.credit.tables import table
+from tests.play import plays
+
+from sparring.config.plugins import registry
+from sparring.core.errors import CreditError
+from sparring.environments.catalogue import make_game
+from sparring.methods.credit.gigpo import gigpo
+from sparring.methods.credit.mage import PRESETS, attempts_of, mage
+from sparring.play.players.random import random as random_player
+from sparring.play.rollout import play
+from sparring.play.turn_table import turn_table
+
+NOTE = "note"
+
+
+def trials(*courses, groups=None, views=None, fines=None, opponents=None, **options):
+    """Return the table of trials: each is a list of attempts, a list of rewards each, with NOTE for a note after an attempt.
+
+    A note that earns something is a pair (NOTE, reward).
+    """
+    rewards, attempt, note = [], [], []
+    for course in courses:
+        rewards.append([])
+        number = 0
+        for part in course:
+            if isinstance(part, list):
+                rewards[-1] += part
+                attempt += [number] * len(part)
+                note += [False] * len(part)
+                number += 1
+            else:
+                rewards[-1].append(float(part[1]) if isinstance(part, tuple) else 0.0)
+                attempt.append(number - 1)
+                note.append(True)
+    turns = table(rewards, groups=groups or [0] * len(courses), **options)
+    size = len(note)
+    fine = np.zeros(size) if fines is None else np.array(fines, dtype=np.float64)
+    return dataclasses.replace(
+        turns,
+        attempt=np.array(attempt, dtype=np.int64),
+        note=np.array(note, dtype=bool),
+        view=np.zeros(size, dtype=np.int64) if views is None else np.array(views, dtype=np.int64),
+        reward=turns.reward + fine,
+        components={"game": turns.reward, "illegal": fine},
+        opponents=None if opponents is None else np.repeat(opponents, [len(own) for own in rewards]),
+    )
+
+
+def random_trials(seed, *, notes=True, scale=1.0, offset=0.0):
+    """Return a table of trials of up to four attempts, in two groups of two roles, with fines; notes may be missing or earn something."""
+    draw = np.random.Generator(np.random.Philox(seed))
+    courses = []
+    for _ in range(int(draw.integers(1, 9))):
+        course, count = [], int(draw.integers(1, 5))
+        for number in range(count):
+            course.append((offset + scale * draw.normal(size=int(draw.integers(1, 4)))).tolist())
+            if notes and (number + 1 < count or draw.random() < 0.2):
+                course += [(NOTE, draw.normal() if draw.random() < 0.2 else 0.0)] * int(draw.integers(1, 3) if draw.random() < 0.3 else 1)
+        courses.append(course)
+    count, size = len(courses), sum(len(part) if isinstance(part, list) else 1 for course in courses for part in course)
+    return trials(
+        *courses,
+        groups=draw.integers(0, 2, count).tolist(),
+        seats=draw.integers(0, 2, count).tolist(),
+        views=draw.integers(0, 3, size),
+        fines=-0.5 * (draw.random(size) < 0.3),
+        opponents=draw.integers(0, 2, count),
+    )
+
+
+def test_lose_lose_win_by_hand():
+    """Ten chips a time: paid -10, 0, +20. Discounts of a half, in attempts and between."""
+    turns = trials([[0.0, -10.0], NOTE, [-10.0], NOTE, [0.0, 10.0]])
+    credit = mage(turns, gamma=0.5, gamma_episode=0.5)
+    # G from the end: 20, 10; the note before it 10; attempt 1: 0 + 5; its note 5; attempt 0: -10 + 2.5, and half of that
+    steps = np.array([-3.75, -7.5, 5.0, 5.0, 10.0, 10.0, 20.0])
+    anchor = np.array([4.75, 4.75, 7.5, 4.75, 7.5, 4.75, 4.75])  # plays meet plays, notes notes
+    paid, plays_only = np.array([-10, -10, 0, 0, 0, 20, 20]) - 10 / 3, np.array([1, 1, 0, 1, 0, 1, 1])
+    assert credit.advantages == pytest.approx(plays_only * paid + steps - anchor)
+    assert mage(turns, gamma=0.5, gamma_episode=0.5, step_weight=0.0).advantages == pytest.approx(plays_only * paid)
+
+
+def test_lose_lose_win_as_released_by_hand():
+    """Means of the episode part run over seven steps, two of them notes of 0: (-10 - 10 + 0 + 20 + 20) / 7."""
+    turns = trials([[0.0, -10.0], NOTE, [-10.0], NOTE, [0.0, 10.0]])
+    estimate = registry.bind("credit", "mage", {"gamma": 0.5, "gamma_episode": 0.5}, preset="as_released")
+    steps = np.array([-3.75, -7.5, 5.0, 5.0, 10.0, 10.0, 20.0]) - np.array([4.75, 4.75, 7.5, 4.75, 7.5, 4.75, 4.75])
+    assert estimate(turns, {}).advantages == pytest.approx(np.array([-10, -10, 0, 0, 0, 20, 20]) - 20 / 7 + steps)
+
+
+def test_lamer_by_hand():
+    """Attempts of 0, 8 and 4: g_1 is 4 and 4. Turn 1 of attempt 0 has 8 + half of 4 + a quarter of 4; its turn 0 half of 8 and the same 3."""
+    turns = trials([[0.0, 8.0], NOTE, [4.0], NOTE, [0.0, 8.0]], views=range(7))
+    whole = mage(turns, gamma=0.5, gamma_episode=0.5, pay="cumulative", later="whole", step_weight=1.0)
+    paid = np.array([8, 8, 0, 4, 0, 8, 8]) - np.array([20, 20, 0, 20, 0, 20, 20]) / 3
+    # seven views, so only the two notes could meet, and they have views of their own
+    assert whole.advantages == pytest.approx(np.where(turns.note, 0.0, paid))
+    together = dataclasses.replace(turns, view=np.zeros(7, dtype=np.int64))
+
+    def steps(later):
+        return mage(together, gamma=0.5, gamma_episode=0.5, pay="cumulative", later=later).advantages - np.where(turns.note, 0.0, paid)
+
+    centred = np.array([4 + 3, 8 + 3, 6, 4 + 2, 4, 4, 8])
+    expected = centred - np.where(turns.note, 5.0, (7 + 11 + 6 + 4 + 8) / 5)
+    assert steps("whole") == pytest.approx(expected)
+    # discounted: attempt 1: 4 + 2 = 6; attempt 0: 8 + 3 = 11 and half of it
+    centred = np.array([5.5, 11, 6, 6, 4, 4, 8])
+    expected = centred - np.where(turns.note, 5.0, (5.5 + 11 + 6 + 4 + 8) / 5)
+    assert steps("discounted") == pytest.approx(expected)
+
+
+def released(turns, gamma_step, gamma_traj, differential):
+    """MAGE's and LaMer's credit, a meta-episode after the other: returns, then the two norms over all steps of a group."""
+    size = len(turns.reward)
+    part, own_return = np.zeros(size), np.zeros(size)
+    for number in range(turns.trajectory.max() + 1):
+        steps = np.flatnonzero(turns.trajectory == number).tolist()
+        reward = {t: turns.components["game"][t] for t in steps}
+        for place, t in enumerate(steps):  # what came after a note came in the attempt that follows
+            follow = [later for later in steps[place:] if not turns.note[later]]
+            if turns.note[t] and follow:
+                reward[follow[0]] += reward[t]
+                reward[t] = 0.0
+        numbers = sorted({int(turns.attempt[t]) for t in steps if not turns.note[t]})
+        total = {n: sum(reward[t] for t in steps if turns.attempt[t] == n and not turns.note[t]) for n in numbers}
+        gain = {n: total[n] - (total[numbers[k - 1]] if k and differential else 0.0) for k, n in enumerate(numbers)}
+        running, current = 0.0, None
+        for t in reversed(steps):
+            n = int(turns.attempt[t])
+            if turns.note[t]:
+                own_return[t] = running + reward[t]
+                continue
+            last = t == max(s for s in steps if turns.attempt[s] == n and not turns.note[s])
+            now = (gain[n] if last else 0.0) if differential else reward[t]
+            running = now + (gamma_step if n == current else gamma_traj) * running
+            current, own_return[t], part[t] = n, running, gain[n]
+    score = part + turns.reward - turns.components["game"]
+    result = np.zeros(size)
+    for t in range(size):
+        group = [s for s in range(size) if (turns.group[s], turns.role[s]) == (turns.group[t], turns.role[t])]
+        anchor = [s for s in group if (turns.note[s], turns.view[s]) == (turns.note[t], turns.view[t])]
+        mean = np.mean([score[s] for s in group]) if len(group) > 1 else 0.0
+        result[t] = score[t] - mean + own_return[t] - np.mean([own_return[s] for s in anchor])
+    return result
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0.5, 0.95, 1.0]), st.sampled_from([0.0, 0.6, 1.0]), st.booleans())
+def test_the_releases_by_plain_loops(seed, gamma, gamma_episode, differential):
+    turns = random_trials(seed)
+    preset = "as_released" if differential else "lamer_as_released"
+    estimate = registry.bind("credit", "mage", {"gamma": gamma, "gamma_episode": gamma_episode}, preset=preset)
+    assert estimate(turns, {}).advantages == pytest.approx(released(turns, gamma, gamma_episode, differential), abs=1e-9)
+
+
+def naive(turns, *, gamma=0.95, gamma_episode=0.6, step_weight=1.0, by_attempt=False, pay="differential", later="discounted", over="attempts",
+          note_zeros=False, keep_lone=False, outcome=None, per_opponent=False):
+    """Every option by its sentence in the docstring and by LaMer's formula, turn by turn."""
+    size = len(turns.reward)
+    base = (turns.reward if outcome is None else turns.components[outcome]).copy()
+    besides, left = turns.reward - base, np.zeros(size)
+    rows = {number: np.flatnonzero(turns.trajectory == number).tolist() for number in range(turns.trajectory.max() + 1)}
+    for own in rows.values():
+        for place, t in enumerate(own):
+            if turns.note[t]:
+                follow = [s for s in own[place:] if not turns.note[s]]
+                if follow:
+                    base[follow[0]] += base[t]
+                else:
+                    left[t] = base[t]
+                base[t] = 0.0
+    parts, gain = defaultdict(list), {}
+    for number, own in rows.items():
+        for t in own:
+            if not turns.note[t]:
+                parts[number, int(turns.attempt[t])].append(t)
+        before = 0.0
+        for n in sorted(n for trial, n in parts if trial == number):
+            total = sum(base[t] for t in parts[number, n])
+            gain[number, n] = total - (before if pay == "differential" else 0.0)
+            before = total
+    if pay == "differential":
+        base = np.zeros(size)
+        for key, own in parts.items():
+            base[own[-1]] = gain[key]
+    alone = {key: sum(gamma**k * base[t] for k, t in enumerate(own)) for key, own in parts.items()}  # g_1
+    step = np.zeros(size)
+    for number, own in rows.items():
+        numbers = sorted(n for trial, n in parts if trial == number)
+        begins = {}
+        for place, n in reversed(list(enumerate(numbers))):
+            turns_of = parts[number, n]
+            for k, t in enumerate(turns_of):
+                step[t] = sum(gamma ** (m - k) * base[turns_of[m]] for m in range(k, len(turns_of)))
+                if later == "whole":
+                    step[t] += sum(gamma_episode ** (far + 1) * alone[number, m] for far, m in enumerate(numbers[place + 1 :]))
+                elif place + 1 < len(numbers):
+                    step[t] += gamma ** (len(turns_of) - 1 - k) * gamma_episode * begins[numbers[place + 1]]
+            begins[n] = step[turns_of[0]]
+        for place, t in enumerate(own):
+            if turns.note[t]:
+                follow = [s for s in own[place:] if not turns.note[s]]
+                step[t] = step[follow[0]] if follow else left[t]
+    key = [
+        (turns.group[t], turns.role[t], turns.attempt[t] if by_attempt else 0, turns.opponents[t] if per_opponent else 0) for t in range(size)
+    ]
+
+    def mean_of(entries, t):
+        same = [value for other, value in entries if other == key[t]]
+        return 0.0 if keep_lone and len(same) == 1 else np.mean(same)
+
+    if over == "attempts":
+        entries = [(key[own[0]], gain[part]) for part, own in parts.items()]
+    else:
+        entries = [(key[t], gain[part]) for part, own in parts.items() for t in own]
+    if note_zeros:
+        entries += [(key[t], 0.0) for t in range(size) if turns.note[t]]
+    result = np.zeros(size)
+    for part, own in parts.items():
+        for t in own:
+            result[t] = gain[part] - mean_of(entries, t)
+    for t in np.flatnonzero(turns.note):
+        result[t] = -mean_of(entries, t) if note_zeros else 0.0
+    for t in range(size):
+        if outcome is not None:
+            result[t] += besides[t] - mean_of([(key[s], besides[s]) for s in range(size)], t)
+        met = [step[s] for s in range(size) if key[s] == key[t] and (turns.note[s], turns.view[s]) == (turns.note[t], turns.view[t])]
+        result[t] += step_weight * (step[t] - np.mean(met))
+    return result
+
+
+OPTIONS = st.fixed_dictionaries(
+    {
+        "gamma": st.sampled_from([0.0, 0.5, 0.95, 1.0]),
+        "gamma_episode": st.sampled_from([0.0, 0.6, 1.0]),
+        "step_weight": st.sampled_from([0.0, 0.5, 1.0]),
+        "pay": st.sampled_from(["differential", "cumulative"]),
+        "later": st.sampled_from(["discounted", "whole"]),
+        "over": st.sampled_from(["attempts", "turns"]),
+        "outcome": st.sampled_from([None, "game"]),
+        **{name: st.booleans() for name in ("by_attempt", "note_zeros", "keep_lone", "per_opponent")},
+    }
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 10**6), OPTIONS)
+def test_every_option_by_plain_loops(seed, options):
+    turns = random_trials(seed)
+    assert mage(turns, **options).advantages == pytest.approx(naive(turns, **options), abs=1e-9)
+
+
+RELEASED = {"over": "turns", "note_zeros": True, "keep_lone": True, "outcome": "game"}
+MEANT = {"as_released": RELEASED, "lamer": {**RELEASED, "pay": "cumulative", "later": "whole"}, "lamer_as_released": {**RELEASED, "pay": "cumulative"}}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(["", *MEANT]))
+def test_lamer_and_the_other_presets_by_plain_loops(seed, preset):
+    turns = random_trials(seed)
+    estimate = registry.bind("credit", "mage", preset=preset or None)
+    assert estimate(turns, {}).advantages == pytest.approx(naive(turns, **MEANT.get(preset, {})), abs=1e-9)
+    assert set(PRESETS) == set(MEANT)
+
+
+@given(st.integers(0, 500))
+def test_one_attempt_paid_as_it_earns_is_gigpo(seed):
+    turns = random_trials(seed)
+    alone = dataclasses.replace(turns, attempt=None, note=None, components={"game": turns.reward})
+    nothing = dataclasses.replace(alone, attempt=np.zeros(len(turns.reward), dtype=np.int64))
+    for made in (alone, nothing):
+        found = mage(made, attempts=1, pay="cumulative").advantages
+        assert found == pytest.approx(gigpo(made).advantages, abs=1e-9)
+        lamer = registry.bind("credit", "mage", {"keep_lone": False}, preset="lamer")(made, {}).advantages
+        assert lamer == pytest.approx(gigpo(made, over="turns").advantages, abs=1e-9)
+
+
+def test_one_attempt_of_unmet_turns_has_its_plain_return():
+    turns = trials([[1.0, 2.0]], [[4.0]], views=range(3))
+    assert mage(turns, pay="cumulative").advantages == pytest.approx([-0.5, -0.5, 0.5])
+    assert mage(turns, step_weight=0.0).advantages == pytest.approx([-0.5, -0.5, 0.5])
+
+
+def test_episodes_are_not_attempts_of_one_another_where_the_table_has_attempts():
+    """Two trials of one group that earned alike: nothing is left of either, whatever the length of guessed sequences."""
+    turns = trials([[3.0], [3.0]], [[3.0], [3.0]])
+    for attempts in (1, 2, 3):
+        assert mage(turns, attempts=attempts, step_weight=0.0).advantages == pytest.approx([1.5, -1.5, 1.5, -1.5])
+    guessed = dataclasses.replace(turns, attempt=None, note=None)
+    assert mage(guessed, attempts=2, step_weight=0.0).advantages != pytest.approx([1.5, -1.5, 1.5, -1.5])
+
+
+def test_notes_alone_say_that_episodes_are_trials():
+    """All were cut after the note: no later attempt is there, and none is guessed."""
+    turns = trials([[1.0], NOTE], [[2.0], NOTE])
+    cut = dataclasses.replace(turns, attempt=None)
+    assert np.array_equal(mage(cut).advantages, mage(turns).advantages)
+    assert mage(cut, step_weight=0.0).advantages == pytest.approx([-0.5, 0.0, 0.5, 0.0])
+
+
+def test_a_note_that_nothing_follows_earns_nothing_and_one_of_two_in_a_row_as_the_other():
+    turns = trials([[1.0], NOTE], [[1.0], NOTE, NOTE, [4.0]])
+    advantages = mage(turns, gamma_episode=1.0).advantages
+    # G of the notes: 0, 3, 3, mean 2; of the plays: 1, 4, 3
+    assert advantages[turns.note] == pytest.approx([-2.0, 1.0, 1.0])
+
+
+def test_what_comes_between_a_note_and_the_next_turn_counts_to_the_attempt_that_follows():
+    turns = trials([[1.0], (NOTE, 2.0), [3.0]])
+    # attempts of 1 and 5: paid 1 and 4
+    assert mage(turns, step_weight=0.0).advantages == pytest.approx([-1.5, 0.0, 1.5])
+    alone = trials([[1.0], (NOTE, 2.0)], [[1.0], NOTE])
+    assert mage(alone).advantages == pytest.approx([0.0, 1.0, 0.0, -1.0])
+
+
+def test_trials_of_unequal_length_and_one_that_ended_early():
+    turns = trials([[1.0, 0.0], NOTE, [2.0], NOTE, [0.0, 0.0, 5.0]], [[4.0]], views=range(9))
+    # paid 1, 1, 3 and 4
+    expected = np.array([1, 1, 0, 1, 0, 3, 3, 3, 4]) - 9 / 4
+    assert mage(turns).advantages == pytest.approx(np.where(turns.note, 0.0, expected))
+    by_attempt = np.array([1 - 2.5, 1 - 2.5, 0, 0, 0, 0, 0, 0, 1.5])
+    assert mage(turns, by_attempt=True).advantages == pytest.approx(by_attempt)
+    over_turns = np.where(turns.note, 0.0, np.array([1, 1, 0, 1, 0, 3, 3, 3, 4]) - 16 / 7)
+    assert mage(turns, over="turns").advantages == pytest.approx(over_turns)
+
+
+def test_an_attempt_without_a_turn_of_the_seat_is_passed_over():
+    turns = trials([[1.0], [2.0], [4.0]])
+    gap = dataclasses.replace(turns, attempt=np.array([0, 2, 3]))
+    assert np.array_equal(mage(gap).advantages, mage(turns).advantages)
+
+
+def test_a_group_of_one_and_what_is_alone_keeps_its_own_as_released():
+    alone = trials([[7.0]])
+    assert mage(alone).advantages.tolist() == [0.0]
+    assert registry.bind("credit", "mage", preset="as_released")(alone, {}).advantages.tolist() == [7.0]
+    three = trials([[7.0], NOTE, [7.0], NOTE, [7.0]], views=range(5))
+    assert mage(three, by_attempt=True).advantages.tolist() == [0.0] * 5
+    assert mage(three).advantages == pytest.approx([14 / 3, 0.0, -7 / 3, 0.0, -7 / 3])
+
+
+def test_equal_rewards_pay_the_first_attempt_alone_and_nothing_if_they_are_cumulative():
+    turns = trials(*[[[5.0], NOTE, [5.0]]] * 3)
+    assert mage(turns, step_weight=0.0).advantages == pytest.approx([2.5, 0.0, -2.5] * 3)
+    assert mage(turns, by_attempt=True).advantages == pytest.approx([0.0] * 9, abs=1e-12)
+    assert mage(turns, pay="cumulative", gamma_episode=0.0).advantages == pytest.approx([0.0] * 9, abs=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 500), OPTIONS)
+def test_values_near_a_million(seed, options):
+    turns = random_trials(seed, offset=1e6)
+    found = mage(turns, **options).advantages
+    assert np.isfinite(found).all()
+    assert found == pytest.approx(naive(turns, **options), abs=1e-7)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 500), OPTIONS, st.randoms(use_true_random=False))
+def test_the_order_of_episodes_and_their_numbers_are_irrelevant(seed, options, shuffler):
+    turns = random_trials(seed)
+    order = list(range(int(turns.trajectory.max()) + 1))
+    shuffler.shuffle(order)
+    rows = np.concatenate([np.flatnonzero(turns.trajectory == old) for old in order])
+    columns = {field.name: getattr(turns, field.name) for field in dataclasses.fields(turns)}
+    moved = {name: column[rows] for name, column in columns.items() if isinstance(column, np.ndarray)}
+    lengths = [int((turns.trajectory == old).sum()) for old in order]
+    moved["trajectory"] = np.repeat(np.arange(len(order)), lengths)
+    moved["episode"] = moved["trajectory"]
+    moved["components"] = {name: column[rows] for name, column in turns.components.items()}
+    again = mage(dataclasses.replace(turns, **moved), **options).advantages
+    assert again == pytest.approx(mage(turns, **options).advantages[rows], abs=1e-9)
+
+
+def test_only_those_against_the_same_players_are_compared():
+    turns = trials([[1.0]], [[3.0]], [[10.0]], [[20.0]], opponents=[0, 0, 1, 1])
+    assert mage(turns, per_opponent=True).advantages == pytest.approx([-2.0, 2.0, -10.0, 10.0])
+    assert mage(turns).advantages == pytest.approx([-15.0, -11.0, 3.0, 23.0])
+    assert registry.bind("credit", "mage", {"per_opponent": True}).needs == {"opponents"} and not registry.bind("credit", "mage").needs
+    with pytest.raises(CreditError, match="'mage' needs the column 'opponents'"):
+        mage(dataclasses.replace(turns, opponents=None), per_opponent=True)
+
+
+def test_attempts_out_of_order_are_refused():
+    turns = dataclasses.replace(trials([[1.0], [2.0]], [[3.0], [4.0]]), attempt=np.array([0, 1, 1, 0]))
+    with pytest.raises(CreditError, match=r"'mage': row 3 is of attempt 0, after attempt 1 of the same seat"):
+        mage(turns)
+
+
+def test_a_fine_stays_with_its_turn_where_the_outcome_is_named():
+    turns = trials([[0.0, 1.0], NOTE, [1.0]], fines=[-0.5, 0.0, 0.0, 0.0], views=range(4))
+    # paid back in the next attempt: returns .5 and 1, so .5 and .5
+    assert mage(turns).advantages == pytest.approx([0.0] * 4)
+    # paid 1 and 0, and the fine less its mean over the four turns
+    assert mage(turns, outcome="game").advantages == pytest.approx([0.5 - 0.375, 0.5 + 0.125, 0.125, -0.5 + 0.125])
+    with pytest.raises(CreditError, match="no reward component 'score'"):
+        mage(turns, outcome="score")
+
+
+@pytest.mark.parametrize("inner", ["kuhn_poker", "rock_paper_scissors"])
+@pytest.mark.parametrize("options", [{}, {"stop_on_win": True}, {"reflect": False}], ids=str)
+def test_real_trials(inner, options):
+    game = make_game("trial", options={"environment": {"name": inner}, "attempts": 4, **options})
+    turns = turn_table(play(plays.specs(game, 12, name="random", group_size=4), {"random": random_player()}))
+    assert turns.attempt.max() == 3
+    silent = dataclasses.replace(turns, note=np.zeros(len(turns.reward), dtype=bool)) if turns.note is None else turns
+    assert mage(turns).advantages == pytest.approx(naive(silent), abs=1e-9)
+    assert registry.bind("credit", "mage", preset="as_released")(turns, {}).advantages == pytest.approx(released(silent, 0.95, 0.6, True), abs=1e-9)
+
+
+def test_the_attempts_of_a_table():
+    found = attempts_of(trials([[1.0, 0.0], NOTE, [2.0]], [[3.0], NOTE]), "mage", 3)
+    assert found.rows.tolist() == [0, 1, 3, 4] and found.part.tolist() == [0, 0, 1, 2] and found.ends.tolist() == [1, 2, 3]
+    assert found.number.tolist() == [0, 1, 0] and found.sequence.tolist() == [0, 0, 1] and found.lengths.tolist() == [2, 1, 1]
+    assert found.notes.tolist() == [2, 5] and found.after.tolist() == [1, -1]
+    nothing = attempts_of(trials(), "mage", 3)
+    assert len(nothing.rows) == len(nothing.starts) == len(nothing.notes) == 0
+    assert mage(trials()).advantages.shape == (0,)

@@ -1,0 +1,122 @@
+"""Estimators against the exact policy gradient on a game of variable length, by enumeration.
+
+The game: up to three turns; at each the policy stops with probability p (one logit, shared) and gets 1 for a stop at
+turn 0, 3 at turn 1, 2 at turn 2 (the last turn always ends), or goes on for -0.5 on the way.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+from tests.methods.credit.tables import table
+
+from sparring.methods.credit.gae import gae
+from sparring.methods.credit.grpo import grpo
+from sparring.methods.credit.mars import mars
+from sparring.methods.credit.outcome import outcome
+from sparring.methods.credit.rae import rae
+from sparring.methods.credit.rloo import rloo
+
+P = 0.4
+# (probability, rewards per turn, gradient of log-probability of each turn's action with respect to the logit)
+TRAJECTORIES = [
+    (P, [1.0], [1 - P]),
+    ((1 - P) * P, [-0.5, 3.0], [-P, 1 - P]),
+    ((1 - P) ** 2, [-0.5, -0.5 + 2.0], [-P, -P]),
+]
+EXACT = sum(p * sum(rewards) * sum(score) for p, rewards, score in TRAJECTORIES)
+
+
+def expectation(number_of):
+    """Mean over trajectories of a number."""
+    return sum(p * number_of(rewards, scores) for p, rewards, scores in TRAJECTORIES)
+
+
+def expected_gradient(estimator, members, trajectories=TRAJECTORIES, values=None):
+    """Mean over all tuples of trajectories of the gradient per trajectory that the estimator's advantages give."""
+    total = 0.0
+    for chosen in itertools.product(trajectories, repeat=members):
+        critic = None if values is None else [values[turn] for _, rewards, _ in chosen for turn in range(len(rewards))]
+        turns = table([rewards for _, rewards, _ in chosen], groups=[0] * members, values=critic)
+        advantages = estimator(turns).advantages
+        scores = np.array([score for _, _, scores in chosen for score in scores])
+        total += np.prod([p for p, _, _ in chosen]) * float(advantages @ scores) / members
+    return total
+
+
+def test_the_exact_gradient_is_the_derivative_of_the_mean_return():
+    def mean_return(logit):
+        p = 1 / (1 + np.exp(-logit))
+        return p * 1.0 + (1 - p) * p * 2.5 + (1 - p) ** 2 * 1.0
+
+    logit, step = np.log(P / (1 - P)), 1e-5
+    assert pytest.approx((mean_return(logit + step) - mean_return(logit - step)) / (2 * step), rel=1e-8) == EXACT
+
+
+@pytest.mark.parametrize("members", [2, 3])
+def test_outcome_and_rloo_are_unbiased(members):
+    assert expected_gradient(outcome, members) == pytest.approx(EXACT)
+    assert expected_gradient(rloo, members) == pytest.approx(EXACT)
+
+
+@pytest.mark.parametrize("members", [1, 2, 3])
+def test_rae_is_unbiased_since_its_baseline_comes_from_the_past(members):
+    assert expected_gradient(lambda turns: rae(turns, {"game/first": 0.7}, decay=0.5), members) == pytest.approx(EXACT)
+
+
+@pytest.mark.parametrize("members", [2, 3, 4])
+def test_dr_grpo_is_the_gradient_times_n_minus_one_over_n(members):
+    value = expected_gradient(lambda turns: grpo(turns, divide_by_std=False), members)
+    assert value == pytest.approx(EXACT * (members - 1) / members)
+
+
+def test_grpo_in_pairs_follows_who_was_better_and_not_by_how_much():
+    """Of two, the sample deviation is |difference| / sqrt(2): what is left is the sign, whatever was at stake."""
+    pairs = itertools.product(TRAJECTORIES, repeat=2)
+    sign = sum(p * q * np.sign(sum(a) - sum(b)) * (sum(s) - sum(t)) / 2 for (p, a, s), (q, b, t) in pairs)
+    assert expected_gradient(grpo, 2) == pytest.approx(sign / 2**0.5, rel=1e-5)
+    doubled = [(p, [2 * reward for reward in rewards], s) for p, rewards, s in TRAJECTORIES]
+    assert expected_gradient(grpo, 2, doubled) == pytest.approx(expected_gradient(grpo, 2), rel=1e-5)
+
+
+@pytest.mark.parametrize("members", [1, 2, 3, 4])
+def test_the_bias_of_mars_is_that_of_a_mean_over_turns(members):
+    """Exactly: the baseline b = (sum of turn returns) / (number of turns) knows each trajectory's own length and outcome."""
+    bias = 0.0
+    for chosen in itertools.product(TRAJECTORIES, repeat=members):
+        returns = [sum(rewards[turn:]) for _, rewards, _ in chosen for turn in range(len(rewards))]
+        score = sum(sum(scores) for _, _, scores in chosen)
+        bias -= np.prod([p for p, _, _ in chosen]) * np.mean(returns) * score / members
+    assert expected_gradient(mars, members) - EXACT == pytest.approx(bias, abs=1e-12)
+    assert abs(bias) > 0.01
+
+
+def test_the_bias_of_mars_falls_as_one_over_the_batch():
+    """To first order -(cov(turn returns, score) - mean per turn * cov(length, score)) / (mean length * n)."""
+
+    def total(rewards, _):
+        return sum(sum(rewards[turn:]) for turn in range(len(rewards)))
+
+    length, mean = expectation(lambda r, _: len(r)), expectation(total)
+    covariance = expectation(lambda r, s: total(r, s) * sum(s)) - mean / length * expectation(lambda r, s: len(r) * sum(s))
+    predicted = -covariance / length
+    two, three, six = (members * (expected_gradient(mars, members) - EXACT) for members in (2, 3, 6))
+    assert abs(two - predicted) > abs(three - predicted) > abs(six - predicted)
+    assert 2 * six - three == pytest.approx(predicted, rel=0.02)  # extrapolated to large batches: the next order is removed
+
+
+def test_mars_is_unbiased_up_to_scale_when_all_games_have_one_turn():
+    """With one turn per game the mean over turns is the mean over games."""
+    one_turn = [(P, [1.0], [1 - P]), (1 - P, [-2.0], [-P])]
+    exact = sum(p * rewards[0] * score[0] for p, rewards, score in one_turn)
+    assert expected_gradient(mars, 3, one_turn) == pytest.approx(exact * 2 / 3)
+
+
+def test_gae_is_unbiased_with_lambda_one_whatever_the_critic_and_below_one_with_a_right_one():
+    right = [P * 1.0 + (1 - P) * (-0.5 + P * 3.0 + (1 - P) * 1.5), P * 3.0 + (1 - P) * 1.5]
+    wrong = [4.0, -1.0]
+    assert expected_gradient(lambda turns: gae(turns, lam=1.0), 1, values=wrong) == pytest.approx(EXACT)
+    for lam in (0.0, 0.5):
+        value = expected_gradient(lambda turns, lam=lam: gae(turns, lam=lam), 1, values=right)
+        assert value == pytest.approx(EXACT)
+    assert abs(expected_gradient(lambda turns: gae(turns, lam=0.0), 1, values=wrong) - EXACT) > 0.1

@@ -1,0 +1,122 @@
+import dataclasses
+import json
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.methods.credit.tables import table
+
+from sparring.core.errors import CreditError
+from sparring.methods.credit.coma import coma
+from sparring.methods.credit.exact_advantage import exact_advantage
+
+VIEWS, ACTIONS = ("here", "there", "[0]"), ("stay", "go")
+
+
+def seen(rewards, views, actions, **options):
+    """A table with what was seen and done at each turn."""
+    columns = {"view": np.array(views, dtype=np.int64), "action": np.array(actions, dtype=np.int64)}
+    return dataclasses.replace(table(rewards, **options), **columns, view_names=VIEWS, action_names=ACTIONS)
+
+
+def random_turns(seed, count=12):
+    generator = np.random.Generator(np.random.Philox(seed))
+    rewards = [generator.normal(size=generator.integers(1, 4)).tolist() for _ in range(count)]
+    size = sum(map(len, rewards))
+    roles = generator.integers(0, 2, count).tolist()
+    return seen(rewards, generator.integers(0, 3, size), generator.integers(-1, 2, size), roles=roles)
+
+
+def naive(turns, state, gamma, decay):
+    """In loops: update the table by every turn, then weigh its values by how often each action was played."""
+    names = [
+        (turns.game_names[g], turns.role_names[r], turns.view_names[v], turns.action_names[a] if a >= 0 else None)
+        for g, r, v, a in zip(turns.game, turns.role, turns.view, turns.action, strict=True)
+    ]
+    returns = np.zeros(len(names))
+    for row in reversed(range(len(names))):
+        later = 0.0 if turns.done[row] else returns[row + 1]
+        returns[row] = turns.reward[row] + gamma * later
+    weights, totals, played = defaultdict(float), defaultdict(float), defaultdict(list)
+    for key, (count, total) in state.items():
+        weights[tuple(json.loads(key))], totals[tuple(json.loads(key))] = decay * count, decay * total
+    for name, value in zip(names, returns, strict=True):
+        weights[name] += 1
+        totals[name] += value
+        played[name[:3]].append(name)
+    q = {name: totals[name] / weights[name] for name in weights if weights[name]}
+    return np.array([q[name] - np.mean([q[other] for other in played[name[:3]]]) for name in names])
+
+
+def test_by_hand():
+    """In one place: stay earned 1 and 3, go earned 8. Q 2 and 8, the policy stays two times in three: baseline 4."""
+    credit = coma(seen([[1.0], [3.0], [8.0]], [0, 0, 0], [0, 0, 1]), {})
+    assert credit.advantages == pytest.approx([-2, -2, 4])
+    assert credit.state == {'["game", "first", "here", "stay"]': [2.0, 4.0], '["game", "first", "here", "go"]': [1.0, 8.0]}
+    assert credit.metrics == {"table_size": 2.0}
+
+
+def test_the_table_remembers_what_was_tried_before():
+    """stay: n = 0.5 * 2 + 1, W = 0.5 * 4 + 3 -> 2.5; go: n 1, W 5."""
+    state = {'["game", "first", "here", "stay"]': [2.0, 4.0]}
+    credit = coma(seen([[3.0], [5.0]], [0, 0], [0, 1]), state, decay=0.5)
+    assert credit.advantages == pytest.approx([-1.25, 1.25])
+    assert state == {'["game", "first", "here", "stay"]': [2.0, 4.0]}
+
+
+@given(st.integers(0, 1000), st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.0, 0.9, 1.0]))
+def test_equals_plain_loops_over_two_batches(seed, decay, gamma):
+    first = coma(random_turns(seed), {}, decay=decay, gamma=gamma)
+    state, turns = json.loads(json.dumps(first.state)), random_turns(seed + 1)
+    assert first.advantages == pytest.approx(naive(random_turns(seed), {}, gamma, decay), abs=1e-9)
+    assert coma(turns, state, decay=decay, gamma=gamma).advantages == pytest.approx(naive(turns, state, gamma, decay), abs=1e-9)
+
+
+def test_exact_values_make_it_the_exact_advantage_and_leave_the_table():
+    turns = dataclasses.replace(random_turns(0), action_value=random_turns(0).reward, state_value=random_turns(0).reward[::-1])
+    credit = coma(turns, {"kept": 1}, values="exact")
+    assert np.array_equal(credit.advantages, exact_advantage(turns))
+    assert credit.state == {"kept": 1}
+
+
+@given(st.integers(0, 1000))
+def test_advantages_of_a_place_sum_to_zero(seed):
+    turns = random_turns(seed)
+    advantages = coma(turns, {}).advantages
+    for place in {(role, view) for role, view in zip(turns.role, turns.view, strict=True)}:
+        assert advantages[(turns.role == place[0]) & (turns.view == place[1])].sum() == pytest.approx(0.0, abs=1e-9)
+
+
+def test_its_gradient_is_the_exact_one_up_to_the_batch_it_learns_from():
+    """One decision, actions worth 1 and 5, chosen with p and 1 - p; A(stay) is 4 (p' - 1), with p' the share in the batch."""
+    p, members, gradient = 0.4, 3, 0.0
+    for bits in range(2**members):
+        chosen = [bits >> i & 1 for i in range(members)]
+        probability = np.prod([p if action == 0 else 1 - p for action in chosen])
+        advantages = coma(seen([[1.0 if action == 0 else 5.0] for action in chosen], [0] * members, chosen), {}).advantages
+        gradient += probability * float(advantages @ np.array([1 - p if action == 0 else -p for action in chosen])) / members
+    exact = p * (1 - p) * (1.0 - 5.0)
+    assert gradient == pytest.approx(exact * (members - 1) / members)
+
+
+def test_the_table_is_bounded_and_keeps_what_it_saw_most(monkeypatch):
+    monkeypatch.setattr("sparring.methods.credit.coma.MAX_ENTRIES", 1)
+    credit = coma(seen([[1.0], [3.0], [8.0]], [0, 0, 1], [0, 0, 1]), {})
+    assert list(credit.state) == ['["game", "first", "here", "stay"]']
+
+
+def test_all_equal_one_member_offsets_and_no_turns():
+    assert coma(seen([[2.0], [2.0]], [0, 0], [0, 1]), {}).advantages.tolist() == [0.0, 0.0]
+    assert coma(seen([[7.0]], [0], [0]), {}).advantages.tolist() == [0.0]
+    turns, moved = (seen([[offset + 1.0], [offset]], [0, 0], [0, 1]) for offset in (0.0, 1e6))
+    assert coma(moved, {}).advantages == pytest.approx(coma(turns, {}).advantages, abs=1e-8)
+    assert coma(seen([], [], []), {"[]": [1.0, 1.0]}, decay=0.5).state == {"[]": [0.5, 0.5]}
+
+
+def test_what_is_missing_is_named():
+    with pytest.raises(CreditError, match="view"):
+        coma(table([[1.0]]), {})
+    with pytest.raises(CreditError, match="action_value"):
+        coma(table([[1.0]]), {}, values="exact")

@@ -1,0 +1,173 @@
+"""Games that were cut: critics look ahead to the last turn's value and learn nothing of what follows it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.methods.credit.tables import table
+
+from sparring.core.rng import Stream
+from sparring.environments.catalogue import make_game
+from sparring.methods.credit.bi_level_gae import bi_level_gae
+from sparring.methods.credit.gae import gae
+from sparring.methods.credit.hiper import hiper
+from sparring.methods.credit.vtrace import vtrace
+from sparring.play.players.random import random
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
+from sparring.play.turn_table import turn_table
+
+CASES = [
+    (gae, {"gamma": 0.9, "lam": 0.5}),
+    (vtrace, {"gamma": 0.9, "lam": 0.5}),
+    (hiper, {"gamma": 0.9, "segment_turns": 2, "lam_turn": 0.6, "lam_segment": 0.8, "normalise": False}),
+    (bi_level_gae, {"gamma_turn": 0.9, "lam_turn": 0.5, "gamma_token": 0.8, "lam_token": 0.7}),
+]
+
+
+def cut_table(rewards, values, cut):
+    """Return a table of one token per turn whose trajectories were cut or not; all columns that critics read are there."""
+    turns = table(rewards, values=values, tokens=[1] * sum(map(len, rewards)))
+    ratio = np.linspace(-0.5, 0.5, len(turns.reward))
+    return dataclasses.replace(
+        turns,
+        token_value=turns.value,
+        logprob=np.zeros(len(ratio)),
+        old_logprob=ratio,
+        cut=turns.done & np.array(cut, dtype=bool)[turns.trajectory],
+    )
+
+
+def test_by_hand():
+    turns = cut_table([[0.0, 0.0, 5.0], [1.0]], [0.1, 0.2, 0.3, 0.5], [True, False])
+    delta = [0.9 * 0.2 - 0.1, 0.9 * 0.3 - 0.2]  # the third turn's, with the 5 that it was paid, is not looked at
+    credit = gae(turns, gamma=0.9, lam=0.5)
+    assert credit.advantages == pytest.approx([delta[0] + 0.45 * delta[1], delta[1], 0.0, 0.5])
+    assert credit.value_targets == pytest.approx([delta[0] + 0.45 * delta[1] + 0.1, 0.9 * 0.3, 0.3, 1.0])
+    ended = gae(turns, gamma=0.9, lam=0.5, cut="zero")
+    assert ended.advantages[2:] == pytest.approx([5.0 - 0.3, 0.5])
+
+
+def test_by_hand_over_segments():
+    # segments of two turns: (0, 1) and (2); the cut turn opens the second
+    turns = cut_table([[1.0, 2.0, 7.0]], [0.1, 0.2, 0.3], [True])
+    options = {"segment_turns": 2, "lam_turn": 1.0, "lam_segment": 1.0, "normalise": False}
+    low, high = (hiper(turns, high_share=share, **options).advantages for share in (0.0, 1.0))
+    assert low == pytest.approx([1.0 + 2.0 + 0.3 - 0.1, 2.0 + 0.3 - 0.2, 0.0])
+    assert high == pytest.approx([3.0 + 0.3 - 0.1, 2.0 + 0.3 - 0.2, 0.0])
+
+
+@pytest.mark.parametrize(("estimate", "options"), CASES)
+@given(st.integers(0, 500))
+def test_it_is_the_game_without_its_last_turn_ended_by_that_turns_value(estimate, options, seed):
+    generator = np.random.Generator(np.random.Philox(seed))
+    rewards = [generator.normal(size=generator.integers(2, 6)).tolist() for _ in range(3)]
+    values = generator.normal(size=sum(map(len, rewards)))
+    whole = cut_table(rewards, values, [True, False, True])
+    ended, kept = [], np.ones(len(values), dtype=bool)
+    ends = np.cumsum([len(own) for own in rewards]) - 1
+    for own, end, cut in zip(rewards, ends, [True, False, True], strict=True):
+        ended.append([*own[:-2], own[-2] + 0.9 * values[end]] if cut else own)
+        kept[end] = not cut
+    shorter = cut_table(ended, values[kept], [False] * 3)
+    shorter = dataclasses.replace(shorter, old_logprob=whole.old_logprob[kept])
+    credit, expected = estimate(whole, **options), estimate(shorter, **options)
+    assert credit.advantages[kept] == pytest.approx(expected.advantages, abs=1e-9)
+    assert credit.value_targets[kept] == pytest.approx(expected.value_targets, abs=1e-9)
+    assert credit.advantages[~kept].tolist() == [0.0, 0.0]
+    assert credit.value_targets[~kept] == pytest.approx(values[~kept])
+
+
+@pytest.mark.parametrize(("estimate", "options"), CASES)
+def test_counted_as_ended_it_is_the_table_that_knows_of_no_cut(estimate, options):
+    turns = cut_table([[1.0, 2.0], [3.0, -1.0, 0.5]], [0.1, 0.2, 0.3, 0.4, 0.5], [True, False])
+    unaware = dataclasses.replace(turns, cut=None)
+    none_cut = dataclasses.replace(turns, cut=np.zeros(5, dtype=bool))
+    plain = estimate(unaware, **options).advantages
+    assert np.array_equal(estimate(turns, cut="zero", **options).advantages, plain)
+    assert np.array_equal(estimate(none_cut, **options).advantages, plain)
+    found = estimate(turns, **options).advantages
+    assert np.array_equal(found[2:], plain[2:]) and not np.allclose(found[:2], plain[:2])
+
+
+@pytest.mark.parametrize(("estimate", "options"), CASES)
+def test_where_nothing_is_paid_and_all_is_worth_the_same_a_cut_teaches_nothing(estimate, options):
+    undiscounted = {name: 1.0 if "gamma" in name else value for name, value in options.items()}
+    turns = cut_table([[0.0] * 3, [0.0]], [0.7] * 4, [True, True])
+    credit = estimate(turns, **undiscounted)
+    assert credit.advantages == pytest.approx(np.zeros(4), abs=1e-12)
+    assert credit.value_targets == pytest.approx([0.7] * 4)
+    assert estimate(turns, cut="zero", **undiscounted).advantages[-1] == pytest.approx(-0.7)
+
+
+@pytest.mark.parametrize(("estimate", "options"), [(gae, {"whiten": True}), (bi_level_gae, {"whiten": True}), (hiper, {"high_share": 0.0})])
+def test_what_is_not_known_stays_0_when_the_rest_is_normalised(estimate, options):
+    turns = cut_table([[1.0, 2.0], [3.0, -1.0, 0.5]], [0.1, 0.2, 0.3, 0.4, 0.5], [True, False])
+    advantages = estimate(turns, **options).advantages
+    known = advantages[[0, 2, 3, 4]]
+    assert advantages[1] == 0.0
+    assert (known.mean(), known.std(ddof=1)) == (pytest.approx(0.0, abs=1e-9), pytest.approx(1.0, abs=1e-5))
+
+
+def test_a_turn_without_tokens_at_the_cut_leaves_the_mark_to_the_one_before():
+    turns = table([[1.0, 2.0, 4.0]], tokens=[1, 2, 0])
+    turns = dataclasses.replace(turns, token_value=np.array([0.5, 0.25, 0.75]), cut=turns.done)
+    credit = bi_level_gae(turns, gamma_turn=1.0)
+    assert credit.advantages == pytest.approx([1.0 + 0.75 - 0.5, 0.75 - 0.25, 0.0])
+
+
+def games(max_turns, rule="random"):
+    game = make_game("tic_tac_toe", illegal={"rule": rule})
+    root = Stream.from_seed(0)
+    specs = [
+        EpisodeSpec(
+            game=game,
+            episode_id=number,
+            group_id=number,
+            deal=root,
+            stream=root.child(number),
+            seats=("bot", "bot"),
+            trained=(True, True),
+            max_turns=max_turns,
+        )
+        for number in range(20)
+    ]
+    return play(specs, {"bot": random()})
+
+
+def test_a_game_that_the_limit_ends_is_cut_for_all_its_seats():
+    episodes = games(3)
+    assert all(episode.cut for episode in episodes)
+    turns = turn_table(episodes)
+    assert turns.cut.tolist() == turns.done.tolist() == [False, True, True] * 20  # two turns of X, one of O
+    with_critic = dataclasses.replace(turns, value=np.full(len(turns.reward), 0.7))
+    assert gae(with_critic).value_targets == pytest.approx(np.full(60, 0.7))
+
+
+def test_a_game_that_ends_by_its_rules_is_not_cut_even_at_the_limit():
+    whole = games(None)
+    assert not any(episode.cut for episode in whole) and turn_table(whole).cut is None
+    longest = games(9)  # a full board needs nine turns
+    assert max(len(episode.turns) for episode in longest) == 9
+    assert not any(episode.cut for episode in longest)
+    some = games(6)
+    assert {episode.cut for episode in some} == {True, False}
+    assert all(episode.cut == (len(episode.turns) == 6 and not any(episode.returns)) for episode in some)
+
+
+def test_a_forfeit_is_no_cut():
+    class Mute:
+        name, renderer = "mute", None
+
+        def act(self, turns):
+            return [type(random().act([turn])[0])(text="?") for turn in turns]
+
+    game = make_game("tic_tac_toe", illegal={"rule": "forfeit"})
+    root = Stream.from_seed(0)
+    spec = EpisodeSpec(
+        game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=("bot", "bot"), trained=(True, True), max_turns=1
+    )
+    (episode,) = play([spec], {"bot": Mute()})
+    assert episode.forfeited_by == 0 and not episode.cut

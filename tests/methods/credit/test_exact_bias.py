@@ -1,0 +1,113 @@
+"""The exact bias of every estimator on a game of variable length (that of tests/methods/credit/test_bias.py), with every column filled by the truth.
+
+Numbers are the expected gradient of a group of three as a share of the exact gradient: 1 is no bias. They were computed by this
+enumeration and are pinned in docs/exact-bias.json, from which the pages of the estimators take them, so that a change of an
+estimator's expectation is seen and no page can say anything else. The lab's page has the same of every estimator in larger games.
+"""
+
+import dataclasses
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.methods.credit import test_bias as exact
+from tests.methods.credit.tables import table
+
+from sparring.measure.credit_lab import bind_estimator, estimator_names, per_turn
+
+pytestmark = pytest.mark.always
+MEMBERS = 3
+STOP, GO = 0, 1
+STOP_REWARD = np.array([1.0, 3.0])  # at turns 0 and 1
+GO_VALUE = np.array([-0.5 + exact.P * 3.0 + (1 - exact.P) * 1.5, 1.5])  # going on at turn 0 and then playing on; at turn 1
+STATE_VALUE = exact.P * STOP_REWARD + (1 - exact.P) * GO_VALUE
+SHARES = json.loads((Path(__file__).parents[3] / "docs" / "exact-bias.json").read_text(encoding="utf-8"))
+
+
+def filled(chosen):
+    """Return the turn table of a tuple of trajectories: every optional column as a run or a perfect critic would fill it."""
+    turns = table([rewards for _, rewards, _ in chosen], groups=[0] * len(chosen), tokens=[1] * sum(len(r) for _, r, _ in chosen))
+    action = np.array([STOP if score > 0 else GO for _, _, scores in chosen for score in scores])
+    place = turns.turn_index
+    logprob = np.log(np.where(action == STOP, exact.P, 1 - exact.P))
+    action_value = np.where(action == STOP, STOP_REWARD[place], GO_VALUE[place])
+    value = STATE_VALUE[place]
+    so_far = np.concatenate([np.cumsum(rewards) for _, rewards, _ in chosen])
+    best = (action_value >= np.maximum(STOP_REWARD, GO_VALUE)[place]).astype(np.float64)
+    columns = {"action": action, "view": place, "state_key": place, "logprob": logprob, "old_logprob": logprob}
+    return dataclasses.replace(
+        turns,
+        **columns,
+        reference_logprob=np.full(len(place), np.log(0.5)),
+        value=value,
+        value_after=np.where(turns.done, 0.0, np.append(value[1:], 0.0)),
+        token_value=value,
+        action_value=action_value,
+        state_value=value,
+        default_value=(STOP_REWARD + GO_VALUE)[place] / 2,
+        playout_before=so_far - turns.reward + value,
+        playout=so_far + np.where(turns.done, 0.0, np.append(value[1:], 0.0)),
+        components={"game": turns.reward, "best_action": best},
+        action_names=("stop", "go"),
+        view_names=("first", "second"),
+    )
+
+
+def with_contributions(turns):
+    """Return the table with what a fitted head says that each turn adds: differences of what is known after it, which end at the return."""
+    starts = np.diff(turns.trajectory, prepend=-1) != 0
+    so_far = turns.playout_before - turns.value  # rewards of earlier turns
+    total = np.where(turns.done, so_far + turns.reward, so_far + turns.action_value)
+    return dataclasses.replace(turns, value_after=total - np.where(starts, 0.0, np.append(0.0, total[:-1])))
+
+
+def judged(turns):
+    """Return the table with the judge's reward paid on top of the game's."""
+    return dataclasses.replace(turns, reward=turns.reward + turns.components["best_action"])
+
+
+def share(name):
+    """Return the expected gradient of a group as a share of the exact gradient."""
+    estimate, total = bind_estimator(name), 0.0
+    paid = "best_action" in estimate.options.values()
+    for chosen in itertools.product(exact.TRAJECTORIES, repeat=MEMBERS):
+        turns = filled(chosen)
+        if estimate.plugin.critic == "contribution":
+            turns = with_contributions(turns)
+        turns = judged(turns) if paid else dataclasses.replace(turns, components={"game": turns.reward})
+        advantages = per_turn(estimate(turns, {}), turns)
+        scores = np.array([score for _, _, scores in chosen for score in scores])
+        total += np.prod([p for p, _, _ in chosen]) * float(advantages @ scores) / MEMBERS
+    return total / exact.EXACT
+
+
+UNBIASED = {"difference_rewards", "exact_advantage", "gae", "loop", "marti", "outcome", "rae", "rloo", "shapley", "vine_ppo", "vtrace"}
+
+
+@pytest.mark.parametrize("name", sorted(SHARES))
+def test_the_expected_gradient_is_the_share_of_the_exact_one_that_its_page_says(name):
+    assert share(name) == pytest.approx(SHARES[name], rel=1e-5, abs=1e-9)
+
+
+def test_who_is_unbiased_with_the_truth_for_a_critic():
+    assert {name.split(":")[0] for name, value in SHARES.items() if value == 1.0} == UNBIASED
+
+
+def test_contributions_add_up_to_the_return_and_without_a_bonus_they_bias_nothing():
+    turns = with_contributions(filled(exact.TRAJECTORIES))
+    assert np.bincount(turns.trajectory, weights=turns.value_after) == pytest.approx([1.0, 2.5, 1.0])
+    assert share("spa grounding=0") == pytest.approx(1.0)
+    assert share("spa") == pytest.approx(-2 / 3)  # the default bonus, paid for each turn, in a game of when to stop
+
+
+def test_the_numbers_are_those_of_estimators_that_there_are():
+    assert set(SHARES) <= set(estimator_names("all"))
+
+
+def test_the_columns_are_those_of_the_game():
+    turns = filled(exact.TRAJECTORIES)
+    assert turns.action.tolist() == [STOP, GO, STOP, GO, GO]
+    assert turns.action_value - turns.state_value == pytest.approx([-0.6 * 0.6, 0.6 * 0.4, 1.5 * 0.6, 0.6 * 0.4, -1.5 * 0.4])
+    assert turns.components["best_action"].tolist() == [0, 1, 1, 1, 0]

@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.methods.credit.tables import BY_HAND, table
+
+from sparring.config.plugins.registry import bind
+from sparring.methods.credit.grpo import grpo
+
+FLOATS = st.floats(-100, 100, allow_nan=False)
+
+
+def group(returns):
+    return table([[value] for value in returns], groups=[0] * len(returns))
+
+
+def test_golden():
+    assert grpo(group([1, 0, 0, 0])).advantages == pytest.approx([1.5, -0.5, -0.5, -0.5], abs=1e-5)
+
+
+def test_by_hand_without_division():
+    # seat 0: returns 3 and -1, mean 1; seat 1: returns -3 and 1, mean -1
+    expected = [2.0, 2.0, -2.0, -2.0, 2.0, 2.0, 2.0]
+    assert grpo(table(**BY_HAND), divide_by_std=False).advantages == pytest.approx(expected)
+
+
+def test_by_hand_with_division():
+    # deviations: seat 0 of (3, -1) and seat 1 of (-3, 1) are both 2 sqrt(2)
+    expected = np.array([1, 1, -1, -1, 1, 1, 1]) / 2**0.5
+    assert grpo(table(**BY_HAND)).advantages == pytest.approx(expected, abs=1e-6)
+
+
+def test_dr_grpo_is_the_preset_without_division():
+    turns = group([1, 0, 0, 0])
+    assert bind("credit", "grpo", preset="dr_grpo")(turns, {}).advantages == pytest.approx([0.75, -0.25, -0.25, -0.25])
+
+
+def test_over_turns_weighs_long_games_more():
+    turns = table([[3.0], [0.0, 0.0]], groups=[0, 0])
+    assert grpo(turns, divide_by_std=False, over="turns").advantages == pytest.approx([2.0, -1.0, -1.0])
+    assert grpo(turns, divide_by_std=False, over="episodes").advantages == pytest.approx([1.5, -1.5, -1.5])
+
+
+def test_over_turns_the_deviation_counts_turns_too():
+    turns = table([[3.0], [0.0, 0.0]], groups=[0, 0])
+    # values 3, 0, 0: mean 1, sample deviation sqrt(3), population deviation sqrt(2)
+    assert grpo(turns, over="turns").advantages == pytest.approx(np.array([2, -1, -1]) / 3**0.5, abs=1e-5)
+    assert grpo(turns, over="turns", ddof=0).advantages == pytest.approx(np.array([2, -1, -1]) / 2**0.5, abs=1e-5)
+
+
+def test_epsilon_is_added_to_the_deviation():
+    assert grpo(group([1, 0, 0, 0]), epsilon=0.25).advantages == pytest.approx([1.0, -1 / 3, -1 / 3, -1 / 3])
+
+
+def test_population_deviation():
+    assert grpo(group([1, -1]), ddof=0).advantages == pytest.approx([1.0, -1.0], abs=1e-5)
+    assert grpo(group([1, -1]), ddof=1).advantages == pytest.approx([2**-0.5, -(2**-0.5)], abs=1e-5)
+
+
+@pytest.mark.parametrize("over", ["episodes", "turns"])
+@pytest.mark.parametrize("divide", [True, False])
+def test_groups_of_one_and_of_equals_give_nothing(over, divide):
+    alone = table([[5.0, 1.0], [2.0]], groups=[0, 1])
+    assert not grpo(alone, divide_by_std=divide, over=over).advantages.any()
+    equal = table([[5.0], [5.0], [5.0]], groups=[0, 0, 0])
+    assert grpo(equal, divide_by_std=divide, over=over).advantages == pytest.approx([0, 0, 0], abs=1e-12)
+
+
+@given(st.lists(FLOATS, min_size=2, max_size=8), st.floats(-1e6, 1e6))
+def test_a_shift_of_all_returns_changes_nothing(returns, shift):
+    plain = grpo(group(returns), divide_by_std=False).advantages
+    shifted = grpo(group([value + shift for value in returns]), divide_by_std=False).advantages
+    assert shifted == pytest.approx(plain, abs=1e-6)
+
+
+@given(st.lists(FLOATS, min_size=2, max_size=6), st.integers(0, 1000))
+def test_order_of_episodes_is_irrelevant(returns, seed):
+    order = np.random.Generator(np.random.Philox(seed)).permutation(len(returns))
+    plain = grpo(group(returns)).advantages
+    assert grpo(group([returns[i] for i in order])).advantages == pytest.approx(plain[order], abs=1e-6)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=6).filter(lambda returns: np.std(returns) > 1e-3), st.floats(0.5, 1000))
+def test_with_division_the_scale_of_rewards_is_irrelevant(returns, factor):
+    scaled = grpo(group([factor * value for value in returns]), epsilon=0.0).advantages
+    assert scaled == pytest.approx(grpo(group(returns), epsilon=0.0).advantages, abs=1e-6)
+
+
+def test_baselines_belong_to_roles_whatever_the_seat():
+    # role 0 sits in seat 0, then in seat 1
+    turns = table([[1.0], [10.0], [3.0], [30.0]], seats=[0, 1, 1, 0], roles=[0, 1, 0, 1], groups=[0] * 4)
+    assert grpo(turns, divide_by_std=False).advantages == pytest.approx([-1.0, -10.0, 1.0, 10.0])
+
+
+def test_roles_are_kept_apart():
+    turns = table([[1.0], [-1.0], [0.0], [0.0]], seats=[0, 1, 0, 1], groups=[0] * 4)
+    assert grpo(turns, divide_by_std=False).advantages == pytest.approx([0.5, -0.5, -0.5, 0.5])

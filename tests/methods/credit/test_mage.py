@@ -1,0 +1,125 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.methods.credit.tables import table
+
+from sparring.core.errors import CreditError
+from sparring.methods.credit.gigpo import gigpo
+from sparring.methods.credit.mage import mage
+
+
+def seen(rewards, views=None, episodes=None, **options):
+    turns = table(rewards, **options)
+    lengths = [len(own) for own in rewards]
+    views = np.zeros(sum(lengths)) if views is None else views
+    episode = turns.episode if episodes is None else np.repeat(np.array(episodes, dtype=np.int64), lengths)
+    return dataclasses.replace(turns, view=np.array(views, dtype=np.int64), episode=episode)
+
+
+def random_turns(seed, final_only=False):
+    generator = np.random.Generator(np.random.Philox(seed))
+    rewards = [generator.normal(size=generator.integers(1, 4)).tolist() for _ in range(12)]
+    if final_only:
+        rewards = [[0.0] * (len(own) - 1) + own[-1:] for own in rewards]
+    size = sum(map(len, rewards))
+    seats = generator.integers(0, 2, 12).tolist()
+    episodes = generator.permutation(12)
+    return seen(rewards, generator.integers(0, 3, size), episodes, seats=seats, groups=[0] * 7 + [1] * 5)
+
+
+def naive(turns, attempts, gamma, gamma_episode, weight, by_attempt):
+    rows = [np.flatnonzero(turns.trajectory == number) for number in range(turns.trajectory.max() + 1)]
+    key = [(turns.group[own[0]], turns.role[own[0]]) for own in rows]
+    total = [turns.reward[own].sum() for own in rows]
+    difference, place, steps = {}, {}, np.zeros(len(turns.reward))
+    for group in set(key):
+        members = sorted((i for i in range(len(rows)) if key[i] == group), key=lambda i: turns.episode[rows[i][0]])
+        for begin in range(0, len(members), attempts):
+            own = members[begin : begin + attempts]
+            for n, i in enumerate(own):
+                difference[i], place[i] = total[i] - (total[own[n - 1]] if n else 0.0), n
+            later = 0.0  # G at the first turn of the attempt after
+            for i in reversed(own):
+                value = difference[i] + gamma_episode * later
+                for row in reversed(rows[i]):
+                    steps[row], value = value, gamma * value
+                later = steps[rows[i][0]]
+    result = []
+    for i, own in enumerate(rows):
+        same = [j for j in range(len(rows)) if key[j] == key[i] and (not by_attempt or place[j] == place[i])]
+        for row in own:
+            meet = [steps[r] for j in same for r in rows[j] if turns.view[r] == turns.view[row]]
+            result.append(difference[i] - np.mean([difference[j] for j in same]) + weight * (steps[row] - np.mean(meet)))
+    return result
+
+
+def test_by_hand():
+    """Three attempts that earned 1, 3, 2: differences 1, 2, -1. Two turns, one, one; gamma .5 in them and between."""
+    turns = seen([[0.0, 1.0], [3.0], [2.0]], groups=[0, 0, 0])
+    # G: attempt 3: -1; 2: 2 - .5 = 1.5; 1: 1 + .75 = 1.75 at its last turn, .875 at its first; mean .78125
+    credit = mage(turns, gamma=0.5, gamma_episode=0.5)
+    episode = np.array([1, 1, 2, -1]) - 2 / 3
+    assert credit.advantages == pytest.approx(episode + np.array([0.875, 1.75, 1.5, -1.0]) - 0.78125)
+    assert mage(turns, gamma=0.5, gamma_episode=0.5, step_weight=0.0).advantages == pytest.approx(episode)
+
+
+@given(st.integers(0, 500), st.integers(1, 4), st.sampled_from([0.5, 1.0]), st.sampled_from([0.0, 0.6]), st.booleans())
+def test_equals_plain_loops(seed, attempts, gamma, gamma_episode, by_attempt):
+    turns = random_turns(seed)
+    credit = mage(turns, attempts=attempts, gamma=gamma, gamma_episode=gamma_episode, step_weight=0.5, by_attempt=by_attempt)
+    assert credit.advantages == pytest.approx(naive(turns, attempts, gamma, gamma_episode, 0.5, by_attempt), abs=1e-9)
+
+
+@given(st.integers(0, 500))
+def test_single_attempts_paid_at_the_end_are_gigpo(seed):
+    turns = random_turns(seed, final_only=True)
+    assert mage(turns, attempts=1).advantages == pytest.approx(gigpo(turns).advantages, abs=1e-9)
+
+
+@given(st.lists(st.floats(-100, 100), min_size=2, max_size=6))
+def test_without_decay_the_differences_telescope_to_the_last_attempt(returns):
+    """So all attempts of a sequence share one step credit from their start on: the last return minus what came before them."""
+    turns = seen([[value] for value in returns], groups=[0] * len(returns))
+    credit = mage(turns, attempts=len(returns), gamma_episode=1.0, gamma=1.0)
+    steps = np.array(returns[-1]) - np.append(0.0, returns[:-1])
+    difference = np.diff(returns, prepend=0.0)
+    assert credit.advantages == pytest.approx(difference - difference.mean() + steps - steps.mean(), abs=1e-9)
+
+
+def test_independent_attempts_lose_the_share_that_goes_to_their_successors():
+    """One decision, +1 or -1 with odds p; by enumeration over two attempts. Step credit of the first: 1 - gamma_episode of it."""
+    p, gradient = 0.4, np.zeros(2)
+    for first in (1.0, -1.0):
+        for second in (1.0, -1.0):
+            probability = (p if first > 0 else 1 - p) * (p if second > 0 else 1 - p)
+            turns = seen([[first], [second], [0.0], [0.0]], groups=[0] * 4, views=[0, 1, 2, 3])
+            plain, weighted = (mage(turns, attempts=2, gamma_episode=0.25, step_weight=w).advantages for w in (0.0, 1.0))
+            assert plain == pytest.approx(weighted)  # a view met once: no step credit
+            turns = dataclasses.replace(turns, view=np.zeros(4, dtype=np.int64))
+            steps = mage(turns, attempts=2, gamma_episode=0.25).advantages - plain
+            gradient += probability * steps[:2] * np.array([1 - p if value > 0 else -p for value in (first, second)])
+    exact = 2 * p * (1 - p)
+    # minus the mean of four, which holds: own step 1 - g, and for the first also -1 from the second's difference
+    assert gradient == pytest.approx([exact * (0.75 - (0.75 - 1) / 4), exact * (1 - (1 + 0.25) / 4)])
+
+
+def test_the_anchor_may_be_the_information_state():
+    turns = dataclasses.replace(seen([[1.0], [0.0]], views=[0, 1], groups=[0, 0]), state_key=np.zeros(2, dtype=np.int64))
+    assert mage(turns, attempts=1).advantages == pytest.approx([0.5, -0.5])
+    assert mage(turns, attempts=1, anchor="state_key").advantages == pytest.approx([1.0, -1.0])
+
+
+def test_all_equal_one_member_offsets_and_no_turns():
+    assert mage(seen([[0.0], [0.0]], groups=[0, 0])).advantages.tolist() == [0.0, 0.0]
+    assert mage(seen([[7.0]])).advantages.tolist() == [0.0]
+    far = mage(seen([[1e6], [1e6 + 1]], groups=[0, 0]), attempts=1)
+    assert far.advantages == pytest.approx([-1.0, 1.0])
+    assert mage(seen([])).advantages.shape == (0,)
+
+
+def test_what_is_missing_is_named():
+    with pytest.raises(CreditError, match="view"):
+        mage(table([[1.0]]))

@@ -1,0 +1,354 @@
+"""LSPO's latent space: clusters, the solution of the abstracted game, and the sign of the preference."""
+
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.methods.knowledge.said import GAME, STREAM, drawn, episode, gathered, reply
+
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import CheckpointError, ConfigError, GameError, PluginError
+from sparring.core.records import Episode, Observation, Turn
+from sparring.core.rng import Stream
+from sparring.environments.abstracted import Abstracted
+from sparring.environments.catalogue import make_game
+from sparring.environments.rps_spock_lizard import MOVES, won_by
+from sparring.methods.knowledge.base import Gathered, Knowledge, check_output, with_scores
+from sparring.methods.knowledge.space import Space, clustered, solved
+from sparring.methods.knowledge.standing import Placed, scores_of
+from sparring.methods.knowledge.statements import Place, about, decisions, pattern, placed
+
+PAYOFFS = np.array([[won_by(one, other) for other in MOVES] for one in MOVES])
+
+
+def exploited(strategy, sentences):
+    full = np.zeros(len(MOVES))
+    for share, word in zip(strategy, sentences, strict=True):
+        full[MOVES.index(word)] += share
+    return max(PAYOFFS @ full)
+
+
+NGRAMS, FEW = (bind("knowledge.embeddings", "ngrams", {"size": size}) for size in (256, 64))
+BASE = {"rock": 0.53, "paper": 0.29, "scissors": 0.14, "spock": 0.02, "lizard": 0.02}
+
+
+@pytest.mark.parametrize(("k", "words", "wanted"), [(3, MOVES[:3], 1 / 3), (4, MOVES[:4], 1 / 3), (4, (*MOVES[:3], "lizard"), 1 / 3), (5, MOVES, 0.0)])
+def test_the_solution_of_the_abstracted_game_is_exploited_by_a_third_until_all_words_are_in_it(k, words, wanted):
+    """The paper's .33, .33, 0: LSPO's three iterations on rock, paper, scissors, Spock, lizard."""
+    space = Space(embedding=NGRAMS, names=())
+    kind = clustered(dict.fromkeys(words, 10), k, None, space, STREAM)
+    assert sorted(kind.sentences) == sorted(words)
+    found = solved(GAME, {"throw": kind}, 4000)
+    assert sorted(found) == ["0 left", "1 right"]
+    for row in found.values():
+        assert exploited(row, kind.sentences) == pytest.approx(wanted, abs=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_three_iterations_of_a_base_that_hardly_says_two_words(seed):
+    """From what is said alone: 3, 4 and 5 clusters, each iteration keeping the sentences of the one before."""
+    kind, found = None, []
+    for iteration, k in enumerate((3, 4, 5)):
+        said = {word: max(1, round(1000 * share)) for word, share in BASE.items()}
+        earlier = kind
+        kind = clustered(said, k, kind, Space(embedding=NGRAMS, names=()), Stream.from_seed(seed).child(iteration))
+        if earlier is not None:
+            assert kind.sentences[: len(earlier.sentences)] == earlier.sentences
+        found.append(exploited(solved(GAME, {"throw": kind}, 2000)["0 left"], kind.sentences))
+    assert found == pytest.approx([1 / 3, 1 / 3, 0], abs=5e-3)
+
+
+def knowledge(data, state=None, **options):
+    return bind("knowledge", "latent_space", options)(data, state or {})
+
+
+def test_by_hand_the_score_is_the_log_of_target_over_share():
+    """12 replies: 6 rock, 4 paper, 2 scissors in both seats alike; the solution plays each with 1/3."""
+    all_three, two = ["rock", "paper", "scissors"], ["rock", "paper", "rock"]
+    plays = [(all_three, all_three), (two, two), (two, two), (all_three, all_three)]
+    data = gathered(*plays)
+    found = knowledge(data, floor=0.03)
+    target = 0.97 / 3 + 0.01  # of each of three clusters
+    share = {"rock": 6 / 12, "paper": 4 / 12, "scissors": 2 / 12}  # in each state as everywhere
+    for own, rows in zip(found.scores, plays, strict=True):
+        for seat in (0, 1):
+            assert list(own[seat]) == pytest.approx([math.log(target / share[word]) for word in rows[seat]])
+    assert found.metrics["clusters"] == 3 and found.metrics["iteration"] == 1
+    assert found.metrics["apart"] == pytest.approx((abs(target - 1 / 2) + abs(target - 1 / 3) + abs(target - 1 / 6) + 0.01) / 2)
+
+
+def test_a_share_is_that_of_the_state_and_a_little_of_all_states():
+    data = gathered((["rock"] * 3, ["paper"] * 3), (["rock", "rock", "scissors"], ["paper", "paper", "scissors"]))
+    found = knowledge(data, floor=0.03)
+    everywhere, here = {"rock": 5 / 12, "paper": 5 / 12, "scissors": 2 / 12}, {"rock": 5, "scissors": 1}
+    target = 0.97 / 3 + 0.01
+    wanted = [math.log(target / ((here[word] + 3 * everywhere[word]) / 9)) for word in ("rock", "rock", "scissors")]
+    assert list(found.scores[1][0]) == pytest.approx(wanted)
+
+
+def test_the_sign_what_the_solution_plays_more_is_preferred_and_what_is_dominated_is_not():
+    """With Spock among four words rock is dominated: the solution leaves it, whatever it is said.
+
+    Update (1) of the paper gives rock the lower regret; to prefer the lower regret, as its text says, would prefer rock.
+    """
+    data = drawn({"rock": 0.4, "paper": 0.2, "scissors": 0.2, "spock": 0.2})
+    for prefer in ("ratio", "probability"):
+        found = knowledge(data, clusters=4, prefer=prefer)
+        scores = {}
+        for own, play in zip(found.scores, data.episodes, strict=True):
+            for turn in play.turns:
+                scores |= {(one.seat, one.reply): score for one, score in zip((turn, *turn.candidates), own[turn.seat], strict=True)}
+        for seat in (0, 1):
+            assert all(scores[seat, "rock"] < scores[seat, word] - 0.2 for word in ("paper", "scissors", "spock"))
+
+
+def test_with_probability_an_even_mixture_prefers_nothing():
+    found = knowledge(drawn({"rock": 0.6, "paper": 0.3, "scissors": 0.1}), prefer="probability")
+    scores = [score for own in found.scores for row in own.values() for score in row]
+    assert max(scores) - min(scores) < 1e-3
+
+
+def test_what_is_no_action_is_worst_and_is_not_clustered():
+    data = gathered((["rock", "paper", "mumble"], ["scissors", "rock", "paper"]))
+    found = knowledge(data)
+    first = list(found.scores[0][0])
+    assert first[2] < min(first[:2])
+    assert "mumble" not in json.dumps(found.state)
+
+
+def test_an_illegal_reply_is_no_statement_whatever_was_played_for_it():
+    play = episode(0, ["rock", "paper"], ["rock"])
+    illegal = play.turns[0]._replace(event="illegal", reply="stone")
+    found = decisions(GAME, replace(play, turns=(illegal, play.turns[1])))
+    assert [one.said for one in found] == [(None, "paper"), ("rock",)]
+
+
+def test_an_iteration_lasts_every_steps_and_the_next_has_more_clusters():
+    state, before, seen = {}, {}, []
+    for step in range(7):
+        found = knowledge(drawn(BASE, step=step), state, every=2, iterations=3)
+        state = found.state
+        seen.append((found.metrics["iteration"], found.metrics["clusters"]))
+        if step % 2 or step == 6:
+            assert state == before, "centres and strategy stay within an iteration"
+        before = json.loads(json.dumps(state))
+    assert seen == [(1, 3), (1, 3), (2, 4), (2, 4), (3, 5), (3, 5), (3, 5)]
+
+
+def test_what_was_found_is_not_lost_when_nobody_says_it_any_more():
+    state = knowledge(drawn(BASE), every=1, clusters=5).state
+    found = knowledge(drawn({"paper": 0.5, "spock": 0.5}, step=1), state, every=1, growth=0, clusters=5, iterations=2)
+    assert set(found.state["space"]["kinds"]["throw"]["sentences"]) == set(MOVES)
+
+
+def test_kinds_may_begin_with_numbers_of_their_own_and_must_be_there():
+    assert knowledge(drawn(BASE), kinds={"throw": 4}).metrics["clusters"] == 4
+    with pytest.raises(ConfigError, match="nothing of the kind 'speak' was said; there are 'throw'"):
+        knowledge(drawn(BASE), kinds={"speak": 4})
+    with pytest.raises(ConfigError, match="throw: 0 must be at least 1"):
+        knowledge(drawn(BASE), kinds={"throw": 0})
+
+
+def test_what_it_knows_goes_through_json_bit_for_bit():
+    found = knowledge(drawn(BASE))
+    again = json.loads(json.dumps(found.state))
+    assert again == found.state
+    more = drawn(BASE, step=1)
+    assert knowledge(more, again).scores == knowledge(more, found.state).scores
+    for damage in (
+        lambda state: state.pop("space"),
+        lambda state: state.pop("iteration"),
+        lambda state: state.update(iteration="x"),
+        lambda state: state.update(space={"size": 8}),
+        lambda state: state.update(space=[]),
+        lambda state: state["space"].pop("strategies"),
+        lambda state: state["space"]["kinds"].update(words={"centres": [[1.0]], "sentences": ["a", "b"]}),
+        lambda state: state["space"]["kinds"].update(words={"centres": [], "sentences": []}),
+        lambda state: next(iter(state["space"]["strategies"].values())).update(x=[0.5, 0.4]),
+        lambda state: next(iter(state["space"]["strategies"].values())).update(x=[1.5, -0.5]),
+    ):
+        damaged = json.loads(json.dumps(found.state))
+        damage(damaged)
+        with pytest.raises(CheckpointError, match="latent space cannot be read"):
+            knowledge(more, damaged)
+
+
+class Chat:
+    """Two seats speak freely, one after the other, and then seat 0 is paid where seat 1 repeated it."""
+
+    name, roles, num_seats, max_turns = "chat", ("asker", "echo"), 2, 2
+
+    def reset(self, stream):
+        return Talk(self)
+
+    def openings(self):
+        return ((1.0, Talk(self)),)
+
+
+class Talk:
+    def __init__(self, rules, said=()):
+        self.rules, self.said = rules, said
+
+    done = property(lambda self: len(self.said) == 2)
+    returns = property(lambda self: (float(self.said[0] == self.said[1]), -float(self.said[0] == self.said[1])) if self.done else (0.0, 0.0))
+
+    def due(self):
+        return () if self.done else (len(self.said),)
+
+    def legal(self, seat):
+        return None
+
+    def observe(self, seat):
+        return Observation(told="", key="/".join(self.said))
+
+    def step(self, replies):
+        if "@" in "".join(replies.values()):
+            raise GameError("no signs")
+        self.said += (replies[self.due()[0]],)
+
+    def clone(self):
+        return Talk(self.rules, self.said)
+
+
+def talk(first, second):
+    turns = (reply(0, first, legal=()), reply(1, second, legal=()))
+    return Episode(episode_id=0, group_id=0, game="chat", seed=0, roles=Chat.roles, agents=("a", "a"), trained=(True, True), turns=turns, returns=(0.0, 0.0))
+
+
+FREE = ("a wolf", "a sheep @")
+
+
+def test_free_text_is_a_kind_per_role_and_its_states_are_those_of_the_clusters():
+    play = talk("you are a wolf", "no I am not")
+    found = decisions(Chat(), play)
+    assert [(one.number, one.kind, one.said, one.several) for one in found] == [(0, "asker", ("you are a wolf",), False), (1, "echo", ("no I am not",), False)]
+    few = Abstracted(Chat(), {"echo": FREE})
+    assert placed(few, play, found, lambda kind, line: kind) == {0: Place("0 ", (), ()), 1: Place("1 asker", FREE, FREE)}
+    assert placed(few, play, found, lambda kind, line: None) == {0: Place("0 ", (), ())}
+    assert placed(few, play, found, lambda kind, line: "@") == {0: Place("0 ", (), ())}  # the rules refuse the sentence
+    space = Space(embedding=FEW, names=())
+    kinds = {kind: clustered({"a wolf": 3, "a sheep": 2}, 2, None, space, STREAM) for kind in Chat.roles}
+    answer = solved(Chat(), kinds, 500)
+    assert sorted(answer) == ["0 ", "1 a sheep", "1 a wolf"]
+    assert answer["1 a wolf"][kinds["echo"].sentences.index("a wolf")] < 0.01  # the echo does not want to repeat
+
+
+def test_an_environment_without_a_tree_is_refused():
+    class Open:
+        name, roles = "open", ("a",)
+
+    with pytest.raises(GameError, match="open has no method openings"):
+        solved(Open(), {}, 10)
+
+
+def test_scores_stand_on_the_replies_and_turns_without_others_have_none():
+    data = gathered((["rock", "paper"], ["scissors"]))
+    (scored,) = with_scores(data.episodes, [{0: (1.0, None)}])
+    assert [(one.reply, one.score) for one in (scored.turns[0], *scored.turns[0].candidates)] == [("rock", 1.0), ("paper", None)]
+    assert scored.turns[1].score is None
+    (bare,) = with_scores([scored], [{}])
+    assert bare.turns[0].score is None and bare.turns[0].candidates[0].score is None
+
+
+@pytest.mark.parametrize(("given", "match"), [
+    (None, "must return a Knowledge"),
+    (Knowledge(scores=[], state={}), "scores for each of 1 plays"),
+    (Knowledge(scores=[{0: (1.0,)}], state={}), "2 finite scores for turn 0"),
+    (Knowledge(scores=[{0: (1.0, math.nan)}], state={}), "2 finite scores for turn 0"),
+    (Knowledge(scores=[{}], state={"a": {1, 2}}), "must be values of JSON"),
+    (Knowledge(scores=[{}], state={"a": math.inf}), "must be values of JSON"),
+])
+def test_what_does_not_fit_is_refused(given, match):
+    data = gathered((["rock", "paper"], ["scissors"]))
+    with pytest.raises(PluginError, match=match):
+        check_output(bind("knowledge", "latent_space"), given, data, {})
+
+
+def test_words_are_counted_over_both_seats():
+    counts = Counter(one for own in decisions(GAME, episode(0, ["rock", "paper"], ["rock"])) for one in own.said)
+    assert counts == {"rock": 2, "paper": 1}
+
+
+def test_actions_that_are_no_statements_are_judged_where_it_is_asked_for():
+    """Bluff: a high card that claims to be low is dominated; the listener is to call two times in three."""
+    game, plays = make_game("bluff"), []
+    for seed in range(24):
+        card = game.reset(Stream(seed)).card
+        key = f"speaker card {card}"
+        claim = Turn(0, 0, "learner", key, ("high", "low"), "high", "high", "ok", {}, candidates=(Turn(0, 0, "learner", key, ("high", "low"), "low", "low", "ok", {}, candidate=1),))
+        heard, answers = "listener heard high", ("believe", "call")
+        answer = Turn(1, 0, "learner", heard, answers, "call", "call", "ok", {}, moment=1, candidates=(Turn(1, 0, "learner", heard, answers, "believe", "believe", "ok", {}, candidate=1),))
+        plays.append(Episode(episode_id=seed, group_id=seed, game="bluff", seed=seed, roles=game.roles, agents=("learner",) * 2, trained=(True, True), turns=(claim, answer), returns=(0.0, 0.0)))
+    data = Gathered(episodes=plays, environments={"bluff": game}, step=0, stream=STREAM)
+    assert all(set(own) == {0} for own in knowledge(data, clusters=2).scores)
+    with pytest.raises(ConfigError, match=r"there are 'claim'\.$"):
+        knowledge(data, kinds={"speech": 2}, actions=True)
+    found = knowledge(data, clusters=2, actions=True, floor=0.02, cfr_steps=4000)
+    by_card = {play.turns[0].state_key: own for play, own in zip(plays, found.scores, strict=True)}
+    high, low = by_card["speaker card high"], by_card["speaker card low"]
+    assert high[0] == pytest.approx([math.log(0.99 / 0.5), math.log(0.01 / 0.5)], abs=0.02)
+    assert low[0] == pytest.approx([math.log((0.98 / 3 + 0.01) / 0.5), math.log((0.98 * 2 / 3 + 0.01) / 0.5)], abs=0.03)
+    assert high[1] == pytest.approx([math.log((0.98 * 2 / 3 + 0.01) / 0.5), math.log((0.98 / 3 + 0.01) / 0.5)], abs=0.03)
+    assert set(found.state["space"]["strategies"]["bluff"]) == {"0 speaker card high", "0 speaker card low", "1 listener heard high"}
+
+
+def test_the_share_of_prompts_whose_solution_prefers_nothing_is_told():
+    space = Space(embedding=bind("knowledge.embeddings", "ngrams"), names=(), strategies={"g": {"even": [0.5, 0.5], "other": [0.25, 0.75], "forced": [1.0]}})
+    said = [Placed(0, number, ("g", "pool", key), (0, 0)) for number, key in enumerate(("even", "other", "other", "forced"))]
+    assert scores_of(said, space, "ratio", 0.02)[1]["even"] == 0.25
+    assert scores_of(said[1:], space, "ratio", 0.02)[1]["even"] == 0.0
+    assert scores_of([], space, "ratio", 0.02)[1] == {}
+
+
+def test_shares_of_actions_are_pooled_over_states_with_the_same_list():
+    """Three states of "a", "b" or of "a", "c": what is said elsewhere counts where the list is the same."""
+    states = {"1": ("ab", (0, 0, 0, 0)), "2": ("ab", (0, 0, 1, 1)), "3": ("ac", (1, 1, 1, 1))}
+    space = Space(embedding=bind("knowledge.embeddings", "ngrams", {"size": 8}), names=(), strategies={"g": {key: [0.5, 0.5] for key in states}})
+    placed = [Placed(0, number, ("g", pool, key), of) for number, (key, (pool, of)) in enumerate(states.items())]
+    scores, _ = scores_of(placed, space, "ratio", 0.02)
+    shares = [(4 + 2 * 6 / 8) / 6, (2 + 2 * 6 / 8) / 6, 1.0]
+    assert [own[0] for own in scores] == pytest.approx([math.log(0.5 / share) for share in shares])
+    alone, _ = scores_of(placed[2:], space, "ratio", 0.02)
+    assert alone == [scores[2]]
+
+
+# -- statements about players -----------------------------------------------------------------------
+
+
+CALLED = ("p1", "p2", "p10")
+
+
+@pytest.mark.parametrize(("line", "without", "whom"), [
+    ("accuse p2", "accuse @", "p2"),
+    ("P10 lies, as p2 says; P10 is the wolf", "@ lies, as someone says; @ is the wolf", "p10"),
+    ("silence", "silence", None),
+    ("write to me@p1.org, xp2 p22", "write to me at @.org, xp2 p22", "p1"),
+    ("", "", None),
+])
+def test_a_statement_is_taken_apart_into_whom_it_is_about_and_what_it_says(line, without, whom):
+    assert (pattern(line, CALLED), about(line, CALLED)) == (without, whom)
+    assert (pattern(line, ()), about(line, ())) == (line, None)
+
+
+def test_clusters_of_statements_about_players_are_the_same_whoever_is_named():
+    space = Space(embedding=NGRAMS, names=CALLED, called=CALLED)
+    said = {pattern(line, CALLED): 5 for line in ("silence", "seer p1 wolf", "seer p2 good")}
+    kind = clustered(said, 3, None, space, STREAM)
+    assert sorted(kind.sentences) == ["seer @ good", "seer @ wolf", "silence"]
+    whole = replace(space, kinds={"speaks": kind})
+    lines = ["seer p10 wolf", "seer p2 good", "silence", "seer p2 wolf"]
+    assert whole.stand_ins("speaks", lines) == lines
+    state = json.loads(json.dumps({"iteration": 0, "space": whole.to_json()}))
+    assert Space.of_state(state, whole.embedding)[1].stand_ins("speaks", lines) == lines
+    # a statement that names nobody is of a cluster that names nobody, or of none
+    assert whole.stand_ins("speaks", ["seer wolf"]) == ["silence"]
+    some = replace(space, kinds={"speaks": clustered({"seer @ wolf": 1, "accuse @": 9}, 1, None, space, STREAM)})
+    assert some.stand_ins("speaks", ["silence", "seer p1 wolf"]) == [None, "accuse p1"]
+
+
+def test_in_other_environments_no_sign_stands_for_a_player():
+    space = Space(embedding=FEW, names=("left",), kinds={"speaks": clustered({"a@b": 1}, 1, None, Space(embedding=FEW, names=()), STREAM)})
+    assert space.stand_ins("speaks", ["left"]) == ["a@b"]

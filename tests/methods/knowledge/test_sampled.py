@@ -1,0 +1,265 @@
+"""The sampled solver of abstracted games: near what is exact on small ones, and what a seat goes by."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.core.errors import GameError
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
+from sparring.environments.abstracted import Abstracted, AbstractedPlay, Gist
+from sparring.environments.base import random_reply
+from sparring.environments.catalogue import make_game
+from sparring.methods.knowledge.sampled import Sampled
+from sparring.methods.knowledge.space import solved
+from sparring.methods.knowledge.statements import place_of
+
+STREAM = Stream.from_seed(0)
+
+
+def solution(name, steps, *, depth=1, seed=0, actions=True, **options):
+    game = make_game(name, options=options)
+    return Sampled(Abstracted(game, {}), Stream.from_seed(seed), depth=depth, actions=actions, gists=True).solved(steps)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_game_of_one_throw_is_solved(seed):
+    found = solution("rock_paper_scissors", 4000, seed=seed)
+    assert sorted(key.split()[0] for key in found) == ["0", "1"]
+    for row in found.values():
+        assert row == pytest.approx([1 / 3] * 3, abs=0.05)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_bluff_is_solved_as_the_whole_tree_is(depth):
+    """Every seat decides once, so that this is external sampling."""
+    exact, found = solved(make_game("bluff"), {}, 2000, actions=True), solution("bluff", 6000, depth=depth)
+    assert found.keys() <= exact.keys() and len(found) == len(exact)
+    for key, row in found.items():
+        assert row == pytest.approx(exact[key], abs=0.06), key
+
+
+def test_it_is_the_same_again_with_one_seed_and_another_with_another():
+    assert solution("bluff", 50) == solution("bluff", 50) != solution("bluff", 50, seed=1)
+
+
+class Ladder:
+    """One seat says "up" or "stop", three times at most, against one who has one word; up, up, stop is worth most."""
+
+    name, roles, num_seats, max_turns = "ladder", ("climber", "other"), 2, 6
+
+    def reset(self, stream):
+        return Climb(self, ())
+
+
+class Climb:
+    def __init__(self, rules, said):
+        self.rules, self.said = rules, said
+
+    @property
+    def done(self):
+        return "stop" in self.said or len(self.said) == 3
+
+    @property
+    def returns(self):
+        worth = {("up", "up", "stop"): 1.0, ("stop",): 0.5}.get(self.said, 0.0)
+        return (worth, -worth)
+
+    def due(self):
+        return () if self.done else (0, 1)
+
+    def legal(self, seat):
+        return ("up", "stop") if seat == 0 else ("look",)
+
+    def observe(self, seat):
+        return Observation(told="", key=f"{len(self.said)}" if seat == 0 else "")
+
+    def step(self, replies):
+        self.said = (*self.said, replies[0])
+
+    def clone(self):
+        return Climb(self.rules, self.said)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_several_decisions_in_a_row_are_learnt_by_any_depth(depth):
+    found = Sampled(Abstracted(Ladder(), {}), STREAM, depth=depth, actions=True, gists=True).solved(400)
+    assert found["1 "] == [1.0]
+    assert [found[f"0 {at}"][right] > 0.95 for at, right in enumerate((0, 0, 1))] == [True] * 3
+
+
+def played(moments, seed, **options):
+    """A play of Werewolf after so many moments of random play."""
+    game = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, **options})
+    play = AbstractedPlay(Abstracted(game, {}), game.reset(Stream.from_seed(seed)))
+    for number in range(moments):
+        due = play.due()
+        if play.done:
+            break
+        stream = Stream.from_seed(seed).child(number)
+        play.step({seat: random_reply(play.inner, seat, play.legal(seat), stream.child(seat)) for seat in due})
+    return play
+
+
+@given(seed=st.integers(0, 10**6), moments=st.integers(0, 24), options=st.sampled_from(({}, {"players": 7, "wolves_talk": True})))
+def test_players_of_one_label_are_told_apart_by_nothing_and_every_action_has_one(seed, moments, options):
+    play = played(moments, seed, **options)
+    for seat in play.due():
+        place = place_of(play, seat, gists=True)
+        assert len(place.labels) == len(place.legal) and set(place.called) == set(place.labels)
+        assert not any(name in word for word in place.called for name in ("p1", "p2", "p3", "p4", "p5", "p6", "p7"))
+        assert place.key.split()[0] in ("wolf", "seer", "doctor", "villager")
+        assert [place.called[place.number(action)] for action in place.legal] == list(place.labels)
+
+
+@given(seed=st.integers(0, 10**6), moments=st.integers(0, 24), order=st.permutations(range(5)))
+def test_a_gist_does_not_depend_on_who_has_which_number(seed, moments, order):
+    """The same play with other numbers has the same gists, and each player the same label."""
+    game = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "order": "simultaneous"})
+
+    def renamed(text):
+        return "".join(f"p{order[int(one) - 1] + 1}" if before == "p" and one.isdigit() else ("" if one == "p" and after.isdigit() else one) for before, one, after in zip(" " + text, text, text[1:] + " ", strict=False))
+
+    first = game.begun(tuple(range(5)), STREAM)
+    second = game.begun(tuple(order), STREAM)
+    for number in range(moments):
+        if first.done:
+            break
+        due = first.due()
+        if due != second.due():  # the wolf with the smallest number proposes: another one may
+            return
+        stream = Stream.from_seed(seed).child(number)
+        said = {seat: random_reply(first, seat, first.legal(seat), stream.child(seat)) for seat in due}
+        for seat in due:
+            one, other = first.gist(seat), second.gist(seat)
+            assert one.key == other.key
+            assert {renamed(name): label for name, label in one.labels.items()} == dict(other.labels)
+        first.step(said)
+        second.step({seat: renamed(word) for seat, word in said.items()})
+
+
+def test_a_gist_by_hand():
+    game = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "doctor": True})
+    assert game.roles == ("wolf", "seer", "doctor", "villager1", "villager2")
+    play = game.begun((0, 1, 2, 3, 4), STREAM)
+    play.step({0: "p5", 1: "p1", 2: "p5"})  # the wolf is seen, and whom it kills is saved
+    assert play.due() == (0,)
+    play.step({0: "seer p2 wolf"})
+    assert play.gist(1) == Gist("seer speak top - / plain / wolf", {"p1": "#wolf", "p3": "#plain", "p4": "#plain", "p5": "#plain", "p2": "me"})
+    play.step({1: "seer p1 wolf"})
+    play.step({2: "accuse p1"})
+    place = place_of(AbstractedPlay(Abstracted(game, {}), play), 3, gists=True)
+    assert place.key == "villager speak plain - / plain / seer"
+    assert {action: label for action, label in zip(place.legal, place.labels, strict=True) if action.startswith("accuse")} == {
+        "accuse p1": "accuse #seer",
+        "accuse p2": "accuse #seer",
+        "accuse p3": "accuse #plain",
+        "accuse p5": "accuse #plain",
+    }
+    text = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "doctor": True, "speech": "text", "style": "full"})
+    free = text.begun((0, 1, 2, 3, 4), STREAM)
+    night = {0: "p5", 1: "p1", 2: "p5"}
+    for said in (night, {0: "I looked at p2 last night: a werewolf!"}, {1: "I'm the seer and p1 is the wolf"}, {2: "I, p3, do not trust p1."}):
+        free.step(said)
+    assert free.gist(3)[:2] == play.gist(3)[:2]  # what is meant counts, in whatever words
+
+
+def test_who_decides_knows_the_proposed_and_the_most_suspicious_who_lives_is_marked():
+    game = make_game("werewolf", options={"players": 7, "tie": "none", "rounds": 3})
+    play = game.begun(tuple(range(7)), STREAM)
+    assert game.roles[:2] == ("wolf1", "wolf2")
+    play.step({0: "p5", 2: "p1", 3: "p3"})
+    assert play.gist(1).key == "wolf decide plain - / plain / plain! / wolf"
+    play.step({1: "p5"})
+    for said in ({0: "accuse p7"}, {1: "accuse p7"}, {2: "accuse p4"}, {3: "support p3"}):
+        play.step(said)
+    assert play.due() == (5,) and play.gist(5).key == "villager speak plain dead / plain / top / trusted"
+    assert play.gist(5).labels == {"p1": "#plain", "p2": "#plain", "p3": "#trusted", "p4": "#plain", "p5": "dead", "p7": "#top", "p6": "me"}
+    assert play.gist(6).key == "villager speak top dead / plain / trusted"  # nobody is as suspicious as oneself
+
+
+def test_wolves_that_talk_go_by_whom_they_have_named_last_this_night():
+    game = make_game("werewolf", options={"players": 7, "tie": "none", "rounds": 3, "wolves_talk": True})
+    play = game.begun(tuple(range(7)), STREAM)  # wolves p1 and p2, doctor p4
+    first = play.gist(0)
+    assert set(first.labels.values()) == {"me", "#wolf", "#plain"}
+    play.step({0: "kill p5"})
+    assert play.gist(1).labels["p5"] == "#plain!" and play.gist(1).key != first.key
+    play.step({1: "kill p6"})
+    assert play.gist(0).labels["p5"] == "#plain" and play.gist(0).labels["p6"] == "#plain!"
+    play.step({0: "p4", 2: "p1", 3: "p4"})
+    assert play.gist(1).labels["p4"] == "#plain!" and play.gist(1).labels["p6"] == "#plain"  # who was proposed
+    play.step({1: "p4"})
+    for reply in ("silence", "abstain"):
+        for _ in range(7):
+            play.step(dict.fromkeys(play.due(), reply))
+            if reply == "abstain":
+                break
+    assert play.position.phase == "whisper" and "!" not in play.gist(0).key  # another night
+
+
+def test_texts_of_one_meaning_are_one_action():
+    game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "speech": "text", "style": "full"})
+    lines = ("I think that @ is a werewolf.", "I do not trust @.", "I am the seer and @ is a werewolf.", "Let us be careful.")
+    play = game.begun((0, 1, 2, 3), STREAM)  # wolf p1, seer p2
+    play.step({0: "p4", 1: "p1"})
+    place = place_of(AbstractedPlay(Abstracted(game, {"wolf speaks": lines}), play), 0, gists=True)
+    assert place.called == ("accuse #plain", "claim seer", "seer #plain wolf", "silence")
+    assert len(place.legal) == 13 and place.labels.count("accuse #plain") == 4  # two wordings, two players
+    assert place.labels.count("silence") == 5  # of itself and of the dead it says nothing
+    assert place.labels.count("claim seer") == 2
+    assert place.number("I do not trust p2.") == place.number("I think that p3 is a werewolf.") == 0
+    whole = place_of(AbstractedPlay(Abstracted(game, {"wolf speaks": lines}), play), 0, gists=False)
+    assert whole.labels == whole.legal
+    night = make_game("werewolf", options={"players": 7, "speech": "text", "style": "full", "wolves_talk": True}).begun(tuple(range(7)), STREAM)
+    assert night.gist(0).means("Not p3, but p4 tonight.") == "kill p4" and night.gist(0).means("Hm.") == "silence"
+    assert night.gist(0).means("p9") == "silence" and play.gist(0).means("I am the seer and p9 is a wolf.") == "claim seer"
+    night.step({0: ""})
+    night.step({1: ""})
+    assert night.gist(0).means is None and play.gist(0).means("") == "silence"
+
+
+def test_few_plays_of_werewolf_teach_the_village_to_win_more():
+    game = make_game("werewolf", options={"players": 4, "rounds": 1, "say": ["result", "accuse"]})
+    few = Abstracted(game, {})
+    solver = Sampled(few, STREAM.child("solver"), depth=1, actions=True, gists=True)
+    found = solver.solved(300)
+    assert len(found) < 200  # so that most states are come to
+
+    def won(solved):
+        """Return in how many of 200 plays the wolf wins, the village by the solution or at random."""
+        total = 0
+        for number in range(200):
+            stream = STREAM.child(number)
+            draw, play = stream.child("draws").generator(), AbstractedPlay(few, game.reset(stream.child("play")))
+            while not play.done:
+                said = {}
+                for seat in play.due():
+                    place = place_of(play, seat, gists=True)
+                    chances = found.get(place.key) if solved and game.teams[seat] else None
+                    label = draw.choice(place.called, p=chances)
+                    said[seat] = str(draw.choice([action for action, one in zip(place.legal, place.labels, strict=True) if one == label]))
+                play.step(said)
+            total += play.returns[0] > 0
+        return total
+
+    assert won(solved=False) - won(solved=True) > 30
+
+
+def test_a_decision_of_any_text_of_which_no_cluster_is_known_is_said():
+    game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "deduce": True})
+    with pytest.raises(GameError, match="may say any text in werewolf where no statement of the kind was met"):
+        Sampled(Abstracted(game, {}), STREAM, depth=1, actions=True, gists=True).solved(1)
+
+
+def test_free_text_may_name_who_is_dead():
+    game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "speech": "text", "style": "full"})
+    said = dict.fromkeys(("wolf speaks", "seer speaks", "villager speaks"), ("I do not trust @.", "I have nothing to say."))
+    solver = Sampled(Abstracted(game, said), STREAM, depth=1, actions=True, gists=True)
+    found = solver.solved(30)
+    assert {len(row) for key, row in found.items() if " speak " in key} <= {2, 3}  # nothing, one or two kinds of others
+    play = AbstractedPlay(Abstracted(game, said), game.begun((0, 1, 2, 3), STREAM))
+    play.step({0: "p4", 1: "p1"})
+    place = place_of(play, 0, gists=True)
+    labels = ("silence", "accuse #plain", "accuse #plain", "silence", "silence")
+    assert place.labels == labels and place.key in found

@@ -1,0 +1,87 @@
+import pytest
+import torch
+
+from sparring.methods.losses.base import LossBatch, Whole
+
+
+@pytest.fixture(scope="session")
+def make_batch():
+    """Return a function that makes a loss batch from plain lists."""
+
+    def make(logprobs, *, old=None, sampler=None, advantages=None, sequence=None, **fields):
+        new = torch.tensor(logprobs, dtype=torch.float64, requires_grad=True)
+        old = torch.tensor(old if old is not None else logprobs, dtype=torch.float64)
+        size = len(logprobs)
+        return LossBatch(
+            logprobs=new,
+            old_logprobs=old,
+            sampler_logprobs=torch.tensor(sampler, dtype=torch.float64) if sampler is not None else old,
+            advantages=torch.tensor(advantages if advantages is not None else [1.0] * size, dtype=torch.float64),
+            sequence=torch.tensor(sequence if sequence is not None else [0] * size),
+            turn=torch.zeros(size, dtype=torch.int64),
+            num_sequences=max(sequence, default=0) + 1 if sequence is not None else 1,
+            **fields,
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_whole():
+    """Return a function that makes a minibatch from plain lists, cut into forward passes; it gives the batches and the free log-probabilities."""
+
+    def make(logprobs, *, old=None, advantages=None, trajectory=None, group=None, outcome=None, cut=(), **columns):
+        def numbers(values):
+            return torch.tensor(values, dtype=torch.float64)
+
+        size = len(logprobs)
+        trajectory = torch.tensor(trajectory if trajectory is not None else [0] * size)
+        trajectories = int(trajectory.max()) + 1
+        free = numbers(logprobs).requires_grad_(True)
+        turn_index = torch.tensor(columns.pop("turn_index", [0] * size))
+        uniform = numbers(columns.pop("uniform", [0.5] * size))
+        prompt = torch.tensor(columns.pop("prompt", list(range(size))))
+        extra = {name: numbers(values) for name, values in columns.items()}
+        whole = Whole(
+            logprobs=free.detach().clone(),
+            old_logprobs=numbers(old if old is not None else logprobs),
+            advantages=numbers(advantages if advantages is not None else [1.0] * size),
+            uniform=uniform,
+            prompt=prompt,
+            trajectory=trajectory,
+            turn_index=turn_index,
+            group=torch.tensor(group if group is not None else [0] * trajectories),
+            outcome=numbers(outcome if outcome is not None else [0.0] * trajectories),
+            **extra,
+        )
+        batches = []
+        for index in torch.tensor_split(torch.arange(size), list(cut)):
+            own, sequence = torch.unique(trajectory[index], return_inverse=True)
+            batches.append(
+                LossBatch(
+                    logprobs=free[index],
+                    old_logprobs=whole.old_logprobs[index],
+                    sampler_logprobs=whole.old_logprobs[index],
+                    advantages=whole.advantages[index],
+                    sequence=sequence,
+                    turn=trajectory[index] * 100 + turn_index[index],
+                    num_sequences=len(own),
+                    whole=whole,
+                    index=index,
+                    **{name: column[index] for name, column in extra.items()},
+                )
+            )
+        return batches, free
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def gradient_of():
+    """Return a function from a loss and a minibatch's batches and free tensor to the gradient of the sum of the loss's values."""
+
+    def gradient(loss, batches, free):
+        (found,) = torch.autograd.grad(sum(loss(batch).values.sum() for batch in batches), free, retain_graph=True)
+        return found
+
+    return gradient

@@ -1,0 +1,195 @@
+"""DPO between replies to one prompt: exact by hand, against a double loop, and where its minimum is."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError
+from sparring.methods.losses.dpo import dpo
+from sparring.methods.losses.minibatch import pair_metrics
+from sparring.methods.losses.turn_dpo import turn_dpo
+
+# a token: which reply it is of, log-probability now, by the reference and before the step; a reply: its prompt and value
+TOKENS = st.lists(st.tuples(st.integers(0, 4), *[st.floats(-3, 0)] * 3), min_size=1, max_size=14)
+REPLIES = st.lists(st.tuples(st.integers(0, 1), st.integers(-1, 1)), min_size=5, max_size=5)
+EVERY = [(labels, pairs, reference) for labels in ("hard", "soft") for pairs in ("best_worst", "all") for reference in ("start", "step")]
+
+
+def laid_out(make_whole, tokens, replies, cut=()):
+    """Return the minibatch of these tokens; each reply is the only turn of a trajectory."""
+    present = sorted({token[0] for token in tokens})
+    tokens = sorted(tokens)
+    return make_whole(
+        [t[1] for t in tokens],
+        reference_logprobs=[t[2] for t in tokens],
+        old=[t[3] for t in tokens],
+        trajectory=[present.index(t[0]) for t in tokens],
+        prompt=[40 + replies[t[0]][0] for t in tokens],
+        advantages=[float(replies[t[0]][1]) for t in tokens],
+        cut=[c for c in cut if c < len(tokens)],
+    )
+
+
+def naive(whole, free, beta, labels, pairs, reference, smoothing):
+    anchor = whole.old_logprobs if reference == "step" else whole.reference_logprobs
+    replies = sorted(set(whole.trajectory.tolist()))
+    own = [whole.trajectory == i for i in replies]
+    gain, value, prompt = [(free - anchor)[o].sum() for o in own], [whole.advantages[o][0].item() for o in own], [whole.prompt[o][0].item() for o in own]
+    found = []
+    for name in sorted(set(prompt)):
+        mine = [i for i in replies if prompt[i] == name]
+        losses = []
+        for i in mine:
+            for j in mine:
+                tie = labels == "soft" and value[i] == value[j] and i < j
+                if not (value[i] > value[j] or tie):
+                    continue
+                if pairs == "best_worst" and (value[i] < max(value[k] for k in mine) or value[j] > min(value[k] for k in mine)):
+                    continue
+                right = 1 / (1 + math.exp(-beta * (value[i] - value[j]))) if labels == "soft" else 1 - smoothing
+                p = torch.sigmoid(beta * (gain[i] - gain[j]))
+                losses.append(-right * p.log() - (1 - right) * (1 - p).log())
+        found += losses if pairs == "all" or not losses else [sum(losses) / len(losses)]
+    return sum(found) / len(found) if found else 0.0 * free.sum()
+
+
+def test_by_hand(make_whole, gradient_of):
+    """S = 1 for the better reply (two tokens), -0.5 for the worse: margin 0.1 * 1.5."""
+    batches, free = make_whole([-1.0, -1.0, -2.0], reference_logprobs=[-1.5, -1.5, -1.5], trajectory=[0, 0, 1], prompt=[7, 7, 7], advantages=[3.0, 3.0, 2.0])
+    term = turn_dpo(batches[0])
+    assert term.level == "sum"
+    assert term.values.sum().item() == pytest.approx(math.log(1 + math.exp(-0.15)))
+    slope = 0.1 / (1 + math.exp(0.15))
+    assert gradient_of(turn_dpo, batches, free).tolist() == pytest.approx([-slope, -slope, slope])
+    assert (term.metrics["pairs"], term.metrics["accuracy"].item()) == (1.0, 1.0)
+    assert term.metrics["margin"].item() == pytest.approx(0.15)
+    soft = turn_dpo(batches[0], labels="soft", reference="step")  # at the reference: log 2 whatever is preferred
+    assert soft.values.sum().item() == pytest.approx(math.log(2))
+    right = 1 / (1 + math.exp(-0.1))
+    found = gradient_of(lambda batch: turn_dpo(batch, labels="soft", reference="step"), batches, free)
+    assert found.tolist() == pytest.approx([-0.1 * (right - 0.5)] * 2 + [0.1 * (right - 0.5)])
+
+
+@pytest.mark.parametrize(("labels", "pairs", "reference"), EVERY)
+@given(tokens=TOKENS, replies=REPLIES, beta=st.floats(0.05, 2), smoothing=st.sampled_from([0.0, 0.2]), cut=st.integers(1, 13))
+def test_gradient_is_the_direct_formula_s_however_it_is_cut(make_whole, gradient_of, labels, pairs, reference, tokens, replies, beta, smoothing, cut):
+    batches, free = laid_out(make_whole, tokens, replies, cut=(cut,))
+
+    def loss(batch):
+        return turn_dpo(batch, beta=beta, labels=labels, pairs=pairs, reference=reference, label_smoothing=smoothing)
+
+    direct = naive(batches[0].whole, free, beta, labels, pairs, reference, smoothing)
+    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
+    assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0])
+
+
+@given(tokens=TOKENS, replies=REPLIES, pairs=st.sampled_from(["best_worst", "all"]), beta=st.floats(0.05, 2), smoothing=st.sampled_from([0.0, 0.2]))
+def test_with_one_turn_a_game_it_is_dpo(make_whole, gradient_of, tokens, replies, pairs, beta, smoothing):
+    batches, free = laid_out(make_whole, tokens, replies)
+    present = sorted({token[0] for token in tokens})
+    games, also = make_whole(
+        free.tolist(),
+        reference_logprobs=batches[0].whole.reference_logprobs.tolist(),
+        trajectory=batches[0].whole.trajectory.tolist(),
+        group=[replies[i][0] for i in present],
+        outcome=[float(replies[i][1]) for i in present],
+    )
+    options = {"beta": beta, "pairs": pairs, "label_smoothing": smoothing}
+    found = gradient_of(lambda batch: turn_dpo(batch, **options), batches, free)
+    assert torch.allclose(found, gradient_of(lambda batch: dpo(batch, **options), games, also))
+
+
+@given(tokens=TOKENS, replies=REPLIES, shift=st.tuples(st.floats(-5, 5), st.floats(-5, 5)), which=st.sampled_from(EVERY))
+def test_what_all_replies_to_a_prompt_have_in_common_has_no_effect(make_whole, gradient_of, tokens, replies, shift, which):
+    labels, pairs, reference = which
+    moved = [(prompt, value + round(shift[prompt])) for prompt, value in replies]
+    grads = []
+    for own in (replies, moved):
+        batches, free = laid_out(make_whole, tokens, own)
+        grads.append(gradient_of(lambda batch: turn_dpo(batch, labels=labels, pairs=pairs, reference=reference), batches, free))
+    assert torch.allclose(*grads)
+
+
+def test_turns_of_one_trajectory_answer_prompts_of_their_own(make_whole, gradient_of):
+    """A game of two turns with a further reply to each: the replies of different turns are not compared."""
+    batches, free = make_whole(
+        [-1.0] * 4, reference_logprobs=[-1.0] * 4, trajectory=[0, 0, 1, 2], turn_index=[0, 1, 0, 1], prompt=[0, 1, 0, 1], advantages=[1.0, 9.0, 2.0, 8.0]
+    )
+    assert turn_dpo(batches[0]).metrics["pairs"] == 2.0
+    assert gradient_of(turn_dpo, batches, free).sign().tolist() == [1.0, -1.0, -1.0, 1.0]
+
+
+@pytest.mark.parametrize(("labels", "pairs", "reference"), EVERY)
+@pytest.mark.parametrize(("prompt", "advantages"), [([0, 1], [1.0, -1.0]), ([0, 0], [1.0, 1.0])], ids=["one reply each", "equal"])
+def test_one_reply_and_equal_replies_at_the_reference_give_nothing(make_whole, gradient_of, labels, pairs, reference, prompt, advantages):
+    options = {"labels": labels, "pairs": pairs, "reference": reference}
+    batches, free = make_whole([-1.0, -2.0], reference_logprobs=[-1.0, -2.0], trajectory=[0, 1], prompt=prompt, advantages=advantages)
+    assert gradient_of(lambda batch: turn_dpo(batch, **options), batches, free).tolist() == [0.0, 0.0]
+    assert (turn_dpo(batches[0], **options).metrics["pairs"] == 0.0) == (labels == "hard" or prompt == [0, 1])
+
+
+def test_equal_replies_away_from_the_reference_come_back_with_soft_labels_alone(make_whole, gradient_of):
+    batches, free = make_whole([-1.0, -2.0], reference_logprobs=[-1.5, -1.5], trajectory=[0, 1], prompt=[0, 0], advantages=[1.0, 1.0])
+    assert gradient_of(turn_dpo, batches, free).tolist() == [0.0, 0.0]
+    assert gradient_of(lambda batch: turn_dpo(batch, labels="soft"), batches, free).sign().tolist() == [1.0, -1.0]
+
+
+@pytest.mark.parametrize("pairs", ["best_worst", "all"])
+def test_the_minimum_with_soft_labels_is_the_tilted_reference(make_whole, pairs):
+    """Three replies of one token: descent on the logits ends at pi_ref exp(A), normalised."""
+    before, advantages = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64), torch.tensor([-0.7, 0.2, 1.5], dtype=torch.float64)
+    logits = before.log().clone().requires_grad_(True)
+    optimizer = torch.optim.LBFGS([logits], max_iter=200, tolerance_grad=1e-12, tolerance_change=0)
+
+    def closure():
+        optimizer.zero_grad()
+        now = logits.log_softmax(0)
+        total = 0.0
+        for drawn in ((0, 1), (1, 2), (0, 2)):  # best_worst sees every pair, of prompts with two replies
+            batches, free = make_whole(now[list(drawn)].tolist(), old=before[list(drawn)].log().tolist(), trajectory=[0, 1], prompt=[0, 0], advantages=advantages[list(drawn)].tolist())
+            value = turn_dpo(batches[0], labels="soft", beta=1.0, pairs=pairs, reference="step").values.sum()
+            (grad,) = torch.autograd.grad(value, free)
+            (now[list(drawn)] * grad).sum().backward(retain_graph=True)
+            total = total + value.detach()
+        return total
+
+    optimizer.step(closure)
+    tilted = before * advantages.exp()
+    assert torch.allclose(logits.softmax(0), tilted / tilted.sum(), atol=1e-6)
+
+
+def test_the_same_reply_twice_changes_nothing_between_the_two(make_whole, gradient_of):
+    batches, free = make_whole([-1.0, -1.0], reference_logprobs=[-3.0, -3.0], trajectory=[0, 1], prompt=[0, 0], advantages=[0.5, 0.5])
+    for loss in (turn_dpo, partial(turn_dpo, labels="soft")):
+        assert gradient_of(loss, batches, free).abs().max().item() == 0.0
+
+
+def test_wild_margins_and_advantages_stay_finite(make_whole, gradient_of):
+    batches, free = make_whole([-1e9, 0.0], old=[0.0, -1e9], reference_logprobs=[0.0, -1e9], trajectory=[0, 1], prompt=[0, 0], advantages=[1e9, -1e9])
+    for loss in (partial(turn_dpo, beta=1.0), partial(turn_dpo, beta=1.0, labels="soft")):
+        assert loss(batches[0]).values.sum().item() == pytest.approx(2e9)
+        assert gradient_of(loss, batches, free).tolist() == pytest.approx([-1.0, 1.0])
+
+
+def test_the_reference_of_the_run_is_asked_for_where_it_is_compared_with():
+    assert bind("losses", "turn_dpo").needs == {"whole", "reference_logprobs"}
+    assert bind("losses", "turn_dpo", {"reference": "step"}).needs == {"whole"}
+    assert bind("losses", "turn_dpo", preset="lspo").needs == {"whole"}
+
+
+def test_bad_options_are_refused():
+    for options in ({"beta": 0.0}, {"label_smoothing": 0.5}, {"pairs": "some"}, {"labels": "none"}, {"reference": "past"}):
+        with pytest.raises(ConfigError, match=next(iter(options))):
+            bind("losses", "turn_dpo", options)
+
+
+def test_accuracy_is_of_pairs_with_a_better_one():
+    margins, weight = torch.tensor([1.0, -1.0, 5.0]), torch.full((3,), 1 / 3)
+    assert pair_metrics(margins, weight, torch.tensor([True, True, False]))["accuracy"].item() == pytest.approx(0.5)
+    assert pair_metrics(margins, weight)["accuracy"].item() == pytest.approx(2 / 3)
+    assert pair_metrics(margins, weight, torch.tensor([False] * 3))["accuracy"].item() == 0.0

@@ -1,0 +1,165 @@
+"""The oracles of hidden information: against a recursion over states, known values of Kuhn poker, OpenSpiel's best response."""
+
+import itertools
+
+import numpy as np
+import pyspiel
+import pytest
+from tests.methods.oracles.positions import played
+
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, OracleError
+from sparring.environments.catalogue import make_game
+from sparring.environments.walked import walk
+
+KUHN = make_game("kuhn_poker")
+
+
+def made(name="cfr", **options):
+    return registry.bind("oracles", name, options)()
+
+
+def at(*ids, game=KUHN):
+    """Return the state after these action ids, the deal's included."""
+    state = game.state_of(game.spiel.new_initial_state())
+    for index in ids:
+        state.apply_index(index)
+    return state
+
+
+def naive(game, policies):
+    """Return {(seat, information state): values} with seat p playing policies[p](seat, key, legal), by a recursion over states."""
+    sums = {}
+
+    def visit(state, reach):
+        if state.is_terminal():
+            return np.array(state.returns())
+        if state.is_chance_node():
+            return sum(p * visit(state.child(a), reach * p) for a, p in state.chance_outcomes())
+        seat, legal = state.current_player(), state.legal_actions()
+        key = (seat, state.information_state_string(seat))
+        row, worths = policies[seat](*key, state), []
+        for action, probability in zip(legal, row, strict=True):
+            factor = np.full(game.num_seats, probability)
+            factor[seat] = 1.0
+            worths.append(visit(state.child(action), reach * factor))
+        found = sums.setdefault(key, np.zeros((len(legal), 2)))
+        found += [[reach[seat] * worth[seat], reach[seat]] for worth in worths]
+        return sum(p * worth for p, worth in zip(row, worths, strict=True))
+
+    root = visit(game.spiel.new_initial_state(), np.ones(game.num_seats))
+    return {key: found[:, 0] / found[:, 1] if found[0, 1] > 0 else None for key, found in sums.items()}, root
+
+
+def average_of(oracle, game):
+    table = oracle.solver.policy(game)
+    return lambda seat, key, state: [table.action_probabilities(state)[index] for index in state.legal_actions()]
+
+
+def plans(seat):
+    """Yield every deterministic policy of a seat of Kuhn poker."""
+    keys = [key for who, key in walk(KUHN).number if who == seat]
+    for choices in itertools.product((0, 1), repeat=len(keys)):
+        table = dict(zip(keys, choices, strict=True))
+        yield lambda seat, key, state, table=table: np.eye(2)[table[key]]
+
+
+@pytest.mark.parametrize(("name", "iterations"), [("kuhn_poker", 3), ("kuhn_poker", 100), ("leduc_poker", 3), ("tiny_hanabi", 20)])
+def test_the_recursion_says_the_same(name, iterations):
+    game = make_game(name)
+    oracle = made(iterations=iterations, variant="cfr")
+    expected, _ = naive(game, [average_of(oracle, game)] * game.num_seats)
+    for state in played(game, 30):
+        found = oracle.judge([state])[0]
+        values = expected[state.seat, state.spiel.information_state_string(state.seat)]
+        assert found.values == pytest.approx(values, abs=1e-9)
+        assert (found.certainty, found.actions) == (1.0, state.legal_actions())
+
+
+@pytest.mark.always
+def test_the_known_values_of_kuhn_poker():
+    oracle = made(iterations=2000)
+    openings = oracle.judge([at(card, (card + 1) % 3) for card in range(3)])
+    assert np.mean([max(found.values) for found in openings]) == pytest.approx(-1 / 18, abs=1e-3)
+    jack, queen, king = oracle.judge([at(2, 0, 1), at(2, 1, 1), at(0, 2, 1)])  # the second seat faces a bet
+    assert jack.values == pytest.approx((-1.0, -2.0))
+    assert jack.best == {"pass"}
+    assert king.values == pytest.approx((-1.0, 2.0))
+    assert king.best == {"bet"}
+    assert queen.values == pytest.approx((-1.0, -1.0), abs=0.05)  # indifferent in equilibrium
+    assert made(iterations=2000, margin=0.1).judge([at(2, 1, 1)])[0].best == {"pass", "bet"}
+    assert 0.0 <= queen.bound < 1e-3
+    assert openings[2].values == pytest.approx(made("best_response", iterations=2000).judge([at(2, 0)])[0].values, abs=0.01)
+
+
+@pytest.mark.parametrize("iterations", [2, 50])
+def test_a_best_response_is_the_best_of_all_plans(iterations):
+    oracle = made("best_response", iterations=iterations, variant="cfr")
+    average = average_of(oracle, KUHN)
+    for seat in (0, 1):
+        tried = [naive(KUHN, [plan, average] if seat == 0 else [average, plan])[0] for plan in plans(seat)]
+        for state in (state for state in played(KUHN, 40) if state.seat == seat):
+            key = seat, state.spiel.information_state_string(seat)
+            expected = np.max([values[key] for values in tried], axis=0)
+            assert oracle.judge([state])[0].values == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(("name", "options"), [("leduc_poker", {}), ("kuhn_poker", {"players": 3})])
+def test_a_best_response_earns_what_openspiel_says(name, options):
+    game = make_game(name, options=options)
+    oracle = made("best_response", iterations=3, variant="cfr")
+    oracle.judge(played(game, 1))
+    values, table = oracle._solved[str(game.spiel)], oracle.solver.policy(game)
+    gained = 0.0
+    for seat in range(game.num_seats):
+        response = pyspiel.TabularBestResponse(game.spiel, seat, table)
+        gained += response.value_from_state(game.spiel.new_initial_state())
+    assert values.nash_conv == pytest.approx(gained, abs=1e-9)  # zero-sum: what all earn on the average policy is nothing
+
+
+def test_against_best_responses_the_others_do_not_play_the_average():
+    oracle = made(against="best_response", iterations=5, variant="cfr")
+    average, states = average_of(oracle, KUHN), played(KUHN, 60)
+    found = oracle.judge(states)
+    rows, walked = {}, walk(KUHN)
+    response = made("best_response", iterations=5, variant="cfr")
+    for (seat, key), index in walked.number.items():
+        verdict = response.judge([KUHN.state_of(walked.examples[index])])[0]
+        rows[seat, key] = np.eye(2)[int(np.argmax(verdict.values))]
+
+    def best(seat, key, state):
+        return rows[seat, key]
+
+    expected = [naive(KUHN, policies)[0] for policies in ([average, best], [best, average])]
+    for state, verdict in zip(states, found, strict=True):
+        values = expected[state.seat][state.seat, state.spiel.information_state_string(state.seat)]
+        assert (verdict is None) == (values is None)
+        assert verdict is None or verdict.values == pytest.approx(values, abs=1e-9)
+    assert None in found
+    assert oracle.metrics["abstained"] == found.count(None)
+    assert oracle.metrics["unreached"] > 0
+    assert [v for v in found if v] != [v for v in made(iterations=5, variant="cfr").judge(states) if v]
+
+
+def test_one_information_state_has_one_verdict_whatever_is_hidden():
+    oracle = made(iterations=20)
+    first, second = oracle.judge([at(1, 0), at(1, 2)])
+    assert first is second
+    assert oracle.metrics["searched"] == 1.0
+
+
+@pytest.mark.parametrize("name", ["cfr", "best_response"])
+def test_what_they_cannot_judge_is_refused(name):
+    with pytest.raises(OracleError, match="max_histories=1000"):
+        made(name, max_histories=1000).judge(played(make_game("tic_tac_toe"), 1))
+    with pytest.raises(OracleError, match="no information states"):
+        made(name).judge(played(make_game("hanabi"), 1)[:1])
+    with pytest.raises(OracleError, match="is finished"):
+        made(name, iterations=1).judge([at(0, 1, 0, 0)])
+    with pytest.raises(OracleError, match="waits for chance"):
+        made(name, iterations=1).judge([at(0)])
+    for option in ("iterations", "max_histories"):
+        with pytest.raises(ConfigError, match=option):
+            made(name, **{option: 0})
+    with pytest.raises(ConfigError, match="against"):
+        made(against="nobody")

@@ -1,0 +1,207 @@
+"""Adding components, and the bound: the better outcome stays the better one, whatever the components."""
+
+import dataclasses
+import itertools
+import types
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.cases import every_case
+
+from sparring.config.plugins import registry
+from sparring.core.errors import RewardError
+from sparring.core.schedule import parse
+from sparring.environments.catalogue import make_game
+from sparring.methods.rewards.base import BOUND, apply_rewards, batch_gaps, outcome_gap
+from sparring.methods.rewards.components import WeightedReward
+
+
+def reward(function, name="made_up", weight=1.0):
+    """Return a function of an episode as a weighted plug-in."""
+    plugin = registry.Plugin(slot="rewards", name=name, function=function, module=types.ModuleType("made_up"))
+    return WeightedReward(bound=registry.Bound(plugin=plugin, options={}, schedules={}), weight=parse(weight))
+
+
+def fixed(*values, name="made_up", weight=1.0):
+    return reward(lambda episode: values, name, weight)
+
+
+def components(episodes, name="made_up"):
+    return [turn.rewards.get(name) for episode in episodes for turn in episode.turns]
+
+
+def totals(episode):
+    """Return the sum of all rewards per seat."""
+    return [sum(sum(turn.rewards.values()) for turn in episode.turns if turn.seat == seat) for seat in range(len(episode.trained))]
+
+
+WIN = [(0, "ok", 2, 0.0), (1, "ok", 2, -1.0), (0, "ok", 2, 1.0)]
+
+
+def test_without_rewards_nothing_is_touched(make_episode):
+    played = [make_episode(WIN)]
+    shaped, metrics = apply_rewards(played, (), 0.0, gaps={})
+    assert shaped[0] is played[0] and metrics == {}
+
+
+def test_components_are_weighted_and_only_trained_seats_get_them(make_episode):
+    played = make_episode(WIN, trained=(True, False))
+    bonus = fixed(0.1, 0.2, 0.3, weight={"schedule": "linear", "start": 1.0, "end": 0.0})
+    shaped, metrics = apply_rewards([played], [bonus], 0.5, gaps={})
+    assert [dict(turn.rewards) for turn in shaped[0].turns] == [
+        {"game": 0.0, "made_up": 0.05},
+        {"game": -1.0},
+        {"game": 1.0, "made_up": 0.15},
+    ]
+    assert metrics == {"reward/made_up": pytest.approx(0.1), "bounded_share": 0.0}
+    assert [dict(turn.rewards) for turn in played.turns] == [{"game": 0.0}, {"game": -1.0}, {"game": 1.0}]
+    assert shaped[0].returns == played.returns
+
+
+def test_options_may_be_schedules(make_episode):
+    bound = registry.bind("rewards", "format_bonus", {"bonus": {"schedule": "linear", "start": 0.1, "end": 0.0}})
+    shaped, _ = apply_rewards([make_episode(WIN)], [WeightedReward(bound=bound, weight=parse(2.0))], 0.5, gaps={})
+    assert components(shaped, "format_bonus") == [0.1, 0.1, 0.1]
+
+
+def test_a_seat_whose_shaping_is_too_large_is_scaled_and_the_others_are_not(make_episode):
+    shaped, metrics = apply_rewards([make_episode(WIN)], [fixed(0.5, -0.25, 0.48)], 0.0, gaps={})
+    assert components(shaped) == pytest.approx([0.5 * BOUND / 0.98, -0.25, 0.48 * BOUND / 0.98])
+    assert metrics["bounded_share"] == 0.5
+    assert metrics["reward/made_up"] == pytest.approx((BOUND - 0.25) / 3)
+
+
+def test_unless_the_run_wants_it_otherwise(make_episode):
+    shaped, metrics = apply_rewards([make_episode(WIN)], [fixed(5.0, 5.0, 5.0)], 0.0, gaps={}, reorder_outcomes=True)
+    assert components(shaped) == [5.0, 5.0, 5.0]
+    assert metrics == {"reward/made_up": 5.0, "bounded_share": 0.0}
+
+
+def test_all_shaping_is_bounded_together_and_the_price_of_a_forfeit_is_none(make_episode):
+    played = make_episode(WIN, forfeited_by=0)
+    fined = [turn._replace(rewards={**turn.rewards, "illegal": -7.0, "older": 0.3}) for turn in played.turns]
+    played = type(played)(**{name: getattr(played, name) for name in played.__slots__} | {"turns": tuple(fined)})
+    shaped, metrics = apply_rewards([played], [fixed(0.1, 0.1, 0.1, name="a"), fixed(0.1, 0.1, 0.1, name="b")], 0.0, gaps={})
+    last = shaped[0].turns[2].rewards
+    assert (last["game"], last["illegal"]) == (1.0, -7.0)
+    assert (last["older"], last["a"], last["b"]) == pytest.approx((0.3 * BOUND, 0.1 * BOUND, 0.1 * BOUND))  # the seat had 1.0 in all
+    assert metrics["bounded_share"] == 1.0
+    assert sum(shaped[0].turns[1].rewards.values()) == pytest.approx(-1.0 - BOUND)  # the other seat's game went on
+
+
+def fined(played, *penalties):
+    turns = [
+        turn._replace(rewards={**turn.rewards, "illegal": -penalty}) if penalty else turn
+        for turn, penalty in zip(played.turns, penalties, strict=True)
+    ]
+    return dataclasses.replace(played, turns=tuple(turns))
+
+
+def test_penalties_are_bounded_where_the_game_went_on(make_episode):
+    """Three illegal replies at 1 each would make a win worth less than a loss; nobody asked for rewards here."""
+    win, clean = fined(make_episode(WIN), 1.0, 0.0, 2.0), make_episode(WIN, number=1)
+    shaped, metrics = apply_rewards([win, clean], [], 0.0, gaps={})
+    assert components(shaped, "illegal") == [pytest.approx(-BOUND / 3), None, pytest.approx(-2 * BOUND / 3), None, None, None]
+    assert metrics == {"bounded_share": 1 / 4}
+    assert totals(shaped[0])[0] > totals(shaped[0])[1] + 1
+    small = fined(make_episode(WIN), 0.1, 0.0, 0.3)
+    assert apply_rewards([small], [], 0.0, gaps={})[0] == [small]
+    lifted, metrics = apply_rewards([win], [], 0.0, gaps={}, reorder_outcomes=True)
+    assert (lifted, metrics) == ([win], {"bounded_share": 0.0})
+    forfeit = fined(make_episode(WIN, forfeited_by=0), 0.0, 0.0, 5.0)
+    assert apply_rewards([forfeit], [], 0.0, gaps={}) == ([forfeit], {})
+    watched = fined(make_episode(WIN, trained=(False, True)), 5.0, 0.0, 0.0)
+    assert apply_rewards([watched], [], 0.0, gaps={}) == ([watched], {})
+
+
+def test_a_game_s_scale_is_on_its_payoffs_and_on_the_bound(make_episode):
+    played = [make_episode(WIN, game="a", returns=(1.0, -1.0)), make_episode(WIN, game="b", returns=(1.0, -1.0), number=1)]
+    shaped, _ = apply_rewards(played, [fixed(0.0, 0.0, 9.0)], 0.0, gaps={"a": 1.0, "b": 1.0}, scales={"a": 4.0})
+    assert components(shaped, "game") == [0.0, -4.0, 4.0, 0.0, -1.0, 1.0]
+    assert [episode.returns for episode in shaped] == [(1.0, -1.0)] * 2
+    assert components(shaped)[2::3] == pytest.approx([4 * BOUND, BOUND])
+    assert apply_rewards(played, [], 0.0, gaps={}, scales={"a": 1.0}) == (played, {})
+
+
+def test_what_is_still_to_come_is_bounded_too(make_episode):
+    """A loss that makes up for early punishment by late praise would look like a win from its last turn."""
+    played = make_episode([(0, "ok", 2, 0.0), (1, "ok", 2, 0.0), (0, "ok", 2, -1.0)])
+    shaped, _ = apply_rewards([played], [fixed(-3.0, 0.0, 3.0)], 0.0, gaps={})
+    assert components(shaped) == pytest.approx([-BOUND, 0.0, BOUND])
+
+
+def test_the_gap_of_the_game_sets_the_bound(make_episode):
+    played = [make_episode(WIN, game="a"), make_episode(WIN, game="b"), make_episode(WIN, game="c")]
+    shaped, _ = apply_rewards(played, [fixed(9.0, 0.0, 0.0)], 0.0, gaps={"a": 0.5, "b": 4.0})
+    assert components(shaped)[::3] == pytest.approx([0.5 * BOUND, 2.0 * BOUND, BOUND])  # -1 and 1 are 2 apart
+
+
+def test_closer_outcomes_in_the_batch_count(make_episode):
+    half = [(0, "ok", 2, 0.25), (0, "ok", 2, 0.5 + 1e-12)]
+    played = [make_episode(WIN), make_episode(half), make_episode([(0, "ok", 2, 0.75)])]
+    assert batch_gaps(played, {"tic_tac_toe": 2.0}) == {"tic_tac_toe": pytest.approx(0.25)}
+    assert batch_gaps(played[:1], {"tic_tac_toe": 1.5}) == {"tic_tac_toe": 1.5}
+    assert batch_gaps([make_episode(WIN, trained=(False, True))], {}) == {"tic_tac_toe": 1.0}
+
+
+NUMBERS = st.floats(-1e6, 1e6)
+OUTCOMES = st.sampled_from([-2.0, -1.5, -1.0, -0.3, 0.0, 0.1, 0.5, 1.0, 2.0])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_the_order_of_outcomes_holds_for_any_components(make_episode, data):
+    games = data.draw(st.lists(st.tuples(OUTCOMES, OUTCOMES, st.integers(1, 4)), min_size=1, max_size=5))
+    played, values = [], {"a": {}, "b": {}}
+    for number, (first, second, moves) in enumerate(games):
+        turns = [(seat, "ok", 1, 0.0) for _ in range(moves) for seat in (0, 1)]
+        turns[-2:] = [(0, "ok", 1, first), (1, "ok", 1, second)]
+        fines = data.draw(st.lists(st.sampled_from([0.0, 0.2, 3.0]), min_size=2 * moves, max_size=2 * moves))
+        played.append(fined(make_episode(turns, returns=(first, second), number=number), *fines))
+        for name in values:
+            values[name][number] = data.draw(st.lists(NUMBERS, min_size=2 * moves, max_size=2 * moves))
+    rewards = [reward(lambda episode, name=name: values[name][episode.episode_id], name) for name in values]
+    shaped, _ = apply_rewards(played, rewards, 0.0, gaps={"tic_tac_toe": data.draw(st.sampled_from([0.2, 1.0, 7.0]))})
+    for before, after in itertools.product(zip(played, shaped, strict=True), repeat=2):
+        for seat, other in itertools.product((0, 1), repeat=2):
+            if before[0].returns[seat] < after[0].returns[other]:
+                assert totals(before[1])[seat] < totals(after[1])[other]
+    tails = [[sum(turn.rewards.values()) for turn in episode.turns if turn.seat == seat] for episode in shaped for seat in (0, 1)]
+    outcomes = [episode.returns[seat] for episode in played for seat in (0, 1)]
+    pairs = [(outcome, sum(tail[at:])) for outcome, tail in zip(outcomes, tails, strict=True) for at in range(len(tail))]
+    for (low, less), (high, more) in itertools.product(pairs, repeat=2):
+        assert low >= high or less < more
+
+
+@pytest.mark.parametrize("values", [(1.0, 1.0), (1.0, 1.0, 1.0, 1.0), ()])
+def test_one_number_per_turn_or_it_is_an_error(make_episode, values):
+    with pytest.raises(RewardError, match=rf"'made_up' gave {len(values)} numbers for 3 turns of tic_tac_toe"):
+        apply_rewards([make_episode(WIN)], [fixed(*values)], 0.0, gaps={})
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1e7])
+def test_numbers_of_no_use_are_an_error(make_episode, bad):
+    with pytest.raises(RewardError, match=r"'made_up'.*at turn 1 of episode 4"):
+        apply_rewards([make_episode(WIN, number=4)], [fixed(0.0, bad, 0.0)], 0.0, gaps={}, reorder_outcomes=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "illegal", "gap"),
+    [
+        ("kuhn_poker", {}, {}, 1.0),
+        ("tic_tac_toe", {}, {}, 1.0),
+        ("tic_tac_toe", {}, {"payoff": "mars"}, 1.0),
+        ("tic_tac_toe", {}, {"payoff": "spiral"}, 0.5),
+        ("tic_tac_toe", {}, {"payoff": "spiral", "rule": "random"}, 1.0),
+        ("leduc_poker", {"players": 3}, {}, 0.5),  # two seats share the 13 chips of the third
+    ],
+)
+def test_the_gap_of_a_game(name, options, illegal, gap):
+    assert outcome_gap(make_game(name, options=options, illegal=illegal)) == gap
+
+
+@every_case("name", registry.names("environments"))
+@every_case("payoff", ["zero_sum", "offender_only", "spiral", "mars"])
+def test_every_game_has_a_gap(name, payoff):
+    assert 0.0 < outcome_gap(make_game(name, illegal={"payoff": payoff})) <= 1.0

@@ -1,0 +1,183 @@
+"""Turns paid by matching with a reference solution: by hand in three puzzles, with calls of tools, at the edges, and in a run."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.config import resolve
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError
+from sparring.core.records import Episode, Turn
+from sparring.core.rng import Stream
+from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
+from sparring.methods.rewards import reference_match as module
+from sparring.methods.rewards.best_action import best_action
+from sparring.methods.rewards.reference_match import reference_match
+from sparring.run.methods import Methods
+from sparring.run.state import RunState
+from sparring.run.step import play_round
+from sparring.run.warmup import warm_up
+
+SUDOKU = {"puzzle": "12.4 34.. 2143 4321", "wrong": "continues"}  # r1c3=3, r2c3=1, r2c4=2
+
+
+def episode_of(turns, game="sudoku"):
+    return Episode(
+        episode_id=0,
+        group_id=0,
+        game=game,
+        seed=3,
+        roles=("solver",),
+        agents=("learner",),
+        trained=(True,),
+        turns=tuple(turns),
+        returns=(0.0,),
+    )
+
+
+def paid(name, options, words, **choices):
+    """Return what a play gets; "!word" is an illegal reply for which the rules played the word, "!" one for which they played nothing."""
+    game = make_game(name, options=options)
+    state, turns = game.reset(Stream(3)), []
+    for number, word in enumerate(words):
+        legal, action = state.legal_actions(), word.strip("!") or None
+        turns.append(Turn(0, number, "learner", "k", legal, word, action, "illegal" if "!" in word else "ok", {"game": 0.0}))
+        if action:
+            state.apply(action)
+    found = reference_match(episode_of(turns, name), game, **choices)
+    return [round(value, 6) for value in found]
+
+
+THIRDS = round(2 / 3, 6)
+
+
+@pytest.mark.parametrize("matching", ["km", "greedy"])
+def test_by_hand_in_sudoku(matching):
+    assert paid("sudoku", SUDOKU, ["r2c4=2", "r1c3=3", "r2c3=1"], matching=matching) == [1.0, 1.0, 1.0]
+    assert paid("sudoku", SUDOKU, ["r2c4=2", "r1c3=1", "r2c3=1"], matching=matching) == [1.0, THIRDS, 1.0]
+    assert paid("sudoku", SUDOKU, ["r1c3=4"], matching=matching) == [THIRDS]
+    assert paid("sudoku", SUDOKU, ["!", "r1c3=3", "!r2c3=1", "!"], matching=matching) == [0.0, 1.0, 0.0, 0.0]
+    assert paid("sudoku", SUDOKU, ["!"], matching=matching) == [0.0]
+    assert paid("sudoku", SUDOKU, [], matching=matching) == []
+
+
+def test_by_hand_in_zebra():
+    clues = {"houses": 2, "attributes": 2, "puzzle": "h1=red; h2=tea", "wrong": "continues"}
+    assert paid("zebra", clues, ["h1=red", "h2=milk", "h1=milk", "h2=red"]) == [1.0, THIRDS, 1.0, THIRDS]
+
+
+def test_a_plan_is_a_bag_of_moves_of_which_the_first_are_paid():
+    room = {"room": "@-$-.", "moves": 9}  # right three times
+    words = ["right", "left", "right", "left", "right", "right"]
+    assert paid("sokoban", room, words) == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+    assert paid("sokoban", room, words, matching="greedy") == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+    assert paid("sokoban", room, words[:2]) == [1.0, 0.0]
+    # as all columns are alike, each call is spread over all of them and weighs one sixth
+    sixth = round(1 / 6, 6)
+    assert paid("sokoban", room, words, matching="optimal_transport") == [sixth, 0.0, sixth, 0.0, sixth, sixth]
+
+
+def matched(actions, reference, **choices):
+    """Return what actions, one per turn, get against a reference, both as texts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "has_reference", lambda game: True)
+        patch.setattr(module, "replay", lambda game, episode: [None])
+        patch.setattr(module, "reference_of", lambda state: None if reference is None else tuple(reference))
+        turns = [Turn(0, number, "learner", "k", (), text, text, "ok", {}) for number, text in enumerate(actions)]
+        return reference_match(episode_of(turns), None, **choices)
+
+
+def test_calls_of_tools_exactly_and_as_released():
+    made = ["f(w=1, x=1, y=1, z=1)", "f(w=1, x=3, y=1, z=2)"]
+    wanted = ['{"name": "f", "arguments": {"w": 1, "x": 1, "y": 1, "z": 2}}', "f(w=2, x=1, y=1, z=1)"]
+    assert matched(made, wanted) == pytest.approx((5 / 6, 5 / 6))
+    released = registry.bind("rewards", "reference_match", preset="as_released")
+    assert released.at(0.0)["matching"] == "greedy"
+    assert matched(made, wanted, matching="greedy") == pytest.approx((5 / 6, 1 / 2))
+    near = matched(made, wanted, matching="optimal_transport", regularisation=0.01)
+    assert near == pytest.approx((5 / 12, 5 / 12), abs=1e-3)
+    far = matched(made, wanted, matching="optimal_transport", regularisation=1000.0)
+    assert far == pytest.approx(((5 + 5) / 24, (5 + 3) / 24), abs=1e-3)
+
+
+def test_a_turn_of_several_calls_gets_their_mean():
+    turn = '[{"name": "f"}, {"name": "g"}, {"name": "f"}]'
+    assert matched([turn, "f"], ["f", "f"]) == pytest.approx((2 / 3, 0.0))
+    assert matched(["", "g"], ["g"]) == (0.0, 1.0)  # a turn without a call
+
+
+def test_hard_inputs():
+    for matching in ("km", "greedy", "optimal_transport"):
+        assert matched([], ["f"], matching=matching) == ()
+        assert matched(["f", "f"], [], matching=matching) == (0.0, 0.0)
+        assert matched(["f", "g"], None, matching=matching) == (None, None)  # a room too large to be solved
+        assert matched(["f"], ["f", "g", "h"], matching=matching)[0] == pytest.approx(1.0 if matching != "optimal_transport" else 1 / 3)
+        assert matched(["g"], ["f"], matching=matching) == (0.0,)
+    assert matched(["f", "f", "f"], ["f"]) == (1.0, 0.0, 0.0)
+
+
+TEXTS = st.lists(st.sampled_from(["f", "g", "f(1)", "f(2)", "f(1, 2)", "f(x=1)", "g 1", "g=2"]), max_size=5)
+
+
+@settings(max_examples=80, deadline=None)
+@given(actions=TEXTS, reference=TEXTS, data=st.data())
+def test_rewards_are_within_0_and_1_and_the_order_of_the_reference_changes_nothing(actions, reference, data):
+    mixed = data.draw(st.permutations(reference))
+    every = {how: matched(actions, reference, matching=how) for how in ("km", "greedy", "optimal_transport")}
+    assert all(0.0 <= value <= 1.0 + 1e-9 for values in every.values() for value in values)
+    assert sum(every["km"]) >= sum(every["greedy"]) - 1e-8
+    assert sum(every["optimal_transport"]) <= 1.0 + 1e-6
+    assert sum(matched(actions, mixed)) == pytest.approx(sum(every["km"]), abs=1e-8)
+    assert matched(actions, mixed, matching="optimal_transport") == pytest.approx(every["optimal_transport"], abs=1e-6)
+    assert matched(reference, mixed) == (1.0,) * len(reference)
+
+
+def test_in_sudoku_it_is_best_action_squeezed():
+    game = make_game("sudoku", options={"blanks": 5, "wrong": "continues"})
+    judge, root, seen = registry.bind("oracles", "constraint", {"lost": "solution"})(), Stream.from_seed(0), set()
+    for number in range(4):
+        state, turns = game.reset(Stream(3)), []
+        while not state.done:
+            legal = state.legal_actions()
+            word = legal[root.child(number).integer(len(turns), len(legal))]
+            verdict = judge.judge([state])[0]
+            turns.append(Turn(0, len(turns), "learner", "k", legal, word, word, "ok", {}, verdict=verdict))
+            state.apply(word)
+        episode = episode_of(turns)
+        right = best_action(episode)
+        assert reference_match(episode, game) == pytest.approx([(2 + value) / 3 for value in right])
+        seen |= set(right)
+    assert seen == {0.0, 1.0}
+
+
+CONFIG = {
+    "steps": 1,
+    "threads": 1,
+    "environments": [{"name": "sokoban", "options": {"rooms": 4, "blocked": "waits"}, "illegal": {"rule": "random"}}],
+    "rollout": {"games_per_step": 16, "group_size": 4},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 512},
+    "warmup": {"updates": 25, "games": 16, "learning_rate": 0.03},
+    "rewards": [{"name": "reference_match"}],
+    "reorder_outcomes": True,
+    "credit": {"name": "match_tir"},
+}
+
+
+def test_a_run_learns_from_it():
+    config = resolve(CONFIG)
+    engine = LocalEngine(config)
+    warm_up(config, engine)  # some legal replies
+    ((game, _),) = engine.environments
+    played = play_round(config, engine, Methods.of(config, [game]), RunState())
+    paid = [[turn.rewards["reference_match"] for turn in episode.turns] for episode in played.episodes]
+    assert paid == [list(reference_match(episode, game)) for episode in played.episodes]
+    assert {0.0, 1.0} == {value for values in paid for value in values}
+    assert played.metrics["gradient_norm"] > 0 and "abstained/reference_match" not in played.metrics
+
+
+def test_a_game_without_a_reference_is_refused_and_abstained_on(make_episode):
+    with pytest.raises(ConfigError, match=r"'reference_match' needs a reference.*'tic_tac_toe' has none; play sokoban, sudoku, zebra"):
+        resolve({**CONFIG, "environments": [*CONFIG["environments"], {"name": "tic_tac_toe"}]})
+    resolve({**CONFIG, "environments": [*CONFIG["environments"], {"name": "tic_tac_toe", "weight": 0}]})  # held out
+    assert reference_match(make_episode([(0, "ok", 2, 0.0)]), make_game("tic_tac_toe")) == (None,)

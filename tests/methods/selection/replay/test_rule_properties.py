@@ -1,0 +1,201 @@
+"""The replay rules by property, against each other, against plain loops, and on hard inputs."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.methods.selection.replay import test_rules as rules
+
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError, CreditError
+from sparring.core.rng import Stream
+from sparring.methods.selection.replay.base import ReplayBuffer, Stored
+from sparring.methods.selection.replay.none import none
+from sparring.methods.selection.replay.prioritised_replay import prioritised_replay
+from sparring.methods.selection.replay.r3 import r3, succeeds
+from sparring.methods.selection.replay.ssb import ssb
+
+ask, games, numbers, stored = rules.ask, rules.games, rules.numbers, rules.stored
+
+GROUPS = st.lists(st.lists(st.integers(-3, 3), min_size=1, max_size=4), max_size=5)
+PAIRS = st.lists(st.integers(1, 9), min_size=1, max_size=6).map(lambda sizes: [[size, -size] for size in sizes])
+SEEDS = st.integers(0, 10**6)
+
+
+def with_differences(groups):
+    """Return the groups that a rule would have stored."""
+    return [payoffs for payoffs in groups if len(set(payoffs)) > 1]
+
+
+# -- none
+
+
+@given(GROUPS, GROUPS)
+def test_none_leaves_the_fresh_games_as_they_are_whatever_is_stored(past, now):
+    fresh = games(1000, *now)
+    plan = none(ask(fresh, stored(games(0, *past))))
+    assert (plan.joining, plan.buffer, dict(plan.metrics)) == ((), (), {})
+    held = ReplayBuffer(stored(games(0, *past)))
+    assert held.join(bind("selection.replay", "none"), fresh, {}, wanted=9, step=1, stream=Stream.from_seed(0), progress=0.0) == (
+        list(fresh),
+        {},
+    )
+    assert held.stored == ()
+
+
+@given(GROUPS)
+def test_rules_that_add_nothing_are_none(now):
+    fresh = games(1000, *now)
+    for plan in (ssb(ask(fresh, stored(games(0, [1, -1]))), fill=0.0), prioritised_replay(ask(fresh), share=1.0), r3(ask(fresh))):
+        assert plan.joining == none(ask(fresh)).joining
+
+
+# -- ssb and prioritised replay, which store the same
+
+
+@settings(max_examples=50)
+@given(GROUPS, GROUPS, st.integers(0, 12), st.sampled_from([0.0, 0.5, 1.0]), SEEDS)
+def test_ssb_adds_as_few_whole_groups_as_fill_the_gap(past, now, wanted, fill, seed):
+    past = with_differences(past)
+    held, fresh = stored(games(0, *past)), games(1000, *now)
+    plan = ssb(ask(fresh, held, wanted=wanted, seed=seed), fill=fill)
+    useful = sum(len(payoffs) for payoffs in with_differences(now))
+    target = round(fill * max(wanted - useful, 0))
+    joined = {}
+    for one, group in plan.joining:
+        assert group == one.episode.group_id
+        joined.setdefault(group, []).append(one)
+    sizes = {group: len(payoffs) for group, payoffs in enumerate(past)}
+    assert {group: len(members) for group, members in joined.items()} == {group: sizes[group] for group in joined}
+    count = len(plan.joining)
+    assert count >= min(target, sum(sizes.values()))
+    assert count == 0 or count - max(map(len, joined.values())) < target  # without one of them the gap was open
+
+
+@settings(max_examples=50)
+@given(PAIRS, st.sampled_from([0.25, 0.5, 1.0]), SEEDS)
+def test_with_groups_of_one_size_and_exponent_one_both_rules_draw_the_same(past, share, seed):
+    request = ask((), stored(games(0, *past)), wanted=8, seed=seed)
+    assert prioritised_replay(request, share=share, alpha=1.0).joining == ssb(request, fill=share).joining
+
+
+@settings(max_examples=50)
+@given(GROUPS, GROUPS, st.integers(1, 9))
+def test_both_store_the_same_whole_groups_with_differences_the_newest_first(past, now, capacity):
+    held, fresh = stored(games(0, *with_differences(past))), games(1000, *now)
+    plans = [ssb(ask(fresh, held), capacity=capacity), prioritised_replay(ask(fresh, held), capacity=capacity)]
+    assert plans[0].buffer == plans[1].buffer
+    room, expected = capacity, []
+    for payoffs, first, step in reversed(
+        [(p, 0, 0) for p in with_differences(past)] + [(p, 1000, 1) for p in now if len(set(p)) > 1],
+    ):
+        if len(payoffs) > room:
+            break
+        room -= len(payoffs)
+        expected.insert(0, (payoffs, first, step))
+    kept = [(one.episode.returns[0], one.step) for one in plans[0].buffer]
+    assert kept == [(payoff, step) for payoffs, _, step in expected for payoff in payoffs]
+
+
+@settings(max_examples=50)
+@given(PAIRS, st.sampled_from([0.0, 0.6, 1.0, 2.0]), st.integers(1, 12), SEEDS)
+def test_prioritised_draws_are_those_of_plain_loops(past, alpha, wanted, seed):
+    """Efraimidis and Spirakis: the k groups with the smallest -ln(1 - u) / weight."""
+    request = ask((), stored(games(0, *past)), wanted=wanted, seed=seed)
+    sizes = [payoffs[0] for payoffs in past]  # mean |A| of a pair (p, -p)
+    keys = sorted((-math.log(1.0 - Stream.from_seed(seed).uniform(g)) / size**alpha, g) for g, size in enumerate(sizes))
+    expected = []
+    for _, group in keys:
+        if 2 * len(expected) >= wanted:
+            break
+        expected.append(group)
+    plan = prioritised_replay(request, share=1.0, alpha=alpha, beta=0.7)
+    assert numbers(plan) == sorted(number for group in expected for number in (2 * group, 2 * group + 1))
+    shares = [size**alpha / sum(other**alpha for other in sizes) for size in sizes]
+    weights = [(len(sizes) * share) ** -0.7 for share in shares]
+    drawn = [weights[group] for group in expected]
+    assert plan.metrics["replay_weight"] == pytest.approx(sum(drawn) / len(drawn) / max(weights))
+    assert 0 < plan.metrics["replay_weight"] <= 1 + 1e-12
+
+
+@given(st.lists(st.integers(2, 5), min_size=2, max_size=5), SEEDS)
+def test_ssb_weighs_a_group_by_the_sum_of_its_advantages(lengths, seed):
+    """A group of n games, one of which pays n and the others 0: the sum of |A| is 2 (n - 1)."""
+    held = stored(games(0, *[[length] + [0] * (length - 1) for length in lengths]))
+    keys = [(-math.log(1.0 - Stream.from_seed(seed).uniform(g)) / (2 * (length - 1)), g) for g, length in enumerate(lengths)]
+    assert {group for _, group in ssb(ask((), held, wanted=1, seed=seed)).joining} == {min(keys)[1]}
+
+
+@given(PAIRS, st.floats(1e-3, 1e3), SEEDS)
+def test_priorities_count_by_their_proportion(past, factor, seed):
+    held = stored(games(0, *past))
+    scaled = tuple(one._replace(priority=one.priority * factor) for one in held)
+    for rule in (ssb, prioritised_replay):
+        assert numbers(rule(ask((), held, seed=seed))) == numbers(rule(ask((), scaled, seed=seed)))
+
+
+# -- r3
+
+
+@settings(max_examples=50)
+@given(GROUPS, GROUPS, st.integers(1, 3), SEEDS)
+def test_r3_gives_the_opposite_outcome_to_groups_without_differences_as_long_as_there_is_any(past, now, number, seed):
+    held, fresh = stored(games(0, *past)), games(1000, *now)
+    plan = r3(ask(fresh, held, seed=seed), number=number)
+    payoffs = {1000 + place: own for place, own in enumerate(now)}
+    for one, group in plan.joining:
+        assert len(set(payoffs[group])) == 1
+        assert succeeds(one.episode) != (payoffs[group][0] > 0)
+    for outcome in (True, False):
+        stock = sum((payoff > 0) == outcome for own in past for payoff in own)
+        lacking = sum(len(set(own)) == 1 and (own[0] > 0) != outcome for own in now)
+        assert sum(succeeds(one.episode) == outcome for one, _ in plan.joining) == min(number * lacking, stock)
+
+
+@settings(max_examples=50)
+@given(GROUPS, GROUPS, st.integers(1, 4))
+def test_r3_keeps_the_newest_of_each_outcome_and_equal_groups_too(past, now, capacity):
+    plan = r3(ask(games(1000, *now), stored_by_r3(past)), capacity=capacity)
+    order = [(payoff, 0) for own in past for payoff in own] + [(payoff, 1) for own in now for payoff in own]
+    expected = []
+    for place, (payoff, step) in enumerate(order):
+        later = sum((other > 0) == (payoff > 0) for other, _ in order[place + 1 :])
+        if later < capacity:
+            expected.append((payoff, step))
+    assert [(one.episode.returns[0], one.step) for one in plan.buffer] == expected
+
+
+def stored_by_r3(groups):
+    """Return these groups as r3 stores them: whether each game succeeded stands for its priority."""
+    return tuple(Stored(episode, "g", 0, float(succeeds(episode))) for episode in games(0, *groups))
+
+
+# -- hard inputs
+
+
+def test_nothing_fresh_and_nothing_stored():
+    for rule in (ssb, prioritised_replay, r3):
+        plan = rule(ask())
+        assert (plan.joining, plan.buffer) == ((), ())
+
+
+@pytest.mark.parametrize("rule", [ssb, prioritised_replay])
+def test_groups_of_one_and_equal_groups_are_not_stored_and_large_payoffs_are(rule):
+    plan = rule(ask(games(0, [5], [1, 1, 1], [1e6, 1e6 + 1], [0.1 + 0.2, 0.3])))
+    assert [one.episode.returns[0] for one in plan.buffer] == [1e6, 1e6 + 1]
+    assert [one.priority for one in plan.buffer] == pytest.approx([0.5, 0.5])
+
+
+@pytest.mark.parametrize("rule", [ssb, prioritised_replay, r3])
+def test_a_reward_that_is_not_finite_is_refused(rule):
+    with pytest.raises(CreditError, match="not finite"):
+        rule(ask(games(0, [1.0, float("nan")])))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("ssb", {"fill": 1.5}), ("prioritised_replay", {"share": -0.1}), ("r3", {"number": 0}), ("ssb", {"capacity": 0})]
+)
+def test_bad_options_are_refused(name, options):
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        bind("selection.replay", name, options)

@@ -1,0 +1,285 @@
+"""The replay buffer, and every rule found in its slot."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.config import resolve
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import CheckpointError
+from sparring.core.records import Episode, Segment, Turn
+from sparring.core.rng import Stream
+from sparring.engine.local import LocalEngine
+from sparring.methods.selection.replay.base import (
+    FILE,
+    ReplayBuffer,
+    ReplayRequest,
+    Stored,
+    group_sizes,
+)
+from sparring.methods.selection.replay.none import none
+from sparring.methods.selection.replay.prioritised_replay import prioritised_replay
+from sparring.methods.selection.replay.r3 import r3
+from sparring.methods.selection.replay.ssb import ssb
+from sparring.play.store import from_bytes, to_bytes
+from sparring.play.turn_table import turn_table
+from sparring.run.methods import Methods
+from sparring.run.state import RunState
+from sparring.run.step import play_round
+
+
+def game(number, group, payoff, *, trained=(True, False)):
+    """Return a game of two seats of which the first earns the payoff in its second turn, and the other its negative."""
+
+    def turn(seat, index, reward):
+        segments = (Segment(kind="prompt", ids=(1, 2)), Segment(kind="sampled", ids=(3, number % 7), logprobs=(-0.1, -1.0 / 3)))
+        return Turn(seat, index, "learner", f"k{index}", ("a", "b"), "a", "a", "ok", {"payoff": reward}, segments)
+
+    turns = (turn(0, 0, 0.0), turn(1, 0, -payoff), turn(0, 1, payoff))
+    return Episode(
+        episode_id=number, group_id=group, game="g", seed=group, roles=("x", "y"), agents=("learner", "learner"),
+        trained=trained, turns=turns, returns=(payoff, -payoff),
+    )  # fmt: skip
+
+
+def games(first, *groups, step=0, **more):
+    """Return groups of games with these payoffs, numbered from ``first``."""
+    number, made = first, []
+    for group, payoffs in enumerate(groups):
+        for payoff in payoffs:
+            made.append(game(number, first + group, payoff, **more))
+            number += 1
+    return tuple(made)
+
+
+def ask(fresh=(), buffer=(), *, wanted=4, step=1, seed=0, arms=None):
+    arm_of = {episode.group_id: "g" for episode in fresh} if arms is None else arms
+    return ReplayRequest(fresh=tuple(fresh), arm_of=arm_of, buffer=tuple(buffer), wanted=wanted, step=step, stream=Stream.from_seed(seed))
+
+
+def stored(fresh, *, step=0, arm="g"):
+    """Return games as they lie in the buffer after a step in which a rule stored them all."""
+    sizes = group_sizes(fresh)
+    return tuple(Stored(episode, arm, step, sizes[episode.group_id]) for episode in fresh)
+
+
+def numbers(plan):
+    return sorted(one.episode.episode_id for one, _ in plan.joining)
+
+
+# -- every rule
+
+
+@pytest.mark.parametrize("name", registry.names("selection.replay"))
+@settings(max_examples=25, deadline=None)
+@given(
+    past=st.lists(st.lists(st.integers(-1, 1), min_size=1, max_size=3), max_size=5),
+    now=st.lists(st.lists(st.integers(-1, 1), min_size=1, max_size=3), max_size=5),
+    seed=st.integers(0, 999),
+)
+def test_what_joins_was_stored_and_joins_once_and_json_and_parquet_change_nothing(name, past, now, seed):
+    rule = bind("selection.replay", name)
+    before, fresh = games(0, *past), games(1000, *now)
+    held = ReplayBuffer()
+    first, _ = held.join(rule, before, {e.group_id: "g" for e in before}, wanted=4, step=0, stream=Stream.from_seed(seed), progress=0.0)
+    assert first == list(before)
+    request = ask(fresh, held.stored, seed=seed)
+    plan, again = rule(request, progress=0.5), rule(request, progress=0.5)
+    assert plan == again
+    assert len(set(numbers(plan))) == len(numbers(plan))
+    assert all(one in held.stored for one, _ in plan.joining)
+    known = {e.episode_id for e in (*before, *fresh)}
+    assert {one.episode.episode_id for one in plan.buffer} <= known
+    batch, metrics = held.join(rule, fresh, request.arm_of, wanted=4, step=1, stream=Stream.from_seed(seed), progress=0.5)
+    assert batch[len(plan.joining) :] == list(fresh)
+    assert len(turn_table(batch).reward) == 2 * len(batch)
+    assert metrics.get("replayed_share", 0.0) == pytest.approx(len(plan.joining) / max(len(batch), 1))
+    assert metrics.get("buffer_size", 0.0) == len(plan.buffer)
+
+
+@pytest.mark.parametrize("name", registry.names("selection.replay"))
+def test_buffers_are_bounded_and_forget(name):
+    rule, held = bind("selection.replay", name, {} if name == "none" else {"capacity": 6, "max_age": 3}), ReplayBuffer()
+    sizes = []
+    for step in range(9):
+        fresh = games(100 * step, [1, -1], [1, -1], [0, 1]) if step < 5 else games(100 * step, [])
+        held.join(rule, fresh, {e.group_id: "g" for e in fresh}, wanted=6, step=step, stream=Stream.from_seed(step), progress=0.0)
+        sizes.append(len(held.stored))
+    assert max(sizes) <= 12  # r3: six of either kind
+    assert sizes[-1] == 0
+    if name != "none":
+        assert sizes[0] == sizes[4] == 6 or name == "r3"
+
+
+def test_a_saved_buffer_is_the_same(tmp_path):
+    held = ReplayBuffer(stored(games(0, [1, -1], [0.1, 0.7, 1 / 3])) + stored(games(50, [1, -1]), step=1, arm="g#1"))
+    held.save(tmp_path)
+    again = ReplayBuffer.restored(tmp_path)
+    assert again.stored == held.stored
+    for folder in (twice := tmp_path / "twice", empty := tmp_path / "empty"):
+        folder.mkdir()
+    again.save(twice)
+    assert all((twice / name).read_bytes() == (tmp_path / name).read_bytes() for name in (FILE, "replay.json"))
+    ReplayBuffer().save(empty)
+    assert list(empty.iterdir()) == []
+    assert ReplayBuffer.restored(tmp_path / "no").stored == ()
+    (tmp_path / "replay.json").write_bytes(json.dumps({"arms": [], "priorities": []}).encode())
+    with pytest.raises(CheckpointError, match="replay buffer"):
+        ReplayBuffer.restored(tmp_path)
+    (tmp_path / FILE).write_bytes(b"PAR1")
+    with pytest.raises(CheckpointError, match="replay buffer"):
+        ReplayBuffer.restored(tmp_path)
+    assert from_bytes(to_bytes([])) == []
+
+
+def test_sizes_by_hand():
+    fresh = games(0, [1.0, -1.0], [1.0, 1.0], [2.0, 0.0, 1.0], [5.0])
+    assert group_sizes(fresh) == pytest.approx({0: 1.0, 1: 0.0, 2: 2 / 3, 3: 0.0})
+    assert group_sizes(()) == {}
+
+
+def test_none_replays_nothing():
+    assert none(ask(games(0, [1, -1]))).buffer == ()
+
+
+# -- ssb
+
+
+def test_ssb_fills_what_is_missing_with_whole_groups():
+    held = stored(games(0, [1, -1], [2, -2], [3, -3]))
+    assert numbers(ssb(ask(games(100, [1, -1], [0, 1]), held))) == []
+    assert len(numbers(ssb(ask(games(100, [1, -1], [1, 1]), held)))) == 2
+    assert len(numbers(ssb(ask(games(100, [0, 0], [1, 1]), held)))) == 4
+    assert len(numbers(ssb(ask(games(100, [0, 0], [1, 1]), held), fill=0.5))) == 2
+    assert numbers(ssb(ask((), held, wanted=99))) == [0, 1, 2, 3, 4, 5]
+    assert numbers(ssb(ask((), held, step=11))) == []
+    assert len(numbers(ssb(ask((), held, step=10)))) == 4
+    for one, group in ssb(ask((), held, wanted=99)).joining:
+        assert group == one.episode.group_id
+
+
+def test_ssb_draws_in_proportion_to_the_advantages():
+    held = stored(games(0, [1, -1], [3, -3]))
+    picks = [numbers(ssb(ask((), held, wanted=2, seed=seed)))[0] for seed in range(800)]
+    assert np.mean(np.array(picks) == 2) == pytest.approx(0.75, abs=0.05)
+
+
+def test_only_groups_with_differences_are_stored_and_the_oldest_leave():
+    held = stored(games(0, [1, -1]))
+    plan = ssb(ask(games(100, [1, 1], [1, -1], [0, 1, 0]), held))
+    assert [(one.episode.episode_id, one.step) for one in plan.buffer] == [(0, 0), (1, 0), (102, 1), (103, 1), (104, 1), (105, 1), (106, 1)]
+    assert [one.episode.episode_id for one in ssb(ask(games(100, [1, 1], [1, -1], [0, 1, 0]), held), capacity=6).buffer] == [
+        102,
+        103,
+        104,
+        105,
+        106,
+    ]
+
+
+# -- prioritised replay
+
+
+@pytest.mark.parametrize(("alpha", "share"), [(0.0, 0.5), (1.0, 0.75), (2.0, 0.9)])
+def test_priorities_by_hand(alpha, share):
+    held = stored(games(0, [1, -1], [3, -3]))
+    picks = [numbers(prioritised_replay(ask((), held, wanted=8, seed=seed), alpha=alpha))[0] for seed in range(800)]
+    assert np.mean(np.array(picks) == 2) == pytest.approx(share, abs=0.05)
+
+
+def test_the_importance_weight_by_hand():
+    held = stored(games(0, [1, -1], [3, -3]))  # P = 1/4, 3/4; N P = 1/2, 3/2
+    for seed in range(5):
+        plan = prioritised_replay(ask((), held, wanted=8, seed=seed), alpha=1.0, beta=1.0)
+        expected = 1.0 if numbers(plan)[0] == 0 else (1 / 1.5) / (1 / 0.5)
+        assert plan.metrics["replay_weight"] == pytest.approx(expected)
+    assert prioritised_replay(ask((), held, wanted=8), beta=0.0).metrics["replay_weight"] == 1.0
+    assert prioritised_replay(ask((), held, wanted=8), share=0.0).joining == ()
+    assert len(prioritised_replay(ask((), held, wanted=8), share=0.5).joining) == 4
+
+
+# -- r3
+
+
+def test_r3_gives_each_group_what_it_lacks():
+    held = stored(games(0, [1, -1], [1, -1]))
+    fresh = games(100, [-1, -1], [1, 1], [1, -1], [-1])
+    plan = r3(ask(fresh, held))
+    joined = {}
+    for one, group in plan.joining:
+        joined.setdefault(group, []).append(one.episode.returns[0])
+    assert joined == {100: [1], 101: [-1], 103: [1]}  # none for the group that differs
+    assert len(numbers(r3(ask(fresh, held), number=2))) == 4  # two successes and two failures, each once
+    assert len({numbers(r3(ask(games(100, [-1, -1]), held, seed=seed)))[0] for seed in range(20)}) == 2
+
+
+def test_r3_asks_for_the_same_arm_and_seats_and_for_young_games():
+    fresh = games(100, [-1, -1])
+    won = games(0, [1, -1])
+    assert len(r3(ask(fresh, stored(won))).joining) == 1
+    assert r3(ask(fresh, stored(won, arm="other"))).joining == ()
+    assert r3(ask(fresh, stored(games(0, [1, -1], trained=(False, True))))).joining == ()
+    assert r3(ask(fresh, stored(won), step=11)).joining == ()
+    assert r3(ask(fresh, ())).joining == ()
+
+
+def test_r3_keeps_the_newest_of_each_kind():
+    held = r3(ask(games(0, [1, 1, 1, -1]), step=0)).buffer
+    plan = r3(ask(games(100, [1, -1]), held), capacity=2)
+    assert [one.episode.episode_id for one in plan.buffer] == [2, 3, 100, 101]
+
+
+# -- in a step
+
+
+def setting(**changes):
+    base = {
+        "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+        "steps": 6,
+        "threads": 1,
+        "rollout": {"games_per_step": 16, "group_size": 4},
+    }
+    return resolve({**base, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, **changes})
+
+
+def test_a_step_learns_from_what_joins_and_the_figures_say_so():
+    config, seen = setting(replay={"name": "prioritised_replay", "share": 0.5}), []
+    engine, usual, state, outcomes = LocalEngine(config), Methods.of(config), RunState(), []
+
+    def credit(turns, state, progress):
+        seen.append(turns)
+        return usual.credit["main"](turns, state, progress=progress)
+
+    methods = Methods(
+        matchmaker=usual.matchmaker, curriculum=usual.curriculum, selection=usual.selection, credit={"main": credit}, replay=usual.replay
+    )
+    for _ in range(3):
+        outcomes.append(play_round(config, engine, methods, state))
+        state = outcomes[-1].state
+    assert "replayed_share" in outcomes[0].metrics
+    assert outcomes[0].metrics["replayed_share"] == 0.0
+    assert outcomes[1].metrics["replay_age"] == 1.0
+    assert outcomes[1].metrics["replayed_share"] == pytest.approx(8 / 24)
+    assert (seen[1].episode < 16).sum() > 0
+    assert len(outcomes[1].episodes) == 16
+    assert (np.diff(seen[1].episode) >= 0).all()
+    ratios = outcomes[1].metrics
+    assert ratios["buffer_size"] == len([e for o in outcomes[:2] for e in o.episodes if group_sizes(o.episodes)[e.group_id] > 0])
+
+
+def test_a_stored_game_is_compared_with_the_policy_that_played_it():
+    """After large updates the first update of a step is off-policy exactly where games are replayed."""
+    tails = {}
+    for name in ("none", "prioritised_replay"):
+        config = setting(replay={"name": name}, learner={"learning_rate": 0.1})
+        engine, state = LocalEngine(config), RunState()
+        for _ in range(3):
+            outcome = play_round(config, engine, Methods.of(config), state)
+            state = outcome.state
+        tails[name] = outcome.metrics["ppo_clip/ratio_max"]
+    assert tails["none"] == pytest.approx(1.0, abs=1e-4)
+    assert tails["prioritised_replay"] > 1.01

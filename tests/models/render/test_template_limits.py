@@ -1,0 +1,206 @@
+"""Chat templates that never end, or grow without end, are stopped; those that models have are not.
+
+What they take is counted, so no clock decides.
+"""
+
+import resource
+import sys
+import time
+from datetime import date
+
+import pytest
+from transformers import AutoTokenizer
+
+from sparring.core.errors import ModelError
+from sparring.models.render.chat import chat
+from sparring.models.render.template_limits import WORK, ChatTemplate, check_template
+from sparring.models.render.templates import CHATML
+
+
+@pytest.fixture
+def tokenizer(chat_folder):
+    """Return a function that gives a tokenizer with a template."""
+
+    def with_template(template):
+        made = AutoTokenizer.from_pretrained(chat_folder)
+        made.chat_template = template
+        return made
+
+    return with_template
+
+
+RANGE = "{% for a in range(99999) %}"
+END = "{% endfor %}"
+GROWING = "{% set n = namespace(x=START) %}" + RANGE + "{% set n.x = MORE %}" + END
+ENDLESS = [
+    RANGE * 3 + "x" + END * 3,
+    RANGE * 3 + END * 3 + CHATML,
+    RANGE * 2 + "{% for b in range(99999) if false %}" + END * 3,
+    "{% macro f(n) %}" + RANGE + "{{ f(n) if a == 99998 else '' }}" + END + "{% endmacro %}{{ f(1) }}",
+    "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
+    "{% for a in range(9) recursive %}{{ loop(range(9)) }}" + END,
+    "{% set x = 'ab' * 60000 %}" + RANGE + "{% if 'aa' in x %}{% endif %}" + END,
+    "{% set x = 'a' * 99999 %}" + RANGE + "{% if x is in(x) %}{% endif %}" + END,
+    "{% set x = 'ab' * 60000 %}" + RANGE + "{% set y = x[1:] %}" + END,
+    "{{ range(99999) | select('in', range(99999) | list) | list }}",
+    RANGE + "{% set m = messages * 99 %}" + END,
+    "{% set x %}" + RANGE + "b" * 400_000 + END + "{% endset %}",
+    *(
+        GROWING.replace("START", start).replace("MORE", more)
+        for start, more in [
+            ("'abcdefgh'", "n.x ~ n.x"),
+            ("[1]", "n.x + n.x"),
+            ("'ab'", "n.x | replace('a', 'aaaaaaaaa')"),
+            ("'ab'", "n.x.replace('a', 'aaaaaaaaa')"),
+            ("'ab'", "n.x * 9"),
+            ("1", "[n.x, n.x]"),
+            ("1", "{'a': n.x, 'b': n.x}"),
+            ("1", "dict(a=n.x, b=n.x)"),
+        ]
+    ),
+    "{% set n = namespace(x='a') %}" + RANGE + "{% set n.x %}{{ n.x }}{{ n.x }}{% endset %}" + END,
+]
+ENORMOUS = [
+    "{{ 'x' * 9999999999 }}",
+    "{{ 9 ** 99999 ** 9 }}",
+    "{{ 'x' * 99999 * 99999 }}",
+    "{{ 'x' | center(99999 * 99999) }}",
+    "{{ '%99999999999d' % 1 }}",
+    "{{ '%*d' % (9999999999, 1) }}",
+    "{{ '{:>9999999999}'.format(1) }}",
+    "{{ '{:>{w}}'.format(1, w=9999999999) }}",
+    "{{ '%9999999999s' | format('x') }}",
+    "{{ 'x' | center(9999999999) }}",
+    "{% filter center(9999999999) %}x{% endfilter %}",
+    "{{ ('x' * 99999) | replace('x', 'y' * 99999) }}",
+    "{{ ('x' * 99999).replace('x', 'y' * 99999) }}",
+    "{{ range(99999) | map('string') | join('x' * 99999) }}",
+    "{{ ('\n' * 99999) | indent(99999) }}",
+    "{{ ('\t' * 99999).expandtabs(99999) }}",
+    "{{ (99999).to_bytes(9999999999, 'big') }}",
+    "{% for",
+    "{{ " + "(" * 5000 + ")" * 5000 + " }}",
+    "x" * 2_000_000,
+]
+
+
+@pytest.mark.parametrize("template", ENDLESS, ids=range(len(ENDLESS)))
+def test_a_template_without_end_is_stopped_early_and_in_little_memory(template, tokenizer):
+    began, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ModelError, match="The chat template is not run: rendering a few words takes"):
+        chat(tokenizer(template))
+    assert time.process_time() - began < 10
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # kilobytes
+
+
+@pytest.mark.parametrize("template", ENORMOUS, ids=range(len(ENORMOUS)))
+@pytest.mark.parametrize("own", [True, False])
+def test_what_would_be_enormous_is_not_made(template, own, tokenizer):
+    with pytest.raises(ModelError, match="The chat template is not run"):
+        chat(tokenizer(template)) if own else chat(tokenizer(CHATML), template=template)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [CHATML, CHATML + "{% generation %}{% endgeneration %}", CHATML + "{%- set x = '=' * 20 %}{% for a in [1] %}{% break %}{% endfor %}"],
+)
+def test_templates_that_models_have_are_run(template, tokenizer):
+    check_template(template)
+    chat(tokenizer(template))
+
+
+# what templates of today's models do: macros, namespaces, loops that skip and end, formats, blocks, dates, raised errors
+FEATURES = """
+{%- macro shown(text, tags=['think']) -%}
+    {%- set ns = namespace(text=text) -%}
+    {%- for tag in tags if tag -%}
+        {%- set ns.text = ns.text.split('</' ~ tag ~ '>')[-1] | replace('\\n', '\n') -%}
+    {%- endfor -%}
+    {{- ns.text -}}
+{%- endmacro -%}
+{%- set today = strftime_now('%d %b %Y') if strftime_now is defined else 'none' -%}
+{%- if messages[0].role == 'system' -%}
+    {%- set system = messages[0].content | trim -%}{%- set messages = messages[1:] -%}
+{%- else -%}{%- set system = '%s %s' % ('Be', "good.") -%}{%- endif -%}
+{{- bos_token | default('') + '<|im_start|>system\n' ~ today ~ '\n' + system + '<|im_end|>\n' -}}
+{%- set state = namespace(users=0, names=[]) -%}
+{%- for message in messages -%}
+    {%- if message['content'] is not string or message.get('tool_calls') -%}{%- continue -%}{%- endif -%}
+    {%- if loop.index0 % 2 == 1 and message.role not in ['assistant', 'model'] -%}
+        {{- raise_exception('roles take turns, not ' ~ message | tojson(indent=2)) -}}
+    {%- endif -%}
+    {%- set state.users = state.users + 1 -%}{%- set state.names = state.names + [message.role] -%}
+    {{- '<|im_start|>' + {'assistant': 'model'}.get(message.role, message.role) + '\n' -}}
+    {%- generation -%}{{- shown(message.content) -}}{%- endgeneration -%}
+    {{- '<|im_end|>\n' -}}
+    {%- if loop.index > 99 -%}{%- break -%}{%- endif -%}
+{%- endfor -%}
+{%- for name, value in {'a': 1}.items() | sort if name in state.names | unique | map('upper') | list | join(' ') -%}x{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>model\n' -}}{%- endif -%}
+"""
+
+
+@pytest.mark.parametrize("system", ["", "Be brief."])
+def test_a_template_writes_what_it_writes_for_hugging_face_and_takes_little_work(system, tokenizer):
+    made = tokenizer(FEATURES.replace("strftime_now('%d %b %Y')", "'26 Jul 2024'"))
+    messages = [{"role": "system", "content": system}] if system else []
+    for number in range(5):
+        messages.append({"role": ("user", "assistant")[number % 2], "content": f"<think>so</think>say {number}"})
+    template = ChatTemplate(FEATURES, date(2024, 7, 26))
+    written = template.render({**made.special_tokens_map, "messages": messages, "add_generation_prompt": True})
+    assert written == made.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    assert 0 < template._sandbox.work < WORK / 100
+    assert chat(made, system=system).prefix_stable
+
+
+def test_no_clock_decides_whether_a_template_is_run(monkeypatch, tokenizer):
+    """An hour passes at every look, and nothing is traced."""
+    hours = iter(range(10**9))
+    for clock in ("monotonic", "time", "perf_counter", "process_time", "thread_time"):
+        monkeypatch.setattr(time, clock, lambda: 3600.0 * next(hours))
+    monkeypatch.setattr(sys, "settrace", None)
+    assert chat(tokenizer(FEATURES)).prefix_stable
+
+
+def test_the_work_of_a_template_is_a_number_of_its_own(tokenizer):
+    template = ChatTemplate(FEATURES, date.max)
+    work = []
+    for _ in range(2):
+        template.render({"messages": [{"role": "user", "content": "one"}]})
+        work.append(template._sandbox.work)
+    assert work[0] == work[1]
+
+
+@pytest.mark.parametrize(
+    ("template", "why"),
+    [
+        ("{{ [3, 1] | random }}", "random"),
+        ("{{ lipsum(9) }}", "lipsum"),
+        ("{{ ''.__class__.__mro__ }}", "unsafe"),
+        ("{{ messages.append(1) }}", "unsafe"),
+        ("{% set n = namespace(__class__=1) %}", "takes no name"),
+        ("{% set n = namespace() %}{% set n.__class__ = 1 %}", "takes no name"),
+    ],
+)
+def test_chance_and_the_insides_of_python_are_out_of_reach(template, why, tokenizer):
+    with pytest.raises(ModelError, match=why):
+        chat(tokenizer(template + CHATML))
+
+
+def test_of_several_templates_all_are_looked_at(tokenizer):
+    made = tokenizer(CHATML)
+    made.chat_template = {"default": CHATML, "other": "{{ 2 ** 99 }}"}
+    with pytest.raises(ModelError, match="power"):
+        chat(made)
+
+
+def test_one_of_several_templates_is_chosen_by_its_name(tokenizer):
+    made = tokenizer(None)
+    made.chat_template = {"rag": CHATML, "tool_use": CHATML}
+    with pytest.raises(ModelError, match="no chat template called default, but rag, tool_use"):
+        chat(made)
+    assert chat(made, template="rag").stop_ids == chat(made, template="chatml").stop_ids
+
+
+def test_a_template_that_is_not_used_is_in_nobodys_way(tokenizer):
+    assert chat(tokenizer("{% for"), template="chatml").prefix_stable

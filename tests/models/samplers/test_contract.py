@@ -1,0 +1,217 @@
+"""The contract of samplers, kept by that of this process and by one that is slow and disordered."""
+
+import random
+
+import pytest
+import torch
+
+from sparring.core.errors import ModelError
+from sparring.core.records import SampleRequest, SamplingParams
+from sparring.core.rng import Stream
+from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.language_model import LanguageModel
+from sparring.models.samplers.base import sample
+from sparring.models.samplers.in_process import in_process
+from sparring.models.tiny import tiny_model
+from sparring.testing import check_backend, check_sampler
+
+VOCABULARY, STOP = 24, (2, 5)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def model():
+    return LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(3), context=64).to_transformers(), None)
+
+
+class Disordered:
+    """Finishes replies in pieces, in an order of its own, each only when the next is asked for."""
+
+    score = None
+
+    def __init__(self):
+        self.inner, self.order = in_process(model()), random.Random(4)
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def submit(self, requests, params, stop_ids):
+        places = list(range(len(requests)))
+        self.order.shuffle(places)
+        while places:
+            piece = [places.pop() for _ in range(min(len(places), self.order.randint(1, 4)))]
+            for place, result in enumerate(self.inner.sample([requests[place] for place in piece], params, stop_ids)):
+                yield [(piece[place], result)]
+
+
+@pytest.mark.parametrize("make", [lambda: in_process(model()), Disordered])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_both_keep_the_contract(make, threads):
+    torch.set_num_threads(threads)
+    number = 16 if threads == 1 else 3  # two threads wait for each other on a busy machine
+    check_sampler(make, vocabulary=VOCABULARY, stop_ids=STOP, weights=make().model.tensors(), conversations=number)
+
+
+def broken(**changed):
+    """Return what makes a sampler with other methods."""
+    return lambda: type("Broken", (Disordered,), changed)()
+
+
+def replies_with(**changed):
+    return lambda self, requests, params, stop_ids: (
+        [(place, result._replace(**{name: change(result) for name, change in changed.items()}))]
+        for place, result in enumerate(self.inner.sample(requests, params, stop_ids))
+    )
+
+
+def noisy(self, requests, params, stop_ids):
+    """Move log-probabilities by what was asked beside."""
+    for place, result in enumerate(self.inner.sample(requests, params, stop_ids)):
+        yield [(place, result._replace(logprobs=tuple(value - 1e-7 * len(requests) for value in result.logprobs)))]
+
+
+def by_place(self, requests, params, stop_ids):
+    """Draw from the place in the call."""
+    asked = [request._replace(stream=place) for place, request in enumerate(requests)]
+    return self.inner.submit(asked, params, stop_ids)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"submit": lambda self, *asked: iter([[*enumerate(self.inner.sample(*asked))][1:]])}, "no reply for request 0"),
+        ({"submit": lambda self, *asked: iter([[*enumerate(self.inner.sample(*asked))]] * 2)}, "none of 0 to"),
+        ({"submit": noisy}, "let no product depend"),
+        ({"submit": by_place}, "own stream"),
+        ({"submit": replies_with(truncated=lambda result: False)}, "truncated=False"),
+        ({"submit": replies_with(ids=lambda result: (*result.ids, *result.ids))}, "of ids|goes on after"),
+        ({"submit": replies_with(logprobs=lambda result: result.logprobs[:-1])}, "finite one for each id"),
+        ({"score": lambda self, prompts, replies, params: [[0.0]] * len(prompts)}, "score gives 0.0"),
+        ({"context": 30}, "raise ModelError"),
+        ({"publish": lambda self, weights, version: 1}, "publish was given version"),
+        ({"publish": lambda self, weights, version: setattr(self.inner.model, "version", version) or version}, "replies stayed"),
+    ],
+)
+def test_a_sampler_that_breaks_the_contract_is_told_so(changed, said):
+    make = broken(**changed)
+    with pytest.raises((AssertionError, ModelError), match=said):
+        check_sampler(make, vocabulary=VOCABULARY, stop_ids=STOP, weights=make().model.tensors())
+
+
+def test_replies_are_collected_in_the_order_of_requests():
+    asked = [SampleRequest(ids=(1, i), stream=i) for i in range(20)]
+    params = SamplingParams(max_new_tokens=3)
+    assert sample(Disordered(), asked, params, STOP) == in_process(model()).sample(asked, params, STOP)
+    assert sample(Disordered(), [], params, STOP) == []
+
+
+def test_weights_that_are_published_are_copied_unless_they_are_the_models_own():
+    one, other = in_process(model()), model()
+    with torch.no_grad():
+        for tensor in other.tensors().values():
+            tensor.mul_(0.5)
+    assert one.publish(other.tensors(), 7) == one.version == one.model.version == 7
+    assert all((own == other.tensors()[name]).all() for name, own in one.model.tensors().items())
+    before = one.model.tensors()
+    assert one.publish(before, 8) == 8
+    with pytest.raises(ModelError, match="another model"):
+        one.publish({"strange": torch.zeros(1)}, 9)
+    assert one.version == 8
+
+
+class Server:
+    """A backend that gives replies one by one, in an order of its own."""
+
+    def __init__(self):
+        self.order = random.Random(4)
+
+    def submit(self, lots):
+        said = [one for lot in lots if lot.requests for one in lot.sampler.inner.sample(*lot[1:])]
+        places = list(range(len(said)))
+        self.order.shuffle(places)
+        for place in places:
+            yield [(place, said[place])]
+
+
+def members(backend=Server, count=3):
+    """Return samplers of one backend, whose weights differ."""
+    shared, found = backend(), []
+    for number in range(count):
+        one = Disordered()
+        with torch.no_grad():
+            for tensor in one.inner.model.tensors().values():
+                tensor.mul_(1 + 0.5 * number)
+        one.backend = shared
+        found.append(one)
+    return found
+
+
+def adapters(over, count=3):
+    """Return samplers of models that are adapters over one base, whose weights differ."""
+    found = []
+    for number in range(count):
+        network = add_adapters(with_the_weights_of(over.network), rank=1 + number, alpha=2.0, targets=(), stream=Stream.from_seed(number))
+        found.append(in_process(LanguageModel(network, None, over=over)))
+        with torch.no_grad():
+            for place, tensor in enumerate(found[-1].model.tensors().values()):
+                tensor.add_(0.02 * (1 + (place + number) % 3))
+    return found
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_backends_keep_the_contract(threads):
+    torch.set_num_threads(threads)
+    over = model()
+    for make in (members, lambda: adapters(over)):
+        check_backend(make, vocabulary=VOCABULARY, stop_ids=STOP, conversations=6 if threads == 1 else 2)
+
+
+class Mixed(Server):
+    """Asks the first sampler for all."""
+
+    def submit(self, lots):
+        return super().submit([lot._replace(sampler=lots[0].sampler) for lot in lots])
+
+
+class Noisy(Server):
+    """Moves log-probabilities by how many are asked."""
+
+    def submit(self, lots):
+        for ((place, result),) in super().submit(lots):
+            yield [
+                (
+                    place,
+                    result._replace(
+                        logprobs=tuple(value - 1e-7 * len(lots) for value in result.logprobs)
+                    ),
+                )
+            ]
+
+
+class Turned(Server):
+    """Counts the places from the last lot."""
+
+    def submit(self, lots):
+        return super().submit(lots[::-1])
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: members(Mixed), "with other samplers|log-probabilities"),
+        (lambda: members(Noisy), "let no product depend"),
+        (lambda: members(Turned), "with other samplers|log-probabilities"),
+        (lambda: members(count=1), "at least two"),
+        (lambda: [Disordered(), Disordered()], "an equal one"),
+        (lambda: [*members(count=1), *members(count=1)], "an equal one"),
+    ],
+)
+def test_a_backend_that_breaks_the_contract_is_told_so(make, said):
+    with pytest.raises(AssertionError, match=said):
+        check_backend(make, vocabulary=VOCABULARY, stop_ids=STOP)

@@ -1,0 +1,204 @@
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.core.errors import ModelError
+from sparring.core.records import SampleRequest, SamplingParams
+from sparring.core.rng import Stream
+from sparring.models.language_model import LanguageModel
+from sparring.models.samplers.draws import restrict, truncate
+from sparring.models.samplers.in_process import in_process
+from sparring.models.tiny import tiny_model, tiny_tokenizer
+from tests.hugging_face import hugging_face
+
+TOKENIZER = tiny_tokenizer([f"w{i}" for i in range(12)])
+MODEL = LanguageModel(tiny_model(vocabulary_size=len(TOKENIZER), stream=Stream.from_seed(3), context=64), TOKENIZER)
+STOP = (2,)
+
+
+def requests(contexts, seed=0, known=None):
+    root = Stream.from_seed(seed)
+    known = known or [0] * len(contexts)
+    pairs = enumerate(zip(contexts, known, strict=True))
+    return [SampleRequest(ids=tuple(ids), stream=root.child(i).key, known=k) for i, (ids, k) in pairs]
+
+
+def replay(ids, reply, params, kept=()):
+    """Log-probabilities of a reply by the full forward of Hugging Face."""
+    full = torch.tensor([[*ids, *reply]])
+    with torch.no_grad():
+        logits = hugging_face(MODEL.network)(full, attention_mask=torch.ones_like(full)).logits[0, len(ids) - 1 : -1] / params.temperature
+    if kept:
+        logits = restrict(logits, list(kept))
+    return logits.log_softmax(-1)[range(len(reply)), list(reply)].numpy()
+
+
+CONTEXTS = st.lists(st.lists(st.integers(0, 16), min_size=1, max_size=9), min_size=1, max_size=8)
+PARAMS = st.builds(
+    SamplingParams,
+    max_new_tokens=st.integers(1, 5),
+    temperature=st.sampled_from([0.5, 1.0, 2.0]),
+    top_p=st.sampled_from([1.0, 0.8]),
+    top_k=st.sampled_from([0, 3]),
+)
+
+
+@pytest.mark.always
+@settings(max_examples=40, deadline=None)
+@given(CONTEXTS, PARAMS, st.integers(0, 999))
+def test_log_probabilities_are_those_of_the_distribution_sampled_from(contexts, params, seed):
+    sampler = in_process(MODEL)
+    for context, result in zip(contexts, sampler.sample(requests(contexts, seed), params, STOP), strict=True):
+        assert result.logprobs == pytest.approx(replay(context, result.ids, params, result.kept), abs=1e-5)
+        assert result.truncated == (STOP[0] not in result.ids)
+        assert len(result.kept) == (len(result.ids) if params.top_p < 1 or params.top_k else 0)
+        assert all(token in kept for token, kept in zip(result.ids, result.kept, strict=False))
+        assert STOP[0] not in result.ids[:-1]
+
+
+@settings(max_examples=20, deadline=None)
+@given(CONTEXTS, st.integers(0, 999))
+def test_a_reply_does_not_depend_on_its_neighbours(contexts, seed):
+    params, asked = SamplingParams(max_new_tokens=4), requests(contexts, seed)
+    together = in_process(MODEL).sample(asked, params, STOP)
+    backwards = in_process(MODEL).sample(asked[::-1], params, STOP)[::-1]
+    alone = [in_process(MODEL).sample([one], params, STOP)[0] for one in asked]
+    assert [r.ids for r in together] == [r.ids for r in backwards] == [r.ids for r in alone]
+
+
+def test_a_prefix_is_computed_once_and_changes_nothing():
+    params, sampler = SamplingParams(max_new_tokens=3), in_process(MODEL)
+    contexts = [[1, 5, 6, 7, i] for i in range(6)]
+    first = sampler.sample(requests(contexts), params, STOP)
+    known = [5 + len(r.ids) - 1 for r in first]
+    longer = [[*c, *r.ids, 9, 3] for c, r in zip(contexts, first, strict=True)]
+    before = sampler.tokens_computed
+    again = sampler.sample(requests(longer, 1, known), SamplingParams(max_new_tokens=1), STOP)
+    assert sampler.tokens_computed - before == 6 * 3  # the last sampled token and the two new ones
+    fresh = in_process(MODEL).sample(requests(longer, 1), SamplingParams(max_new_tokens=1), STOP)
+    assert [r.ids for r in again] == [r.ids for r in fresh]
+    assert [r.logprobs for r in again] == [pytest.approx(r.logprobs, abs=1e-5) for r in fresh]
+
+
+def test_new_conversations_among_known_ones_share_what_they_have_in_common():
+    params, sampler = SamplingParams(max_new_tokens=2), in_process(MODEL)
+    first = sampler.sample(requests([[1, 5, 6, i] for i in range(3)]), params, STOP)
+    known = [4 + len(r.ids) - 1 for r in first]
+    old = [[1, 5, 6, i, *r.ids, 9] for i, r in enumerate(first)]
+    mixed = [old[0], [1, 7, 7, 2, 3], old[1], [1, 7, 7, 4], old[2]]
+    before = sampler.tokens_computed
+    again = sampler.sample(requests(mixed, 1, [known[0], 0, known[1], 0, known[2]]), SamplingParams(max_new_tokens=1), STOP)
+    assert sampler.tokens_computed - before == 3 * 2 + 6  # two new tokens each, and six distinct prefixes of the new ones
+    fresh = in_process(MODEL).sample(requests(mixed, 1), SamplingParams(max_new_tokens=1), STOP)
+    assert [r.ids for r in again] == [r.ids for r in fresh]
+    assert [r.logprobs for r in again] == [pytest.approx(r.logprobs, abs=1e-5) for r in fresh]
+
+
+def test_equal_contexts_are_computed_once():
+    sampler = in_process(MODEL)
+    sampler.sample(requests([[1, 4, 5]] * 50), SamplingParams(max_new_tokens=1), STOP)
+    assert sampler.tokens_computed == 3
+
+
+def test_a_wrong_hint_costs_time_and_nothing_else():
+    asked = requests([[1, 5, 6, 7]], known=[2])
+    assert in_process(MODEL).sample(asked, SamplingParams(max_new_tokens=2), STOP) == in_process(MODEL).sample(
+        requests([[1, 5, 6, 7]]), SamplingParams(max_new_tokens=2), STOP
+    )
+
+
+def test_a_small_cache_forgets_and_stays_right():
+    params, contexts = SamplingParams(max_new_tokens=2), [[1, 5, i] for i in range(8)]
+    sampler = in_process(MODEL, cache_bytes=1)
+    first = sampler.sample(requests(contexts), params, STOP)
+    longer = [[*c, *r.ids, 4] for c, r in zip(contexts, first, strict=True)]
+    known = [len(c) + len(r.ids) - 1 for c, r in zip(contexts, first, strict=True)]
+    sampler.sample(requests([[1, 9]]), params, STOP)
+    result = sampler.sample(requests(longer, 1, known), params, STOP)
+    assert [r.ids for r in result] == [r.ids for r in in_process(MODEL).sample(requests(longer, 1), params, STOP)]
+
+
+def test_new_weights_empty_the_cache():
+    model = MODEL.clone()
+    sampler = in_process(model)
+    sampler.sample(requests([[1, 5, 6]]), SamplingParams(max_new_tokens=1), STOP)
+    with torch.no_grad():
+        next(iter(model.parameters())).add_(0.5)
+    model.version += 1
+    asked = requests([[1, 5, 6, 7]], known=[3])
+    fresh = in_process(model).sample(asked, SamplingParams(max_new_tokens=1), STOP)
+    assert sampler.sample(asked, SamplingParams(max_new_tokens=1), STOP)[0].logprobs == pytest.approx(fresh[0].logprobs)
+
+
+def test_frequencies_are_the_probabilities():
+    context = [1, 5, 6]
+    results = in_process(MODEL).sample(requests([context] * 4000, 7), SamplingParams(max_new_tokens=1), ())
+    counts = np.bincount([r.ids[0] for r in results], minlength=len(TOKENIZER))
+    with torch.no_grad():
+        expected = hugging_face(MODEL.network)(torch.tensor([context])).logits[0, -1].double().softmax(-1).numpy() * 4000
+    assert scipy.stats.chisquare(counts, expected).pvalue > 1e-3
+
+
+@settings(max_examples=20, deadline=None)
+@given(CONTEXTS)
+def test_scores_equal_brute_force(contexts):
+    params = SamplingParams(max_new_tokens=3, temperature=0.7)
+    replies = [[(5, 2), (6, 2), (7, 8, 2)], [(9, 2)]]
+    asked = [replies[i % 2] for i in range(len(contexts))]
+    for context, group, scores in zip(contexts, asked, in_process(MODEL).score([tuple(c) for c in contexts], asked, params), strict=True):
+        assert scores == pytest.approx([replay(context, reply, params).sum() for reply in group], abs=1e-4)
+
+
+def test_a_context_that_does_not_fit_is_refused():
+    with pytest.raises(ModelError, match="66 tokens exceeds the context of 64"):
+        in_process(MODEL).sample(requests([[1] * 62]), SamplingParams(max_new_tokens=4), STOP)
+
+
+def test_truncation_by_hand():
+    logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
+    assert truncate(logits, top_p=0.75).exp()[0].tolist() == pytest.approx([0.625, 0.375, 0, 0])
+    assert truncate(logits, top_k=1).exp()[0].tolist() == pytest.approx([1, 0, 0, 0])
+    assert truncate(logits, top_p=0.01).exp()[0].tolist() == pytest.approx([1, 0, 0, 0])
+    assert truncate(logits).exp()[0].tolist() == pytest.approx([0.5, 0.3, 0.15, 0.05])
+    assert restrict(logits, [()]).equal(logits)
+
+
+def test_a_turn_keeps_its_new_tokens_alone():
+    params, sampler = SamplingParams(max_new_tokens=1), in_process(MODEL)
+    contexts = [[1, *([5, 6] * 12), i] for i in range(4)]
+    sampler.sample(requests(contexts), params, ())
+    per_token = sampler.cache.bytes / (4 * 26)
+    longer = [[*c, 7, 8] for c in contexts]
+    sampler.sample(requests(longer, 1, [26] * 4), params, ())
+    assert sampler.cache.bytes == pytest.approx(per_token * 4 * 28)
+    parted = [[*longer[0], 9], [*longer[0], 10]]  # two ways on from one conversation
+    sampler.sample(requests(parted, 2, [28, 28]), params, ())
+    assert sampler.cache.bytes == pytest.approx(per_token * (4 * 28 + 2))
+    again = sampler.sample(requests([[*p, 4] for p in parted], 3, [29, 29]), params, ())
+    fresh = in_process(MODEL).sample(requests([[*p, 4] for p in parted], 3), params, ())
+    assert [r.logprobs for r in again] == [pytest.approx(r.logprobs, abs=1e-5) for r in fresh]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(3, 9), min_size=1, max_size=4), min_size=2, max_size=8),
+    st.integers(0, 99),
+    st.sampled_from([1, 9_000, 1 << 30]),
+)
+def test_conversations_of_several_turns_are_what_they_are_without_a_cache(news, seed, budget):
+    params, sampler = SamplingParams(max_new_tokens=2), in_process(MODEL, cache_bytes=budget)
+    talks, known = [[1, 4 + row % 2] for row in range(3)], [0] * 3
+    for turn, new in enumerate(news):
+        talks = [[*talk, *new, *[5 + row] * ((row + turn) % 3)] for row, talk in enumerate(talks)]
+        if max(map(len, talks)) > 58:
+            break
+        asked = requests(talks, seed + turn, known)
+        found = sampler.sample(asked, params, STOP)
+        expected = in_process(MODEL).sample(requests(talks, seed + turn), params, STOP)
+        assert [r.ids for r in found] == [r.ids for r in expected]
+        assert [r.logprobs for r in found] == [pytest.approx(r.logprobs, abs=1e-5) for r in expected]
+        known = [len(talk) + len(r.ids) - 1 for talk, r in zip(talks, found, strict=True)]
+        talks = [[*talk, *r.ids] for talk, r in zip(talks, found, strict=True)]

@@ -1,0 +1,170 @@
+"""A reply goes on over a change of weights: each run has the log-probabilities of its own weights."""
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.core.records import Episode, SampledRun, SampleRequest, SamplingParams, Turn
+from sparring.core.rng import Stream
+from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.language_model import LanguageModel
+from sparring.models.samplers.base import Lot
+from sparring.models.samplers.draws import Renewing, restrict
+from sparring.models.samplers.in_process import in_process
+from sparring.models.tiny import tiny_model, tiny_tokenizer
+from sparring.play.context.ledger import Ledger, sampled
+from sparring.play.players.base import Reply
+from sparring.play.turn_draft import said
+from sparring.report.episode_text import turn_texts
+from sparring.testing.context import Letters
+
+TOKENIZER = tiny_tokenizer([f"w{i}" for i in range(12)])
+BASE = LanguageModel(tiny_model(vocabulary_size=len(TOKENIZER), stream=Stream.from_seed(3), context=64).to_transformers(), TOKENIZER)
+STOP = (2,)
+PARAMS = SamplingParams(max_new_tokens=8)
+TOLERANCE = 1e-5
+CONTEXTS = [[1, 5, 6], [1, 5, 6], [1, 5, 6], [1, 9], [1, 5, 7, 8], [4]]
+
+
+def requests(contexts, seed=0, known=()):
+    root = Stream.from_seed(seed)
+    return [SampleRequest(tuple(ids), root.child(i).key, known[i] if known else 0) for i, ids in enumerate(contexts)]
+
+
+def moved(model):
+    """Give a model the weights of its next version."""
+    draw = torch.Generator().manual_seed(model.version)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=draw))
+    model.version += 1
+
+
+def moving(sampler, *tokens):
+    """Let a sampler's weights change before some tokens; return what it was before each version."""
+    models, calls = {}, []
+
+    def between():
+        calls.append(1)
+        if len(calls) in tokens:
+            models[sampler.version] = sampler.model.clone()
+            moved(sampler.model)
+        models[sampler.version] = sampler.model.clone()
+
+    sampler.between = between
+    return models
+
+
+def replay(model, ids, reply, params, kept=()):
+    """Log-probabilities of a reply by the full forward of Hugging Face, in float64: with moved weights its float32 rounds more than ours."""
+    full = torch.tensor([[*ids, *reply]])
+    with torch.no_grad():
+        logits = deepcopy(model.network).double()(full, attention_mask=torch.ones_like(full)).logits[0, len(ids) - 1 : -1] / params.temperature
+    logits = restrict(logits, list(kept)) if kept else logits
+    return logits.log_softmax(-1)[range(len(reply)), list(reply)].numpy()
+
+
+def check(models, context, result, params):
+    """Compare the tokens of each run with the full forward of its weights."""
+    assert sum(run.length for run in result.runs) in (0, len(result.ids))
+    end = 0
+    for length, version in result.runs:
+        own, end = slice(end, end + length), end + length
+        expected = replay(models[version], context, result.ids, params, result.kept)
+        assert np.array(result.logprobs)[own] == pytest.approx(expected[own], abs=TOLERANCE)
+        if len(result.runs) > 1 and length > 1 and not result.kept:
+            others = [replay(models[one.version], context, result.ids, params)[own] for one in result.runs if one.version != version]
+            assert all(np.abs(other - expected[own]).max() > 1e-3 for other in others)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 999), st.sampled_from([1.0, 0.8]), st.sampled_from([0, 3]), st.sets(st.integers(1, 6), max_size=3))
+def test_each_run_has_the_log_probabilities_of_its_own_weights(seed, top_p, top_k, tokens):
+    sampler = in_process(BASE.clone())
+    params = SamplingParams(max_new_tokens=8, top_p=top_p, top_k=top_k)
+    models = moving(sampler, *tokens)
+    for context, result in zip(CONTEXTS, sampler.sample(requests(CONTEXTS, seed), params, STOP), strict=True):
+        assert [one.version for one in result.runs][:1] in ([], [0])
+        assert len(result.runs) == (0 if (n := 1 + sum(t < len(result.ids) for t in tokens)) == 1 else n)
+        check(models, context, result, params)
+
+
+def test_what_was_said_stands_and_without_a_change_nothing_differs():
+    asked = requests(CONTEXTS)
+    plain = in_process(BASE.clone()).sample(asked, PARAMS, STOP)
+    quiet, harmed = in_process(BASE.clone()), in_process(BASE.clone())
+    moving(quiet), moving(harmed, 3)
+    assert quiet.sample(asked, PARAMS, STOP) == plain  # to the bit, and no runs
+    found = harmed.sample(asked, PARAMS, STOP)
+    assert [(one.ids[:3], one.logprobs[:3]) for one in found] == [(one.ids[:3], one.logprobs[:3]) for one in plain]
+    assert any(one.runs for one in found) and {one.runs[0] for one in found if one.runs} == {SampledRun(3, 0)}
+
+
+def test_what_older_weights_computed_is_found_by_no_later_reply():
+    sampler = in_process(BASE.clone())
+    before = sampler.sample(requests(CONTEXTS, 1), PARAMS, STOP)  # fills the cache with what is old later
+    models = moving(sampler, 2)
+    first = sampler.sample(requests(CONTEXTS, 1), PARAMS, STOP)
+    longer = [(*context, *one.ids, 7) for said in (before, first) for context, one in zip(CONTEXTS, said, strict=True)]
+    known = [len(ids) - 2 for ids in longer]
+    for context, result in zip(longer, sampler.sample(requests(longer, 2, known), PARAMS, STOP), strict=True):
+        assert not result.runs
+        assert result.logprobs == pytest.approx(replay(models[1], context, result.ids, PARAMS), abs=TOLERANCE)
+
+
+def test_in_a_batch_of_several_models_each_has_its_own_runs():
+    def adapted(number):
+        network = add_adapters(with_the_weights_of(BASE.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(number))
+        model = LanguageModel(network, TOKENIZER, over=BASE)
+        moved(model)
+        return model
+
+    samplers = [in_process(adapted(1)), in_process(adapted(2))]
+    backend = samplers[0].backend
+    assert backend is not None and backend is samplers[1].backend
+    models = moving(samplers[1], 3)
+    lots = [Lot(one, requests(CONTEXTS, place), PARAMS, STOP) for place, one in enumerate(samplers)]
+    found = dict(pair for pairs in backend.submit(lots) for pair in pairs)
+    first, second = [found[place] for place in range(6)], [found[place] for place in range(6, 12)]
+    assert not any(one.runs for one in first) and any(one.runs for one in second)
+    for context, result in zip(CONTEXTS, first, strict=True):
+        assert result.logprobs == pytest.approx(replay(samplers[0].model, context, result.ids, PARAMS), abs=TOLERANCE)
+    for context, result in zip(CONTEXTS, second, strict=True):
+        check(models, context, result, PARAMS)
+
+
+def shown_runs(segments):
+    """Return what `sparring show` says of the weights of a reply."""
+    turn = Turn(0, 0, "learner", "", (), "abc", None, "ok", {}, segments)
+    episode = Episode(
+        episode_id=0, group_id=0, game="g", seed=0, roles=("a",), agents=("learner",), trained=(True,), turns=(turn,), returns=(0.0,)
+    )
+    (text,) = turn_texts(episode, {}, None)
+    return text.reply.facts["weights"]
+
+
+def test_runs_by_hand():
+    said = iter([[1, 5], [1, 5], [2, 5], [2, 6], [2, 6]])
+    renewing = Renewing(lambda: next(said), [1, 5])
+    assert [renewing.renewed(token) for token in range(1, 6)] == [False, False, True, True, False]
+    assert renewing.runs(0, 6) == ((3, 1), (3, 2)) and renewing.runs(1, 6) == ((4, 5), (2, 6))
+    assert renewing.runs(0, 3) == renewing.runs(1, 4) == ()
+
+
+def test_a_reply_of_several_runs_is_recorded_in_as_many_and_said_again():
+    reply = Reply("abc", (97, 98, 99, 2), (-0.1, -0.2, -0.3, -0.4), ((97,), (98,), (99,), (2,)), False, 8, (SampledRun(1, 7), SampledRun(3, 8)))
+    first, second = sampled(reply)
+    assert (first.ids, first.logprobs, first.kept, first.weights_version) == ((97,), (-0.1,), ((97,),), 7)
+    assert (second.ids, second.logprobs, second.kept, second.weights_version) == ((98, 99, 2), (-0.2, -0.3, -0.4), ((98,), (99,), (2,)), 8)
+    ledger = Ledger(Letters())
+    ledger.ask("x")
+    segments = ledger.record(reply)
+    assert [one.kind for one in segments] == ["prompt", "sampled", "sampled"] and ledger.ids[-4:] == reply.ids
+    assert shown_runs(segments) == "of 7 updates for the first 1 tokens, of 8 updates for the next 3"
+    assert shown_runs(segments[:2]) == ""
+    turn = Turn(0, 0, "learner", "", (), "abc", None, "ok", {}, segments, weights_version=8)
+    assert said(turn) == reply

@@ -1,0 +1,331 @@
+"""The seat writes a memory: a turn of its own, recorded, trained, and no move of the play."""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from typer.testing import CliRunner
+
+import sparring
+from sparring import cli
+from sparring.config import resolve
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError, GameError
+from sparring.core.schedule import parse
+from sparring.engine.local import ExactColumns, LocalEngine
+from sparring.learn.pack import pack
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.matches import illegal_replies
+from sparring.measure.policies import UniformScorer
+from sparring.methods.oracles.judge import judge_episodes
+from sparring.methods.rewards.base import WeightedReward, apply_rewards, opinions
+from sparring.play.context.base import Rewrite, Shown
+from sparring.play.context.full import full
+from sparring.play.context.ledger import Ledger
+from sparring.play.context.summary import REQUEST, WORDS, summary
+from sparring.play.episode import Candidates
+from sparring.play.players.base import Reply
+from sparring.play.playouts import with_playouts
+from sparring.play.replay import replay
+from sparring.play.rollout import answered, play, rollout
+from sparring.play.store import from_bytes, to_bytes
+from sparring.play.turn_table import turn_table
+from sparring.run.measures import rollout_metrics
+from sparring.testing import check_context, context_seen, random_table
+from sparring.testing.context import Letters
+
+SOKOBAN = {"rooms": 4, "moves": 8}
+EVERY_TWO = {"name": "summary", "every": 2}
+
+
+def said(text):
+    return Reply(text=text, ids=(*map(ord, text), 2), logprobs=(0.0,) * (len(text) + 1))
+
+
+def test_by_hand_a_memory_after_two_turns():
+    ledger = Ledger(Letters(), bind("context", "summary", {"every": 2, "request": "R"}))
+    found = []
+    for text, reply in (("x", "a"), ("y", "b"), ("z", "M"), ("z", "c"), ("w", "d"), ("v", "N"), ("v", "e")):
+        ledger.ask(text)
+        found.append((ledger.conversation, ledger.wanted, ledger.ids))
+        ledger.record(said(reply))
+    x, y, z, w, v, r = map(ord, "xyzwvR")
+    a, b, m, c, d, n = ((ord(letter), 2) for letter in "abMcdN")
+    assert found == [
+        (0, None, (0, x, 1)),
+        (0, None, (0, x, 1, *a, y, 1)),
+        (0, "x y", (0, x, 1, *a, y, 1, *b, r, 1)),  # what is told now waits
+        (1, None, (0, x, 1, *a, r, 1, *m, z, 1)),  # the opening, the memory, and what is told now
+        (1, None, (0, x, 1, *a, r, 1, *m, z, 1, *c, w, 1)),
+        (1, "M z w", (0, x, 1, *a, r, 1, *m, z, 1, *c, w, 1, *d, r, 1)),
+        (2, None, (0, x, 1, *a, r, 1, *n, v, 1)),
+    ]
+
+
+def test_without_the_opening_the_memory_alone_is_left():
+    ledger = Ledger(Letters(), bind("context", "summary", {"every": 1, "request": "R", "opening": False}))
+    for text, reply in (("x", "a"), ("y", "M"), ("y", "b")):
+        ledger.ask(text)
+        ids = ledger.ids
+        ledger.record(said(reply))
+    assert ids == (0, ord("R"), 1, ord("M"), 2, ord("y"), 1)
+
+
+def test_a_budget_of_tokens_asks_once_the_conversation_has_as_many():
+    seen = context_seen("x", "y", "z")  # 8 tokens so far
+    assert isinstance(summary(seen, every=None, tokens=8), Rewrite)
+    assert summary(seen, every=None, tokens=9) == full(seen)
+
+
+@given(st.integers(0, 9), st.integers(10, 20))
+def test_as_long_as_no_memory_is_due_it_is_full(count, every):
+    seen = context_seen(*map(str, range(count + 1)))
+    assert summary(seen, every=every) == full(seen)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=12), st.integers(1, 4), st.booleans())
+def test_what_is_shown_is_the_newest_memory_and_what_follows(memories, every, opening):
+    seen = context_seen(*map(str, range(len(memories) + 1)))
+    kept = [index > 0 and memory and not memories[index - 1] for index, memory in enumerate(memories)]
+    past = tuple(one._replace(memory=memory) for one, memory in zip(seen.past, kept, strict=True))
+    answer = summary(seen._replace(past=past, again=True), every=every, opening=opening)
+    last = max((index for index, memory in enumerate(kept) if memory), default=0)
+    numbers = [int(one.told) for one in answer.past]
+    assert numbers == ([0] if opening and last else []) + list(range(last, len(past)))
+
+
+def test_the_request_is_in_the_words_of_the_environment_unless_one_is_given():
+    seen = context_seen("x", "y")
+    assert summary(seen, every=1) == Rewrite(REQUEST, "x")
+    assert summary(seen._replace(brief=True), every=1) == Rewrite(WORDS[0], "x")
+    assert summary(seen, every=1, request="R") == Rewrite("R", "x")
+    assert summary(seen._replace(again=True), every=1) == Shown(seen.past, "y")
+
+
+@pytest.mark.parametrize("options", [{"every": 1}, {"every": None, "tokens": 10}, {"every": 3, "tokens": 12, "opening": False}])
+def test_the_public_check_passes(options):
+    check_context(summary, **options)
+
+
+@pytest.mark.parametrize("wrong", [{"every": 0}, {"tokens": 0}, {"tokens": 2 * 10**6}, {"opening": 3}, {"request": 4}, {"words": 3}])
+def test_wrong_options_are_refused(wrong):
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        bind("context", "summary", wrong)
+    assert bind("context", "summary", {"every": None, "tokens": 7}).options["every"] is None
+
+
+def test_without_a_reason_to_ask_it_is_refused():
+    with pytest.raises(ConfigError, match="never ask for a memory; write every: 4"):
+        summary(context_seen("x"), every=None)
+    config = {"environments": [{"name": "sokoban"}], "context": {"name": "summary", "every": None}, "model": {"hidden_size": 8, "heads": 1}}
+    with pytest.raises(ConfigError, match="write every: 4"):
+        LocalEngine(resolve(config))
+
+
+# -- in plays
+
+
+@pytest.fixture
+def played(table, lawful):
+    made = table("sokoban", SOKOBAN, dict(EVERY_TWO))
+    episodes = made.play(8)
+    lawful(made, episodes)
+    assert sum(turn.event == "memory" for episode in episodes for turn in episode.turns) > 8
+    return made, episodes
+
+
+def test_a_memory_is_a_turn_that_moves_no_play(played):
+    made, episodes = played
+    for episode in episodes:
+        assert [turn.turn_index for turn in episode.turns] == list(range(len(episode.turns)))
+        assert [turn.moment for turn in episode.turns] == list(range(len(episode.turns)))
+        assert len(episode.decisions) == min(8, made.game.max_turns) or episode.returns[0] > 0
+        for number, turn in enumerate(episode.turns):
+            if turn.event == "memory":
+                after = episode.turns[number + 1]
+                assert (turn.action, turn.legal_actions, turn.told) == (None, (), "remember")
+                assert (turn.state_key, turn.view) == (f"{after.state_key}|memory", f"{after.view}|memory")
+                assert "goal" in after.told  # the position, whatever is told of the reply before
+                assert after.event != "memory" and after.conversation == turn.conversation + 1
+                written = turn.segments[-1].ids if turn.truncated else ()
+                memory = next(part.ids for part in turn.segments if part.kind == "sampled") + written
+                assert made.text(memory) in made.text(after.segments[0].ids)
+                assert turn.rewards == {"game": 0.0}
+
+
+def test_a_word_about_an_illegal_reply_is_told_once_after_the_memory_too(played):
+    _, episodes = played
+    for episode in episodes:
+        for before, after in pairwise(episode.decisions):
+            assert after.told.startswith("agent") == (before.event == "ok")
+    events = {(one.event, other.event) for episode in episodes for one, other in pairwise(episode.turns)}
+    assert ("illegal", "memory") in events or ("unparsable", "memory") in events
+
+
+def test_memories_come_after_every_two_decisions(played):
+    _, episodes = played
+    for episode in episodes:
+        events = ["m" if turn.event == "memory" else "d" for turn in episode.turns]
+        assert "".join(events).startswith("ddmddmdd")
+
+
+def test_it_earns_what_follows_and_its_tokens_are_packed(played):
+    _, episodes = played
+    episodes = [replace(episode, turns=(*episode.turns[:-1], episode.turns[-1]._replace(rewards={"game": 1.0}))) for episode in episodes]
+    table, data = turn_table(episodes), pack(episodes)
+    turns = [turn for episode in episodes for turn in episode.turns]
+    memory = np.array([turn.event == "memory" for turn in turns])
+    assert table.legal[memory].all() and (table.action[memory] == -1).all() and (table.n_tokens[memory] > 0).all()
+    assert np.isin(np.flatnonzero(memory), data.turn_of).all()
+    credit = bind("credit", "rloo")(replace(table, group=np.zeros_like(table.group)), {})
+    starts = np.flatnonzero(np.diff(table.trajectory, prepend=-1))
+    assert np.array_equal(credit.advantages, credit.advantages[starts][table.trajectory])
+
+
+def test_a_play_is_replayed_judged_and_rewarded_without_its_memories(played):
+    made, episodes = played
+    (episode, *_) = episodes
+    states = replay(made.game, episode)
+    assert len(states) == len(episode.turns)
+    oracle = registry.bind("oracles", "constraint")()
+    (judged,) = judge_episodes([episode], {"sokoban": made.game}, {"sokoban": oracle})
+    assert all(turn.verdict is None for turn in judged.turns if turn.event == "memory")
+    assert sum(turn.verdict is not None for turn in judged.turns) > 1
+    judges = {"sokoban": lambda states, streams: oracle.judge(states)}
+    (in_play, *_) = play(made.specs(8), {"learner": made.agent}, judges=judges)
+    assert in_play == judged
+    bonus = bind("rewards", "format_bonus")
+    (row,) = opinions(bonus, [episode], {})
+    assert [value is None for value in row] == [turn.event == "memory" for turn in episode.turns]
+    bare = replace(episode, turns=episode.decisions)
+    assert [value for value in row if value is not None] == list(opinions(bonus, [bare], {})[0])
+    shaped, metrics = apply_rewards([episode], [WeightedReward(bound=bonus, weight=parse(1.0))], 0.0, gaps={})
+    assert all(("format_bonus" in turn.rewards) == (turn.event != "memory") for turn in shaped[0].turns)
+    assert "abstained/format_bonus" not in metrics
+
+
+def test_figures_of_replies_leave_memories_out(played):
+    _, episodes = played
+    metrics = rollout_metrics(episodes)
+    bare = rollout_metrics([replace(episode, turns=episode.decisions) for episode in episodes])
+    written = [turn for episode in episodes for turn in episode.turns if turn.event == "memory"]
+    assert metrics.pop("memories_per_game") == len(written) / len(episodes)
+    tokens = [len(part.ids) for turn in written for part in turn.segments if part.kind == "sampled"]
+    assert metrics.pop("memory_tokens") == pytest.approx(sum(tokens) / len(written))
+    assert metrics == bare
+    assert illegal_replies(episodes[0].turns) == illegal_replies(episodes[0].decisions)
+
+
+def test_records_hold_memories(played):
+    _, episodes = played
+    assert [episode for _, episode in from_bytes(to_bytes([(3, episode) for episode in episodes]))] == episodes
+
+
+def test_a_play_that_is_taken_over_goes_on_alike(played):
+    """Each whole moment of a play, a memory alone included, is a place to go on from."""
+    made, (episode, *_) = played
+    for place in range(1, len(episode.turns)):
+        spec = replace(made.specs(1)[0], prefix=episode.turns[:place], redealt=False)
+        (again,) = play([spec], {"learner": made.agent}, retries=0)
+        assert again == episode
+
+
+def test_a_memory_is_written_once_where_decisions_have_candidates(played):
+    """With reply 0 committed the play is that of a run without candidates, memories and prompts included."""
+    made, episodes = played
+    rule = Candidates(count=3, grade=lambda asked: [[0.0] * len(episode.turns) for episode in asked], commit="random")
+    found = play(made.specs(8), {"learner": made.agent}, candidates=rule)
+    for one, other in zip(found, episodes, strict=True):
+        assert [len(turn.candidates) for turn in one.turns] == [0 if turn.event == "memory" else 2 for turn in one.turns]
+        assert [(turn.reply, turn.told, turn.event) for turn in one.turns] == [(turn.reply, turn.told, turn.event) for turn in other.turns]
+        for turn in one.turns:
+            for beside in turn.candidates:
+                assert beside.conversation != turn.conversation and beside.event != "memory"
+    data = pack(found, candidates=True)
+    assert len(data.ask) == sum(1 + len(turn.candidates) for episode in found for turn in episode.turns)
+
+
+def test_playouts_go_on_after_memories_too(played):
+    made, episodes = played
+    asking = with_playouts(episodes[:2], {"sokoban": made.game}, count=2, stream=made.specs(1)[0].stream)
+    found, _ = answered(asking, lambda specs: rollout(specs, {"learner": made.agent}))
+    assert all(turn.playout is not None for episode in found for turn in episode.turns)
+
+
+def test_seats_that_move_at_once_write_at_once_and_illegal_replies_are_tried_again_in_one_conversation(table, lawful):
+    made = table(
+        "repeated", {"environment": {"name": "rock_paper_scissors"}, "rounds": 5}, {"name": "summary", "every": 1}, rule="retry", tokens=2
+    )
+    episodes = made.play(10)
+    lawful(made, episodes)
+    tries = memories = 0
+    for episode in episodes:
+        assert len(replay(made.game, episode)) == len(episode.turns)
+        for seat in (0, 1):
+            own = [turn for turn in episode.turns if turn.seat == seat]
+            for before, after in pairwise(own):
+                if before.event not in ("ok", "memory") and before.action is None:
+                    tries += 1
+                    assert after.conversation == before.conversation and after.event != "memory"
+        by_moment = {}
+        for turn in episode.turns:
+            by_moment.setdefault(turn.moment, set()).add(turn.seat)
+            memories += turn.event == "memory"
+        assert {0, 1} in by_moment.values()
+    assert tries > 10 and memories > 20
+
+
+def test_a_memory_that_is_too_long_to_be_sent_truncates_the_play(table):
+    made = table("sokoban", SOKOBAN, {"name": "summary", "every": 2}, longest=40)
+    episodes = made.play(4)
+    ends = [(episode.turns[-1].event, episode.turns[-1].truncated, episode.turns[-1].reply) for episode in episodes]
+    assert ends == [("unsent", True, "")] * 4 and all(episode.cut for episode in episodes)
+    assert all(len(episode.turns) == 3 for episode in episodes), "two moves, and the memory that was not written"
+
+
+def test_exact_columns_take_a_memory_for_the_state_that_it_is_written_in(table):
+    made = table("leduc_poker", {}, {"name": "summary", "every": 1})
+    episodes = made.play(12)
+    columns = ExactColumns([made.game], 20_000).of(turn_table(episodes), episodes, UniformScorer())
+    rows = [(episode, turn) for episode in episodes for turn in sorted(episode.turns, key=lambda turn: (turn.seat, turn.turn_index))]
+    written = [row for row, (_, turn) in enumerate(rows) if turn.event == "memory"]
+    assert written
+    for row in written:
+        worth = columns["state_value"][row]
+        assert worth == columns["action_value"][row] == columns["default_value"][row] == columns["state_value"][row + 1]
+
+
+def test_estimators_by_turn_index_do_not_compare_a_memory_with_a_decision():
+    table = random_table([4, 4, 4, 4], 0)
+    memory = (table.turn_index == 1) & (table.trajectory == 0)
+    apart = replace(table, memory=memory)
+    for name in ("at_grpo", "match_tir"):
+        found = bind("credit", name)
+        assert not np.array_equal(found(apart, {}).advantages, found(table, {}).advantages)
+
+
+def test_exact_evaluation_says_that_a_memory_has_no_probability(table):
+    made = table("leduc_poker", {}, {"name": "summary", "every": 1})
+    with pytest.raises(GameError, match=r"context strategy 'summary' .context. lets the model write a memory"):
+        made.agent.action_logprobs(enumerate_info_states(made.game).queries)
+
+
+def test_a_run_with_memories_trains_shows_and_resumes(tmp_path, capsys):
+    changes = (
+        *("steps=2", "threads=1", "rollout.games_per_step=8", "rollout.max_new_tokens=4", "evaluation.opponents=[{name: random, games_per_seat: 2}]"),
+        *("context={name: summary, every: 2}", "warmup.updates=1", "warmup.games=4", "model.context=256", "store.every=1", "evaluation.every=1"),
+    )
+    recipe = tmp_path / "own.yaml"
+    recipe.write_text("name: own\nenvironments: [{name: sokoban, options: {rooms: 4, moves: 8}, illegal: {rule: random}}]\ncredit: {name: mars}\n")
+    run = sparring.train(str(recipe), *changes, run=tmp_path / "run")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert any(line.get("memories_per_game", 0) > 1 for line in lines)
+    assert max(line.get("logprob_difference_max", 0.0) for line in lines) < 1e-4
+    shown = CliRunner().invoke(cli.app, ["show", str(tmp_path / "run")])
+    assert shown.exit_code == 0 and "    memory  '" in shown.stdout and "conversation 1" in shown.stdout
+    assert run is not None

@@ -1,0 +1,149 @@
+"""Plans in whole steps and runs: the default changes nothing, figures appear, other parts of a step go on working."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from sparring import cli
+from sparring.config import resolve
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError, UnknownNameError
+from sparring.core.rng import Stream
+from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
+from sparring.league.seating import starts
+from sparring.play.plans import base
+from sparring.report.catalogue import glossary
+from sparring.run.methods import Methods
+from sparring.run.state import RunState
+from sparring.run.step import play_round
+from tests.play.plans.planned import planned
+from tests.play.plays import specs
+
+BASE = {
+    "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],
+    "steps": 4,
+    "threads": 1,
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 96},
+}
+TREE = {"name": "tree", "branching": [2, 2]}
+QUICK = ["steps=2", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1", "evaluation.opponents=[]"]
+
+
+def round_of(step=1, **changes):
+    rollout = {"games_per_step": 16, "group_size": 4, **changes.pop("rollout", {})}
+    config = resolve({**BASE, "rollout": rollout, **changes})
+    engine = LocalEngine(config)
+    calls, usual = [], engine.play
+    engine.play = lambda specs, judging=None: calls.append(list(specs)) or usual(specs, judging)
+    return play_round(config, engine, Methods.of(config, [game for game, _ in engine.environments]), RunState(step=step)), calls
+
+
+def test_by_default_a_step_plays_the_games_it_always_played_in_one_call():
+    outcome, calls = round_of()
+    config = resolve({**BASE, "rollout": {"games_per_step": 16, "group_size": 4}})
+    engine = LocalEngine(config)
+    matchmaker = bind("league.matchmakers", "mirror")
+    specs = starts(1, games=engine.environments, rollout=config.rollout, matchmaker=matchmaker, members=(), root=engine.root, progress=0.25)
+    assert config.rollout.plan.name == "none"
+    assert [[(spec.episode_id, spec.stream.key, spec.prefix) for spec in call] for call in calls] == [
+        [(spec.episode_id, spec.stream.key, ()) for spec in specs]
+    ]
+    assert outcome.episodes == engine.play(specs).episodes
+    assert not {"branches", "shared_turns"} & outcome.metrics.keys()
+
+
+def test_figures_of_a_plan_are_recorded_and_documented():
+    outcome, calls = round_of(rollout={"plan": TREE}, credit={"name": "spo_tree"})
+    assert [len(call) for call in calls] == [8, 8]
+    assert outcome.metrics["branches"] == 2.0 and 0.05 < outcome.metrics["shared_turns"] < 0.3
+    assert {"branches", "shared_turns"} <= glossary().keys()
+    assert len(outcome.episodes) == 16
+
+
+def test_refills_play_whole_plans():
+    outcome, calls = round_of(
+        rollout={"plan": TREE, "refills": 1, "max_turns": 2}, selection={"name": "equal_groups", "policy": "drop"}, credit={"name": "grpo"}
+    )
+    # cut after two turns every game is a draw, so that all groups are dropped and played again
+    assert ([len(call) for call in calls], len(outcome.episodes)) == ([8, 8, 8, 8], 32)
+    assert outcome.metrics["branches"] == 2.0
+
+
+def test_seats_of_bots_and_playouts_and_oracles_go_with_a_plan():
+    outcome, calls = round_of(
+        rollout={"plan": {"name": "branch", "threshold": 1.0}, "playouts": 1, "starts": 2},
+        matchmaker={"name": "mixed", "past": 0.0, "bots": {"random": 1.0}},
+        environments=[{**BASE["environments"][0], "oracle": {"name": "minimax"}}],
+        rewards=[{"name": "playout_value"}, {"name": "regret"}],
+        credit={"name": "branch_grpo"},
+    )
+    assert outcome.metrics["branches"] == 2.0
+    assert all(spec.episode_id < 32 for call in calls[:2] for spec in call)
+    for spec in calls[1]:
+        assert spec.prefix and spec.trained.count(True) == 1
+    for episode in outcome.episodes:
+        trained = [turn for turn in episode.turns if episode.trained[turn.seat]]
+        assert trained and all(turn.playout is not None and turn.verdict is not None for turn in trained)
+
+
+@pytest.mark.parametrize(
+    ("rollout", "message"),
+    [
+        ({"plan": TREE, "group_size": 8}, "write rollout.group_size=4"),
+        ({"plan": {"name": "branch"}, "group_size": 1}, "group_size=1 leaves no games to branch"),
+        ({"plan": {"name": "branch", "initial": 9}, "group_size": 8}, "initial=9"),
+        ({"plan": {"name": "branch", "threshold": {"schedule": "linear", "start": 0.5, "end": 2.0}}, "group_size": 8}, "threshold"),
+        ({"plan": {"name": "tree", "branching": "2 2"}, "group_size": 4}, "branching"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_runs(rollout, message):
+    with pytest.raises(ConfigError, match=message):
+        resolve({**BASE, "rollout": {"games_per_step": 16, **rollout}})
+
+
+def test_a_plan_that_is_none_is_an_unknown_name():
+    with pytest.raises(UnknownNameError, match="Did you mean 'branch'"):
+        resolve({**BASE, "rollout": {"plan": {"name": "brunch"}}})
+    with pytest.raises(UnknownNameError, match="Did you mean 'threshold'"):
+        resolve({**BASE, "rollout": {"group_size": 2, "plan": {"name": "branch", "treshold": 0.5}}})
+
+
+def test_the_plan_of_ones_own_on_the_page_works():
+    page = (Path(__file__).parents[3] / "docs" / "rollout-plans.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
+    names = {**vars(base), "Stream": Stream}
+    exec("from __future__ import annotations\n" + code, names)
+    game = make_game("tic_tac_toe")
+    asked = specs(game, 8, name="random", group_size=4)
+    last = names["last_turn"]
+    plan = lambda left, games, stream, progress: last(left, games, stream)  # noqa: E731
+    episodes, figures, waves = planned(plan, asked, {"random": bind("players", "random")()}, group_size=4)
+    assert ([len(wave) for wave in waves], figures["branches"]) == ([2, 6], 3.0)
+    assert {len(spec.prefix) + 1 for spec in waves[1]} == {len(episode.turns) for episode in (episodes[0], episodes[4])}
+
+
+def call(*arguments):
+    outcome = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    assert outcome.exit_code == 0, outcome.output
+    return outcome.stdout
+
+
+@pytest.mark.parametrize("recipe", ["arpo/tictactoe-tiny", "spo/tictactoe-tiny"])
+def test_recipes_train_and_show_their_plan_before(recipe, tmp_path):
+    assert yaml.safe_load(call("train", recipe, "--dry-run"))["plan"]["plan"] != "none"
+    call("train", recipe, *QUICK, "--run", tmp_path / "run")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert all(0.0 <= line["shared_turns"] < 1.0 and "branches" in line for line in lines) and len(lines) == 2
+
+
+def test_a_plan_by_its_name_on_any_recipe(tmp_path):
+    changes = ["rollout.group_size=8", "rollout.plan.name=tree", "rollout.plan.branching=[4,2]", "credit.name=spo_tree"]
+    call("train", "kuhn-tiny", *QUICK, *changes, "--run", tmp_path / "run")
+    call("train", tmp_path / "run" / "config.yaml", "--run", tmp_path / "again")
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == (tmp_path / "again" / "metrics.jsonl").read_bytes()
+    assert "branching" in call("explain", "tree") and "branch" in call("list", "rollout.plans")

@@ -1,0 +1,124 @@
+"""The best of several replies: against the player alone, an exact oracle, and what cannot be judged."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from sparring.cli import app
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, GameError
+from sparring.core.rng import Stream
+from sparring.environments.catalogue import make_game
+from sparring.play.players.base import PendingTurn
+from sparring.play.players.best_of_n import BestOfN
+
+
+def turns(name="tic_tac_toe", number=30):
+    game, out = make_game(name), []
+    for episode in range(number):
+        state = game.reset(Stream.from_seed(episode))
+        for ply in range(2 + episode % 4):
+            state.apply(state.legal_actions()[(3 * episode + ply) % len(state.legal_actions())])
+            if state.done:
+                break
+        if not state.done:
+            out.append(PendingTurn(state=state, seat=state.seat, stream=Stream.from_seed(99).child(episode)))
+    return out
+
+
+def made(**options):
+    return registry.bind("players", "best_of_n", options)()
+
+
+def share_of_best(agent, asked):
+    oracle = registry.bind("oracles", "minimax")()
+    found = zip(oracle.judge([turn.state for turn in asked]), agent.act(asked), strict=True)
+    return sum(reply.text in verdict.best for verdict, reply in found) / len(asked)
+
+
+def test_one_reply_is_the_player_alone():
+    asked, alone = turns(), registry.bind("players", "random")()
+    assert made(count=1).act(asked) == alone.act(asked)
+
+
+def test_more_replies_are_better_and_many_are_best():
+    asked = turns()
+    shares = [share_of_best(made(count=count), asked) for count in (1, 4, 200)]
+    assert shares[0] < shares[1] <= shares[2] == 1.0
+
+
+class Saying:
+    """A player that says what it is told, reply by reply."""
+
+    name, renderer = "saying", None
+
+    def __init__(self, *texts):
+        self.texts = texts
+
+    def act(self, turns):
+        from sparring.play.players.base import Reply
+
+        return [Reply(self.texts[number % len(self.texts)]) for number in range(len(turns))]
+
+
+def judged(values):
+    from sparring.methods.oracles.base import verdict
+
+    return lambda game: lambda states: [None if values is None else verdict(state.legal_actions(), values[: len(state.legal_actions())]) for state in states]
+
+
+@pytest.mark.parametrize(
+    ("texts", "values", "wanted"),
+    [
+        (("a1", "b1", "c1"), [0.0, 2.0, 1.0], "b1"),
+        (("zz", "c1", "a1"), [5.0, 5.0, 5.0], "c1"),  # the first of equal ones; no legal action is below all
+        (("zz", "a1", "zz"), [-9.0, -1.0, -1.0], "a1"),
+        (("c1", "b1", "a1"), None, "c1"),  # the oracle abstains
+        (("zz", "zy", "zx"), [0.0, 1.0, 2.0], "zz"),
+    ],
+)
+def test_which_reply_is_played(texts, values, wanted):
+    state = make_game("tic_tac_toe").reset(Stream.from_seed(0))
+    values = None if values is None else [*values, *[0.0] * 6]
+    agent = BestOfN(Saying(*texts), 3, judged(values))
+    (reply,) = agent.act([PendingTurn(state=state, seat=0, stream=Stream.from_seed(0))])
+    assert reply.text == wanted
+
+
+def test_a_memory_is_written_once_and_a_play_that_cannot_be_copied_is_refused():
+    state = make_game("tic_tac_toe").reset(Stream.from_seed(0))
+    agent = BestOfN(Saying("first", "second"), 2, judged(None))
+    (reply,) = agent.act([PendingTurn(state=state, seat=0, stream=Stream.from_seed(0), memory="m")])
+    assert reply.text == "first"
+
+    class Uncopied:
+        game = state.game
+
+    with pytest.raises(GameError, match="cannot be copied"):
+        agent.act([PendingTurn(state=Uncopied(), seat=0, stream=Stream.from_seed(0))])
+
+
+def test_a_count_beyond_the_limit_is_refused():
+    with pytest.raises(ConfigError, match="count"):
+        made(count=100_000)
+
+
+def test_a_run_is_measured_by_the_best_of_its_replies(tmp_path):
+    config = {
+        "threads": 1, "steps": 1, "warmup": {"updates": 2, "games": 8}, "rollout": {"games_per_step": 4},
+        "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}],
+    }  # fmt: skip
+    import sparring
+
+    sparring.train(config, run=tmp_path / "run")
+    found = {}
+    for count in (1, 8):
+        words = ["evaluate", str(tmp_path / "run"), "--games", "30", "--best-of", str(count), "--json", "--no-exact"]
+        outcome = CliRunner().invoke(app, words)
+        assert outcome.exit_code == 0, outcome.output
+        found[count] = json.loads(outcome.output)
+    optimal = {count: sum(row["intervals"]["optimal"]["mean"] for row in one["matches"]) for count, one in found.items()}
+    assert optimal[8] > optimal[1] and found[8]["best_of"] == 8 and "best_of" not in found[1]
+    refused = CliRunner().invoke(app, ["evaluate", str(tmp_path / "run"), "--games", "4", "--best-of", "2", "--oracle", "none"])
+    assert refused.exit_code != 0

@@ -1,0 +1,113 @@
+"""Agents that say exactly how they play: they draw so, in combinators too; others are refused."""
+
+from collections import Counter
+
+import pytest
+
+from sparring.config.plugins import registry
+from sparring.core.errors import GameError, PluginError
+from sparring.core.rng import Stream
+from sparring.environments.catalogue import make_game
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.lab_episodes import TableAgent, random_table
+from sparring.play.players.base import PendingTurn
+from sparring.play.players.described import Described, chances_of
+
+ROOT = Stream.from_seed(11)
+DRAWS = 3000
+CASES = [
+    ("random", {}, "kuhn_poker"),
+    ("random", {}, "rock_paper_scissors"),
+    ("scripted", {"preference": ["bet"]}, "kuhn_poker"),
+    ("scripted", {"preference": ["c3", "b2"]}, "tic_tac_toe"),
+    ("cfr", {"iterations": 20}, "kuhn_poker"),
+    ("minimax", {"random_moves": 0.3}, "tic_tac_toe"),
+    ("kuhn_bot", {"style": "loose"}, "kuhn_poker"),
+    ("biased", {"weights": {"rock": 4}}, "rock_paper_scissors"),
+]
+
+
+def courses(name):
+    """The environment itself, and the same inside combinators: at the start of the second play, and a turn later."""
+    yield make_game(name).reset(ROOT)
+    for combinator, options in (("trial", {"reflect": False}), ("repeated", {})):
+        course = make_game(combinator, options={"environment": {"name": name}, **options}).reset(ROOT)
+        first, count = course.play, 0
+        while course.play is first:
+            course.step({seat: course.sample(seat, ROOT.child(count)) for seat in course.due()})
+            count += 1
+        yield course
+        later = course.clone()
+        later.step({seat: course.sample(seat, ROOT.child(count)) for seat in course.due()})
+        yield later
+
+
+@pytest.mark.parametrize(("name", "options", "game"), CASES, ids=str)
+def test_an_agent_draws_as_it_says_in_combinators_too(name, options, game):
+    agent = registry.bind("players", name, options)()
+    assert isinstance(agent, Described)
+    for course in courses(game):
+        for seat in course.due():
+            wanted = chances_of(name, agent, course, seat)
+            assert list(wanted) == list(course.legal(seat)) and sum(wanted.values()) == pytest.approx(1)
+            turns = [PendingTurn(course, seat, ROOT.child(number), past=tuple) for number in range(DRAWS)]
+            drawn = Counter(reply.text for reply in agent.act(turns))
+            for action, share in wanted.items():
+                assert abs(drawn[action] / DRAWS - share) < 5 * (share * (1 - share) / DRAWS) ** 0.5 + 1e-12, (course, action)
+
+
+def test_a_table_says_its_rows():
+    game = make_game("kuhn_poker")
+    states = enumerate_info_states(game)
+    table = random_table(states, ROOT)
+    for query, row in zip(states.queries, table.rows, strict=True):
+        if not query.actions and len(query.key) == 1:
+            state = game.state_of(game.first_node())
+            state.apply_index(int(query.key))
+            state.apply_index((int(query.key) + 1) % 3)
+            assert list(chances_of("table", TableAgent(table), state, 0).values()) == pytest.approx(row.tolist())
+
+
+def test_who_cannot_be_described_is_named():
+    state = make_game("tic_tac_toe").reset(ROOT)
+    with pytest.raises(GameError, match="'deep' cannot be described exactly, as it has no method chances"):
+        chances_of("deep", registry.bind("players", "mcts")(), state, 0)
+    reflecting = make_game("trial", options={"environment": {"name": "rock_paper_scissors"}}).reset(ROOT)
+    reflecting.step({0: "rock", 1: "rock"})
+    for name, options in (("random", {}), ("biased", {}), ("scripted", {})):
+        with pytest.raises(GameError, match="any text"):
+            chances_of(name, registry.bind("players", name, options)(), reflecting, 0)
+
+
+@pytest.mark.parametrize("given", [{"a1": 0.5}, {"a1": 0.7, "b2": 0.7}, {"a1": -1.0, "b2": 2.0}, {"z9": 1.0}, {}, {"a1": float("nan")}])
+def test_chances_that_are_no_probabilities_of_legal_actions_are_refused(given):
+    class Odd:
+        def chances(self, state, seat):
+            return given
+
+    with pytest.raises(GameError, match="'odd': chances gave"):
+        chances_of("odd", Odd(), make_game("tic_tac_toe").reset(ROOT), 0)
+
+
+def test_solvers_play_inside_a_trial():
+    for name, options in (("minimax", {}), ("mcts", {"simulations": 5})):
+        course = make_game("trial", options={"environment": {"name": "tic_tac_toe"}}).reset(ROOT)
+        assert registry.bind("players", name, options)().choose(course, 0, ROOT) in course.legal(0)
+
+
+def test_an_agent_whose_code_fails_is_named():
+    class Broken:
+        def chances(self, state, seat):
+            return 1 / 0
+
+    with pytest.raises(PluginError, match=r"player 'broken' .* failed in test_described.py"):
+        chances_of("broken", Broken(), make_game("tic_tac_toe").reset(ROOT), 0)
+
+
+def test_chances_that_are_no_numbers_are_a_failure_of_the_agent():
+    class Worded:
+        def chances(self, state, seat):
+            return {"pass": "half", "bet": "half"}
+
+    with pytest.raises(PluginError, match=r"player 'worded' .* failed"):
+        chances_of("worded", Worded(), make_game("kuhn_poker").reset(Stream.from_seed(0)), 0)

@@ -1,0 +1,281 @@
+"""An exported player: it plays as it did in its run, and a folder that is damaged says what is wrong."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file, save_file
+
+import sparring
+from sparring.api.measurement import measured
+from sparring.config import resolve
+from sparring.core.errors import ConfigError, ModelError, SparringError
+from sparring.engine.export import export, export_mixture
+from sparring.environments.catalogue import make_game
+from sparring.measure.agent_spec import parse_agent
+from sparring.measure.info_states import enumerate_info_states
+from sparring.play.players.exported import FILE, exported, identity_of, is_mixture
+from sparring.play.store import EpisodeStore
+from sparring.run.evaluation import answer_of
+from tests.run_with_members import BASE, CYCLE, MEMBERS, engine_of, run_of
+
+GAME = make_game("kuhn_poker", options={"style": "brief"})
+STATES = enumerate_info_states(GAME)
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return engine_of(resolve(BASE))
+
+
+@pytest.fixture(scope="module")
+def folders(engine, tmp_path_factory):
+    """Return the folders of a policy and of a mixture."""
+    root = tmp_path_factory.mktemp("exported")
+    export(engine, root / "policy", step=2)
+    export_mixture(
+        engine, root / "mixture", answer_of(engine, CYCLE, "nash"), step=2, answer="nash"
+    )
+    return root
+
+
+@pytest.fixture
+def mixture(folders, tmp_path):
+    return shutil.copytree(folders / "mixture", tmp_path / "my mixture")
+
+
+def test_it_says_and_plays_what_the_run_does(engine, folders):
+    for name, who in (
+        ("policy", engine.agent("policy")),
+        ("mixture", answer_of(engine, CYCLE, "nash")),
+    ):
+        alone = exported(folder=str(folders / name))
+        for one, other in zip(
+            alone.action_logprobs(STATES.queries), who.action_logprobs(STATES.queries), strict=True
+        ):
+            assert one == pytest.approx(other, abs=1e-5)
+        replies = [
+            [
+                turn.reply
+                for play in sparring.play_episodes(GAME, [agent, "random"], plays=40)
+                for turn in play.turns
+            ]
+            for agent in (alone, who)
+        ]
+        assert replies[0] == replies[1]
+    assert not is_mixture(str(folders / "policy")) and is_mixture(str(folders / "mixture"))
+
+
+def test_a_mixture_draws_for_each_play_and_team_by_its_weights(folders):
+    alone, asked = exported(folder=str(folders / "mixture")), []
+    inner = alone._agent_of
+    alone._agent_of = lambda who: asked.append(alone.called(who)) or inner(who)
+    episodes = sparring.play_episodes(GAME, [alone, alone], plays=60)
+    assert {episode.agents for episode in episodes} == {("ExportedMembers", "ExportedMembers")}
+    counts = [asked.count(str(member)) for member in MEMBERS]
+    assert min(counts) > 20 and max(counts) < 80
+    assert str(alone) == "0.333 past-000000, 0.333 past-000001, 0.333 past-000002"
+
+
+def test_it_is_measured_in_the_wording_that_it_knows(folders):
+    found = measured(
+        None,
+        f"exported folder={folders / 'mixture'}",
+        names=["kuhn_poker", "leduc_poker"],
+        games_per_seat=2,
+        judged=False,
+    )
+    assert (
+        found["figures"]["illegal_mass/kuhn_poker"] < 1
+        and "leduc_poker: 4 words are unknown" in found["notes"][0]
+    )
+    assert found["answer"].startswith("mixture of 0.333 past-000000")
+    spec = parse_agent(f"exported folder={folders / 'policy'}")
+    assert spec.style == "brief" and {"first", "K", "bet"} <= spec.words
+    assert parse_agent("random").style == "full" and parse_agent("random").words is None
+
+
+def test_a_run_meets_it_as_a_bot(folders, tmp_path):
+    bots = {
+        "crowd": {"name": "exported", "folder": str(folders / "mixture")},
+        "one": {"name": "exported", "folder": str(folders / "policy")},
+    }
+    changes = {
+        "bots": bots,
+        "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"crowd": 0.5, "one": 0.5}},
+        "rollout": {"games_per_step": 32},
+        "store": {"every": 1},
+    }
+    sparring.train(
+        {
+            **BASE,
+            **changes,
+            "steps": 1,
+            "evaluation": {
+                "exact": False,
+                "opponents": [
+                    {"name": "exported", "folder": str(folders / "mixture"), "games_per_seat": 2}
+                ],
+            },
+        },
+        run=tmp_path / "run",
+    )
+    met = {
+        str(player).rpartition("/")[2]
+        for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes()
+        for player in episode.players
+    }
+    assert met == {"learner", "bot-one", *map(str, MEMBERS)}
+
+
+def test_what_it_depends_on_is_known_by_its_digest(mixture):
+    before = identity_of(str(mixture))
+    weights = mixture / "past-000001" / "model.safetensors"
+    tensors = load_file(weights)
+    save_file(
+        {name: tensor + 1 for name, tensor in tensors.items()}, weights, metadata={"format": "pt"}
+    )
+    after = identity_of(str(mixture))
+    assert {name for name in before if before[name] != after[name]} == {
+        "past-000001/model.safetensors"
+    }
+
+
+def written(folder, **changes):
+    """Change the file of a folder; None takes a key out."""
+    data = json.loads((folder / FILE).read_text()) | changes
+    (folder / FILE).write_text(
+        json.dumps({key: value for key, value in data.items() if value is not None})
+    )
+
+
+THREE = {str(member): 1 / 3 for member in MEMBERS}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"version": 3}, "has version 3, and this Sparring reads versions 1 and 2"),
+        ({"version": 2}, "sides: Field required"),  # whose weights are those of sides
+        ({"version": 2, "kind": "policy"}, "in version 2 it must be mixture"),
+        ({"version": 1, "sides": [{}, {}]}, "'sides'"),
+        ({"version": None}, "has version None"),
+        ({"version": True}, "has version True"),
+        ({"version": 2.0}, "has version 2.0"),
+        ({"kind": "crowd"}, "kind is 'crowd'"),
+        ({"members": {**THREE, "past-000001": 0.5}}, "sum to 1.16667; they must sum to 1"),
+        ({"members": {**THREE, "past-000001": -1.0}}, "the weight of past-000001 is -1.0"),
+        ({"members": {**THREE, "past-000001": float("nan")}}, "past-000001: "),
+        ({"members": {**THREE, "past-000001": "a"}}, "past-000001: "),
+        ({"members": {}}, "sum to 0"),
+        ({"members": {"past-000009": 1.0}}, "member past-000009: .*past-000009 is no folder"),
+        ({"members": {"../policy": 1.0}}, "is no name of a file"),
+        ({"members": None}, "members: "),
+        ({"more": 1}, "'more'"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused_with_what_to_do(mixture, changes, message):
+    written(mixture, **changes)
+    with pytest.raises(ModelError, match=message) as caught:
+        exported(folder=str(mixture))
+    assert "\n" not in str(caught.value) and "sparring export RUN FOLDER" in str(caught.value)
+
+
+HALVES = {str(member): 0.5 for member in MEMBERS[:2]}
+
+
+@pytest.mark.parametrize(
+    ("sides", "message"),
+    [
+        ([HALVES], "sides"),
+        ([HALVES, HALVES, HALVES], "sides"),
+        ([HALVES, {}], "sides.1: the weights of members sum to 0; they must sum to 1"),
+        ([{"past-000000": 0.4}, HALVES], "sides.0: the weights of members sum to 0.4"),
+        ([HALVES, {"past-000000": -1, "past-000001": 2}], "the weight of past-000000 is -1"),
+        ([HALVES, {"past-000009": 1}], "member past-000009: .*past-000009 is no folder"),
+        ([HALVES, None], "sides.1"),
+        (None, "sides"),
+    ],
+)
+def test_a_file_of_two_sides_that_is_wrong_is_refused(mixture, sides, message):
+    written(mixture, version=2, members=None, sides=sides)
+    with pytest.raises(ModelError, match=message) as caught:
+        exported(folder=str(mixture))
+    assert "\n" not in str(caught.value) and "sparring export RUN FOLDER" in str(caught.value)
+
+
+def test_a_file_of_two_sides_says_who_is_where(mixture):
+    written(
+        mixture, version=2, members=None, sides=[HALVES, {"past-000001": 0.25, "past-000002": 0.75}]
+    )
+    found = exported(folder=str(mixture))
+    assert (
+        str(found)
+        == "0.500 past-000000, 0.500 past-000001 in the first side; 0.250 past-000001, 0.750 past-000002 in the second"
+    )
+    assert is_mixture(str(mixture)) and len(identity_of(str(mixture))) > 9
+    inner = found._agent_of
+    for seats, names in (([found, "random"], (0, 1)), (["random", found], (1, 2))):
+        asked = []
+        found._agent_of = lambda who, asked=asked: asked.append(found.called(who)) or inner(who)
+        sparring.play_episodes(GAME, seats, plays=40)
+        assert set(asked[3:]) == {str(MEMBERS[n]) for n in names}  # each is made once before
+
+
+def test_folders_that_are_none_and_members_that_are_broken(mixture, tmp_path):
+    with pytest.raises(ModelError, match="nowhere is no folder"):
+        exported(folder=str(tmp_path / "nowhere"))
+    with pytest.raises(ModelError, match=f"has no {FILE}"):
+        exported(folder=str(tmp_path))
+    (mixture / FILE).write_text('{"version": 1,')
+    with pytest.raises(ModelError, match="cannot be read as JSON"):
+        exported(folder=str(mixture))
+    written_again = {"version": 1, "kind": "mixture", "answer": "nash", "step": 2, "members": THREE}
+    (mixture / FILE).write_text(json.dumps(written_again))
+    (mixture / "past-000001" / "model.safetensors").write_bytes(b"?")
+    with pytest.raises(ModelError, match="past-000001"):
+        sparring.play_episodes(GAME, [exported(folder=str(mixture)), "random"])
+    shutil.copy(mixture / FILE, mixture / "past-000001" / FILE)
+    for name in THREE:
+        (mixture / "past-000001" / name).mkdir()
+        shutil.copy(mixture / "past-000000" / FILE, mixture / "past-000001" / name / FILE)
+    with pytest.raises(ModelError, match="past-000001 is a mixture again"):
+        exported(folder=str(mixture))
+
+
+def test_members_of_another_tokenizer_are_refused(mixture, tmp_path):
+    """A tokenizer of more words than the network has is of another model."""
+    path = mixture / "past-000002" / "tokenizer.json"
+    data = json.loads(path.read_text())
+    data["model"]["vocab"] |= {
+        f"more{number}": len(data["model"]["vocab"]) + number for number in range(99)
+    }
+    path.write_text(json.dumps(data))
+    with pytest.raises(ModelError, match="they do not belong together"):
+        sparring.play_episodes(GAME, [exported(folder=str(mixture)), "random"])
+
+
+def test_a_mixture_in_a_mixture_is_refused(folders):
+    text = f"exported folder={folders / 'mixture'}"
+    with pytest.raises(ConfigError, match="is a mixture again"):
+        sparring.play_episodes(GAME, [parse_agent(f"mixture 'players={{\"{text}\": 1}}'").make(), "random"])
+
+
+def test_the_command_writes_the_answer_that_is_asked_for(tmp_path):
+    path, engine = run_of(tmp_path / "run", learner={"average": 0.9})
+    run = sparring.load_run(path)
+    for name in ("policy", "average", "last"):
+        run.export(tmp_path / name, answer=name)
+    first = [
+        exported(folder=str(tmp_path / name)).action_logprobs(STATES.queries)[0]
+        for name in ("policy", "average", "last")
+    ]
+    assert np.array_equal(first[0], first[1]) and not np.allclose(first[0], first[2])
+    assert first[2] == pytest.approx(
+        engine.agent("learner").action_logprobs(STATES.queries)[0], abs=1e-5
+    )
+    run.export(tmp_path / "delta", answer="delta_uniform delta=0.99")
+    assert json.loads((tmp_path / "delta" / FILE).read_text())["members"] == {"past-000002": 1.0}
+    with pytest.raises(SparringError, match="answer of a run"):
+        run.export(tmp_path / "wrong", answer="nahs")

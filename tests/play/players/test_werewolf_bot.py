@@ -1,0 +1,162 @@
+"""Scripted Werewolf players: what each style says and whom it votes for, and whom it refuses to play."""
+
+import pytest
+
+from sparring.core.errors import GameError
+from sparring.core.rng import Stream
+from sparring.environments.catalogue import make_game
+from sparring.environments.werewolf import werewolf
+from sparring.environments.werewolf.sentences import meaning, victim
+from sparring.play.players.werewolf_bot import werewolf_bot
+
+
+def day(look="p1", kill="p3", **options):
+    """Wolf p1, seer p2, villagers p3 and p4, after the first night."""
+    play = werewolf(**options).begun((0, 1, 2, 3), Stream.from_seed(0))
+    play.step({0: kill, 1: look})
+    return play
+
+
+def test_nights():
+    play = werewolf().begun((0, 1, 2, 3), Stream.from_seed(0))
+    bot = werewolf_bot()
+    assert bot.chances(play, 0) == dict.fromkeys(("p2", "p3", "p4"), 1 / 3) == {**bot.chances(play, 0)}
+    assert set(bot.chances(play, 1)) == {"p1", "p3", "p4"}
+    seven = werewolf(players=7).begun(tuple(range(7)), Stream.from_seed(0))
+    assert bot.chances(seven, 3) == {"p4": 1.0}  # the doctor itself
+    seven.step({0: "p6", 2: "p1", 3: "p4"})
+    assert bot.chances(seven, 1) == {"p6": 1.0}  # as its mate proposes
+
+
+def test_wolves_that_talk_name_a_victim_and_go_by_what_was_named():
+    play = werewolf(players=7, wolves_talk=True).begun(tuple(range(7)), Stream.from_seed(0))  # wolves p1, p2
+    bot = werewolf_bot()
+    assert set(bot.chances(play, 0)) == {f"kill p{n}" for n in range(3, 8)}
+    assert bot.chances(play.clone(), 0) != werewolf_bot(style="silent").chances(play, 0) == {"silence": 1.0}
+    play.step({0: "kill p6"})
+    assert bot.chances(play, 1) == {"kill p6": 1.0}
+    play.step({1: "silence"})
+    assert bot.chances(play, 0) == {"p6": 1.0} and set(bot.chances(play, 2)) == {"p1", "p2", "p4", "p5", "p6", "p7"}
+    play.step({0: "p6", 2: "p1", 3: "p6"})
+    play.step({1: "p6"})  # saved
+    while play.position.phase == "speak":
+        play.step({seat: "claim seer" if seat == 4 else "silence" for seat in play.due()})
+    play.step(dict.fromkeys(play.due(), "abstain"))
+    assert bot.chances(play, 0) == {"kill p5": 1.0}  # by what was said this night, and a seer first
+    for _ in range(2):
+        play.step({play.due()[0]: "kill p7"})
+    assert bot.chances(play, 0) == {"p5": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [("Let us kill p5", {"p5"}), ("p5", {"p5"}), ("Not p4, but p5!", {"p5"}), ("p5 is the seer, kill him", {"p5"}),
+     ("Don't kill p5", {f"p{n}" for n in range(3, 8)}), ("Kill p1", {f"p{n}" for n in range(3, 8)}), ("", {f"p{n}" for n in range(3, 8)})],
+)  # fmt: skip
+def test_free_text_by_night_names_a_victim(said, wanted):
+    play = werewolf(players=7, wolves_talk=True, speech="text", style="full").begun(tuple(range(7)), Stream.from_seed(0))
+    play.step({0: said})
+    bot = werewolf_bot(sentences=True)
+    assert set(bot.chances(play, 1)) == {f"kill {name}" for name in wanted}
+    spoken = {bot.choose(play, 1, Stream.from_seed(seed)) for seed in range(200)}
+    assert len(spoken) == 3 * len(wanted) and {victim(text) for text in spoken} == wanted
+
+
+@pytest.mark.parametrize(
+    ("style", "wolf", "seer", "villager"),
+    [
+        ("talkative", {"accuse p2", "accuse p4"}, {"seer p1 wolf"}, {"accuse p1"}),
+        ("silent", {"silence"}, {"seer p1 wolf"}, {"silence"}),
+        ("accuser", {"seer p2 wolf", "seer p4 wolf"}, {"seer p1 wolf"}, {"accuse p1"}),
+    ],
+)
+def test_speeches_and_votes_by_style(style, wolf, seer, villager):
+    play, bot = day(), werewolf_bot(style=style)
+    assert set(bot.chances(play, 0)) == wolf
+    play.step({0: "silence"})
+    assert set(bot.chances(play, 1)) == seer
+    play.step({1: "seer p1 wolf"})
+    assert set(bot.chances(play, 3)) == villager
+    play.step({3: "silence"})
+    assert bot.chances(play, 1) == bot.chances(play, 3) == {"p1": 1.0}
+    # who is told to be a wolf and is none knows that the speaker lies; so the wolf says as well
+    assert bot.chances(play, 0) == {"p2": 1.0}
+
+
+def test_the_silent_abstain_without_a_reason():
+    play = day(look="p4")
+    while play.position.phase == "speak":
+        play.step(dict.fromkeys(play.due(), "silence"))
+    assert werewolf_bot(style="silent").chances(play, 3) == {"abstain": 1.0}
+    assert set(werewolf_bot().chances(play, 3)) == {"p1", "p2"}
+
+
+def test_wolves_kill_who_claims_to_be_the_seer_and_spare_their_mate():
+    play = werewolf(players=7).begun(tuple(range(7)), Stream.from_seed(0))  # wolves p1, p2
+    play.step({0: "p7", 2: "p1", 3: "p4"})
+    play.step({1: "p7"})
+    bot, said = werewolf_bot(), {2: "seer p1 wolf"}
+    while play.position.phase == "speak":
+        play.step({seat: said.get(seat, "silence") for seat in play.due()})
+    assert "p1" not in bot.chances(play, 1) and bot.chances(play, 5) == {"p1": 1.0}
+    play.step(dict.fromkeys(play.due(), "abstain"))
+    assert bot.chances(play, 0) == {"p3": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("said", "votes"),
+    [
+        ("My vision shows that p2 is the wolf.", {"p2"}),
+        ("I am the seer and p2 is no werewolf!", {"p1"}),
+        ("We should vote for p2 today.", {"p2"}),
+        ("I trust p2.", {"p1"}),
+        ("p2 p2 p2", {"p1", "p2"}),
+    ],
+)
+def test_free_text_is_read_as_what_it_means(said, votes):
+    play, bot = day(style="full", speech="text"), werewolf_bot()
+    for seat, text in ((0, said), (1, "good morning"), (3, "nothing")):
+        play.step({seat: text})
+    assert set(bot.chances(play, 3)) == votes  # of p4, who lives with p1 and p2
+
+
+@pytest.mark.parametrize("sentences", [False, True])
+def test_it_says_phrases_or_sentences_that_mean_them(sentences):
+    play, bot = day(style="full", speech="text"), werewolf_bot(sentences=sentences)
+    play.step({0: "I have nothing to say."})
+    said = {bot.choose(play, 1, Stream.from_seed(seed)) for seed in range(20)}
+    assert {meaning(one) for one in said} == {"seer p1 wolf"}
+    assert len(said) == (3 if sentences else 1) and ("seer p1 wolf" in said) is not sentences
+    wolf = day(style="full", speech="text")
+    accused = {bot.choose(wolf, 0, Stream.from_seed(seed)) for seed in range(100)}
+    assert len(accused) == (8 if sentences else 2)  # whom it accuses does not say in which words
+    words = day()  # by words there is nothing but the grammar
+    words.step({0: "silence"})
+    assert bot.choose(words, 1, Stream.from_seed(0)) == "seer p1 wolf"
+
+
+@pytest.mark.parametrize("order", ["ordered", "simultaneous"])
+@pytest.mark.parametrize(("style", "wolf", "villager"), [("talkative", "accuse", "accuse"), ("silent", "silence", "silence"), ("accuser", "seer", "accuse")])
+def test_every_style_says_in_sentences_what_it_says_in_phrases(style, wolf, villager, order):
+    play, bot = day(style="full", speech="text", order=order), werewolf_bot(style=style, sentences=True)
+    said = {}
+    while play.position.phase == "speak":
+        texts = {seat: bot.choose(play, seat, Stream.from_seed(0).child(seat)) for seat in play.due()}
+        said |= {seat: meaning(text) for seat, text in texts.items()}
+        play.step(texts)
+    assert said[1] == "seer p1 wolf" and (said[0].split()[0], said[3].split()[0]) == (wolf, villager)
+    assert "p1" in bot.chances(play, 3)  # it has understood the seer
+
+
+def test_free_text_is_read_where_it_begins_as_a_phrase():
+    play, bot = day(style="full", speech="text"), werewolf_bot()
+    play.step({0: "seer p4 wolf, believe me"})
+    assert bot.choose(play, 1, Stream.from_seed(0)) == "seer p1 wolf"
+    play.step({1: "p1 p1 p1 \u00b2 seer"})
+    play.step({3: "seer p\u00b2 wolf"})
+    assert bot.chances(play, 3) == {"p1": 1.0}
+
+
+def test_it_plays_werewolf_alone():
+    with pytest.raises(GameError, match="plays werewolf alone"):
+        werewolf_bot().chances(make_game("nim").reset(Stream.from_seed(0)), 0)

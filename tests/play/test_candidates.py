@@ -1,0 +1,244 @@
+"""Several replies to one prompt: drawn alike, judged, one of them played, all of them recorded."""
+
+from dataclasses import replace
+from functools import partial
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import GameError
+from sparring.core.rng import Stream
+from sparring.environments.catalogue import make_game
+from sparring.learn.pack import pack
+from sparring.methods.oracles.base import verdicts
+from sparring.methods.rewards.grading import by_oracle
+from sparring.play.episode import Candidates, chosen
+from sparring.play.rollout import play
+from sparring.play.store import EpisodeStore, from_bytes, to_bytes
+from sparring.play.turn_table import ordered_turns, turn_table
+from sparring.run.measures import candidate_metrics, rollout_metrics
+from tests.play.plays import learner, specs
+
+COUNT = 4
+
+
+def by_length(episodes):
+    """A grade that needs no oracle: long replies are better."""
+    return [[float(len(turn.reply)) for turn in episode.turns] for episode in episodes]
+
+
+def played(commit="any_best", grade=by_length, count=COUNT, explore=0.0, name="kuhn_poker", number=12, illegal=None, **options):
+    game = make_game(name, illegal=illegal or {"rule": "random"})
+    player, recorder = learner(game)
+    candidates = Candidates(count, grade, commit, explore) if count > 1 else None
+    return play(specs(game, number), {"learner": player}, candidates=candidates, **options), recorder
+
+
+def bare(episode):
+    """An episode without what stands beside its line."""
+    turns = tuple(turn._replace(candidates=(), score=None) for turn in episode.turns)
+    return replace(episode, turns=turns)
+
+
+@pytest.mark.parametrize(
+    ("scores", "commit", "wanted"),
+    [
+        ([0.0, 2.0, 1.0, 2.0], "best", {1}),
+        ([0.0, 2.0, 1.0, 2.0], "any_best", {1, 3}),
+        ([0.0, 2.0, 1.0, 2.0], "random", {0}),
+        ([None, -1.0, None, -2.0], "best", {1}),
+        ([None, None], "best", {0}),
+        ([None, None], "any_best", {0}),
+        ([1e6, 1e6, 1e6], "best", {0}),
+        ([1e6, 1e6, 1e6], "any_best", {0, 1, 2}),
+    ],
+)
+def test_which_reply_is_committed(scores, commit, wanted):
+    assert {chosen(scores, commit, 0.0, Stream.from_seed(seed)) for seed in range(60)} == wanted
+
+
+@given(st.lists(st.none() | st.floats(-1e6, 1e6), min_size=1, max_size=9), st.integers(0, 2**32), st.floats(0, 1))
+def test_what_is_committed_is_of_the_largest_score_or_reply_0(scores, seed, explore):
+    place = chosen(scores, "any_best", explore, Stream(seed))
+    judged = [score for score in scores if score is not None]
+    assert place == 0 or scores[place] == max(judged)
+    if explore == 0 and judged:
+        assert scores[place] == max(judged)
+    if explore == 1:
+        assert place == 0
+
+
+def test_explore_takes_reply_0_in_its_share_of_the_decisions():
+    found = [chosen([0.0, 1.0], "best", 0.25, Stream.from_seed(seed)) for seed in range(4000)]
+    assert np.mean(found) == pytest.approx(0.75, abs=0.03)
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "tic_tac_toe"])
+def test_with_reply_0_committed_the_play_is_that_of_a_run_without_candidates(name):
+    several, _ = played("random", name=name)
+    alone, _ = played(count=1, name=name)
+    assert [bare(episode) for episode in several] == alone
+    assert all(len(turn.candidates) == COUNT - 1 for episode in several for turn in episode.turns)
+
+
+def test_the_best_is_played_and_the_play_goes_on_from_it():
+    episodes, _ = played("best", illegal={"rule": "retry", "retries": 1, "penalty": 0.5})
+    moved = 0
+    for episode in episodes:
+        for turn in episode.turns:
+            several = (turn, *turn.candidates)
+            assert sorted(one.candidate for one in several) == list(range(COUNT))
+            assert turn.score == max(one.score for one in several)
+            assert turn.candidate == min(one.candidate for one in several if one.score == turn.score)
+            assert len({(one.seat, one.turn_index, one.moment, one.state_key, one.told) for one in several}) == 1
+            assert all("game" not in one.rewards for one in turn.candidates)
+            assert all(("illegal" in one.rewards) == (one.event != "ok") for one in several)
+            moved += turn.candidate > 0
+    assert moved
+
+
+def test_every_reply_has_the_ids_that_the_model_saw():
+    """The ledger's law: a conversation's segments are the ids that were sent, and what was sampled."""
+    episodes, recorder = played("best", name="tic_tac_toe", illegal={"rule": "retry", "retries": 1})
+    sent = sorted(recorder.sent)
+    found = []
+    for episode in episodes:
+        conversations = {}
+        for turn in episode.turns:
+            for one in (turn, *turn.candidates):
+                ids = conversations.setdefault((one.seat, one.conversation), [])
+                for segment in one.segments:
+                    if segment.kind == "sampled":
+                        found.append(tuple(ids))
+                    ids.extend(segment.ids)
+        assert len(conversations) == 2 + sum(len(turn.candidates) for turn in episode.turns)
+    assert sorted(found) == sent
+
+
+@pytest.mark.parametrize("in_flight", [1, 5])
+def test_neither_order_nor_number_in_flight_matters(in_flight):
+    assert played(in_flight=in_flight)[0] == played()[0]
+
+
+def test_the_table_has_the_line_unless_all_replies_are_asked_for():
+    episodes, _ = played()
+    line, every = turn_table(episodes), turn_table(episodes, candidates=True)
+    alone = turn_table([bare(episode) for episode in episodes])
+    assert line.state_group is None and line.committed is None
+    assert np.array_equal(line.reward, alone.reward) and np.array_equal(line.trajectory, alone.trajectory)
+    assert len(every.reward) == COUNT * len(line.reward)
+    assert every.committed.sum() == len(line.reward)
+    assert (np.bincount(every.state_group) == COUNT).all()
+    assert (np.bincount(every.state_group, weights=every.committed) == 1).all()
+    assert np.array_equal(every.reward[every.committed], line.reward)
+    # a reply that was not played is a trajectory of one turn
+    lengths = np.bincount(every.trajectory)
+    assert (lengths[every.trajectory[~every.committed]] == 1).all() and every.done[~every.committed].all()
+    assert (np.diff(every.trajectory) >= 0).all()
+
+
+def test_every_reply_is_packed_as_it_was_sampled():
+    episodes, _ = played()
+    data = pack(episodes, candidates=True)
+    rows = list(ordered_turns(episodes, candidates=True))
+    assert len(data.ask) == len(rows) == len(turn_table(episodes, candidates=True).reward)
+    said = [run for _, turn in rows for part in turn.segments if part.kind == "sampled" for run in part.logprobs]
+    assert data.logprobs.tolist() == said
+    assert len(pack(episodes).ask) == len(turn_table(episodes).reward)
+
+
+def test_records_hold_all_replies(tmp_path):
+    episodes, _ = played()
+    assert [episode for _, episode in from_bytes(to_bytes([(1, episode) for episode in episodes]))] == episodes
+    store = EpisodeStore(tmp_path / "episodes")
+    store.append(1, episodes)
+    counted = f"SELECT committed, count(*) FROM '{tmp_path}/episodes/*.parquet' GROUP BY committed ORDER BY committed"
+    turns = sum(len(episode.turns) for episode in episodes)
+    assert duckdb.sql(counted).fetchall() == [(False, 3 * turns), (True, turns)]
+    groups = f"SELECT DISTINCT n FROM (SELECT count(*) AS n FROM '{tmp_path}/episodes/*.parquet' GROUP BY episode_id, state_group)"
+    assert duckdb.sql(groups).fetchall() == [(COUNT,)]
+
+
+def test_only_trained_seats_reply_several_times():
+    game = make_game("kuhn_poker", illegal={"rule": "random"})
+    player, _ = learner(game)
+    asked = [replace(spec, trained=(True, False)) for spec in specs(game, 6)]
+    episodes = play(asked, {"learner": player}, candidates=Candidates(3, by_length))
+    assert {(turn.seat, len(turn.candidates)) for episode in episodes for turn in episode.turns} == {(0, 2), (1, 0)}
+
+
+def test_the_oracle_judges_each_prompt_once_for_all_replies():
+    game = make_game("kuhn_poker", illegal={"rule": "random"})
+    oracle, asked = bind("oracles", "cfr", {"iterations": 50})(), []
+
+    def judge(states, streams):
+        asked.extend(states)
+        return verdicts(oracle, states, streams)
+
+    player, _ = learner(game)
+    episodes = play(
+        specs(game, 8), {"learner": player}, judges={game.name: judge}, candidates=Candidates(COUNT, by_oracle)
+    )
+    turns = [turn for episode in episodes for turn in episode.turns]
+    assert len(asked) == len(turns)
+    assert all(one.verdict == turn.verdict and one.verdict for turn in turns for one in turn.candidates)
+    assert all(turn.score == max(one.score for one in (turn, *turn.candidates)) for turn in turns)
+
+
+def test_replies_that_nothing_can_judge_are_counted_and_the_first_is_played():
+    episodes, _ = played(grade=by_oracle)  # no oracle
+    turns = [turn for episode in episodes for turn in episode.turns]
+    assert all(turn.candidate == 0 and turn.score is None for turn in turns)
+    figures = candidate_metrics(episodes)
+    assert figures["candidates/unjudged"] == 1.0 and figures["candidates/equal_share"] == 0.0
+    assert figures["candidates/score"] == figures["candidates/gain"] == 0.0
+
+
+def test_the_figures_by_hand():
+    episodes, _ = played("best", number=3)
+    turns = [turn for episode in episodes for turn in episode.turns]
+    groups = [[one.score for one in (turn, *turn.candidates)] for turn in turns]
+    figures = candidate_metrics(episodes)
+    assert figures["candidates/decisions"] == len(turns) / 3
+    assert figures["candidates/score"] == pytest.approx(np.mean(groups))
+    assert figures["candidates/gain"] == pytest.approx(np.mean([max(own) for own in groups]) - np.mean(groups))
+    assert figures["candidates/equal_share"] == pytest.approx(np.mean([len(set(own)) == 1 for own in groups]))
+    every = [one for turn in turns for one in (turn, *turn.candidates)]
+    tokens = [len(part.ids) for one in every for part in one.segments if part.kind == "sampled"]
+    assert figures["candidates/tokens"] == sum(tokens)
+    assert rollout_metrics(episodes)["legal_rate"] == np.mean([one.event == "ok" for one in every])
+    assert rollout_metrics(episodes)["turns_per_game"] == len(turns) / 3
+    assert candidate_metrics([bare(episode) for episode in episodes]) == {}
+
+
+def test_a_play_that_cannot_be_copied_is_no_play_for_an_oracle():
+    game = make_game("lookups")
+
+    class Uncopied:
+        def __init__(self, play):
+            self._play = play
+
+        def __getattr__(self, name):
+            if name == "clone":
+                raise AttributeError(name)
+            return getattr(self._play, name)
+
+    reset = game.reset
+    game.reset = lambda stream: Uncopied(reset(stream))
+    player, _ = learner(game, max_new_tokens=4)
+    with pytest.raises(GameError, match="cannot be copied"):
+        play(specs(game, 2), {"learner": player}, judges={game.name: partial(print)}, candidates=Candidates(2, by_oracle))
+
+
+def test_turns_that_are_taken_over_are_not_asked_again():
+    (whole, *_), _ = played("best", name="tic_tac_toe")
+    game = make_game("tic_tac_toe", illegal={"rule": "random"})
+    player, recorder = learner(game)
+    spec = replace(specs(game, 1)[0], prefix=whole.turns[:3])
+    (again,) = play([spec], {"learner": player}, candidates=Candidates(COUNT, by_length, "best"))
+    assert [turn.action for turn in again.turns[:3]] == [turn.action for turn in whole.turns[:3]]
+    assert len(recorder.sent) == COUNT * len(again.turns[3:])

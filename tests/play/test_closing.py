@@ -1,0 +1,279 @@
+"""Whoever begins or copies a play closes it once, however it ends; and no play is missing without a word."""
+
+from dataclasses import replace
+
+import pytest
+
+import sparring
+from sparring.api.human_play import InteractiveSession, Opponent
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, RolloutError, SparringError
+from sparring.core.records import Observation, Verdict
+from sparring.core.rng import Stream
+from sparring.environments.illegal import IllegalRule
+from sparring.environments.own import completed
+from sparring.environments.repeated import Repeated
+from sparring.environments.trial import Trial
+from sparring.measure.initial_states import every
+from sparring.measure.matches import play_matches, self_plays
+from sparring.methods.rewards.contribution import contribution
+from sparring.play.players.base import Reply
+from sparring.play.playouts import with_playouts
+from sparring.play.replay import ended, figures_of, replay, replayed
+from sparring.play.rollout import play, rollout
+from sparring.play.spec import EpisodeSpec
+from sparring.testing.environments import check_environment
+
+
+class Counted:
+    """One move of each of two seats; it counts its plays, and how often each was closed."""
+
+    SLOT = "environments"
+    name, roles, max_turns, min_utility, max_utility, figures = "counted", ("one", "two"), 2, 0.0, 1.0, ("moves",)
+
+    def __init__(self, rule="forfeit", room=10**9, fails="", when=lambda number: True):
+        self.illegal, self.room, self.fails, self.when = IllegalRule(rule=rule), room, fails, when
+        self.closed, self.most = [], 0  # of each play that was begun or copied: times it was closed
+
+    def fail(self, where, number):
+        if self.fails == where and self.when(number):
+            raise ConnectionError(f"CAPACITY_REACHED at {where}")
+
+    def begun(self, move=0):
+        if sum(times == 0 for times in self.closed) >= self.room:
+            raise ConnectionError("CAPACITY_REACHED")
+        self.closed.append(0)
+        self.most = max(self.most, self.closed.count(0))
+        return Session(self, len(self.closed) - 1, move)
+
+    def reset(self, stream):
+        self.fail("reset", len(self.closed))
+        return self.begun()
+
+    def all_closed_once(self):
+        return bool(self.closed) and set(self.closed) == {1}
+
+
+class Session:
+    def __init__(self, rules, number, move):
+        self.rules, self.number, self.move, self.returns = rules, number, move, (0.0, 0.0)
+
+    @property
+    def done(self):
+        return self.move == 2
+
+    def due(self):
+        self.rules.fail("due", self.number)
+        return () if self.done else (self.move,)
+
+    def legal(self, seat):
+        return ("a", "b")
+
+    def observe(self, seat):
+        self.rules.fail("observe", self.number)
+        return Observation(told="x", key=f"{seat}")
+
+    def step(self, replies):
+        self.rules.fail("step", self.number)
+        self.move += 1
+
+    def figures(self):
+        assert self.rules.closed[self.number] == 0, "it is asked before it is closed"
+        return {"moves": (1.0, 1.0)}
+
+    def clone(self):
+        return self.rules.begun(self.move)
+
+    def close(self):
+        self.rules.closed[self.number] += 1
+
+
+class Bot:
+    name, renderer = "bot", None
+
+    def __init__(self, says="a", raises=None):
+        self.says, self.raises = says, raises
+
+    def act(self, turns):
+        if self.raises is not None:
+            raise self.raises
+        return [Reply(self.says) for _ in turns]
+
+
+def specs(rules, count=4, **changes):
+    game, root = completed("counted", rules), Stream.from_seed(0)
+    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=("bot",) * 2, trained=(True, True), **changes)
+    return [replace(spec, episode_id=number, group_id=number, stream=root.child(number)) for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("says", "changes", "rule"),
+    [("a", {}, "forfeit"), ("?", {}, "forfeit"), ("?", {}, "retry"), ("?", {}, "random"), ("a", {"max_turns": 1}, "forfeit")],
+    ids=["done", "forfeit", "retry", "random", "truncated"],
+)
+def test_a_play_is_closed_once_however_it_ends(says, changes, rule):
+    rules = Counted(rule)
+    episodes = play(specs(rules, **changes), {"bot": Bot(says)}, in_flight=2)
+    assert len(episodes) == 4 and len(rules.closed) == 4
+    assert rules.all_closed_once() and rules.most == 2
+
+
+@pytest.mark.parametrize("fails", ["due", "observe", "step"])
+def test_a_play_that_fails_is_closed_before_it_begins_anew(fails):
+    rules = Counted(fails=fails, room=1)
+    episodes, counts = rollout(specs(rules, 2), {"bot": Bot()}, retries=1, in_flight=1)
+    assert not episodes and counts.retried == 2 and len(counts.failures) == 2
+    assert rules.all_closed_once() and len(rules.closed) == 4 and rules.most == 1
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), RuntimeError("the agent raised")])
+def test_plays_that_are_interrupted_are_closed(error):
+    rules = Counted()
+    with pytest.raises((KeyboardInterrupt, SystemExit, SparringError)):
+        play(specs(rules), {"bot": Bot(raises=error)})
+    assert rules.all_closed_once() and len(rules.closed) == 4
+
+
+def test_a_play_is_closed_where_turns_cannot_be_taken_over():
+    rules = Counted()
+    (one,) = play(specs(rules, 1), {"bot": Bot()})
+    foreign = tuple(turn._replace(seat=1 - turn.seat) for turn in one.turns)
+    with pytest.raises(RolloutError):
+        play(specs(rules, 1, prefix=foreign), {"bot": Bot()}, retries=0)
+    assert rules.all_closed_once()
+
+
+def test_a_play_whose_closing_fails_counts_all_the_same(caplog):
+    rules = Counted()
+
+    def broken(self):
+        rules.closed[self.number] += 1
+        raise OSError("gone")
+
+    session = type("Broken", (Session,), {"close": broken})
+    rules.begun = lambda move=0: (rules.closed.append(0), session(rules, len(rules.closed) - 1, move))[1]
+    assert len(play(specs(rules), {"bot": Bot()})) == 4 and rules.all_closed_once()
+    assert "could not be closed: OSError('gone')" in caplog.text
+
+
+def test_plays_without_close_are_played_as_before():
+    class Plain:
+        roles, max_turns, min_utility = ("one", "two"), 2, 0.0
+
+        def reset(self, stream):
+            session = Session(Counted(), 0, 0)
+            session.rules.closed = [0]
+            return type("Bare", (), {"__getattr__": lambda self, name: getattr(session, name) if name != "close" else object().close})()
+
+    assert len(sparring.play_episodes(completed("plain", Plain()), ["random", "random"], plays=1)) == 1
+
+
+def test_copies_and_plays_that_are_played_again_are_closed():
+    rules = Counted()
+    (episode,) = play(specs(rules, 1), {"bot": Bot()})
+    game = completed("counted", rules)
+    for state in replay(game, episode):
+        state.close()  # they are the caller's
+    assert figures_of(game, episode) == {"moves": (1.0, 1.0)}
+    with ended(game, episode) as end:
+        assert end.done
+    plays = replayed(game, episode)
+    next(plays)
+    plays.close()  # given up in the middle
+    assert contribution(episode, game) == (None, None)
+    assert rules.all_closed_once()
+
+
+class Judge:
+    name = "judge"
+
+    def __init__(self, raises=False):
+        self.raises = raises
+
+    def judge(self, states, streams=()):
+        if self.raises:
+            raise KeyboardInterrupt
+        assert all(state.play.rules.closed[state.play.number] == 0 for state in states)
+        return [Verdict(actions=("a", "b"), values=(1.0, 0.0), best=frozenset("a")) for _ in states]
+
+
+def test_copies_for_an_oracle_are_closed():
+    rules = Counted()
+    episodes = play(specs(rules), {"bot": Bot()}, judges={"counted": Judge().judge})
+    assert all(turn.verdict is not None for episode in episodes for turn in episode.turns)
+    assert rules.all_closed_once() and len(rules.closed) == 4 + 8
+    with pytest.raises(KeyboardInterrupt):
+        play(specs(rules), {"bot": Bot()}, judges={"counted": Judge(raises=True).judge})
+    assert rules.all_closed_once()
+
+
+def test_playouts_and_checks_and_matches_close_their_plays():
+    rules = Counted()
+    game = completed("counted", rules)
+    episodes = play(specs(rules, 2), {"bot": Bot()})
+    asking = with_playouts(episodes, {"counted": game}, count=2, stream=Stream.from_seed(1), before=True)
+    wanted = next(asking)
+    with pytest.raises(StopIteration):
+        asking.send(rollout(wanted, {"bot": Bot()}))
+    random = registry.bind("players", "random")()
+    play_matches(game, random, random, games_per_seat=2, stream=Stream.from_seed(0))
+    self_plays(every(game), random, plays=2, stream=Stream.from_seed(0))
+    assert rules.all_closed_once() and len(rules.closed) > 10
+    checked = Counted()
+    check_environment(lambda: checked, plays=2)
+    assert checked.all_closed_once() and checked.most == 2  # a copy, and the play that it is of
+
+
+def trial(inner):
+    return Trial(environment=inner, attempts=3, reflect=False, redeal="same")
+
+
+@pytest.mark.parametrize("around", [lambda inner: Repeated(environment=inner, rounds=3), trial])
+def test_plays_inside_a_combinator_are_closed_as_each_is_over(around):
+    rules = Counted(room=1)
+    game = around(completed("counted", rules))
+    (episode,) = sparring.play_episodes(game, ["random", "random"])
+    assert len(episode.turns) == 6 and rules.all_closed_once() and len(rules.closed) == 3 and rules.most == 1
+    failing = Counted(fails="reset", when=lambda number: number == 2)
+    with pytest.raises(RolloutError, match="CAPACITY_REACHED at reset"):
+        sparring.play_episodes(around(completed("counted", failing)), ["random", "random"])
+    assert failing.all_closed_once() and len(failing.closed) == 2
+
+
+def test_a_sitting_is_closed_when_it_is_given_up_and_when_it_cannot_begin():
+    rules, opposite = Counted(), Opponent("bot-bot", "bot", Bot())
+    sitting = InteractiveSession(completed("counted", rules), 0, opposite, 0)
+    assert sitting.asked is not None and rules.closed == [0]
+    sitting.close()
+    sitting.close()
+    assert rules.all_closed_once()
+    failing = Counted(fails="observe")
+    with pytest.raises(SparringError, match="CAPACITY_REACHED at observe"):
+        InteractiveSession(completed("counted", failing), 0, opposite, 0)
+    assert failing.all_closed_once()
+
+
+def test_a_list_of_plays_is_as_long_as_was_asked_for_or_an_error():
+    few = Counted(room=8)
+    assert len(sparring.play_episodes(completed("counted", few), ["random", "random"], plays=20, in_flight=8)) == 20
+    assert few.most == 8 and few.all_closed_once()
+    many = Counted(room=8)
+    with pytest.raises(RolloutError, match=r"12 of 20 plays are missing, as 12 could not begin or go on\. 12 x ConnectionError: CAPACITY_REACHED\. .*in_flight"):
+        sparring.play_episodes(completed("counted", many), ["random", "random"], plays=20)
+    assert many.all_closed_once()
+    default = Counted()
+    assert len(sparring.play_episodes(completed("counted", default), ["random", "random"], plays=100)) == 100
+    assert default.most == 64
+    with pytest.raises(ConfigError, match="in_flight"):
+        sparring.play_episodes("kuhn_poker", ["random", "random"], in_flight=0)
+
+
+def test_games_of_a_match_that_could_not_begin_are_counted_with_their_reason():
+    rules = Counted(fails="reset", when=lambda number: number >= 5)  # the server is gone after five plays
+    report = play_matches(completed("counted", rules), Bot(), Bot(), games_per_seat=4, stream=Stream.from_seed(0), in_flight=1)
+    assert [(seat.games, seat.failed) for seat in report.seats] == [(4, 0), (1, 3)]
+    assert (report.overall.games, report.overall.failed) == (5, 3) and rules.all_closed_once()
+    assert report.notes[0].startswith("counted: 3 of 8 games could not begin or go on, and count in no figure. 3 x ConnectionError: CAPACITY_REACHED at reset.")
+    always = Counted(fails="reset")
+    with pytest.raises(RolloutError, match="CAPACITY_REACHED at reset"):
+        play_matches(completed("counted", always), Bot(), Bot(), games_per_seat=2, stream=Stream.from_seed(0))

@@ -1,0 +1,260 @@
+"""A plug-in that raises, hangs or returns rubbish is named with its option, and costs its group or stops the run cleanly."""
+
+import math
+import os
+import signal
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sparring.config import resolve
+from sparring.config.plugins import registry
+from sparring.config.plugins.guard import Watch
+from sparring.config.recipe import to_yaml
+from sparring.core.errors import (
+    GameError,
+    HungError,
+    PluginError,
+    RewardError,
+    RolloutError,
+    SparringError,
+)
+from sparring.core.records import Credit
+from sparring.core.schedule import parse
+from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
+from sparring.league.matchmakers.base import Seating
+from sparring.methods.oracles.base import verdict, verdicts
+from sparring.methods.oracles.parallel import ParallelOracle
+from sparring.methods.rewards.components import WeightedReward
+from sparring.play.players.random import random
+from sparring.play.players.scripted import scripted
+from sparring.play.rollout import play, rollout
+from sparring.run import checkpoint, loop
+from sparring.run.folder import RunFolder
+from sparring.run.methods import Methods
+from tests.play.plays import specs
+
+CONFIG = {
+    "steps": 3,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "rollout": {"games_per_step": 4, "group_size": 2},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "evaluation": {"exact": False},
+    "checkpoint": {"every": 1},
+    "store": {"every": 0},
+}
+
+
+def bound(slot, function, name="mine"):
+    """Return a function as a plug-in of a slot."""
+    module = SimpleNamespace(NEEDS=frozenset())
+    return registry.Bound(plugin=registry.Plugin(slot=slot, name=name, function=function, module=module), options={}, schedules={})
+
+
+def train(path, monkeypatch, method, plugin, **keys):
+    """Train with a plug-in in place of the configured one from the second step on."""
+    config, calls = resolve({**CONFIG, **keys}), []
+    right = getattr(Methods.of(config), method)
+    right = right["main"] if method == "credit" else right
+
+    def turns_bad(*args, **options):
+        calls.append(1)
+        good = right[0].bound if method == "rewards" else right
+        first = len(calls) <= (4 if method == "rewards" else 2 if method == "matchmaker" else 1)
+        return good(*args) if first else plugin(*args)
+
+    slot = {"matchmaker": "league.matchmakers", "curriculum": "selection.curricula", "replay": "selection.replay"}.get(method, method)
+    slot = "rollout.plans" if method == "plan" else slot
+    replaced = bound(slot, turns_bad)
+    if method == "rewards":
+        replaced = (WeightedReward(bound=replaced, weight=parse(1.0)),)
+    replaced = {"main": replaced} if method == "credit" else replaced
+    of = Methods.of
+    monkeypatch.setattr(loop, "Methods", SimpleNamespace(of=lambda *args: replace(of(*args), **{method: replaced})))
+    with RunFolder.create(path, to_yaml(config)) as folder, Watch(3.0):
+        loop.train(config, LocalEngine(config), folder)
+
+
+def credit_of(values, **fields):
+    return lambda turns, state: Credit(advantages=np.asarray(values(len(turns.reward)), dtype=float), **fields)
+
+
+REWARD = {"rewards": [{"name": "format_bonus"}]}
+FAULTS = {
+    "estimator raises": ("credit", lambda *args: 1 // 0, "advantage estimator 'mine' .credit. failed in .*ZeroDivisionError"),
+    "estimator hangs": ("credit", lambda *args: time.sleep(60), "advantage estimator 'mine' .credit. has not come back"),
+    "advantages nan": ("credit", credit_of(lambda n: [math.nan] * n), "advantages of nan in row 0"),
+    "advantages inf": ("credit", credit_of(lambda n: [0.0] * (n - 1) + [math.inf]), "advantages of inf in row"),
+    "advantages huge": ("credit", credit_of(lambda n: [1e300] * n), "advantages of 1e.300 in row 0"),
+    "advantages too long": ("credit", credit_of(lambda n: [0.0] * (n + 1)), r"must give advantages of shape \(\d+,\) here; it gave"),
+    "value targets nan": (
+        "credit",
+        lambda turns, state: Credit(advantages=np.zeros(len(turns.reward)), value_targets=np.full(len(turns.reward), np.nan)),
+        "value_targets of nan",
+    ),
+    "no credit": ("credit", lambda *args: None, "must return a Credit; it returned NoneType"),
+    "reward raises": ("rewards", lambda episode: {}["x"], "reward 'mine' .rewards.N. failed in .*KeyError"),
+    "reward hangs": ("rewards", lambda episode: time.sleep(60), "reward 'mine' .rewards.N. has not come back"),
+    "reward is none": ("rewards", lambda episode: None, "must return a list of one number or None per turn; it returned NoneType"),
+    "reward is text": ("rewards", lambda episode: ["x"] * len(episode.turns), "'x' times weight 1"),
+    "reward is nan": ("rewards", lambda episode: [math.nan] * len(episode.turns), "nan times weight 1"),
+    "selection raises": ("selection", lambda *args: [][1], "selection rule 'mine' .selection. failed in .*IndexError"),
+    "mask too short": ("selection", lambda turns, stream: np.ones(1, dtype=bool), "must give a boolean per turn"),
+    "curriculum raises": ("curriculum", lambda request: None.x, "curriculum 'mine' .curriculum. failed in .*AttributeError"),
+    "arm unknown": ("curriculum", lambda request: np.full(request.groups, 9), "must give the number of an arm, 0 to 0"),
+    "matchmaker raises": ("matchmaker", lambda request: int("x"), "matchmaker 'mine' .matchmaker. failed in .*ValueError"),
+    "a seat too few": ("matchmaker", lambda request: Seating(seats=("learner",), trained=(True,)), "must fill 2 seats here"),
+    "replay raises": ("replay", lambda request: 1 // 0, "replay rule 'mine' .replay. failed in .*ZeroDivisionError"),
+    "replay is none": ("replay", lambda request: None, "must return a ReplayPlan"),
+    "plan raises": ("plan", lambda *args: 1 // 0, "rollout plan 'mine' .rollout.plan. failed in .*ZeroDivisionError"),
+    "plan is rubbish": ("plan", lambda *args: [3], "must return a list of Origin"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_faulty_plug_in_stops_the_run_cleanly(tmp_path, monkeypatch, name):
+    method, plugin, said = FAULTS[name]
+    with pytest.raises((PluginError, RewardError), match=said) as caught:
+        train(tmp_path / "run", monkeypatch, method, plugin, **(REWARD if method == "rewards" else {}))
+    if method not in ("plan", "rewards"):
+        assert "Met in step 2 of 3" in str(caught.value) and "The checkpoint of step 1 is good" in str(caught.value)
+        assert checkpoint.load_latest(tmp_path / "run").step == 1
+
+
+class Faulty:
+    """A game whose states misbehave in some groups."""
+
+    def __init__(self, where, fault, groups=(0,)):
+        self.game, self.where, self.fault, self.bad = make_game("kuhn_poker"), where, fault, groups
+        self.resets = 0
+
+    def __getattr__(self, name):
+        return getattr(self.game, name)
+
+    def reset(self, stream):
+        number, self.resets = self.resets, self.resets + 1
+        wrong = number in self.bad
+        if wrong and self.where == "reset":
+            self.fault()
+        return Crooked(self.game.reset(stream), self.where if wrong else "", self.fault)
+
+
+class Crooked:
+    """A state of which one method misbehaves."""
+
+    def __init__(self, state, where, fault):
+        self.__dict__.update(state=state, where=where, fault=fault)
+
+    def __getattr__(self, name):
+        if name == self.where:
+            return self.fault() if name == "returns" else lambda *args, **options: self.fault()
+        return getattr(self.state, name)
+
+    def __setattr__(self, name, value):
+        setattr(self.state, name, value)
+
+
+def crash():
+    raise KeyError("board")
+
+
+def hang():
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("where", ["reset", "observe", "legal", "step", "read"])
+@pytest.mark.parametrize("fault", [crash, hang])
+def test_a_game_that_fails_costs_its_group_alone(where, fault, caplog):
+    game = Faulty(where, fault)
+    with Watch(0.5):
+        episodes, counts = rollout(specs(game, 8, name="bot", group_size=2), {"bot": random()}, retries=0)
+    assert {episode.group_id for episode in episodes} == {1, 2, 3}
+    assert counts.dropped_groups == {0}
+    assert ("KeyError('board')" if fault is crash else "environment 'kuhn_poker' (environments.N) has not come back") in caplog.text
+
+
+def test_a_game_that_hangs_is_not_tried_again_and_one_that_raises_is():
+    for fault, retried in ((hang, 0), (crash, 1)):
+        with Watch(0.5):
+            _, counts = rollout(specs(Faulty("step", fault), 4, name="bot", group_size=2), {"bot": random()}, retries=2)
+        assert (counts.retried, len(counts.dropped_groups)) == (retried, 1 - retried)
+
+
+@pytest.mark.parametrize("returns", [(1.0,), (1.0, -1.0, 0.0), (math.nan, 0.0), (math.inf, -math.inf)])
+def test_payoffs_that_are_not_one_finite_number_per_seat_fail_the_game(returns, caplog):
+    with pytest.raises(RolloutError, match="All 1 groups failed"):
+        play(specs(Faulty("returns", lambda: returns, range(9)), 2, name="bot", group_size=2), {"bot": random()}, retries=0)
+    assert "returns must be one finite number per seat" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (lambda turns: 1 // 0, "player 'bot' .bots, evaluation.opponents. failed in .*ZeroDivisionError"),
+        (lambda turns: time.sleep(60), "player 'bot' .* has not come back"),
+        (lambda turns: [], "must give a list of one Reply per turn, 2 here; it gave 0"),
+        (lambda turns: None, "it gave NoneType"),
+        (lambda turns: ["pass"] * len(turns), "it gave str"),
+    ],
+)
+def test_a_faulty_agent_is_named(act, said):
+    agent = SimpleNamespace(name="bot", renderer=None, act=act)
+    with pytest.raises(PluginError, match=said), Watch(0.5):
+        play(specs(make_game("kuhn_poker"), 2, name="bot"), {"bot": agent})
+
+
+def test_a_game_that_cannot_be_made_is_named(monkeypatch):
+    plugin = registry.load("environments", "kuhn_poker")
+    broken = replace(plugin, function=lambda **options: crash())
+    monkeypatch.setattr(registry, "load", lambda slot, name: broken)
+    with pytest.raises(PluginError, match=r"environment 'kuhn_poker' \(environments.N\) failed in .*KeyError: 'board'"):
+        make_game("kuhn_poker")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_an_oracle_that_gives_no_numbers_is_named(value):
+    state = make_game("tic_tac_toe").reset(specs(make_game("tic_tac_toe"), 1)[0].deal)
+    good = verdict(state.legal_actions(), [0.0] * 9)
+    said = {"mine": replace(good, values=(value,) + (0.0,) * 8), "short": replace(good, values=(0.0,))}
+    for name, given in said.items():
+        oracle = SimpleNamespace(name=name, judge=lambda states, streams=None, given=given: [given])
+        with pytest.raises(PluginError, match=rf"oracle '{name}' \(environments.N.oracle\) must give one finite value per legal action"):
+            verdicts(oracle, [state])
+    for fault, wrong in (("failed in", lambda *args: 1 // 0), ("one verdict per state, 1 here; it gave 0", lambda *args: [])):
+        with pytest.raises(PluginError, match=fault):
+            verdicts(SimpleNamespace(name="mine", judge=wrong), [state])
+
+
+def test_workers_of_an_oracle_that_are_stopped_are_noticed():
+    game = make_game("tic_tac_toe")
+    states = [game.reset(specs(game, 1)[0].deal)]
+    for move in states[0].legal_actions():
+        after = states[0].clone()
+        after.apply(move)
+        states.append(after)
+    oracle = ParallelOracle(oracle="mcts", options={"simulations": 4}, workers=2, least=1)
+    verdicts(oracle, states[:2])
+    pids = [process.pid for process in oracle._pool._processes]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    began = time.monotonic()
+    with pytest.raises(SparringError, match=r"hang or have been stopped|has not come back"), Watch(1.0):
+        verdicts(oracle, states[2:])
+    assert time.monotonic() - began < 40
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_an_error_of_a_game_is_still_one_of_the_user():
+    """What an agent's own code raises on purpose is not hidden behind another name."""
+    agent = scripted(moves=["pass"])
+    agent.choose = lambda *args: (_ for _ in ()).throw(GameError("not here"))
+    with pytest.raises(GameError, match="not here"):
+        play(specs(make_game("kuhn_poker"), 2, name="bot"), {"bot": agent})
+    assert issubclass(HungError, PluginError)

@@ -1,0 +1,207 @@
+"""Several seats asked at once: one moment, one step, whatever becomes of each reply."""
+
+import re
+
+import pytest
+
+from sparring.core.errors import GameError, RolloutError
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
+from sparring.environments.illegal import IllegalRule
+from sparring.environments.own import completed
+from sparring.play.players.base import Reply
+from sparring.play.playouts import with_playouts
+from sparring.play.replay import replay
+from sparring.play.rollout import answered, play, rollout
+from sparring.play.spec import EpisodeSpec
+from sparring.play.turn_draft import moment_begin, moment_end
+from sparring.play.turn_table import turn_table
+
+MOVES = ("rock", "paper", "scissors")
+
+
+class Rounds:
+    """Rounds of rock, paper, scissors; each seat is told the other's last move."""
+
+    roles, min_utility, max_utility, zero_sum, utility_sum, brief = ("left", "right"), -3.0, 3.0, True, 0.0, True
+
+    def __init__(self, rounds=3, rule="forfeit"):
+        self.rounds, self.max_turns, self.illegal, self.name = rounds, 2 * rounds, IllegalRule(rule=rule, penalty=0.25), "rounds"
+
+    def reset(self, stream):
+        return Course(self.rounds)
+
+
+class Course:
+    def __init__(self, rounds, moves=()):
+        self.rounds, self.moves = rounds, moves
+
+    def clone(self):
+        return Course(self.rounds, self.moves)
+
+    @property
+    def done(self):
+        return len(self.moves) == self.rounds
+
+    @property
+    def returns(self):
+        won = sum((0, 1, -1)[(MOVES.index(left) - MOVES.index(right)) % 3] for left, right in self.moves)
+        return (float(won), float(-won))
+
+    def due(self):
+        return () if self.done else (0, 1)
+
+    def legal(self, seat):
+        return MOVES
+
+    def observe(self, seat):
+        return Observation(told=self.moves[-1][1 - seat] if self.moves else "begin", key=f"{seat} {self.moves}")
+
+    def step(self, replies):
+        assert sorted(replies) == [0, 1]
+        self.moves = (*self.moves, (replies[0], replies[1]))
+
+
+class Says:
+    """Says what it was told to say, turn by turn."""
+
+    renderer = None
+
+    def __init__(self, *said):
+        self.said, self.seen = iter(said), []
+
+    def act(self, turns):
+        self.seen += [(turn.told, turn.past()) for turn in turns]
+        return [Reply(text=next(self.said)) for _ in turns]
+
+
+def played(left, right, rounds=3, rule="forfeit", **changes):
+    game = completed("rounds", Rounds(rounds, rule))
+    root = Stream.from_seed(0)
+    spec = {"game": game, "episode_id": 0, "group_id": 0, "deal": root, "stream": root.child(1), "seats": ("a", "b"), "trained": (True, True)}
+    (episode,) = play([EpisodeSpec(**{**spec, **changes})], {"a": left, "b": right}, retries=0)
+    return game, episode
+
+
+def test_both_seats_are_asked_before_either_is_told():
+    left, right = Says("rock", "paper", "paper"), Says("scissors", "rock", "rock")
+    _, episode = played(left, right)
+    assert [(turn.moment, turn.seat, turn.turn_index, turn.action) for turn in episode.turns] == [
+        *((0, 0, 0, "rock"), (0, 1, 0, "scissors"), (1, 0, 1, "paper"), (1, 1, 1, "rock"), (2, 0, 2, "paper"), (2, 1, 2, "rock")),
+    ]
+    assert [told for told, _ in left.seen] == ["begin", "scissors", "rock"]
+    assert right.seen[2] == ("paper", (("begin", "scissors"), ("rock", "rock")))
+    assert episode.returns == (3.0, -3.0) and not episode.cut and episode.forfeited_by is None
+    # a turn earns what its seat's payoff grows by until its next turn
+    assert [turn.rewards["game"] for turn in episode.turns] == [1.0, -1.0, 1.0, -1.0, 1.0, -1.0]
+    table = turn_table([episode])
+    assert table.trajectory.tolist() == [0, 0, 0, 1, 1, 1] and table.reward.tolist() == [1, 1, 1, -1, -1, -1]
+
+
+def test_a_recorded_play_is_played_again_moment_by_moment():
+    game, episode = played(Says("rock", "paper", "paper"), Says("scissors", "rock", "rock"))
+    states = replay(game, episode)
+    assert [len(state.moves) for state in states] == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(("left", "right", "returns", "by"), [("x", "rock", (-3.0, 3.0), 0), ("rock", "x", (3.0, -3.0), 1), ("x", "y", (0.0, 0.0), 0)])
+def test_a_forfeit_ends_the_play_and_two_at_once_share_it(left, right, returns, by):
+    _, episode = played(Says(left), Says(right))
+    assert (episode.returns, episode.forfeited_by) == (returns, by)
+    assert [turn.action for turn in episode.turns] == [None, None] and len(episode.turns) == 2
+    assert [turn.event for turn in episode.turns] == ["ok" if said == "rock" else "unparsable" for said in (left, right)]
+    assert [turn.rewards.get("illegal", 0.0) for turn in episode.turns] == [0.0 if said == "rock" else -0.25 for said in (left, right)]
+
+
+def test_only_who_was_wrong_tries_again_and_the_others_reply_stands():
+    left, right = Says("x", "paper"), Says("rock")
+    game, episode = played(left, right, rounds=1, rule="retry")
+    assert [(turn.moment, turn.seat, turn.action) for turn in episode.turns] == [(0, 0, None), (0, 1, "rock"), (1, 0, "paper")]
+    assert episode.returns == (1.0, -1.0)
+    assert [len(state.moves) for state in replay(game, episode)] == [0, 0, 0]
+
+
+def test_a_random_move_stands_for_an_illegal_one_and_is_the_same_again():
+    moves = {played(Says("x", "rock"), Says("rock", "rock"), rounds=2, rule="random")[1].turns[0].action for _ in range(3)}
+    assert len(moves) == 1 and moves <= set(MOVES)
+
+
+def test_a_play_is_cut_after_whole_moments():
+    _, episode = played(Says("rock", "rock"), Says("paper", "rock"), max_turns=3)
+    assert episode.cut and len(episode.turns) == 4 and episode.returns == (-1.0, 1.0)
+
+
+def test_a_play_goes_on_from_whole_moments_of_another():
+    _, episode = played(Says("rock", "rock", "rock"), Says("paper", "rock", "rock"))
+    _, again = played(Says("paper"), Says("paper"), prefix=episode.turns[:4])
+    assert [turn.action for turn in again.turns] == ["rock", "paper", "rock", "rock", "paper", "paper"]
+    with pytest.raises(RolloutError, match="All 1 groups failed"):
+        played(Says("paper"), Says("paper"), prefix=episode.turns[:3])
+
+
+def test_places_are_rounded_to_whole_moments():
+    _, episode = played(Says("rock", "rock", "rock"), Says("paper", "rock", "rock"))
+    assert [moment_begin(episode.turns, place) for place in range(7)] == [0, 0, 2, 2, 4, 4, 6]
+    assert [moment_end(episode.turns, place) for place in range(6)] == [2, 2, 4, 4, 6, 6]
+
+
+def test_playouts_take_over_what_was_taken_at_once():
+    game, episode = played(Says("rock", "rock", "rock"), Says("paper", "rock", "rock"))
+    asked = []
+
+    def again(specs):
+        asked.extend(specs)
+        return rollout(specs, {"a": Says(*["rock"] * 99), "b": Says(*["paper"] * 99)})
+
+    valued = answered(with_playouts([episode], {"rounds": game}, count=2, stream=Stream.from_seed(1)), again)[0]
+    assert [len(spec.prefix) for spec in asked] == [2, 2, 2, 2, 4, 4, 4, 4]
+    assert [turn.playout for turn in valued[0].turns] == [-3.0, 3.0, -2.0, 2.0, -1.0, 1.0]
+
+
+def test_an_oracle_is_refused_where_plays_cannot_be_copied(monkeypatch):
+    monkeypatch.delattr(Course, "clone")
+    game = completed("rounds", Rounds(1))
+    spec = EpisodeSpec(
+        game=game, episode_id=0, group_id=0, deal=Stream.from_seed(0), stream=Stream.from_seed(1), seats=("a", "a"), trained=(True, True)
+    )
+    with pytest.raises(GameError, match="cannot be copied, so no oracle can judge them"):
+        play([spec], {"a": Says("rock", "rock")}, judges={"rounds": lambda states, streams: [None] * len(states)}, retries=0)
+
+
+class Calls:
+    """Ends each conversation of a seat after one reply."""
+
+    def __init__(self, rules, stream):
+        self.rules, self.calls, self.returns = rules, 0, (0.0,)
+
+    done = property(lambda self: self.calls == 3)
+
+    def due(self):
+        return () if self.done else (0,)
+
+    def legal(self, seat):
+        return ("yes", "no")
+
+    def observe(self, seat):
+        return Observation(told=f"call {self.calls}", key=str(self.calls), fresh=self.calls != 1)
+
+    def step(self, replies):
+        self.calls += 1
+
+
+class Called(Rounds):
+    roles, num_seats, max_turns, brief = ("worker",), 1, 3, False
+
+    def reset(self, stream):
+        return Calls(self, stream)
+
+
+@pytest.mark.parametrize(("rule", "again"), [("random", 0), ("retry", 2)])
+def test_what_is_said_of_an_illegal_reply_does_not_reach_the_next_conversation(rule, again):
+    game = completed("called", Called(3, rule))
+    worker, root = Says(*["x"] * 9), Stream.from_seed(0)
+    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a",), trained=(True,))
+    play([spec], {"a": worker}, retries=0)
+    seen = [re.sub(r"^Your .*?(?= call \d)", "NOTICE", text, flags=re.DOTALL) for text, _ in worker.seen]
+    begun = ["call 0", "NOTICE call 1", "call 2"]  # the second goes on with the conversation of the first
+    assert seen == [text for call, first in enumerate(begun) for text in (first, *[f"NOTICE call {call}"] * again)]

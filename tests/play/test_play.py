@@ -1,0 +1,194 @@
+"""Rollout: the ledger's law, independence of order, illegal replies, failures."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.core.errors import GameError, RolloutError
+from sparring.environments.catalogue import make_game
+from sparring.play.players.base import Reply
+from sparring.play.players.random import random
+from sparring.play.players.scripted import scripted
+from sparring.play.rollout import play, rollout
+from sparring.play.spec import EpisodeSpec
+from sparring.play.turn_table import ordered_turns, turn_table
+from tests.play.plays import learner, specs
+
+GAMES = ["kuhn_poker", "tic_tac_toe", "leduc_poker"]
+
+
+@pytest.mark.always
+@settings(max_examples=12, deadline=None)
+@given(st.sampled_from(GAMES), st.sampled_from(["forfeit", "retry", "random"]), st.integers(0, 10**6), st.integers(1, 3))
+def test_segments_concatenate_to_the_exact_ids_sent(name, rule, seed, max_new_tokens):
+    game = make_game(name, illegal={"rule": rule, "penalty": 0.25})
+    agent, recorder = learner(game, max_new_tokens)
+    episodes = play(specs(game, 8, seed), {"learner": agent})
+    sent = set(recorder.sent)
+    for episode in episodes:
+        for seat in range(game.num_seats):
+            ids = ()
+            for turn in (turn for turn in episode.turns if turn.seat == seat):
+                for segment in turn.segments:
+                    if segment.kind == "sampled":
+                        assert ids in sent
+                        assert len(segment.logprobs) == len(segment.ids)
+                    ids += segment.ids
+                assert turn.segments[0].kind == ("context" if turn.turn_index else "prompt")
+        for seat, value in enumerate(episode.returns):
+            earned = sum(turn.rewards["game"] for turn in episode.turns if turn.seat == seat)
+            if any(turn.seat == seat for turn in episode.turns):
+                assert earned == pytest.approx(value)
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_how_many_games_are_in_flight_changes_nothing(name):
+    game = make_game(name, illegal={"rule": "random"})
+    one, several, all_at_once = (play(specs(game, 12), {"learner": learner(game)[0]}, in_flight=n) for n in (1, 5, 1000))
+
+    def moves(episodes):
+        return [[(turn.seat, turn.reply, turn.action) for turn in episode.turns] for episode in episodes]
+
+    assert moves(one) == moves(several) == moves(all_at_once)
+    assert [e.episode_id for e in several] == list(range(12))
+
+
+def test_a_group_shares_its_deal_and_groups_differ():
+    game = make_game("leduc_poker")
+    bot = random()
+    episodes = play(specs(game, 64, name="bot", group_size=8), {"bot": bot})
+    first_keys = {}
+    for episode in episodes:
+        first_keys.setdefault(episode.group_id, set()).add((episode.turns[0].state_key, episode.turns[1].state_key[:20]))
+        assert episode.seed == episodes[episode.group_id * 8].seed
+    assert all(len({key for key, _ in keys}) == 1 for keys in first_keys.values())
+    assert len({next(iter(keys))[0] for keys in first_keys.values()}) > 1
+    assert len({tuple(turn.action for turn in episode.turns) for episode in episodes[:8]}) > 1
+
+
+@pytest.mark.parametrize("players", [2, 3])
+def test_a_forfeiture_pays_the_others(players):
+    game = make_game("kuhn_poker", options={"players": players}, illegal={"rule": "forfeit", "penalty": 0.5})
+    mute = scripted(moves=["nonsense"])
+    (episode,) = play(specs(game, 1, name="mute"), {"mute": mute})
+    assert episode.forfeited_by == 0
+    assert sum(episode.returns) == pytest.approx(0)
+    assert episode.returns[0] == game.min_utility
+    assert episode.turns[0].event == "unparsable"
+    assert episode.turns[0].rewards == {"game": game.min_utility, "illegal": -0.5}
+
+
+class Stutterer:
+    """Says nonsense a number of times, then plays."""
+
+    renderer, name = None, "stutterer"
+
+    def __init__(self, times):
+        self.left = times
+
+    def act(self, turns):
+        replies = []
+        for turn in turns:
+            self.left -= 1
+            replies.append(Reply(text="er" if self.left >= 0 else turn.state.legal_actions()[0]))
+        return replies
+
+
+def test_retry_asks_again_and_the_game_goes_on_to_its_end():
+    game = make_game("kuhn_poker", illegal={"rule": "retry", "retries": 5, "penalty": 0.1})
+    (episode,) = play(specs(game, 1, name="s"), {"s": Stutterer(4)})
+    assert [turn.event for turn in episode.turns[:5]] == ["unparsable"] * 4 + ["ok"]
+    assert [turn.action for turn in episode.turns[:5]] == [None] * 4 + [episode.turns[4].action]
+    assert {turn.seat for turn in episode.turns[:5]} == {0}
+    assert sum(turn.rewards.get("illegal", 0) for turn in episode.turns) == pytest.approx(-0.4)
+    assert any(episode.returns)  # it was played out: somebody won the pot
+
+
+def test_retry_ends_in_a_random_legal_move():
+    game = make_game("kuhn_poker", illegal={"rule": "retry", "retries": 1})
+    (episode,) = play(specs(game, 1, name="s"), {"s": Stutterer(2)})
+    assert [turn.event for turn in episode.turns[:2]] == ["unparsable", "unparsable"]
+    assert episode.turns[1].action in episode.turns[1].legal_actions
+
+
+class Failing:
+    """A game that raises at its second ply in the first ``failures`` plays of some episodes."""
+
+    def __init__(self, game, failures):
+        self.game, self.failures = game, failures
+
+    def __getattr__(self, name):
+        return getattr(self.game, name)
+
+    def reset(self, deal):
+        state = self.game.reset(deal)
+        if self.failures > 0:
+            self.failures -= 1
+            state._position = None  # whatever is asked of it raises
+        return state
+
+
+def test_a_failed_game_begins_anew_with_the_same_seed():
+    game = make_game("kuhn_poker")
+    broken, counts = rollout(specs(Failing(game, 1), 4, name="bot"), {"bot": random()})
+    assert broken == play(specs(game, 4, name="bot"), {"bot": random()})
+    assert counts.retried == 1 and not counts.dropped_groups
+
+
+def test_a_group_that_fails_beyond_its_retries_is_dropped_as_a_whole():
+    game = make_game("kuhn_poker")
+    broken = specs(Failing(game, 10**6), 2, name="bot", group_size=2)
+    sound = specs(game, 4, name="bot", group_size=2)[2:]
+    sound_member = specs(game, 2, name="bot", group_size=2)[1]
+    episodes, counts = rollout([broken[0], sound_member, *sound], {"bot": random()})
+    assert {episode.group_id for episode in episodes} == {1}
+    assert counts.dropped_groups == {0}
+
+
+def test_when_everything_fails_it_is_an_error():
+    with pytest.raises(RolloutError, match="2 groups failed beyond their retries"):
+        play(specs(Failing(make_game("kuhn_poker"), 10**6), 2, name="bot"), {"bot": random()}, retries=1)
+
+
+def test_errors_of_configuration_are_not_retried():
+    class Wrong(Stutterer):
+        def act(self, turns):
+            raise GameError("agents may not raise this") from None
+
+    with pytest.raises(GameError):
+        play(specs(make_game("kuhn_poker"), 1, name="w"), {"w": Wrong(0)})
+
+
+def test_the_turn_table_lines_up_with_the_episodes():
+    game = make_game("kuhn_poker", illegal={"rule": "forfeit", "penalty": 1.0})
+    agent, _ = learner(game)
+    mixed = [
+        EpisodeSpec(
+            game=s.game,
+            episode_id=s.episode_id,
+            group_id=s.group_id,
+            deal=s.deal,
+            stream=s.stream,
+            seats=("learner", "bot"),
+            trained=(True, False),
+        )
+        for s in specs(game, 30)
+    ]
+    episodes = play(mixed, {"learner": agent, "bot": random()})
+    turns = turn_table(episodes)
+    rows = list(ordered_turns(episodes))
+    assert len(rows) == len(turns.reward) == sum(turn.seat == 0 for e in episodes for turn in e.turns)
+    assert turns.reward.tolist() == [sum(turn.rewards.values()) for _, turn in rows]
+    assert set(turns.components) == {"game", "illegal"}
+    assert sum(turns.components.values()) == pytest.approx(turns.reward)
+    assert [turns.action_names[a] if a >= 0 else None for a in turns.action] == [turn.action for _, turn in rows]
+    assert [turns.view_names[v] for v in turns.view] == [turn.view for _, turn in rows]
+    assert turns.logprob.tolist() == [sum(sum(s.logprobs) for s in turn.segments if s.kind == "sampled") for _, turn in rows]
+    assert set(turns.seat.tolist()) == {0}
+    assert turns.done.sum() == len(set(turns.trajectory.tolist()))
+    assert turns.n_tokens.tolist() == [sum(len(s.ids) for s in turn.segments if s.kind == "sampled") for _, turn in rows]
+    keys = {}
+    for (_, turn), key in zip(rows, turns.state_key.tolist(), strict=True):
+        assert keys.setdefault(turn.state_key, key) == key
+    assert len(set(keys.values())) == len(keys)
+    assert turn_table([]).reward.shape == (0,)

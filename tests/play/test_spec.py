@@ -1,0 +1,268 @@
+"""EpisodeSpec as a value: equal by what it says, to JSON and back, small, and refused where it is wrong."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, GameError, UnknownNameError
+from sparring.core.records import Segment, Turn, Verdict
+from sparring.core.refs import LEARNER, PlayerRef, bot, ref, snapshot
+from sparring.core.rng import Stream
+from sparring.environments.catalogue import make_game
+from sparring.play.players.random import random
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec, turn_of, turn_record
+from tests.cases import every_case
+
+NAMES = [*registry.names("environments"), "matrix_pd", "pig"]
+LONG = "x" * 100  # the longest name of a player or label that a run takes
+MOST = 4096  # bytes of JSON without a prefix
+
+
+def spec(name="kuhn_poker", *, options=None, seat="a", **fields):
+    game = make_game(name, options=options)
+    root = Stream.from_seed(7)
+    own = {"episode_id": 3, "group_id": 1, "deal": root, "stream": root.child(2), "seats": (seat,) * game.num_seats, "trained": (True,) * game.num_seats}
+    return EpisodeSpec(**{"game": game, **own, **fields})
+
+
+def text_of(value):
+    return json.dumps(value.to_json())
+
+
+def back(value):
+    return EpisodeSpec.from_json(json.loads(text_of(value)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_environment_goes_to_json_and_back_and_plays_the_same(name):
+    one = spec(name)
+    before = text_of(one)
+    played = play([replace(one, stream=one.stream.child(number), deal=one.deal.child(number), episode_id=number, group_id=number) for number in range(20)], {"a": random()})
+    assert text_of(one) == before and len(before) <= MOST
+    again = back(one)
+    assert again == one and again.game is not one.game and hash(again) == hash(one) and text_of(again) == before
+    (left,), (right,) = (play([each], {"a": random()}) for each in (one, again))
+    assert left == right and len(played) == 20
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ten_thousand_plays_leave_nothing_in_it(name):
+    one = spec(name)
+    before = text_of(one)
+    for number in range(10_000):
+        one.game.reset(one.deal.child(number))
+    assert text_of(one) == before == text_of(back(one))
+
+
+@every_case("name", NAMES)
+def test_a_league_of_long_names_stays_within_the_limit(name):
+    one = spec(name, seat=PlayerRef("endpoint", LONG), arm=f"{LONG}:{2**63}", max_turns=2**31)
+    one.game.name = LONG
+    number = 2**64 - 1
+    one = replace(one, episode_id=number, group_id=number, deal=Stream(number), stream=Stream(number))
+    assert len(text_of(one)) <= MOST and back(one) == one
+
+
+def test_the_record_is_what_it_says():
+    assert spec(seats=("learner", "past-000010"), trained=(True, False), arm="kuhn_poker").to_json() == {
+        "version": 1,
+        "environment": {
+            "name": "kuhn_poker",
+            "options": {},
+            "illegal": {"rule": "forfeit", "penalty": 0.0, "retries": 2, "payoff": "zero_sum"},
+            "label": "",
+            "version": 1,
+        },
+        "episode_id": 3,
+        "group_id": 1,
+        "deal": Stream.from_seed(7).key,
+        "stream": Stream.from_seed(7).child(2).key,
+        "seats": [{"kind": "learner"}, {"kind": "snapshot", "step": 10}],
+        "trained": [True, False],
+        "max_turns": None,
+        "arm": "kuhn_poker",
+        "prefix": [],
+        "redealt": False,
+    }
+
+
+def other_game(change):
+    game = make_game("kuhn_poker", options={"players": 3} if change == "options" else {}, illegal={"rule": "random"} if change == "illegal" else {})
+    if change == "label":
+        game.name = "other"
+    return game
+
+
+DIFFERENT = {
+    "episode_id": 4,
+    "group_id": 2,
+    "deal": Stream(1),
+    "stream": Stream(1),
+    "seats": ("a", "b"),
+    "trained": (True, False),
+    "max_turns": 1,
+    "arm": "x",
+    "prefix": (Turn(0, 0, "a", "k", (), "x", "x", "ok", {}),),
+    "redealt": True,
+}
+
+
+def test_specs_are_equal_by_their_fields_and_by_what_their_games_are_made_from():
+    one = spec()
+    assert one == spec() and one.game is not spec().game and one != "spec"
+    for field, value in DIFFERENT.items():
+        assert replace(one, **{field: value}) != one, field
+    for change in ("options", "illegal", "label"):
+        assert replace(one, game=other_game(change)) != one, change
+
+
+def test_rules_that_no_name_makes_equal_themselves_alone_and_cannot_be_sent():
+    one, two = spec(), spec()
+    del one.game.made_by, two.game.made_by
+    assert one == replace(one) and one != two
+    with pytest.raises(ConfigError, match="was not made by its name"):
+        one.to_json()
+
+
+def test_environments_are_made_once_where_they_are_kept():
+    games = {}
+    first, second, third = (EpisodeSpec.from_json(one.to_json(), games=games) for one in (spec(), spec(episode_id=9), spec("nim")))
+    assert first.game is second.game and len(games) == 2 and third.game in games.values()
+
+
+def test_the_turns_of_a_prefix_go_along_and_are_taken_over():
+    root = spec("tic_tac_toe", episode_id=0, group_id=0)
+    (episode,) = play([root], {"a": random()})
+    one = replace(root, prefix=episode.turns[:3], redealt=True)
+    assert back(one) == one
+    (left,), (right,) = (play([each], {"a": random()}) for each in (one, back(one)))
+    assert left == right and left.turns[:3] == episode.turns[:3]
+
+
+words = st.text(st.characters(codec=None), max_size=8)  # half characters as well
+floats = st.floats(allow_nan=False)
+ids = st.lists(st.integers(0, 2**31), max_size=3).map(tuple)
+segments = st.builds(
+    Segment,
+    kind=st.sampled_from(["prompt", "context", "sampled", "boundary"]),
+    ids=ids,
+    logprobs=st.lists(floats, max_size=3).map(tuple),
+    kept=st.lists(ids, max_size=2).map(tuple),
+    weights_version=st.integers(0, 9),
+)
+verdicts = st.builds(
+    Verdict,
+    actions=st.lists(words, max_size=3).map(tuple),
+    values=st.lists(floats, max_size=3).map(tuple),
+    best=st.frozensets(words, max_size=2),
+    certainty=floats,
+    bound=floats,
+    entropy=st.none() | floats,
+)
+replies = st.builds(
+    Turn,
+    seat=st.integers(0, 5),
+    turn_index=st.integers(0, 99),
+    agent=words,
+    state_key=words,
+    legal_actions=st.lists(words, max_size=3).map(tuple),
+    reply=words,
+    action=st.none() | words,
+    event=st.sampled_from(["ok", "illegal", "unparsable"]),
+    rewards=st.dictionaries(words, floats, max_size=2),
+    segments=st.lists(segments, max_size=3).map(tuple),
+    conversation=st.integers(0, 9),
+    truncated=st.booleans(),
+    weights_version=st.integers(0, 9),
+    view=words,
+    told=words,
+    moment=st.integers(0, 99),
+    verdict=st.none() | verdicts,
+    playout=st.none() | floats,
+    attempt=st.integers(0, 9),
+    candidate=st.integers(0, 3),
+    score=st.none() | floats,
+    candidates=st.just(()),
+    playout_before=st.none() | floats,
+    note=st.booleans(),
+)
+turns = replies | st.tuples(replies, replies).map(lambda pair: pair[0]._replace(candidates=(pair[1],)))
+
+
+@settings(max_examples=80, deadline=None)
+@given(turns)
+def test_any_turn_goes_to_json_and_back(turn):
+    assert turn_of(json.loads(json.dumps(turn_record(turn)))) == turn
+
+
+def test_the_best_actions_of_a_verdict_are_in_order():
+    verdict = Verdict(actions=tuple("zyxabc"), values=(0.0,) * 6, best=frozenset("zyxabc"))
+    assert turn_record(DIFFERENT["prefix"][0]._replace(verdict=verdict))["verdict"]["best"] == list("abcxyz")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    numbers=st.tuples(*[st.integers(0, 2**64 - 1)] * 4),
+    seats=st.tuples(*[st.sampled_from([LEARNER, snapshot(3), bot("x"), ref("random"), PlayerRef("mixture", "ünï")])] * 2),
+    trained=st.tuples(st.booleans(), st.booleans()),
+    most=st.none() | st.integers(1, 10**6),
+    arm=words,
+    prefix=st.lists(turns, max_size=2).map(tuple),
+    redealt=st.booleans(),
+)
+def test_any_spec_goes_to_json_and_back(numbers, seats, trained, most, arm, prefix, redealt):
+    deal, stream, episode, group = numbers
+    one = spec(deal=Stream(deal), stream=Stream(stream), episode_id=episode, group_id=group, seats=seats, trained=trained, max_turns=most, arm=arm, prefix=prefix, redealt=redealt)
+    assert back(one) == one
+
+
+WRONG = [
+    *[(field, value, field) for field in ("episode_id", "group_id", "deal", "stream") for value in (-1, 2**64, "1", 1.0, True, None)],
+    ("version", 0, "version 1"),
+    ("version", 2, "reads up to 1"),
+    ("version", True, "version 1"),
+    ("trained", [True], "2 players"),
+    ("trained", [1, 1], "true or false"),
+    ("trained", None, "trained=None"),
+    ("seats", [], "2 players"),
+    ("seats", [{"kind": "learner"}], "2 players"),
+    ("seats", [{"kind": "learner"}, "a"], "no reference to a player"),
+    ("seats", "ab", "seats="),
+    ("max_turns", 0, "max_turns=0"),
+    ("max_turns", True, "max_turns=True"),
+    ("max_turns", 1.5, "max_turns=1.5"),
+    ("arm", None, "arm=None"),
+    ("redealt", 1, "redealt=1"),
+    ("environment", None, "environment=None"),
+    ("environment", {}, "EnvironmentSpec"),
+    ("environment", {"name": "kuhn_poker", "colour": 1}, "EnvironmentSpec"),
+    ("environment", {"name": 5}, "name=5"),
+    ("prefix", {}, "prefix="),
+    *[("prefix", [turn], "no record of a turn") for turn in (None, {}, "x", {**turn_record(DIFFERENT["prefix"][0]), "seat": "0"}, {**turn_record(DIFFERENT["prefix"][0]), "more": 0})],
+    *[("prefix", [{**turn_record(DIFFERENT["prefix"][0]), field: value}], "no record of a turn") for field, value in (("event", "won"), ("reply", None), ("action", 1), ("segments", [{}]), ("verdict", []), ("rewards", []), ("legal_actions", "ab"))],
+]
+
+
+@every_case(("field", "value", "match"), WRONG)
+def test_a_record_from_elsewhere_is_checked(field, value, match):
+    with pytest.raises(ConfigError, match=match):
+        EpisodeSpec.from_json({**spec().to_json(), field: value})
+
+
+@pytest.mark.parametrize("value", [None, [], "x", 3, {}, {"version": 1}, {**spec().to_json(), "more": 1}])
+def test_what_is_no_record_is_refused(value):
+    with pytest.raises(ConfigError, match="is no EpisodeSpec of version 1"):
+        EpisodeSpec.from_json(value)
+
+
+def test_an_environment_that_is_not_here_is_named(monkeypatch):
+    record = spec().to_json()
+    with pytest.raises(UnknownNameError, match="kuhn_poker"):
+        EpisodeSpec.from_json({**record, "environment": {**record["environment"], "name": "khun_poker"}})
+    with pytest.raises(GameError, match="version 2 is asked for"):
+        EpisodeSpec.from_json({**record, "environment": {**record["environment"], "version": 2}})

@@ -1,0 +1,404 @@
+import logging
+import multiprocessing
+import os
+import random as chances
+import signal
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from sparring.config import resolve
+from sparring.config.plugins.registry import bind
+from sparring.core import files
+from sparring.core.errors import RunError
+from sparring.core.records import EnvironmentSpec, Segment
+from sparring.core.refs import LEARNER, bot, ref, snapshot
+from sparring.core.rng import Stream
+from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import from_spec, make_game
+from sparring.league.seating import starts
+from sparring.methods.selection.replay.base import ReplayBuffer
+from sparring.play.credit_store import CreditStore
+from sparring.play.players.base import Reply
+from sparring.play.players.random import random
+from sparring.play.replay import replay
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
+from sparring.play.store import COLUMNS, EpisodeStore, from_bytes, to_bytes
+
+
+def episodes(step=0, **rollout):
+    games = [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}]
+    config = resolve({"environments": games, "rollout": {"games_per_step": 20, **rollout}, "threads": 1})
+    engine = LocalEngine(config)
+    matchmaker = bind("league.matchmakers", "mixed", {"bots": {"random": 0.5}})
+    specs = starts(step, games=engine.environments, rollout=config.rollout, matchmaker=matchmaker, members=(), root=engine.root, progress=0.0)
+    return engine.play(specs).episodes
+
+
+@pytest.mark.parametrize("rollout", [{}, {"top_p": 0.6}])
+def test_episodes_come_back_as_they_were(tmp_path, rollout):
+    store, first, second = EpisodeStore(tmp_path / "episodes"), episodes(0, **rollout), episodes(1, **rollout)
+    store.append(1, first)
+    store.append(2, second)
+    assert list(store.episodes()) == [(1, e) for e in first] + [(2, e) for e in second]
+
+
+@pytest.mark.parametrize("name", ["trial", "talk", "bargain", "lookups", "sealed_auction", "puzzle_duel"])
+def test_attempts_moments_and_any_text_come_back_as_they_were(tmp_path, name):
+    game, root = make_game(name), Stream.from_seed(2)
+    deals = [root.child("deal").child(number) for number in range(4)]
+    seats = (("random",) * game.num_seats, (True,) * game.num_seats)
+    specs = [
+        EpisodeSpec(game=game, episode_id=number, group_id=number, deal=deal, stream=root.child(number), seats=seats[0], trained=seats[1])
+        for number, deal in enumerate(deals)
+    ]
+    played, store = play(specs, {"random": random()}), EpisodeStore(tmp_path / "episodes")
+    store.append(1, played)
+    assert list(store.episodes()) == [(1, episode) for episode in played]
+    assert (max(turn.attempt for turn in played[0].turns) > 0) == (name == "trial")
+    assert any(turn.note for turn in played[0].turns) == (name == "trial")
+    assert (len({turn.moment for turn in played[0].turns}) < len(played[0].turns)) == (name in ("trial", "talk", "sealed_auction"))
+
+
+def without(episode, column):
+    """An episode as a file that lacks a column gives it back."""
+    if column == "environment":
+        return replace(episode, environment=None)
+    return replace(episode, turns=tuple(turn._replace(told="") for turn in episode.turns)) if column == "told" else episode
+
+
+@pytest.mark.parametrize("column", COLUMNS.added)
+def test_files_of_before_a_column_was_added_read_as_before(tmp_path, column):
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes(0)
+    path = store.append(1, played)
+    pq.write_table(pq.read_table(path).drop_columns([column]), path, write_page_checksum=True)
+    expected = [(1, without(episode, column)) for episode in played]
+    assert list(store.episodes()) == expected
+    assert from_bytes(path.read_bytes()) == expected
+
+
+def test_a_file_of_a_newer_version_is_refused_by_name(tmp_path):
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes(0)
+    path = store.append(1, played)
+    newer = pq.read_table(path).replace_schema_metadata({COLUMNS.key: b"7"})
+    pq.write_table(newer, path, write_page_checksum=True)
+    with pytest.raises(RunError, match=r"part-000001.parquet has version 7 of the columns of episodes, and this Sparring reads up to 6"):
+        store.read()
+    with pytest.raises(ValueError, match="has version 7"):
+        from_bytes(path.read_bytes())
+
+
+@pytest.mark.parametrize("label", [b"two", b"", b"\xff", b"-1"])
+def test_a_version_that_is_no_number_is_no_part_of_ours(tmp_path, caplog, label):
+    store = EpisodeStore(tmp_path / "episodes")
+    path = store.append(1, episodes(0))
+    pq.write_table(pq.read_table(path).replace_schema_metadata({COLUMNS.key: label}), path, write_page_checksum=True)
+    assert list(store.episodes()) == [] and "1 of 1 parts" in caplog.text
+
+
+ODD = [("environment", text) for text in ("[", "[]", "null", "{}", '{"name": "x", "y": 1}', '{"name": "x", "options": []}', "[" * 100_000)]
+ODD += [("seat", 9), ("seat", -1), ("forfeited_by", 9), ("roles", None), ("roles", ["x"]), ("logprobs", None), ("reward_names", None)]
+ODD += [("legal_actions", None), ("segment_lengths", [-1]), ("segment_kinds", ["sampled"] * 7), ("returns", [0.0])]
+ODD += [("run_versions", [0] * 7), ("run_versions", [None])]
+PLAYER = {"kind": "learner", "name": "", "step": None}
+ODD += [("players", [PLAYER]), ("players", []), ("players", [PLAYER, None]), ("players", [{**PLAYER, "kind": "king"}] * 2)]
+ODD += [("players", [{**PLAYER, "kind": "bot", "name": "minimax"}] * 2), ("players", [{**PLAYER, "step": 1}] * 2)]
+
+
+@pytest.mark.parametrize(("column", "value"), ODD)
+def test_a_part_with_what_no_run_writes_is_left_out_and_counted(tmp_path, caplog, column, value):
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes(0)
+    store.append(1, played)
+    path = store.append(2, played)
+    table = pq.read_table(path)
+    place = table.column_names.index(column)
+    kind = pa.string() if column == "environment" else store.columns.schema.field(column).type
+    pq.write_table(table.set_column(place, column, pa.array([value] * len(table), kind)), path, write_page_checksum=True)
+    assert [step for step, _ in store.episodes()] == [1] * len(played)
+    assert "1 of 2 parts" in caplog.text
+
+
+def test_half_characters_are_replaced_and_nothing_is_lost():
+    (played, *_) = episodes(0)
+    turns = tuple(turn._replace(told="stones \ud800", legal_actions=("a\udc00", *turn.legal_actions)) for turn in played.turns)
+    ((_, back),) = from_bytes(to_bytes([(1, replace(played, turns=turns))]))
+    assert {turn.told for turn in back.turns} == {"stones ?"} and back.turns[0].legal_actions[0] == "a?"
+
+
+def test_records_that_are_read_twice_share_nothing_that_changes(tmp_path):
+    store = EpisodeStore(tmp_path / "episodes")
+    store.append(1, episodes(0))
+    next(store.episodes())[1].environment.options["stones"] = 3
+    assert all(episode.environment.options == {} for _, episode in store.episodes())
+
+
+def test_what_was_told_is_in_the_record():
+    for episode in episodes(0):
+        assert [turn.moment for turn in episode.turns] == list(range(len(episode.turns)))
+        assert episode.environment == EnvironmentSpec(
+            name="kuhn_poker", illegal={"rule": "forfeit", "penalty": 0.5, "retries": 2, "payoff": "zero_sum"}
+        )
+        game = from_spec(episode.environment)
+        for turn, state in zip(episode.turns, replay(game, episode), strict=True):
+            before = [other for other in episode.turns[: turn.moment] if other.seat == turn.seat]
+            told = state.observe(turn.seat, 0).text  # everything from the start, as an agent without memory is told
+            assert told.startswith(before[0].told if before else turn.told)
+            assert told.endswith(turn.told)
+
+
+def test_retries_are_told_what_was_wrong():
+    game, root = make_game("kuhn_poker", illegal={"rule": "retry", "retries": 1}), Stream(3)
+
+    class Mute:
+        name, renderer = "mute", None
+
+        def act(self, turns):
+            self.notices = [turn.notice for turn in turns]
+            return [Reply(text="...") for _ in turns]
+
+    spec = EpisodeSpec(game=game, episode_id=1, group_id=0, deal=root, stream=root, seats=("mute",) * 2, trained=(False,) * 2)
+    (episode,) = play([spec], {"mute": Mute()})
+    first, second = episode.turns[:2]
+    assert (first.moment, second.moment) == (0, 1) and first.seat == second.seat
+    assert "..." not in first.told and second.told and second.told != first.told
+    assert episode.environment.illegal["rule"] == "retry"
+
+
+OLD = Path(__file__).parent.parent / "data" / "run_v0"
+
+
+def test_files_of_version_0_are_read(caplog):
+    """tests/data/run_v0 was written at 54ba71c, before files had a version."""
+    found = list(EpisodeStore(OLD / "episodes").episodes())
+    assert not caplog.text
+    assert [(step, len(e.turns), e.game, e.environment) for step, e in found] == [
+        (step, turns, "kuhn_poker", None) for step, turns in ((1, 6), (1, 6), (1, 6), (1, 9), (2, 7), (2, 6), (2, 9), (2, 6))
+    ]
+    first = found[0][1].turns[0]
+    assert first.moment == 0 and first.told == "" and first.verdict is not None and first.playout is not None
+    game = make_game("kuhn_poker", illegal={"rule": "retry", "penalty": 1.0})
+    assert all(replay(game, episode) for _, episode in found)
+    buffer = ReplayBuffer.restored(OLD / "checkpoints" / "step_000002")
+    assert [stored.step for stored in buffer.stored] == [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_files_of_version_1_are_read(caplog):
+    """tests/data/episodes_v1 was written at 4624d02, when players were names."""
+    found = [e for _, e in EpisodeStore(Path(__file__).parent.parent / "data" / "episodes_v1").episodes()]
+    assert not caplog.text and len(found) == 8
+    assert {player for episode in found for player in episode.players} == {LEARNER, bot("random"), snapshot(1), snapshot(2)}
+    assert all(tuple(map(str, episode.players)) == episode.agents for episode in found)
+    assert [e for _, e in from_bytes(to_bytes([(3, episode) for episode in found]))] == found
+
+
+DATA = Path(__file__).parent.parent / "data"
+
+
+def test_files_of_version_2_are_read(caplog):
+    """tests/data/episodes_v2 and credit_v1 were written at bedb724, before prompts had several replies."""
+    found = [episode for _, episode in EpisodeStore(DATA / "episodes_v2").episodes()]
+    assert not caplog.text and {episode.game for episode in found} == {"repeated", "kuhn_poker"}
+    turns = [turn for episode in found for turn in episode.turns]
+    assert all(turn.candidates == () and turn.candidate == 0 and turn.score is None for turn in turns)
+    assert any(turn.moment == other.moment for turn, other in pairwise(turns)) and any(turn.verdict for turn in turns)
+    assert [e for _, e in from_bytes(to_bytes([(2, episode) for episode in found]))] == found
+    credit = CreditStore(DATA / "credit_v1").read()
+    assert credit.num_rows == len(turns) and set(credit["candidate"].to_pylist()) == {0}
+
+
+def test_a_candidate_without_the_turn_that_was_played_is_a_damaged_file():
+    (played, *_) = episodes(0)
+    lone = played.turns[0]._replace(candidates=(played.turns[0]._replace(candidate=1),))
+    table = pq.read_table(pa.BufferReader(to_bytes([(1, replace(played, turns=(lone, *played.turns[1:])))])))
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.filter(pc.invert(pc.and_(table["committed"], pc.is_valid(table["state_group"])))), sink)
+    with pytest.raises(ValueError, match="no turn beside it"):
+        from_bytes(sink.getvalue().to_pybytes())
+
+
+def test_players_can_be_queried_by_what_they_are(tmp_path):
+    store = EpisodeStore(tmp_path / "episodes")
+    store.append(1, episodes())
+    query = f"SELECT DISTINCT players[seat + 1].kind AS kind, agent FROM '{tmp_path}/episodes/*.parquet' ORDER BY kind"
+    assert duckdb.sql(query).fetchall() == [("bot", "bot-random"), ("learner", "learner")]
+
+
+def test_half_characters_in_a_players_name_are_replaced(tmp_path):
+    (played, *_) = episodes(0)
+    odd = replace(played, agents=("a\ud800", "learner"), players=(ref("a\ud800"), LEARNER))
+    ((_, back),) = from_bytes(to_bytes([(1, odd)]))
+    assert back.players == (ref("a?"), LEARNER)
+
+
+def test_each_sampled_run_keeps_the_version_of_its_weights(tmp_path):
+    """A reply that went on after an update has two; files of before say one for all runs of a turn."""
+    run = Segment(kind="sampled", ids=(1, 2), logprobs=(-0.5, -0.5), weights_version=3)
+    told = Segment(kind="context", ids=(5,))
+    (played, *_) = episodes(0)
+    first = played.turns[0]._replace(segments=(told, run, told, run._replace(weights_version=4)), weights_version=4)
+    played = replace(played, turns=(first, *played.turns[1:]))
+    store = EpisodeStore(tmp_path / "episodes")
+    path = store.append(1, [played])
+    assert list(store.episodes()) == [(1, played)]
+    pq.write_table(pq.read_table(path).drop_columns(["run_versions"]), path, write_page_checksum=True)
+    ((_, old),) = store.episodes()
+    assert [segment.weights_version for segment in old.turns[0].segments] == [0, 4, 0, 4]
+
+
+def test_a_file_that_lacks_another_column_is_left_out(tmp_path, caplog):
+    store = EpisodeStore(tmp_path / "episodes")
+    path = store.append(1, episodes(0))
+    pq.write_table(pq.read_table(path).drop_columns(["reply"]), path, write_page_checksum=True)
+    assert list(store.episodes()) == [] and "1 of 1 parts" in caplog.text
+
+
+def test_games_that_were_cut_come_back_as_such(tmp_path):
+    store = EpisodeStore(tmp_path / "episodes")
+    played = episodes(0, max_turns=1)
+    store.append(1, played)
+    assert True in {episode.cut for episode in played}
+    assert list(store.episodes()) == [(1, episode) for episode in played]
+    assert from_bytes(to_bytes([(1, episode) for episode in played])) == [(1, episode) for episode in played]
+
+
+def test_three_seats_and_streams_beyond_63_bits(tmp_path):
+    game, root = make_game("kuhn_poker", options={"players": 3}), Stream((1 << 64) - 1)
+    spec = EpisodeSpec(game=game, episode_id=1, group_id=0, deal=root, stream=root, seats=("bot",) * 3, trained=(False,) * 3)
+    played = play([spec], {"bot": random()})
+    store = EpisodeStore(tmp_path / "episodes")
+    store.append(1, played)
+    assert list(store.episodes()) == [(1, played[0])]
+
+
+def test_duckdb_queries_it(tmp_path):
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
+    store.append(1, played)
+    query = f"SELECT role, avg(seat_return), count(*) FROM '{tmp_path}/episodes/*.parquet' WHERE turn_index = 0 GROUP BY role ORDER BY role"
+    rows = duckdb.sql(query).fetchall()
+    expected = [e.returns[0] for e in played]
+    assert rows[0][0] == "first"
+    assert rows[0][1] == pytest.approx(sum(expected) / len(expected))
+
+
+def test_a_torn_part_is_left_out_with_a_warning(tmp_path, caplog):
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
+    store.append(1, played)
+    torn = store.append(2, played)
+    torn.write_bytes(torn.read_bytes()[:-40])
+    (tmp_path / "episodes" / ".tmp-part-000003.parquet").write_bytes(b"half")
+    with caplog.at_level(logging.WARNING):
+        assert [step for step, _ in store.episodes()] == [1] * len(played)
+    assert "1 of 2 parts" in caplog.text
+
+
+def test_a_kill_in_the_middle_of_a_write_leaves_the_folder_fit_to_query(tmp_path, monkeypatch):
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
+    store.append(1, played)
+
+    def killed(path, data):
+        path.write_bytes(data[:40])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def child():
+        monkeypatch.setattr(files, "write_synced", killed)
+        store.append(2, played)
+
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    left = {path.name for path in (tmp_path / "episodes").iterdir()}
+    assert len(left) == 2  # the part and the leftover
+    rows = store.read().num_rows
+    assert duckdb.sql(f"SELECT count(*) FROM '{tmp_path}/episodes/*.parquet'").fetchall() == [(rows,)]
+    store.truncate_after(1)
+    assert [path.name for path in (tmp_path / "episodes").iterdir()] == ["part-000001.parquet"]
+
+
+@pytest.mark.parametrize("name", ["part-000002.parquet", "notes.parquet"])
+@pytest.mark.parametrize("kind", ["table", "text", "folder"])
+def test_a_foreign_file_is_left_out_with_a_warning(tmp_path, caplog, name, kind):
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
+    store.append(1, played)
+    path = tmp_path / "episodes" / name
+    if kind == "table":
+        pq.write_table(pa.table({"step": [1, 2], "x": [1, 2]}), path)
+    elif kind == "text":
+        path.write_text("shopping list")
+    else:
+        path.mkdir()
+    with caplog.at_level(logging.WARNING):
+        assert [step for step, _ in store.episodes()] == [1] * len(played)
+    assert "1 of 2 parts" in caplog.text and name in caplog.text
+
+
+def test_a_flipped_byte_is_noticed_or_changes_nothing(tmp_path):
+    """Pages carry checksums, so damage in the columns cannot pass for data."""
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
+    path = store.append(1, played)
+    whole, data = store.read(), path.read_bytes()
+    pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")  # what lies before the footer
+    for place in range(4, pages, 23):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :])
+        damaged = store.read()
+        assert damaged.num_rows == 0 or damaged.equals(whole), place
+
+
+def test_parts_are_in_order_of_steps_beyond_a_million(tmp_path):
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
+    for step in (999_999, 1_000_000):
+        store.append(step, played[:1])
+    assert [step for step, _ in store.episodes()] == [999_999, 1_000_000]
+
+
+def test_later_steps_are_cut_off_and_a_step_is_written_once(tmp_path):
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
+    for step in (1, 2, 3):
+        store.append(step, played)
+    store.truncate_after(1)
+    store.append(1, played[:3])
+    assert [step for step, _ in store.episodes()] == [1, 1, 1]
+
+
+def pruned(folder, steps, keep, every=10):
+    """Return the steps that are left when it is pruned after some of these, and after the last."""
+    store = EpisodeStore(folder)
+    folder.mkdir(parents=True)
+    for step, prune in steps:
+        store.path(step).touch()
+        if prune:
+            store.prune(every, keep)
+    store.prune(every, keep)
+    return store.steps()
+
+
+@pytest.mark.parametrize(("keep", "length"), [(1, 1), (1, 7), (2, 2), (2, 9), (3, 17), (4, 4), (4, 5), (4, 30), (5, 41), (8, 24), (100, 100), (100, 260)])
+def test_of_many_stored_steps_half_the_newest_stay_and_half_spread_over_the_run(tmp_path, keep, length):
+    every, recent = [10 * (number + 1) for number in range(length)], (keep + 1) // 2
+    left = pruned(tmp_path / "at once", [(step, False) for step in every], keep)
+    assert left[-recent:] == every[-recent:]
+    assert min(length, keep) >= len(left) >= min(length, recent + (keep - recent) // 2)
+    older = left[:-recent]
+    assert {b - a for a, b in pairwise([0, *older])} <= {older[0] if older else 0}, "spread evenly, from the beginning"
+    chance = chances.Random(length)
+    assert left == pruned(tmp_path / "now and then", [(step, chance.random() < 8 / length) for step in every], keep)
+    assert left == pruned(tmp_path / "often", [(step, step > every[-1] - 80) for step in every], keep)
+
+
+def test_a_store_whose_steps_are_all_kept(tmp_path):
+    assert pruned(tmp_path / "all", [(step, True) for step in range(1, 60)], 0, every=1) == list(range(1, 60))
+    assert pruned(tmp_path / "odd", [(step, True) for step in (3, 7, 10, 20)], 2) == [10, 20]  # of before store.every was changed
+
+
+def test_an_empty_store(tmp_path):
+    store = EpisodeStore(tmp_path / "episodes")
+    assert store.read().num_rows == 0
+    assert list(store.episodes()) == []
+    store.truncate_after(0)

@@ -1,0 +1,116 @@
+"""What the turns of a real trial earn, and what the turn table says of its attempts."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from sparring.core.errors import GameError
+from sparring.core.records import Observation
+from sparring.environments.catalogue import make_game
+from sparring.methods.columns.standard import opponents
+from sparring.play.episode import Candidates, Checked
+from sparring.play.players.random import random
+from sparring.play.rollout import play
+from sparring.play.store import from_bytes, to_bytes
+from sparring.play.turn_table import ordered_turns, turn_table
+from tests.cases import every_case
+from tests.play.plays import learner, played, specs
+
+INNER = ["kuhn_poker", "rock_paper_scissors", "sealed_auction", "leduc_poker"]
+OPTIONS = [{}, {"reflect": False}, {"memory": "notes"}, {"stop_on_win": True}, {"redeal": "same", "attempts": 2}]
+
+
+def trial_of(name, **options):
+    roles = make_game(name).roles
+    return make_game("trial", options={"environment": {"name": name}, "carry": roles, **options})
+
+
+def attempt_returns(game, episode, deal):
+    """Play a trial over; return what each attempt earned each seat, by attempt, and which moments were notes."""
+    course, ends, notes = game.reset(deal), {}, set()
+    moments = sorted({turn.moment for turn in episode.turns})
+    for moment in moments:
+        now = [turn for turn in episode.turns if turn.moment == moment]
+        number = course.attempt
+        if course.reflecting:
+            notes.add(moment)
+        course.step({turn.seat: turn.action for turn in now})
+        if moment not in notes:
+            ends[number] = np.array(course.returns)
+    assert course.done
+    return {n: ends[n] - (ends[n - 1] if n else 0.0) for n in ends}, notes
+
+
+@every_case("options", OPTIONS, ids=str)
+@every_case("name", INNER)
+def test_what_an_attempt_earned_is_on_its_last_turn_of_each_seat_and_notes_earn_nothing(name, options):
+    game = trial_of(name, **options)
+    for spec in specs(game, 12, seed=5, name="random"):
+        (episode,) = play([spec], {"random": random()})
+        earned, notes = attempt_returns(game, episode, spec.deal)
+        assert [turn.moment in notes for turn in episode.turns] == [turn.note for turn in episode.turns]
+        assert bool(notes) == (options.get("reflect", True) and len(earned) > 1)
+        for seat in range(game.num_seats):
+            own = [turn for turn in episode.turns if turn.seat == seat]
+            for number, returns in earned.items():
+                rewards = [turn.rewards["game"] for turn in own if turn.attempt == number and not turn.note]
+                assert rewards[-1] == returns[seat] and not any(rewards[:-1])
+            assert not any(turn.rewards["game"] for turn in own if turn.note)
+            follow = [(turn.attempt, turn.note) for turn in own]
+            assert follow == sorted(follow), "a note belongs to the attempt before it"
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "rock_paper_scissors"])
+def test_the_table_has_attempts_and_notes_where_there_are_any(name):
+    episodes = play(specs(trial_of(name), 6, name="random"), {"random": random()})
+    turns, rows = turn_table(episodes), list(ordered_turns(episodes))
+    assert turns.attempt.tolist() == [turn.attempt for _, turn in rows] and turns.attempt.max() == 2
+    assert turns.note.tolist() == [turn.note for _, turn in rows] and turns.note.dtype == bool and turns.note.sum() == 6 * 2 * 2
+    plain = turn_table(played(make_game(name), 3))
+    assert plain.attempt is None and plain.note is None
+    silent = turn_table(play(specs(trial_of(name, reflect=False), 2, name="random"), {"random": random()}))
+    assert silent.note is None and silent.attempt.max() == 2
+
+
+def test_notes_are_stored_and_all_replies_to_a_prompt_are_notes():
+    game = make_game("trial", options={"environment": {"name": "rock_paper_scissors"}, "carry": ("left", "right")}, illegal={"rule": "random"})
+    agent, _ = learner(game)
+    several = Candidates(count=3, commit="random", explore=0.0, grade=lambda episodes: [[None] * len(one.turns) for one in episodes])
+    episodes = play(specs(game, 2), {"learner": agent}, candidates=several)
+    assert [one for _, one in from_bytes(to_bytes([(1, episode) for episode in episodes]))] == list(episodes)
+    turns = turn_table(episodes, candidates=True)
+    assert turns.note.sum() == 3 * 2 * 2 * 2
+    for group in np.unique(turns.state_group):
+        here = turns.state_group == group
+        assert len(set(turns.note[here])) == len(set(turns.attempt[here])) == 1
+
+
+def test_an_observation_whose_note_is_no_flag_is_refused():
+    class Course:
+        def observe(self, seat):
+            return Observation("told", "key", note=seat)
+
+    checked = Checked(make_game("rock_paper_scissors"), Course())
+    with pytest.raises(GameError, match=r"observe\(1\) gave .*note=1"):
+        checked.observe(1)
+
+
+@dataclasses.dataclass
+class Source:
+    turns: object
+    episodes: object
+
+
+def test_opponents_are_alike_where_the_same_players_sat_in_the_other_seats():
+    game = make_game("kuhn_poker")
+    pairs = [("a", "b"), ("a", "c"), ("a", "b"), ("c", "a")]
+    agents = {name: random() for name in "abc"}
+    made = [dataclasses.replace(spec, seats=pair) for spec, pair in zip(specs(game, 4), pairs, strict=True)]
+    episodes = play(made, agents)
+    turns = turn_table(episodes)
+    found = opponents(Source(turns, episodes))
+    assert found.dtype == np.int64 and found.shape == turns.reward.shape
+    others = [pairs[episode][1 - seat] for episode, seat in zip(turns.episode, turns.seat, strict=True)]
+    names = {number: {other for other, one in zip(others, found, strict=True) if one == number} for number in set(found)}
+    assert all(len(one) == 1 for one in names.values()) and len(names) == len(set(others)) == 3

@@ -1,0 +1,177 @@
+"""A conversation that outgrew the context: what is recorded, learnt from and counted, by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
+from sparring.environments.illegal import IllegalRule
+from sparring.environments.own import completed
+from sparring.league.payoffs import Payoffs
+from sparring.measure.initial_states import every
+from sparring.measure.matches import play_matches, self_plays
+from sparring.methods.rewards.draw_bonus import draw_bonus
+from sparring.play import store
+from sparring.play.conversation_endings import conversations
+from sparring.play.episode import Candidates
+from sparring.play.players.base import Reply
+from sparring.play.replay import replayed
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
+from sparring.play.turn_table import turn_table
+from sparring.report.episode_text import episode_lines
+from sparring.run.measures import rollout_metrics
+from sparring.testing.context import Letters
+
+A = (97, 2)  # the reply "a", and the end of a reply
+PAY = (1.0, 2.0)  # of a move, by seat
+
+
+class Paid:
+    """Four moves, by turns or two at once; each pays its seat at once."""
+
+    name, roles, max_turns, min_utility, max_utility = "paid", ("one", "two"), 4, 0.0, 8.0
+
+    def __init__(self, together=False, rule="forfeit"):
+        self.together, self.illegal = together, IllegalRule(rule=rule, penalty=0.5)
+
+    def reset(self, stream):
+        return Moves(self.together)
+
+
+class Moves:
+    def __init__(self, together):
+        self.together, self.moves, self.returns = together, 0, (0.0, 0.0)
+
+    @property
+    def done(self):
+        return self.moves >= 4
+
+    def due(self):
+        return () if self.done else (0, 1) if self.together else (self.moves % 2,)
+
+    def legal(self, seat):
+        return ("a",)
+
+    def observe(self, seat):
+        return Observation(told="x", key=f"{seat}|{self.moves}")
+
+    def step(self, replies):
+        self.moves += len(replies)
+        self.returns = tuple(paid + PAY[seat] * (seat in replies) for seat, paid in enumerate(self.returns))
+
+
+class Lettered(Letters):
+    exact_answers = False
+
+    def read(self, text):
+        return text
+
+
+class Short:
+    """Says "a", or what it is given; its conversations hold so many tokens: 3, 7, 11 at a seat's turns."""
+
+    def __init__(self, room=100, says="a"):
+        self.name, self.room, self.says, self.renderer = "short", room, says, Lettered()
+
+    def act(self, turns):
+        reply = Reply(self.says, (*map(ord, self.says), 2), (-0.5,) * (len(self.says) + 1))
+        return [reply if len(turn.ids) <= self.room else Reply("", truncated=True) for turn in turns]
+
+
+def spec(game, *seats, episode_id=0):
+    root = Stream.from_seed(0)
+    return EpisodeSpec(game=completed("paid", game), episode_id=episode_id, group_id=0, deal=root, stream=root, seats=seats, trained=(True, True))
+
+
+def one(game, **options):
+    (episode,) = play([spec(game, "x", "y")], {"x": Short(3), "y": Short()}, **options)
+    return episode
+
+
+@pytest.mark.parametrize("rule", ["forfeit", "retry", "random"])
+def test_it_keeps_what_was_earned_and_gets_no_outcome_and_no_penalty(rule):
+    episode = one(Paid(rule=rule))
+    assert [turn.event for turn in episode.turns] == ["ok", "ok", "unsent"]
+    assert episode.returns == (1.0, 2.0) and episode.forfeited_by is None
+    assert episode.cut and episode.has_outgrown_context
+    assert [turn.rewards for turn in episode.turns] == [{"game": 1.0}, {"game": 2.0}, {"game": 0.0}]
+    table = turn_table([episode])
+    assert table.reward.tolist() == [1.0, 2.0] and table.seat.tolist() == [0, 1]
+    assert table.cut.tolist() == table.done.tolist() == [True, True]
+    assert table.n_tokens.tolist() == [2, 2] and table.legal.all()
+
+
+def test_a_limit_of_turns_is_of_the_same_kind_but_for_results():
+    limited = play([replace(spec(Paid(), "y", "y"), max_turns=2)], {"y": Short()})
+    table = turn_table([one(Paid()), *limited])
+    assert table.cut.tolist() == [True] * 4 and table.reward.tolist() == [1.0, 2.0] * 2
+    assert limited[0].cut and not limited[0].has_outgrown_context
+
+
+def test_of_replies_at_once_the_others_are_not_played():
+    episode = one(Paid(together=True))
+    assert [(turn.seat, turn.event, turn.action) for turn in episode.turns[2:]] == [(0, "unsent", None), (1, "ok", None)]
+    assert episode.returns == PAY and turn_table([episode]).reward.tolist() == [1.0, 2.0, 0.0]
+
+
+def test_an_illegal_reply_beside_it_is_no_forfeit():
+    (episode,) = play([spec(Paid(together=True), "x", "y")], {"x": Short(2), "y": Short(says="b")})
+    assert [turn.event for turn in episode.turns] == ["unsent", "unparsable"]
+    assert (episode.forfeited_by, episode.returns) == (None, (0.0, 0.0))
+    assert episode.turns[1].rewards == {"game": 0.0, "illegal": -0.5}  # an illegal reply is data
+
+
+def test_it_is_in_no_payoff_and_no_win_rate():
+    game = completed("paid", Paid())
+    book = Payoffs().after([one(game)])
+    assert not book.rows
+    report = play_matches(game, Short(3), Short(), games_per_seat=2, stream=Stream.from_seed(0))
+    assert [(seat.games, seat.truncated) for seat in report.seats] == [(0, 2), (0, 2)]
+    assert (report.overall.games, report.overall.truncated, report.overall.losses) == (0, 4, 0)
+    assert "paid: in 4 of 4 games a conversation outgrew the model's context" in report.notes[0]
+    whole = play_matches(game, Short(7), Short(), games_per_seat=2, stream=Stream.from_seed(0))
+    assert (whole.overall.games, whole.overall.losses, whole.overall.wins, whole.notes) == (4, 2, 2, ())
+    both = self_plays(every(game), Short(3), plays=2, stream=Stream.from_seed(0))
+    assert both.returns["one"].count == 0 and both.illegal.mean == 0.0 and both.turns == 2.0
+
+
+def test_figures_of_a_batch():
+    game = completed("paid", Paid())
+    whole = play([spec(game, "y", "y", episode_id=1)], {"y": Short()})
+    metrics = rollout_metrics([one(game), *whole])
+    assert metrics["return/paid/one"] == 2.0 and metrics["return/paid/two"] == 4.0  # of the whole one alone
+    assert metrics["seat_asymmetry/paid"] == 2.0
+    assert metrics["legal_rate"] == 1.0 and metrics["unparsable_rate"] == 0.0 and metrics["forfeit_rate"] == 0.0
+    assert metrics["overlong_rate"] == metrics["truncated_rate"] == 1 / 7  # 2 + 4 replies, and the one that was not sent
+    assert metrics["cut_rate"] == 0.5 and metrics["reply_tokens"] == 2.0 and metrics["turns_per_game"] == 3.0
+    nothing = rollout_metrics(play([spec(game, "x", "x")], {"x": Short(2)}))
+    assert "legal_rate" not in nothing and nothing["overlong_rate"] == 1.0
+    assert not any(name.startswith(("return/", "seat_asymmetry/")) for name in nothing)
+
+
+def test_candidates_of_a_prompt_that_was_not_sent_are_one_turn():
+    several = Candidates(count=3, grade=lambda episodes: [[0.0] * len(episode.turns) for episode in episodes])
+    episode = one(Paid(), candidates=several)
+    assert [(turn.event, len(turn.candidates)) for turn in episode.turns] == [("ok", 2), ("ok", 2), ("unsent", 0)]
+
+
+def test_it_is_stored_played_again_and_shown():
+    game = completed("paid", Paid())
+    episode = replace(one(game), environment=None)
+    assert store.from_bytes(store.to_bytes([(0, episode)])) == [(0, episode)]
+    assert [state.returns for state in replayed(game, episode)][-1] == (1.0, 2.0)
+    assert [(own.seat, own.end) for own in conversations(game, episode)] == [(0, "context"), (1, "cut")]
+    lines = episode_lines(0, episode, {}, None)
+    assert "  truncated, without a result: the conversation of one outgrew the model's context" in lines
+    limited = replace(play([replace(spec(game, "y", "y"), max_turns=2)], {"y": Short()})[0], environment=None)
+    assert "  truncated by the limit of turns" in episode_lines(0, limited, {}, None)
+
+
+def test_a_draw_bonus_is_no_reward_of_it():
+    drawn = replace(one(Paid()), returns=(0.0, 0.0))
+    assert not any(draw_bonus(replace(drawn, turns=drawn.decisions)))
+    assert any(draw_bonus(replace(drawn, has_outgrown_context=False)))
+    assert np.sum(draw_bonus(replace(drawn, cut=False, has_outgrown_context=False))) == pytest.approx(0.2)

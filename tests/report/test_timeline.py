@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from sparring import play
+from sparring import play_episodes
 from sparring.core.errors import RunError
 from sparring.core.records import Turn
 from sparring.report.sample_plays import Sample, play_values
@@ -73,7 +73,7 @@ def test_a_play_without_turns_is_nothing():
 
 @pytest.mark.parametrize("options", ["width=3 quits=0.3", "width=1", "width=4"])
 def test_its_moments_are_the_critical_steps_of_a_search_and_its_turns_all_steps(options):
-    for episode in play("wide_search", [f"searcher {options}"] * 5, plays=3):
+    for episode in play_episodes("wide_search", [f"searcher {options}"] * 5, plays=3):
         critical, slowest = 0, {}
         for turn in episode.turns:  # the lead's turns, and of each wave those of its slowest worker
             if turn.seat == 0:
@@ -87,12 +87,12 @@ def test_its_moments_are_the_critical_steps_of_a_search_and_its_turns_all_steps(
 
 @pytest.mark.parametrize(("name", "seats", "critical"), [("kuhn_poker", 2, None), ("rock_paper_scissors", 2, 1), ("sealed_auction", 2, 1)])
 def test_it_is_of_any_environment(name, seats, critical):
-    line = of_episode(play(name, ["random"] * seats, plays=1)[0])
+    line = of_episode(play_episodes(name, ["random"] * seats, plays=1)[0])
     assert len(line.moments) == (critical or len(line.seats))
 
 
 def test_a_turn_of_a_seat_that_there_is_not_is_named():
-    (episode,) = play("kuhn_poker", ["random"] * 2, plays=1)
+    (episode,) = play_episodes("kuhn_poker", ["random"] * 2, plays=1)
     strange = dataclasses.replace(episode, turns=(*episode.turns, episode.turns[0]._replace(seat=7)))
     with pytest.raises(RunError, match="turns of seat 7, where there are 2 seats"):
         of_episode(strange)
@@ -122,7 +122,7 @@ def test_a_long_play_is_drawn_up_to_a_number_of_moments_and_says_so():
 
 
 def test_the_report_draws_plays_of_several_seats():
-    (two,) = play("kuhn_poker", ["random"] * 2, plays=1)
-    (one,) = play("sudoku", ["random"], plays=1)
+    (two,) = play_episodes("kuhn_poker", ["random"] * 2, plays=1)
+    (one,) = play_episodes("sudoku", ["random"], plays=1)
     assert "Who acts when" in play_values(Sample(when="Early", step=1, episode=two), None)["timeline"]
     assert play_values(Sample(when="Early", step=1, episode=one), None)["timeline"] == ""

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sparring import play
+from sparring import play_episodes
 from sparring.config import recipe, resolve
 from sparring.environments.catalogue import make_game
 from sparring.measure.agent_spec import AgentSpec
@@ -65,7 +65,7 @@ def test_who_cooperates_once_loses_that_round_and_rounds_are_counted():
 
 def test_a_strategy_is_told_by_own_choice_first():
     """Seat 0: c d c d; seat 1: c c d d."""
-    episodes = play(game(4), [f"scripted moves=[{','.join(moves)}]" for moves in ((C, D, C, D), (C, C, D, D))])
+    episodes = play_episodes(game(4), [f"scripted moves=[{','.join(moves)}]" for moves in ((C, D, C, D), (C, C, D, D))])
     assert rounds.chosen(episodes[0]) == [(C, C), (D, C), (C, D), (D, D)]
     assert rounds.strategy(episodes) == {
         rounds.OPENS: 1.0,

@@ -141,12 +141,17 @@ def describe_plugin(plugin: registry.Plugin) -> str:
     return "\n".join(lines)
 
 
-def glossary() -> dict[str, str]:
-    """Return the documented metrics of a run: name -> meaning, from the modules that make them."""
-    found: dict[str, str] = {}
-    for source in METRIC_SOURCES:
-        found.update(_table_of(source))
-    for plugin in registry.loadable("losses"):
+def glossary(metrics: Iterable[str] | None = None) -> dict[str, str]:
+    """Return the documented metrics of a run: name -> meaning, from the modules that make them.
+
+    Args:
+        metrics: those of one run, whose losses alone are imported; None: of all losses.
+    """
+    found = _tables()
+    losses = registry.names("losses")
+    if metrics is not None:
+        losses = tuple({*losses} & {name.partition("/")[0] for name in metrics})
+    for plugin in registry.loadable("losses", sorted(losses)):
         text = inspect.getdoc(plugin.function) or ""
         if "\nMetrics:" in text:
             found[f"{plugin.name}/..."] = " ".join(
@@ -158,6 +163,10 @@ def glossary() -> dict[str, str]:
 def figure_glossary() -> dict[str, str]:
     """Return the documented figures of `sparring evaluate`, those of a run included."""
     return {**_table_of("run.evaluation"), **_table_of("api.policy_evaluation")}
+
+
+def _tables() -> dict[str, str]:
+    return {name: text for source in METRIC_SOURCES for name, text in _table_of(source).items()}
 
 
 def _table_of(source: str) -> dict[str, str]:
@@ -173,9 +182,15 @@ def check_metrics(names: Iterable[str]) -> None:
     Raises:
         UnknownNameError: the glossary has no such metric; the message names the nearest one.
     """
-    known = glossary()
-    for name in names:
-        if name not in known and not any(matches(pattern, name) for pattern in known):
+    tables = _tables()
+    missing = [name for name in names if not _is_documented(name, tables)]
+    known = glossary() if missing else tables  # which imports all losses
+    for name in missing:
+        if not _is_documented(name, known):
             raise UnknownNameError(
                 "metric of a health rule", name, known, "docs/metrics.md lists all of them."
             )
+
+
+def _is_documented(name: str, known: Iterable[str]) -> bool:
+    return any(name == pattern or matches(pattern, name) for pattern in known)

@@ -99,7 +99,7 @@ def write_report(path: Path, target: Path | None = None, others: Sequence[Path] 
         repeat=_repeating(path, config, begun),
         config_name=CONFIG,
         config=(path / CONFIG).read_text(encoding="utf-8", errors="replace"),
-        glossary=list(glossary().items()) if lines else [],
+        glossary=list(glossary(names_of(lines)).items()) if lines else [],
     )
     write_bytes_atomic(target, page)
     return target

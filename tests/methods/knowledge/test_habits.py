@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring import play
+from sparring import play_episodes
 from sparring.config.parts import PluginConfig
 from sparring.core.errors import ConfigError
 from sparring.core.records import Observation
@@ -142,7 +142,7 @@ def test_shares_are_probabilities(counts, called):
 
 def test_habits_of_recorded_plays_and_the_option():
     game = make_game("werewolf", options={"players": 4, "rounds": 1, "say": ["result", "accuse"]})
-    episodes = play(game, ["werewolf_bot style=accuser"] * 4, plays=8)
+    episodes = play_episodes(game, ["werewolf_bot style=accuser"] * 4, plays=8)
     gathered = Gathered(episodes=episodes, environments={game.name: game}, step=0, stream=STREAM)
     found = [decisions(game, one, actions=True) for one in episodes]
     made = latent_space(gathered, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20, anchor=0.3)
@@ -162,7 +162,7 @@ def test_habits_of_recorded_plays_and_the_option():
 def test_an_anchor_goes_with_other_options(speech, more):
     options = {"players": 4, "rounds": 1, "tie": "none", "speech": speech, **({"say": ["accuse"]} if speech == "words" else {}), "style": "full"}
     game, states = make_game("werewolf", options=options), []
-    episodes = play(game, ["werewolf_bot sentences=true"] * 4, plays=6)
+    episodes = play_episodes(game, ["werewolf_bot sentences=true"] * 4, plays=6)
     for step in range(2):
         gathered = Gathered(episodes=episodes, environments={game.name: game}, step=step, stream=STREAM)
         states.append(latent_space(gathered, states[-1] if states else {}, **{"clusters": 3, "actions": True, "solver": "sampled", "cfr_steps": 4, "anchor": 0.2, **more}).state)

@@ -146,13 +146,13 @@ def _has_line(stem: Path, *begins: str) -> bool:
     return text is not None and bool(re.search(rf"^(?:{pattern})", text, re.MULTILINE))
 
 
-def loadable(slot: str) -> list[Plugin]:
-    """Return the plug-ins of a slot.
+def loadable(slot: str, among: Iterable[str] | None = None) -> list[Plugin]:
+    """Return the plug-ins of a slot: all, or those of some names.
 
     An entry point of another package that cannot be imported is left out, with a warning.
     """
     plugins = []
-    for name in names(slot):
+    for name in names(slot) if among is None else among:
         try:
             plugins.append(load(slot, name))
         except ConfigError as error:

@@ -23,6 +23,7 @@ import self_play_page
 from pages import config_page, method_page, metrics_page, prose, table
 
 from sparring.config.plugins import registry
+from sparring.config.plugins.plugin import package_of
 from sparring.config.plugins.registry import load_part
 from sparring.config.recipe import load_recipe, recipe_names
 from sparring.core.errors import SparringError
@@ -74,12 +75,12 @@ def status(plugin: registry.Plugin, tests: dict[str, str]) -> str:
     """Return how a plug-in is tested: by files about it, else by files that use it."""
     text = inspect.getdoc(plugin.function) or ""
     claimed = set(re.findall(r"tests/\S+?\.py", text))
-    slot, name = plugin.slot, plugin.name
-    own = (f"/test_{name}.py", f"tests/{slot}/{name}/")
+    name, package = plugin.name, package_of(plugin.slot).removeprefix("sparring.")
+    own = (f"/test_{name}.py", f"tests/{package.replace('.', '/')}/{name}/")
     about = {path for path in tests if path.endswith(own[0]) or path.startswith(own[1])} | (claimed & tests.keys())
     if about:
         return files(about)
-    users = {path for path, source in tests.items() if (slot, name) in mentioned(source)}
+    users = {path for path, source in tests.items() if {(plugin.slot, name), (package, name)} & mentioned(source)}
     return f"used in {files(users)}" if users else "none"
 
 

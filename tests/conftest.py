@@ -63,7 +63,7 @@ def pytest_addoption(parser):
 
 
 def listed():
-    """Return {test: seconds} of the tests that are slow by measure; tests/house copies this file alone."""
+    """Return {test: seconds} of the tests that are slow by measure; tests/architecture copies this file alone."""
     lines = SLOW.read_text(encoding="utf-8").splitlines() if SLOW.is_file() else []
     pairs = [line.split(maxsplit=1) for line in lines if line and not line.startswith("#")]
     return {name: float(seconds) for seconds, name in pairs}

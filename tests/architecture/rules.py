@@ -1,4 +1,4 @@
-"""The laws of the house as functions of source text, so that each can be shown a breach."""
+"""The rules of the architecture as functions of source text, so that each can be shown a breach."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""The laws of the house hold in every file, and each law notices a breach."""
+"""The rules of the architecture hold in every file, and each rule notices a breach."""
 
 import queue
 import re

@@ -7,6 +7,7 @@ key stands in neither, and the first test asks for it.
 import ast
 import functools
 import hashlib
+import importlib
 import inspect
 import textwrap
 import typing
@@ -18,6 +19,7 @@ from pydantic import BaseModel
 from sparring.config import RunConfig, resolve
 from sparring.config.parts import PluginConfig, merge
 from sparring.config.plugins import registry
+from sparring.config.plugins.plugin import package_of
 from sparring.config.recipe import to_yaml
 from sparring.core.errors import ConfigError
 from sparring.engine.local import LocalEngine
@@ -211,7 +213,8 @@ def loaded_names(source):
 @functools.cache
 def names_of_slot(slot):
     """Return what any module of a slot's package reads."""
-    folder = Path(registry.__file__).parent / slot.split(".")[0]
+    package = package_of(slot)
+    folder = Path(importlib.import_module(package.rpartition(".")[0] if "." in slot else package).__path__[0])
     return set().union(*(loaded_names(path.read_text()) for path in folder.rglob("*.py")))
 
 

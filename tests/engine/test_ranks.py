@@ -19,8 +19,8 @@ from sparring.config.plugins.registry import bind
 from sparring.core.child_process import ChildProcess
 from sparring.core.errors import ConfigError, DivergedError, RunError
 from sparring.engine.local import LocalEngine
-from sparring.engine.ranks.data_parallel import Ranks
 from sparring.engine.ranks import messages as rank_messages
+from sparring.engine.ranks.data_parallel import Ranks
 from sparring.engine.ranks.messages import LearnMessage, in_a_thread
 from sparring.engine.run_processes import learning
 from sparring.league.seating import starts

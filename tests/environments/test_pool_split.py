@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring import make_environment, play, turn_table
+from sparring import make_environment, play_episodes, turn_table
 from sparring.config import resolve
 from sparring.config.recipe import load_recipe
 from sparring.core.errors import ConfigError
@@ -88,7 +88,7 @@ def test_wording():
 def test_within_repeated_a_turn_is_paid_its_own_play_and_the_seats_learn_what_was_named():
     inner = {"name": "pool_split", "options": {"kinds": 2}}
     made = make_environment("repeated", environment=inner, rounds=3)
-    episodes = play(made, ["random", "random"], plays=4)
+    episodes = play_episodes(made, ["random", "random"], plays=4)
     turns = turn_table(episodes)
     assert turns.turn_index.tolist() == [0, 1, 2] * 8
     for episode in episodes:

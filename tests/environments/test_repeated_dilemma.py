@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring import make_environment, play, turn_table
+from sparring import make_environment, play_episodes, turn_table
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
@@ -172,7 +172,7 @@ def test_options_out_of_range_are_refused(options):
 def test_a_turn_of_a_trained_seat_is_paid_its_own_round():
     """Both seats' turns t have what round t paid them, though seat 1 replies after seat 0."""
     made = make_environment("repeated_dilemma", rounds=3, told=False)
-    (episode,) = play(made, [f"scripted moves=[{','.join(words)}]" for words in ((D, C, C), (C, D, C))])
+    (episode,) = play_episodes(made, [f"scripted moves=[{','.join(words)}]" for words in ((D, C, C), (C, D, C))])
     turns = turn_table([episode])
     assert turns.seat.tolist() == [0, 0, 0, 1, 1, 1] and turns.turn_index.tolist() == [0, 1, 2, 0, 1, 2]
     assert turns.reward.tolist() == [5.0, 0.0, 3.0, 0.0, 5.0, 3.0]

@@ -149,7 +149,7 @@ BUSY = """
 import os, sys, time
 from sparring.engine.workers.fleet import processes
 work = "processes.end_with_parent(); os.write({say}, bytes([0, 0, 0, 2]) + b'up')\\nwhile True: time.sleep(0.01)"
-processes.CODE = "import os, sys, time; sys.path[:] = {path!r}; from sparring.engine.fleet import processes; " + work + " # {module} {hear}"
+processes.CODE = "import os, sys, time; sys.path[:] = {path!r}; from sparring.engine.workers.fleet import processes; " + work + " # {module} {hear}"
 fleet = processes.Processes({}, 1)
 fleet.start(0)
 assert fleet.poll(60.0)

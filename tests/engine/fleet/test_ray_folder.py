@@ -52,7 +52,7 @@ def test_a_folder_of_another_user_stays(place, monkeypatch):
 
 @pytest.mark.slow
 def test_the_folder_of_a_run_that_was_killed_is_removed_and_that_of_a_run_at_work_stays(place):
-    script = HOLDS.replace("print", "from sparring.engine.fleet import ray; ray.len = lambda text: 0; print", 1)
+    script = HOLDS.replace("print", "from sparring.engine.workers.fleet import ray; ray.len = lambda text: 0; print", 1)
     runs = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     try:
         killed, at_work = (run.stdout.readline().strip() for run in runs)

@@ -151,7 +151,7 @@ def test_wrong_names_fail_before_anything_starts():
 
 PROGRAM = """
 import multiprocessing
-from sparring import registry
+from sparring.config.plugins import registry
 from sparring.environments.catalogue import make_game
 from sparring.core.rng import Stream
 

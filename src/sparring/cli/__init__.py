@@ -1,4 +1,4 @@
-"""The command line: one file per verb, no logic in them."""
+"""The command line: one file per command, no logic in them."""
 
 from __future__ import annotations
 

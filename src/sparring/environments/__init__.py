@@ -1,1 +1,1 @@
-
+"""Environments: rules, roles and wording, and what searches them."""

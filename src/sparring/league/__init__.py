@@ -1,1 +1,1 @@
-
+"""Members, their payoffs, matchmakers and meta-solvers."""

@@ -1,1 +1,1 @@
-
+"""The learner: packed episodes to updated weights, and snapshots of them."""

@@ -1,1 +1,1 @@
-
+"""Exploitability, regret, matches, ratings, adaptation and the credit lab."""

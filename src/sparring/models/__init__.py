@@ -1,4 +1,4 @@
-"""Networks and tokenizers."""
+"""Networks, text to tokens and back, and samplers."""
 
 import os
 

@@ -1,1 +1,1 @@
-
+"""Mathematics: game trees, linear programs, returns, statistics."""

@@ -1,1 +1,1 @@
-
+"""From records to pages, tables and pictures."""

@@ -1,0 +1,57 @@
+"""The packages of docs/architecture.md: a picture of their imports and a sentence each, from the code."""
+
+import ast
+import importlib
+from functools import cache
+from pathlib import Path
+
+from measured import ROOT, markdown
+
+SOURCE = ROOT / "src" / "sparring"
+
+
+@cache
+def imported() -> dict[str, set[str]]:
+    """Return the packages that each package imports."""
+    packages: dict[str, set[str]] = {path.parent.name: set() for path in SOURCE.glob("*/__init__.py")}
+    for path in SOURCE.glob("*/**/*.py"):
+        own = path.relative_to(SOURCE).parts[0]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            packages[own] |= {name.split(".")[1] for name in names if name.startswith("sparring.")} & packages.keys() - {own}
+    return packages
+
+
+@cache
+def layer(package: str) -> int:
+    """Return the layer of a package: 1, or one more than the highest of those that it imports."""
+    return 1 + max(map(layer, imported()[package]), default=0)
+
+
+def picture() -> str:
+    """Return the packages as a diagram, with an arrow for each import that no longer way implies."""
+    lines = ["```mermaid", "flowchart TD"]
+    for package in sorted(imported(), key=layer):
+        direct = imported()[package]
+        behind = set().union(*(reached(name) for name in direct)) if direct else set()
+        lines += [f"    {package} --> {name}" for name in sorted(direct - behind, key=layer)]
+    return "\n".join([*lines, "```"])
+
+
+@cache
+def reached(package: str) -> frozenset[str]:
+    """Return all packages that a package imports, or that these import."""
+    direct = imported()[package]
+    return frozenset(direct).union(*map(reached, direct))
+
+
+def table() -> str:
+    """Return a row for each package: its layer and what it holds."""
+    rows = []
+    for package in sorted(imported(), key=lambda name: (layer(name), name)):
+        about = (importlib.import_module(f"sparring.{package}").__doc__ or "").splitlines()[0]
+        rows.append([str(layer(package)), f"[`{package}`](../{Path('src', 'sparring', package)})", about.replace("``", "`")])
+    return markdown(["layer", "package", "what it holds"], rows)
+
+
+MADE = {"packages": table, "packages picture": picture}

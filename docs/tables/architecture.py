@@ -28,13 +28,18 @@ def layer(package: str) -> int:
     return 1 + max(map(layer, imported()[package]), default=0)
 
 
+def order(package: str) -> tuple[int, str]:
+    """Return what packages are sorted by."""
+    return layer(package), package
+
+
 def picture() -> str:
     """Return the packages as a diagram, with an arrow for each import that no longer way implies."""
     lines = ["```mermaid", "flowchart TD"]
-    for package in sorted(imported(), key=layer):
+    for package in sorted(imported(), key=order):
         direct = imported()[package]
         behind = set().union(*(reached(name) for name in direct)) if direct else set()
-        lines += [f"    {package} --> {name}" for name in sorted(direct - behind, key=layer)]
+        lines += [f"    {package} --> {name}" for name in sorted(direct - behind, key=order)]
     return "\n".join([*lines, "```"])
 
 
@@ -48,7 +53,7 @@ def reached(package: str) -> frozenset[str]:
 def table() -> str:
     """Return a row for each package: its layer and what it holds."""
     rows = []
-    for package in sorted(imported(), key=lambda name: (layer(name), name)):
+    for package in sorted(imported(), key=order):
         about = (importlib.import_module(f"sparring.{package}").__doc__ or "").splitlines()[0]
         rows.append([str(layer(package)), f"[`{package}`](../{Path('src', 'sparring', package)})", about.replace("``", "`")])
     return markdown(["layer", "package", "what it holds"], rows)

@@ -6,7 +6,7 @@ import pytest
 from sparring.core.errors import ConfigError, GameError, UnknownNameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import game_names, make_game
-from sparring.environments.openspiel.generic_words import one_word
+from sparring.environments.openspiel.generic import one_word
 from tests.cases import every_case
 
 

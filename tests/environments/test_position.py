@@ -5,8 +5,7 @@ import pyspiel
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel import position
-from sparring.environments.openspiel.events import pick
-from sparring.environments.openspiel.position import MANY, Position
+from sparring.environments.openspiel.position import MANY, Position, pick
 
 
 def playthrough(game, seed):

@@ -5,18 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from sparring.core.errors import ConfigError, GameError, UnknownNameError, quoted
-
-if TYPE_CHECKING:
-    from sparring.environments.openspiel.base import Game, State
 
 Rule = Literal["forfeit", "retry", "random"]
 Payoff = Literal["zero_sum", "offender_only", "spiral", "mars"]
 
 SPIRAL_OFFENDER, SPIRAL_OTHERS = -1.5, 0.5  # the constants of the SPIRAL release
 MARS_FINE = 10.0  # the MARS release charges the stake and 10 more
+
+
+class HasUtilities(Protocol):
+    """What an environment says of its payoffs; see ``Environment``."""
+
+    name: str
+    num_seats: int
+    min_utility: float
+    utility_sum: float | None
+    cooperative: bool
+
+
+class HasReturns(Protocol):
+    """A play, as far as it has paid."""
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """HasUtilities so far, [num_seats], cumulative."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,7 +96,7 @@ class IllegalRule:
                 raise UnknownNameError("option of illegal", name, known)
         return cls(**options)
 
-    def check(self, game: Any) -> None:
+    def check(self, game: HasUtilities) -> None:
         """Refuse a rule that asks an environment for what it does not say.
 
         Raises:
@@ -95,7 +111,7 @@ class IllegalRule:
                 "illegal: {rule: retry}."
             )
 
-    def forfeit_returns(self, game: Game, state: State, offender: int) -> tuple[float, ...]:
+    def forfeit_returns(self, game: HasUtilities, state: HasReturns, offender: int) -> tuple[float, ...]:
         """Return the final returns, [num_seats], when ``offender`` forfeits in ``state``."""
         if self.payoff == "spiral":
             mine, others = SPIRAL_OFFENDER, SPIRAL_OTHERS
@@ -110,7 +126,7 @@ class IllegalRule:
         return tuple(mine if seat == offender else others for seat in range(game.num_seats))
 
 
-def _zero_sum(game: Game, state: State, offender: int) -> tuple[float, ...]:
+def _zero_sum(game: HasUtilities, state: HasReturns, offender: int) -> tuple[float, ...]:
     """Return the returns of a forfeiture.
 
     They keep the sum of the game's utilities where the game has one.

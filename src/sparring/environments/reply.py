@@ -10,7 +10,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Literal
+
+Style = Literal["brief", "full"]
+"""Wording: "brief" for a tiny model with a word-level vocabulary, "full" for a language model."""
+
+REPLY = "Please reply with exactly one legal action, for example:"
+# where the reply is to hold more than the action, such as tags
+CHOOSE = "Choose exactly one legal action, for example:"
 
 # not inside a word, a hyphenated word or a number; no minus sign
 _BEFORE = r"(?<!\w)(?<!\w-)(?<!\d[.,])(?<!-(?=\d))"

@@ -12,7 +12,7 @@ from sparring.environments.bank import Bank
 from sparring.environments.bargain.play import BargainPlay
 from sparring.environments.bargain.rules import NAME, Scenario, Scenarios, Table
 from sparring.environments.bargain.wording import brief_words, full_rules
-from sparring.environments.openspiel.wording import Style
+from sparring.environments.reply import Style
 
 ROLES = ("first", "second")
 

@@ -18,8 +18,7 @@ from sparring.environments.mastermind.rules import (
     word_of,
 )
 from sparring.environments.openspiel.banks import Banked
-from sparring.environments.openspiel.base import Game, State, Style
-from sparring.environments.openspiel.events import CHANCE
+from sparring.environments.openspiel.base import CHANCE, Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import with_options
 

@@ -1,26 +1,557 @@
 """Games as text: rules from OpenSpiel, wording and parsing from small files, one per game.
 
-A ``Game`` holds what never changes (rules, roles, wording), a ``State`` one play of it.
+A ``Game`` holds what never changes (rules, roles, wording), a ``State`` one play of it, whose chance
+outcomes are drawn from its own stream by counter, with the game's true probabilities.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import pyspiel
 
+from sparring.core.errors import GameError
+from sparring.core.records import Observation
 from sparring.core.rng import Stream
+from sparring.environments.base import Node
+from sparring.environments.drawing.canvas import Canvas, seat_colour
+from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.pieces import paragraph, printed, seats, strip
+from sparring.environments.drawing.told import due_sentence
 from sparring.environments.illegal import IllegalRule
-from sparring.environments.openspiel.capabilities import EnumerableGame
-from sparring.environments.openspiel.events import CHANCE, Event, trail_of
-from sparring.environments.openspiel.pictures import Pictured
-from sparring.environments.openspiel.position import Position
-from sparring.environments.openspiel.state import State
-from sparring.environments.openspiel.wording import Style, Wording
-from sparring.environments.reply import ReplyParser
+from sparring.environments.openspiel.position import CHANCE, Event, Position, recent, trail_of
+from sparring.environments.reply import REPLY, ReplyParser, Style
 
-__all__ = ["CHANCE", "Event", "Game", "Position", "State", "Style"]
+__all__ = ["CHANCE", "NOTHING", "Event", "Game", "Position", "State", "Style"]
+
+NOTHING = "."  # what a seat is told in brief style when nothing happened
+ILLEGAL = "illegal"  # what a seat is told in brief style after an illegal reply
+_PERFECT = pyspiel.GameType.Information.PERFECT_INFORMATION
+
+
+class Wording:
+    """What the seats of a game are told, in brief or full style.
+
+    Subclasses set ``title`` (the word that names the game in brief style) and ``rules`` (for full
+    style) and override the hooks ``private``, ``private_words``, ``position`` and ``chance_event``;
+    for people ``picture``, ``on_table`` and ``revealed``.
+    """
+
+    title: str = ""
+    rules: str = ""
+    brief: bool
+    num_seats: int
+    roles: tuple[str, ...]
+    words: tuple[str, ...]
+
+    def word_of(self, state: State, player: int, index: int) -> str:
+        """Return the word of an action id in ``state``."""
+        return self.words[index]
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word, sorted, that the brief wording and the actions can contain.
+
+        Words are separated by whitespace.
+        """
+        return tuple(
+            sorted({self.title, NOTHING, ILLEGAL, *self.roles, *self.words, *self.private_words()})
+        )
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the words that ``private`` and ``chance_event`` can use in brief style."""
+        return ()
+
+    def private(self, state: State, seat: int) -> str:
+        """Return what the seat alone knew at the start (style of the game), or ""."""
+        return ""
+
+    def position(self, state: State, seat: int) -> str:
+        """Return a picture of the position for full style, or ""."""
+        return ""
+
+    def picture(self, state: State, seat: int) -> str:
+        """Return the position as a person sees it.
+
+        That of full style, with coordinates where it has none.
+        """
+        return self.position(state, seat)
+
+    def on_table(self, state: State, seat: int) -> str:
+        """Return what a person in the seat is shown besides ``picture``, such as the pot, or "".
+
+        No model is told it: what models read, and so what was trained before, stays as it is.
+        """
+        return ""
+
+    def revealed(self, state: State) -> str:
+        """Return what was hidden from a seat, in full style, or "".
+
+        It is for people when the play is over.
+        """
+        return ""
+
+    def shown(self, state: State, seat: int) -> str:
+        """Return what the rules show a seat at the end that it is not told else, in its style.
+
+        Such as the cards of a show-down; "" where they show nothing.
+        """
+        return ""
+
+    def scene(self, state: State, seat: int, since: int) -> str:
+        """Return what a person in the seat is shown.
+
+        What it knows, the news since ply ``since``, the position.
+        """
+        news = " ".join(self.events(state, seat, since))
+        parts = (
+            self.private(state, seat),
+            news,
+            self.picture(state, seat),
+            self.on_table(state, seat),
+        )
+        return "\n\n".join(part for part in parts if part)
+
+    def chance_event(self, state: State, seat: int, event: Event) -> str:
+        """Return the wording of a chance outcome that ``seat`` sees, or ""."""
+        return ""
+
+    def action_event(self, state: State, seat: int, event: Event) -> str:
+        """Return the wording of a seat's action, as ``seat`` sees it."""
+        word = self.word_of(state, event.player, event.action)
+        if self.brief:
+            return word if self.num_seats <= 2 else f"{self.roles[event.player]} {word}"
+        return (
+            f"You chose {word}."
+            if event.player == seat
+            else f"The player {self.roles[event.player]!r} chose {word}."
+        )
+
+    def told(self, state: State, seat: int, since: int) -> tuple[str, str]:
+        """Return what ``seat`` is to be told, and the question that closes it.
+
+        See ``State.observe``.
+        """
+        events = self.events(state, seat, since)
+        if self.brief:
+            if since:
+                return " ".join(events) or NOTHING, ""
+            private = self.private(state, seat)
+            opening = [self.title, self.roles[seat], *([private] if private else []), *events]
+            return " ".join(opening), ""
+        parts = (
+            []
+            if since
+            else [self.rules, f"You play as {self.roles[seat]!r}.", self.private(state, seat)]
+        )
+        parts += [" ".join(events), self.position(state, seat)]
+        return "\n\n".join(part for part in parts if part), self.call(state, seat)
+
+    def events(self, state: State, seat: int, since: int) -> list[str]:
+        """Return the wordings of all events from ply ``since`` on that the seat is to be told."""
+        out = []
+        for event in recent(state.trail, since):
+            if event[1] == CHANCE:
+                said = self.chance_event(state, seat, event)
+                if said:
+                    out.append(said)
+            elif not since or event[1] != seat:
+                out.append(self.action_event(state, seat, event))
+        return out
+
+    def actions_so_far(self, state: State) -> str:
+        """Return all actions of the seats in order, such as "first pass, second bet".
+
+        "none" before the first.
+        """
+        acted = [event for event in state.trail if event.player != CHANCE]
+        said = [
+            f"{self.roles[event.player]} {self.word_of(state, event.player, event.action)}"
+            for event in acted
+        ]
+        return ", ".join(said) or "none"
+
+    def call(self, state: State, seat: int) -> str:
+        """Return the closing lines of full style.
+
+        Whose turn it is, the legal actions and the form of an answer.
+        """
+        if state.done:
+            return "The game is over."
+        if state.seat != seat:
+            return "It is not your turn yet; please wait."
+        legal = state.legal_actions()
+        example = legal[self.example(state) % len(legal)]
+        return f"It is your turn. Legal actions: {', '.join(legal)}.\n{REPLY} {example}"
+
+    def example(self, state: State) -> int:
+        """Return a number that chooses the action named as an example.
+
+        The seat to act must know it.
+
+        It is the number of events so far. A game with events that the seat is not told of must give
+        another.
+        """
+        return len(state.trail)
+
+    def correction(self, state: State, reply_action: str | None, played: str | None = None) -> str:
+        """Return what a seat is told after an illegal or unparsable reply.
+
+        Args:
+            state: the state before the reply took effect.
+            reply_action: the illegal action of the reply, or None if it held none.
+            played: the random legal action that was played in its place, or None if the seat may
+                try again.
+        """
+        if self.brief:
+            return ILLEGAL if played is None else f"{ILLEGAL} {played}"
+        wrong = (
+            "Your reply contained no action."
+            if reply_action is None
+            else f"The action {reply_action} is not legal now."
+        )
+        if played is not None:
+            return f"{wrong} The action {played} was played for you."
+        return f"{wrong} {self.call(state, state.seat)}"
+
+
+class Pictured:
+    """The part of ``Game`` that draws; games override ``paint`` and ``describe``."""
+
+    roles: tuple[str, ...]
+    words: tuple[str, ...]
+    num_seats: int
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw a position as a seat sees it; None: nothing is hidden."""
+        self.paint_seats(canvas, state, seat)
+        printed(canvas, self.known_lines(state, seat))
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return a position in a sentence or two, as a seat knows it; None: nothing is hidden."""
+        known = "; ".join(line for line in self.known_lines(state, seat) if line.strip())
+        return f"{self.whose(state)} {known}".strip()
+
+    def paint_seats(
+        self,
+        canvas: Canvas,
+        state: State,
+        seat: int | None,
+        notes: dict[int, str] | None = None,
+    ) -> None:
+        """Draw who sits where, and who is due; with nothing hidden also what each has been paid."""
+        said = {number: [note] for number, note in (notes or {}).items()}
+        if seat is None and (state.done or any(state.returns)):
+            for number, value in enumerate(state.returns):
+                said.setdefault(number, []).append(f"{value:+g}")
+        seats(canvas, self.roles, state.due(), {n: ", ".join(parts) for n, parts in said.items()})
+
+    def paint_moves(self, canvas: Canvas, state: State, *, empty: str = "No move yet.") -> None:
+        """Draw the actions of all seats in order; for games in which every seat sees them."""
+        moves = [
+            (self.words[event.action], seat_colour(event.player))
+            for event in state.trail
+            if event.player != CHANCE
+        ]
+        if moves:
+            strip(canvas, moves)
+        else:
+            paragraph(canvas, empty, colour="dim")
+
+    def whose(self, state: State) -> str:
+        """Return the sentence that says who is to act."""
+        return due_sentence([self.roles[seat] for seat in state.due()])
+
+    def last_move(self, state: State) -> str:
+        """Return the sentence that says what was done last; "" before the first action."""
+        acted = [event for event in state.trail if event.player != CHANCE]
+        if not acted:
+            return ""
+        return f"{self.roles[acted[-1].player]} played {self.words[acted[-1].action]} last."
+
+    def paid(self, state: State, seat: int | None) -> str:
+        """Return the payoffs of a play that is over, for a reader from whom nothing is hidden."""
+        if seat is not None or not state.done:
+            return ""
+        got = zip(self.roles, state.returns, strict=True)
+        return f"Payoffs: {', '.join(f'{role} {value:+g}' for role, value in got)}."
+
+    def known_lines(self, state: State, seat: int | None) -> list[str]:
+        """Return what OpenSpiel tells a seat of a position, as lines."""
+        text = str(state.spiel) if seat is None else state.observe(seat, 0).key
+        return [line for line in text.split("\n") if line.strip()][:24]
+
+
+class EnumerableGame:
+    """The part of ``Game`` that exact solvers ask."""
+
+    spiel: Any
+
+    @property
+    def rules_key(self) -> str:
+        """Rules and options as text; games with one text have one tree."""
+        return str(self.spiel)
+
+    @property
+    def rules_name(self) -> str:
+        """OpenSpiel's name of the rules, without options."""
+        return str(self.spiel.get_type().short_name)
+
+    @property
+    def perfect_information(self) -> bool:
+        """Whether nothing is hidden from any seat."""
+        return bool(self.spiel.get_type().information == _PERFECT)
+
+    @property
+    def has_info_states(self) -> bool:
+        """Whether nodes say what a seat knows."""
+        return bool(self.spiel.get_type().provides_information_state_string)
+
+    def first_node(self) -> Node:
+        """Return the history in which nothing has happened."""
+        node: Node = self.spiel.new_initial_state()
+        return node
+
+    @property
+    def first_table(self) -> Any:
+        """The table that a play begins with; of games made of tables (``openspiel/table.py``)."""
+        return self.spiel.opening
+
+
+class EnumerableState:
+    """The part of ``State`` that exact solvers ask.
+
+    Attributes:
+        node: the history the play stands at, shared with other plays.
+    """
+
+    __slots__ = ("spiel",)
+    spiel: Any
+    node: Node
+
+    @property
+    def table(self) -> Any:
+        """The table the play stands at; of games made of tables (``openspiel/table.py``)."""
+        return self.spiel.table
+
+
+# one slot by two names, so that the hot look-ups of oracles cost no call
+EnumerableState.node = vars(EnumerableState)["spiel"]
+
+
+class State(EnumerableState, Painted):
+    """One play of a game.
+
+    Attributes:
+        game: the rules.
+        spiel: OpenSpiel's state, shared with other plays of the game; never apply actions to it.
+        seat: whose turn it is, or -1 (game over, or a chance node of a state without a stream).
+        done: whether the game is over.
+        plies: number of seats' actions so far.
+        trail: every event so far, chance included.
+        draws: number of chance outcomes drawn so far from ``stream``.
+    """
+
+    __slots__ = (
+        "_position",
+        "_seen",
+        "done",
+        "draws",
+        "game",
+        "plies",
+        "seat",
+        "stream",
+        "trail",
+    )
+
+    def __init__(
+        self,
+        game: Game,
+        position: Position,
+        stream: Stream | None,
+        draws: int = 0,
+        seen: Sequence[int] = (),
+    ) -> None:
+        self.game, self.stream, self.draws = game, stream, draws
+        # plies that each seat has been told of
+        self._seen = list(seen) or [0] * game.num_seats
+        self._enter(position)
+
+    def _enter(self, position: Position) -> None:
+        """Stand at a position."""
+        self._position, self.spiel, self.trail, self.plies = (
+            position,
+            position.spiel,
+            position.trail,
+            position.plies,
+        )
+        self.seat, self.done = position.seat, position.done
+
+    def settle(self) -> None:
+        """Draw chance outcomes until a seat is to act or the game is over.
+
+        Nothing is drawn without a stream.
+        """
+        stream, position = self.stream, self._position
+        if position.seat >= 0 or position.done or stream is None:
+            return
+        while position.seat < 0 and not position.done:
+            position = position.child(position.drawn(stream.uniform(self.draws)), self.game)
+            self.draws += 1
+        self._enter(position)
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """Payoffs so far, [num_seats], cumulative."""
+        return self._position.returns()
+
+    def legal_actions(self) -> tuple[str, ...]:
+        """Return the legal actions of the seat to act, as words."""
+        position = self._position
+        if position.words is None:
+            position.words = self.game.legal_words(self, position.legal()) if self.seat >= 0 else ()
+        return position.words
+
+    def legal_indices(self) -> list[int]:
+        """Return the OpenSpiel action ids of the legal actions, in the same order.
+
+        Not to be changed.
+        """
+        return self._position.legal()
+
+    def action_index(self, action: str) -> int:
+        """Return the OpenSpiel action id of a legal action word.
+
+        Raises:
+            GameError: the action is not legal here.
+        """
+        words = self.legal_actions()
+        if action not in words:
+            listed = ", ".join(words) or "none, the game is over"
+            raise GameError(
+                f"{self.game.name}: action {action!r} is not legal at ply {self.plies}; legal "
+                f"actions: {listed}."
+            )
+        return self._position.legal()[words.index(action)]
+
+    def apply(self, action: str) -> None:
+        """Play an action word for the seat to act.
+
+        Then draw chance outcomes up to the next decision.
+
+        Raises:
+            GameError: the action is not legal here.
+        """
+        self._play(self.action_index(action))
+
+    def apply_index(self, index: int) -> None:
+        """Play an OpenSpiel action id (a chance outcome's too, in a state without a stream).
+
+        Raises:
+            GameError: the id is not legal here.
+        """
+        legal = self._position.legal()
+        if index not in legal:
+            raise GameError(
+                f"{self.game.name}: action id {index} is not legal at ply {self.plies}; legal "
+                f"ids: {legal}."
+            )
+        self._play(index)
+
+    def _play(self, index: int) -> None:
+        """Apply a legal action id of the seat to act (or of chance)."""
+        self._enter(self._position.child(index, self.game))
+        if self.seat < 0:
+            self.settle()
+
+    def due(self) -> tuple[int, ...]:
+        """Return the seat to act, alone; none when the play is over."""
+        return (self.seat,) if self.seat >= 0 else ()
+
+    def legal(self, seat: int) -> tuple[str, ...]:
+        """Return the legal actions of a seat that is due, as words."""
+        return self.legal_actions()
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Play the action of the seat that is due.
+
+        Raises:
+            GameError: the action is not legal here, or another seat is due.
+        """
+        ((seat, action),) = replies.items()
+        if seat != self.seat:
+            raise GameError(f"{self.game.name}: seat {seat} is not due; seat {self.seat} is.")
+        index = self.action_index(action)
+        self._seen[seat] = self.plies + 1
+        self._play(index)
+
+    def redeal(self, stream: Stream) -> None:
+        """Draw chance outcomes from another stream from here on."""
+        self.stream = stream
+
+    def overview(self, seat: int) -> Observation:
+        """Return everything that ``seat`` may be told, from the start on."""
+        return self.observe(seat, 0)
+
+    def observe(self, seat: int, since: int | None = None) -> Observation:
+        """Return what ``seat`` is to be told, and the key of its information state.
+
+        Args:
+            seat: who is told.
+            since: None: what it has not been told yet. 0 for a complete opening with everything
+                public so far. Otherwise ``plies`` right
+                after the seat's last own action: only what happened from there on is told, and the
+                seat's own actions are not repeated.
+
+        Returns:
+            An observation whose text is never empty: a pure function of (position, seat, since).
+        """
+        told = self._position.told
+        if since is None:
+            since = self._seen[seat]
+        found = told.get((seat, since))
+        if found is None:
+            text, ask = self.game.told(self, seat, since)
+            found = told[seat, since] = Observation(
+                told=text,
+                ask=ask,
+                key=self.game.key(self, seat),
+                view=self.game.view(self, seat),
+            )
+        return found
+
+    def ending(self, seat: int) -> str:
+        """Return what a seat has not been told of a play that is over."""
+        return self.game.told(self, seat, self._seen[seat])[0]
+
+    def shown(self, seat: int) -> str:
+        """Return what the rules show a seat of a play that is over, beside its ``ending``."""
+        return self.game.shown(self, seat) if self.done else ""
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the position as a seat sees it; None: nothing is hidden."""
+        self.game.paint(canvas, self, seat)
+
+    def described(self, seat: int | None) -> str:
+        """Return the position in a sentence or two, as a seat knows it; None: nothing is hidden."""
+        return self.game.describe(self, seat)
+
+    def parse(self, reply: str, exact: bool = False) -> str | None:
+        """Return the canonical action word written in ``reply``, legal or not.
+
+        None if there is none.
+
+        ``exact``: nothing but the word will do.
+        """
+        return self.game.parse(self, reply, exact)
+
+    def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
+        """Return the action word in the reply of a seat that is due; see ``parse``."""
+        return self.game.parse(self, reply, exact)
+
+    def clone(self) -> State:
+        """Return an independent copy: same position, same stream, same draw counter."""
+        return State(self.game, self._position, self.stream, self.draws, self._seen)
 
 
 class Game(EnumerableGame, Pictured, Wording):

@@ -11,19 +11,13 @@ import pyspiel
 from sparring.core.errors import ConfigError, GameError, UnknownNameError
 from sparring.core.rng import Stream
 from sparring.environments.drawing.canvas import Canvas
-from sparring.environments.openspiel.base import CHANCE, Game, State, Style
-from sparring.environments.openspiel.generic_words import (
-    listed_actions,
-    matrix_rows,
-    matrix_text,
-    one_word,
-)
-from sparring.environments.openspiel.pictures import describe_matrix, paint_matrix
-from sparring.environments.openspiel.wording import NOTHING
+from sparring.environments.drawing.pieces import heading, paragraph, table
+from sparring.environments.openspiel.base import CHANCE, NOTHING, Game, State, Style
 from sparring.environments.reply import ReplyParser, listed_reply
 
 _PRINTABLE = tuple(chr(code) for code in range(33, 127))
 _PLAYOUT_PLIES = 2000  # plies of random play from which words are collected
+_MAX_LISTED = 5000  # actions asked for their names up front
 TURNED = "turn_based_simultaneous_game"  # OpenSpiel's name for simultaneous moves made in turn
 _MODE = pyspiel.GameType.ChanceMode
 _DYNAMICS = pyspiel.GameType.Dynamics
@@ -289,3 +283,84 @@ def _loaded(name: str, parameters: Mapping[str, Any]) -> pyspiel.Game:
         raise ConfigError(
             f"OpenSpiel refuses game {name!r} with options {dict(parameters)}: {error}"
         ) from None
+
+
+def paint_matrix(canvas: Canvas, game: GenericGame, state: State, seat: int | None) -> None:
+    """Draw the payoffs of a matrix game, and what was chosen as far as the reader knows it."""
+    game.paint_seats(canvas, state, seat)
+    heading(canvas, "Payoffs", f"{game.roles[0]} (rows), {game.roles[1]} (columns)")
+    chosen = [event.action for event in state.trail]
+    table(canvas, game.payoffs, marked=[(chosen[0] + 1, chosen[1] + 1)] if state.done else ())
+    for line in _choices(game, state, seat):
+        paragraph(canvas, line)
+
+
+def describe_matrix(game: GenericGame, state: State, seat: int | None) -> str:
+    """Return the position of a matrix game in a sentence or two."""
+    parts = (game.whose(state), *_choices(game, state, seat), game.paid(state, seat))
+    return " ".join(part for part in parts if part)
+
+
+def _choices(game: GenericGame, state: State, seat: int | None) -> list[str]:
+    """Return who chose what, as far as the reader knows it: all of it at the end."""
+    names = [row[0] for row in game.payoffs[1:]], game.payoffs[0][1:]
+    return [
+        f"{game.roles[event.player]} chose {names[event.player][event.action]}."
+        for event in state.trail
+        if state.done or seat in (None, event.player)
+    ]
+
+
+def one_word(text: str, index: int) -> str:
+    """Return an action string as one word without spaces (the action id if nothing is left)."""
+    return "-".join(text.split()) or str(index)
+
+
+def listed_actions(spiel: pyspiel.Game) -> list[str]:
+    """Return the words of all actions that OpenSpiel can name without a position."""
+    words = []
+    for index in range(min(spiel.num_distinct_actions(), _MAX_LISTED)):
+        for player in range(spiel.num_players()):
+            try:
+                words.append(one_word(spiel.action_to_string(player, index), index))
+            except (pyspiel.SpielError, RuntimeError):
+                return words
+    return words
+
+
+def matrix_text(spiel: pyspiel.Game) -> str:
+    """Return the payoffs of a matrix game in words, or "" for other games."""
+    if not isinstance(spiel, pyspiel.MatrixGame):
+        return ""
+    lines = [
+        (
+            "Both players choose one action without seeing the other's choice. The payoffs "
+            "(seat0, seat1):"
+        )
+    ]
+    for row in range(spiel.num_rows()):
+        for column in range(spiel.num_cols()):
+            mine, theirs = (
+                spiel.player_utility(0, row, column),
+                spiel.player_utility(1, row, column),
+            )
+            lines.append(
+                f"seat0 {spiel.row_action_name(row)}, "
+                f"seat1 {spiel.col_action_name(column)}: {mine:g}, {theirs:g}"
+            )
+    return "\n".join(lines)
+
+
+def matrix_rows(spiel: pyspiel.Game) -> tuple[tuple[str, ...], ...]:
+    """Return the payoffs of a matrix game as rows of cells, names first; () for other games."""
+    if not isinstance(spiel, pyspiel.MatrixGame):
+        return ()
+    head = ("", *(spiel.col_action_name(column) for column in range(spiel.num_cols())))
+    rows = [head]
+    for row in range(spiel.num_rows()):
+        pairs = (
+            (spiel.player_utility(0, row, column), spiel.player_utility(1, row, column))
+            for column in range(spiel.num_cols())
+        )
+        rows.append((spiel.row_action_name(row), *(f"{one:g}, {two:g}" for one, two in pairs)))
+    return tuple(rows)

@@ -1,4 +1,4 @@
-"""Positions of a game, kept and shared among its plays.
+"""Positions of a game, kept and shared among its plays, and the events that led to them.
 
 Thousands of games of a batch pass through the same early positions. A position remembers what was
 asked of it (legal actions, returns, texts) and where each action leads, so that all of this is
@@ -9,21 +9,75 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple, Protocol
 
 import pyspiel
 
 from sparring.core.records import Observation
-from sparring.environments.openspiel.events import CHANCE, Event, pick
 
-if TYPE_CHECKING:
-    from sparring.environments.openspiel.base import Game
+CHANCE = -1  # the player of a chance event, as in OpenSpiel
 
 # chance outcomes beyond which the sums of their probabilities are kept, to be searched by bisection
 MANY = 1000
 # positions that a game keeps; then it forgets all but what plays stand on, so that the latest games
 # are at hand
 KEPT = 10_000
+
+
+class Event(NamedTuple):
+    """One thing that happened: an action of a seat, or a chance outcome (``player == CHANCE``).
+
+    ``ply`` is the number of seats' actions before it; ``note`` is what the game's wording wants to
+    remember of the position it happened in.
+    """
+
+    ply: int
+    player: int
+    action: int
+    note: Any = None
+
+
+def pick(outcomes: list[tuple[int, float]], uniform: float) -> int:
+    """Return the outcome whose slice of [0, 1) holds ``uniform``."""
+    last = outcomes[-1][0]
+    for index, probability in outcomes:
+        uniform -= probability
+        if uniform < 0.0:
+            return index
+        last = index if probability > 0.0 else last
+    return last  # the probabilities summed to a hair less than one
+
+
+def trail_of(spiel: pyspiel.State) -> tuple[Event, ...]:
+    """Return the events of an OpenSpiel state, from its history."""
+    trail: list[Event] = []
+    ply = 0
+    for item in spiel.full_history():
+        player = item.player if item.player >= 0 else CHANCE
+        trail.append(Event(ply, player, item.action))
+        ply += player != CHANCE
+    return tuple(trail)
+
+
+def recent(trail: tuple[Event, ...], since: int) -> tuple[Event, ...]:
+    """Return the events from ply ``since`` on, in order."""
+    if not since:
+        return trail
+    start = len(trail)
+    while start and trail[start - 1][0] >= since:
+        start -= 1
+    return trail[start:]
+
+
+class Positions(Protocol):
+    """What a position asks of the game that keeps it."""
+
+    notes_events: bool
+    opening: Position
+    positions_kept: int
+
+    def note(self, spiel: pyspiel.State, player: int, index: int) -> Any:
+        """Return what the wording wants to remember of the position in which an event happens."""
 
 
 class Position:
@@ -61,7 +115,7 @@ class Position:
         self._outcomes: list[tuple[int, float]] | None = None
         self._returns: tuple[float, ...] | None = None
 
-    def child(self, index: int, game: Game) -> Position:
+    def child(self, index: int, game: Positions) -> Position:
         """Return the position after an action id, or a chance outcome, that is legal here."""
         child = self._children.get(index)
         if child is None:

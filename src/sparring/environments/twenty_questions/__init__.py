@@ -8,8 +8,7 @@ from sparring.core.errors import ConfigError
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph, strip, table
 from sparring.environments.openspiel.banks import Banked
-from sparring.environments.openspiel.base import Game, State, Style
-from sparring.environments.openspiel.events import CHANCE
+from sparring.environments.openspiel.base import CHANCE, Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import with_options
 from sparring.environments.twenty_questions.rules import (

@@ -9,8 +9,8 @@ from sparring.environments.drawing.pieces import heading, paragraph
 from sparring.environments.drawing.rows import discs
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
-from sparring.environments.openspiel.events import CHANCE, recent
 from sparring.environments.openspiel.load import load
+from sparring.environments.openspiel.position import CHANCE, recent
 from sparring.environments.options import check_range, with_options
 from sparring.environments.urn.rules import COLOURS, DRAW, NAME, NAMES, UrnOptions, UrnTable
 

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from sparring.core.errors import ConfigError, ModelError, quoted
-from sparring.environments.openspiel.wording import CHOOSE, REPLY
+from sparring.environments.reply import CHOOSE, REPLY
 from sparring.models.render.answers import BEGIN_OF_THOUGHT, END_OF_THOUGHT, Answer, answer_format
 from sparring.models.render.probes import REPLY_PROBE, TOLD_PROBE, between, pieces, tool_turns
 from sparring.models.render.template_limits import ChatTemplate, check_template

@@ -12,7 +12,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Enumerable
 from sparring.environments.combining import played
 from sparring.environments.openspiel.base import Game, State
-from sparring.environments.openspiel.events import pick
+from sparring.environments.openspiel.position import pick
 from sparring.environments.openspiel.solvers import CfrVariant, PolicyTable, average_policy
 from sparring.play.players.base import TextAgent
 

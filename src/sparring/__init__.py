@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from sparring.api import (
         Run,
         advantages,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         turn_table,
     )
 
-__version__ = "0.2.0"
 __all__ = [
     "Run",
     "advantages",
@@ -40,7 +40,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return a name of the public API."""
+    """Return a name of the public API, or ``__version__``."""
+    if name == "__version__":
+        from sparring.core import version
+
+        return version()
     if name not in __all__:
         raise AttributeError(
             f"module 'sparring' has no attribute {name!r}; its names are {', '.join(__all__)}"

@@ -23,8 +23,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-import sparring
 from sparring.config.yaml_text import parse_yaml
+from sparring.core import version
 from sparring.core.errors import ConfigError, LockedError, RunError
 from sparring.core.files import parse_json, write_bytes_atomic
 from sparring.core.foreign_text import in_words
@@ -208,7 +208,7 @@ class Workplace:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.version = code_commit() or f"sparring {sparring.__version__}"
+        self.version = code_commit() or f"sparring {version()}"
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = False

@@ -13,7 +13,7 @@ from sparring.config import RunConfig, resolve
 from sparring.config.checks import measured_weights
 from sparring.config.plugins.guard import Watch
 from sparring.config.recipe import apply_overrides, laid_over, load_recipe, to_yaml
-from sparring.config.run import StoreConfig
+from sparring.config.sections import StoreConfig
 from sparring.core.errors import ConfigError, quoted
 from sparring.core.process import GracefulStop
 from sparring.core.records import Episode

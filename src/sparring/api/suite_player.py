@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparring import __version__
 from sparring.api.load import published
 from sparring.config import EnvironmentConfig, RunConfig, resolve
 from sparring.config.checks import PLAIN, POLICY, check_answer, measured_weights
+from sparring.core import version
 from sparring.core.errors import ConfigError, RunError
 from sparring.core.files import disk_errors, parse_json, sha256_hex, write_json_atomic
 from sparring.engine.plan import TINY
@@ -76,7 +76,7 @@ def row_key(row: SuiteRow, player: Any, seed: int, starts: str = "all") -> str:
         settings["opponent"]["options"] = without_traffic(row.opponent.options)
     return sha256_hex(
         json.dumps(
-            [FORMAT, __version__, PIECE, settings, player, seed], sort_keys=True, default=str
+            [FORMAT, version(), PIECE, settings, player, seed], sort_keys=True, default=str
         ).encode()
     )
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from sparring import __version__
 from sparring.cli.text import PlainFormatter, complain, fitted
 from sparring.cli.verbs import Verbs, let_go, message_of
+from sparring.core import version
 from sparring.core.errors import SparringError
 
 app = typer.Typer(
@@ -24,7 +24,7 @@ app = typer.Typer(
 def _version(asked: bool) -> None:
     """Print the version and end."""
     if asked:
-        print(f"sparring {__version__}")
+        print(f"sparring {version()}")
         raise typer.Exit
 
 

@@ -14,18 +14,17 @@ from sparring.config.learning import (
 from sparring.config.parts import Count, Number, PluginConfig, Positive, Strict, refuse_repeated
 from sparring.config.play import EnvironmentConfig, RolloutConfig, SamplingConfig
 from sparring.config.policies import LoraConfig, ModelConfig, PolicyConfig, of_any
-from sparring.config.run import (
+from sparring.config.run import RunConfig, resolve
+from sparring.config.scale import ScaleConfig
+from sparring.config.sections import (
     CheckpointConfig,
     EvaluationConfig,
     HealthConfig,
     HealthRule,
     LoggingConfig,
     OpponentConfig,
-    RunConfig,
     StoreConfig,
-    resolve,
 )
-from sparring.config.scale import ScaleConfig
 
 __all__ = [
     "CheckpointConfig",

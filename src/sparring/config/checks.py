@@ -9,22 +9,19 @@ would fill its memory in turns, and the run would end when it is full.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sparring.config.parts import PluginConfig, bound_agent, check_requires, named_components
 from sparring.config.plugins import registry
 from sparring.config.plugins.registry import load_part, offering
+from sparring.config.sections import RunSections
 from sparring.core.errors import ConfigError, MissingError, UnknownNameError
 from sparring.core.refs import MAIN, OWN, ref
-
-if TYPE_CHECKING:
-    from sparring.config.run import RunConfig
-
 
 MOST_REPLIES = 10**6  # that are asked for at once
 
 
-def check_candidates(config: RunConfig) -> None:
+def check_candidates(config: RunSections) -> None:
     """Refuse candidates that nothing judges, and credit that compares them without any."""
     several, credit = config.rollout.candidates, config.credit.bind("credit")
     if several.count == 1:
@@ -70,7 +67,7 @@ def check_candidates(config: RunConfig) -> None:
         )
 
 
-def check_knowledge(config: RunConfig) -> None:
+def check_knowledge(config: RunSections) -> None:
     """Refuse knowledge that judges candidates where there are none, or where it comes too late."""
     named = config.knowledge.name if config.knowledge is not None else ""
     for own in config.by_policy.values():
@@ -95,7 +92,7 @@ def check_knowledge(config: RunConfig) -> None:
 WAVES = "plays on where other plays of its step have ended"
 
 
-def check_fresh(config: RunConfig) -> None:
+def check_fresh(config: RunSections) -> None:
     """Refuse what needs pinned order.
 
     Raises:
@@ -133,17 +130,17 @@ class Taken(NamedTuple):
     key: str  # of the configuration that says so, or could
 
 
-def on_gpus(config: RunConfig) -> bool:
+def on_gpus(config: RunSections) -> bool:
     """Return whether a model of a run is on a GPU because the configuration says so."""
     return any(own.model.device.startswith(CUDA) for own in config.by_policy.values())
 
 
-def learner_gpus(config: RunConfig) -> tuple[int, ...]:
+def learner_gpus(config: RunSections) -> tuple[int, ...]:
     """Return the GPU that each learner takes, if the models are on GPUs."""
     return config.learner.gpus or tuple(range(config.learner.ranks))
 
 
-def training_device(config: RunConfig) -> str:
+def training_device(config: RunSections) -> str:
     """Return the device of a policy's model in the training process, as ``model.device`` has it.
 
     Args:
@@ -153,7 +150,7 @@ def training_device(config: RunConfig) -> str:
     return f"{CUDA}:{gpus[0]}" if device == CUDA and gpus else device
 
 
-def check_gpus(config: RunConfig) -> None:
+def check_gpus(config: RunSections) -> None:
     """Refuse GPUs that nobody uses, models that are on none of them, and one that is given twice.
 
     Raises:
@@ -175,7 +172,7 @@ def check_gpus(config: RunConfig) -> None:
                 )
 
 
-def _check_learners(config: RunConfig) -> None:
+def _check_learners(config: RunSections) -> None:
     """Refuse GPUs of learners whose models are on no GPU, or on one by its number."""
     gpus, ranks = config.learner.gpus, config.learner.ranks
     for name, own in config.by_policy.items():
@@ -196,7 +193,7 @@ def _check_learners(config: RunConfig) -> None:
             )
 
 
-def _check_workers(config: RunConfig) -> None:
+def _check_workers(config: RunSections) -> None:
     """Refuse GPUs of workers who have nothing on one, and workers whose models have none."""
     scale, vllm = config.scale, sampler_gpus(config)
     uses = on_gpus(config) or vllm is not None
@@ -216,7 +213,7 @@ def _check_workers(config: RunConfig) -> None:
         )
 
 
-def sampler_gpus(config: RunConfig) -> tuple[int, ...] | None:
+def sampler_gpus(config: RunSections) -> tuple[int, ...] | None:
     """Return the GPUs that replicas of vLLM take in the training process; None: they take none."""
     found: list[int] = []
     there = False
@@ -230,7 +227,7 @@ def sampler_gpus(config: RunConfig) -> tuple[int, ...] | None:
     return tuple(dict.fromkeys(found)) if there else None
 
 
-def _taken(config: RunConfig) -> Iterator[Taken]:
+def _taken(config: RunSections) -> Iterator[Taken]:
     """Yield who takes GPUs of this machine."""
     scale = config.scale
     if on_gpus(config):
@@ -246,7 +243,7 @@ def _taken(config: RunConfig) -> Iterator[Taken]:
         yield Taken("workers", (*own, *(vllm or ())), "scale.gpus")
 
 
-def _models(config: RunConfig) -> tuple[int, ...]:
+def _models(config: RunSections) -> tuple[int, ...]:
     """Return the GPUs of models of the training process and of the learners."""
     found: set[int] = set()
     for own in config.by_policy.values():
@@ -269,7 +266,7 @@ MIXTURE = "mixture"  # the player that stands for others
 LIVE, EMA = "live weights", "EMA weights"  # the learner's, and their moving average
 
 
-def check_needs(config: RunConfig, plugin: registry.Plugin) -> None:
+def check_needs(config: RunSections, plugin: registry.Plugin) -> None:
     """Refuse a reward that reads verdicts, playouts or references where a game has none."""
     if "playouts" in plugin.needs and not config.rollout.playouts:
         raise ConfigError(
@@ -299,7 +296,7 @@ def check_needs(config: RunConfig, plugin: registry.Plugin) -> None:
         )
 
 
-def check_answer(answer: str, config: RunConfig) -> str:
+def check_answer(answer: str, config: RunSections) -> str:
     """Return the name of a run's answer as it was written.
 
     Args:
@@ -323,7 +320,7 @@ def check_answer(answer: str, config: RunConfig) -> str:
 
 
 def measured_weights(
-    config: RunConfig, answer: str | None = None, policy: str | None = None
+    config: RunSections, answer: str | None = None, policy: str | None = None
 ) -> str:
     """Return in words which weights of a run are measured, played and exported.
 
@@ -346,14 +343,14 @@ def measured_weights(
     return f"{EMA} of {', '.join(averaged)}, {LIVE} of {', '.join(live)}"
 
 
-def _decays(config: RunConfig, policy: str | None = None) -> dict[str, float]:
+def _decays(config: RunSections, policy: str | None = None) -> dict[str, float]:
     """Return ``learner.average`` of each trained policy that answers for a run, or of one."""
     by_policy = config.by_policy
     names = [policy] if policy else [MAIN] if config.league.learners else list(by_policy)
     return {name: by_policy[name].learner.average for name in names if not config.is_frozen(name)}
 
 
-def check_league(config: RunConfig) -> None:
+def check_league(config: RunSections) -> None:
     """Bind the plug-ins of a league's learners, and what answers for it."""
     league = config.league
     for name, own in league.learners.items():
@@ -370,7 +367,7 @@ def check_league(config: RunConfig) -> None:
     check_answer(league.answer, config)
 
 
-def _check_average(config: RunConfig) -> None:
+def _check_average(config: RunSections) -> None:
     """Refuse the average of weights that nobody averages."""
     for name, decay in _decays(config).items():
         if not decay:
@@ -381,7 +378,7 @@ def _check_average(config: RunConfig) -> None:
             )
 
 
-def check_bots(config: RunConfig) -> None:
+def check_bots(config: RunSections) -> None:
     """Bind the agents that a run meets or imitates, and refuse one that asks a person."""
     for name, agent in config.bots.items():
         _check_agent(config, f"bots.{name}", agent, config.bots)
@@ -392,7 +389,7 @@ def check_bots(config: RunConfig) -> None:
 
 
 def _check_agent(
-    config: RunConfig, where: str, agent: PluginConfig, bots: Mapping[str, PluginConfig] | None
+    config: RunSections, where: str, agent: PluginConfig, bots: Mapping[str, PluginConfig] | None
 ) -> None:
     """Refuse an agent at a terminal, and a mixture of players that there are not.
 
@@ -443,7 +440,7 @@ def _check_silent(agent: registry.Bound) -> None:
         )
 
 
-def check_losses(config: RunConfig) -> None:
+def check_losses(config: RunSections) -> None:
     """Refuse losses none of which trains the policy.
 
     Refuse also one that fits a critic where the estimator reads none.
@@ -473,7 +470,7 @@ def check_losses(config: RunConfig) -> None:
     )
 
 
-def check_sharding(config: RunConfig) -> None:
+def check_sharding(config: RunSections) -> None:
     """Refuse to split what is not split: adapters, and a reward model."""
     how = f"learner.sharding={config.learner.sharding}"
     instead = "leave learner.sharding at none"
@@ -491,7 +488,7 @@ def check_sharding(config: RunConfig) -> None:
         )
 
 
-def check_playouts(config: RunConfig) -> None:
+def check_playouts(config: RunSections) -> None:
     """Refuse an estimator of values from playing on where no games are, or pay is scaled.
 
     Values are returns in a game's units, and what credit sees must be too.

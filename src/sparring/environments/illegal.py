@@ -111,7 +111,9 @@ class IllegalRule:
                 "illegal: {rule: retry}."
             )
 
-    def forfeit_returns(self, game: HasUtilities, state: HasReturns, offender: int) -> tuple[float, ...]:
+    def forfeit_returns(
+        self, game: HasUtilities, state: HasReturns, offender: int
+    ) -> tuple[float, ...]:
         """Return the final returns, [num_seats], when ``offender`` forfeits in ``state``."""
         if self.payoff == "spiral":
             mine, others = SPIRAL_OFFENDER, SPIRAL_OTHERS

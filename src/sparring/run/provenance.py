@@ -33,8 +33,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import sparring
 from sparring.config.plugins import outside
+from sparring.core import version
 from sparring.core.errors import quoted
 from sparring.core.files import parse_json, write_json_atomic
 from sparring.environments.openspiel import OPENSPIEL
@@ -109,7 +109,7 @@ def note_start(
             "cores": os.cpu_count(),
         },
         "versions": {
-            "sparring": sparring.__version__,
+            "sparring": version(),
             "python": platform.python_version(),
             **versions(),
         },

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sparring import __version__
+from sparring.core import version
 from sparring.report.page import allowed
 from sparring.view.answers import Refused, json_bytes
 from sparring.view.boards import Picture
@@ -30,7 +30,7 @@ def page(episode: Mapping[str, Any], boards: Mapping[int, Picture]) -> bytes:
     Raises:
         Refused: the page's script is not here.
     """
-    data = {"episode": episode, "boards": boards, "made_by": f"sparring {__version__}"}
+    data = {"episode": episode, "boards": boards, "made_by": f"sparring {version()}"}
     script, style = _script(), _style()
     policy = (
         f"default-src 'none'; script-src {allowed(script)}; style-src {allowed(style)}; "

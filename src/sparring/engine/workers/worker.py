@@ -21,10 +21,10 @@ import numpy
 import safetensors.torch
 import torch
 
-import sparring
 from sparring.config import resolve
 from sparring.config.plugins.guard import Watch
 from sparring.config.scale import FRESH
+from sparring.core import version
 from sparring.core.errors import RolloutError, RunError, SparringError
 from sparring.core.files import file_digest, sha256_hex
 from sparring.core.refs import MAIN, ref
@@ -54,7 +54,7 @@ def facts() -> dict[str, Any]:
 def fingerprint() -> dict[str, str]:
     """Return what the bits of a computation depend on here: versions, processor, and compilers."""
     return {
-        "sparring": sparring.__version__,
+        "sparring": version(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": numpy.__version__,

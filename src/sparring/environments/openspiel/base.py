@@ -1,7 +1,7 @@
 """Games as text: rules from OpenSpiel, wording and parsing from small files, one per game.
 
-A ``Game`` holds what never changes (rules, roles, wording), a ``State`` one play of it, whose chance
-outcomes are drawn from its own stream by counter, with the game's true probabilities.
+A ``Game`` holds what never changes (rules, roles, wording), a ``State`` one play of it. Each chance
+outcome is drawn from the play's own stream by counter, with the game's true probabilities.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from sparring.core.records import Credit, Episode, FloatArray, TurnTable
 from sparring.core.refs import LEARNER, MAIN, PlayerRef
 from sparring.engine.players import Players
 from sparring.engine.policy import EngineSource, Policy
-from sparring.engine.protocol import Batch, Begun
+from sparring.engine.protocol import Batch
 from sparring.engine.reply_judges import Judging
 from sparring.environments.openspiel.base import Game
 from sparring.learn.learner import Learner
@@ -30,7 +30,7 @@ from sparring.measure.exploitability import ask
 from sparring.measure.info_states import InfoStates, enumerate_info_states, exact_values
 from sparring.measure.policies import ActionScorer
 from sparring.models.language_model import LanguageModel
-from sparring.play.rollout import Rollout
+from sparring.play.rollout import Begun, Rollout
 from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import ordered_turns
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from sparring.config import RunConfig
 from sparring.config.parts import named_components
@@ -15,7 +15,7 @@ from sparring.core.refs import MAIN, ref, snapshot
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.engine.players import PlayingPolicy
-from sparring.engine.protocol import Batch, Moments
+from sparring.engine.protocol import Batch
 from sparring.learn.finite import check_output, finite_columns
 from sparring.learn.learner import Learner
 from sparring.learn.pack import Pack, legal_replies, nothing_fits, pack
@@ -80,6 +80,26 @@ class EngineSource:
 
 
 Exact = Callable[[EngineSource], Mapping[str, FloatArray]]
+
+
+class Moments(Protocol):
+    """Who holds the state of optimisers that are not in this process, and learns with them."""
+
+    def save(self, policy: str, path: Path) -> None:
+        """Write the state of a policy's optimiser, as ``save_optimizer`` would."""
+        ...
+
+    def keep(self, policy: str, path: Path) -> None:
+        """Take the state of a policy's optimiser from a file that may go."""
+        ...
+
+    def imitate(self, policy: Policy, episodes: Sequence[Episode]) -> float:
+        """Take one supervised step; see ``Policy.imitate``."""
+        ...
+
+    def refer(self, policy: str) -> None:
+        """Take what a policy has learnt so far as its reference."""
+        ...
 
 
 class Policy(PlayingPolicy):

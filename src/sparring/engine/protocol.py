@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -13,34 +13,13 @@ from sparring.core.rng import Stream
 from sparring.engine.reply_judges import Judging
 from sparring.environments.openspiel.base import Game
 from sparring.play.players.base import Agent
-from sparring.play.rollout import Rollout
+from sparring.play.rollout import Begun, Rollout
 from sparring.play.spec import EpisodeSpec
 
 if TYPE_CHECKING:
-    from sparring.engine.policy import Policy
     from sparring.engine.workers.fresh_episodes import FreshWorkers
     from sparring.engine.workers.published_weights import Pinned
     from sparring.learn.pack import Pack
-
-
-class Moments(Protocol):
-    """Who holds the state of optimisers that are not in this process, and learns with them."""
-
-    def save(self, policy: str, path: Path) -> None:
-        """Write the state of a policy's optimiser, as ``save_optimizer`` would."""
-        ...
-
-    def keep(self, policy: str, path: Path) -> None:
-        """Take the state of a policy's optimiser from a file that may go."""
-        ...
-
-    def imitate(self, policy: Policy, episodes: Sequence[Episode]) -> float:
-        """Take one supervised step; see ``Policy.imitate``."""
-        ...
-
-    def refer(self, policy: str) -> None:
-        """Take what a policy has learnt so far as its reference."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,19 +55,6 @@ class Batch:
     def trained(self, credit: Credit) -> BoolArray | None:
         """Return whether each sampled token carries loss, [M]; None: all do."""
         return None if credit.trained is None else credit.trained[self.pack.turn_of]
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """Games that have begun.
-
-    Args:
-        result: waits for them and returns their rollout; to be called once.
-        there: whether it would return at once.
-    """
-
-    result: Callable[[], Rollout]
-    there: Callable[[], bool] = bool  # False: they are played when they are asked for
 
 
 class Engine(Protocol):

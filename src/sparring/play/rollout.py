@@ -100,6 +100,19 @@ class Rollout(NamedTuple):
         return self.episodes
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Games that have begun.
+
+    Args:
+        result: waits for them and returns their rollout; to be called once.
+        there: whether it would return at once.
+    """
+
+    result: Callable[[], Rollout]
+    there: Callable[[], bool] = bool  # False: they are played when they are asked for
+
+
 def with_results(episodes: Sequence[Episode]) -> list[Episode]:
     """Return the episodes that have a result: none in which a conversation outgrew the context."""
     return [episode for episode in episodes if not episode.has_outgrown_context]

@@ -19,7 +19,7 @@ from sparring.core.records import Episode, TurnTable
 from sparring.core.refs import PlayerRef, refs
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
-from sparring.engine.protocol import Begun, Engine
+from sparring.engine.protocol import Engine
 from sparring.engine.reply_judges import Judging
 from sparring.league.payoffs import Payoffs
 from sparring.league.seating import arms, starts, turn_limit
@@ -28,7 +28,7 @@ from sparring.methods.rewards.components import WeightedReward
 from sparring.methods.selection.curricula.base import ArmBook
 from sparring.play.plans.base import play_planned
 from sparring.play.playouts import with_playouts
-from sparring.play.rollout import Asking, Rollout, RolloutCounts
+from sparring.play.rollout import Asking, Begun, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import turn_table
 from sparring.run.measures import group_metrics

@@ -32,7 +32,6 @@ from pathlib import Path
 
 from sparring.core.errors import RolloutError, RunError
 from sparring.engine.players import Players
-from sparring.engine.protocol import Begun
 from sparring.engine.reply_judges import Judging
 from sparring.engine.workers.fleet.base import Fleet, Heard
 from sparring.engine.workers.published_weights import Pinned, Published
@@ -49,7 +48,7 @@ from sparring.engine.workers.units import (
     task_bytes,
 )
 from sparring.engine.workers.worker import check_same
-from sparring.play.rollout import Rollout, RolloutCounts
+from sparring.play.rollout import Begun, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
 
 HERE = "scale.workers=0 scale.fleet=here"  # where errors show: in the training process

@@ -25,8 +25,8 @@ from sparring.config.plugins.registry import load_part
 from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
+from sparring.environments.base import Searchable, SearchablePlay
 from sparring.environments.catalogue import make_game
-from sparring.environments.openspiel.base import Game, State
 from sparring.methods.oracles.base import Oracle
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
@@ -88,11 +88,11 @@ def oracle_of(name: str, options: dict[str, Any]) -> Oracle:
     return made
 
 
-def positions(game: Game, oracle: Oracle, number: int) -> list[State]:
+def positions(game: Searchable, oracle: Oracle, number: int) -> list[SearchablePlay]:
     """Return the first ``number`` different positions met in plays by an oracle that slips now and
     then.
     """
-    root, found = Stream.from_seed(0), dict[str, State]()
+    root, found = Stream.from_seed(0), dict[str, SearchablePlay]()
     for play in range(1_000_000):
         draws, state = root.child("draws").child(play), game.reset(root.child("deal").child(play))
         while not state.done:
@@ -106,7 +106,9 @@ def positions(game: Game, oracle: Oracle, number: int) -> list[State]:
     return list(found.values())
 
 
-def seconds_each(judge: Callable[[State], Any], states: list[State]) -> list[float]:
+def seconds_each(
+    judge: Callable[[SearchablePlay], Any], states: list[SearchablePlay]
+) -> list[float]:
     """Return the seconds of each call."""
     times = []
     for state in states:
@@ -171,14 +173,14 @@ def against_openspiel(small: bool) -> Row:
     # the oracle's own, so that both search one tree
     stream = Stream.from_seed(0).child("mcts oracle").child(str(game.spiel))
 
-    def theirs(state: State) -> None:
+    def theirs(state: SearchablePlay) -> None:
         seeds = [stream.child(oracle.key(state)).integer(counter, 1 << 31) for counter in (0, 1)]
         evaluator = pyspiel.RandomRolloutEvaluator(1, seeds[0])
         pyspiel.MCTSBot(
             game.spiel, evaluator, 2.0, simulations, 256, True, seeds[1], False
         ).mcts_search(state.spiel)
 
-    def ours(state: State) -> None:
+    def ours(state: SearchablePlay) -> None:
         oracle.judge([state])
 
     times: dict[Any, list[float]] = {theirs: [], ours: []}
@@ -235,7 +237,7 @@ def judging_shares(recipe: str, changes: list[str], steps: int) -> list[float]:
     return shares
 
 
-def spread(name: str, oracle: str, options: dict[str, Any], game: Game, number: int) -> Row:
+def spread(name: str, oracle: str, options: dict[str, Any], game: Searchable, number: int) -> Row:
     """Return how much faster two processes are than one, once they have started."""
     states = positions(game, oracle_of(oracle, options), number + 64)
     inner = {"oracle": oracle, "options": options, "workers": 2}

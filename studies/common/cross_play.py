@@ -22,9 +22,8 @@ from sparring.core.files import write_bytes_atomic
 from sparring.core.records import Turn
 from sparring.core.refs import PUBLISHED
 from sparring.core.rng import Stream
-from sparring.environments.base import teams_of
+from sparring.environments.base import Environment, teams_of
 from sparring.environments.catalogue import make_game
-from sparring.environments.openspiel.base import Game
 from sparring.measure.agent_spec import parse_agent
 from sparring.measure.matches import illegal_replies, outcome
 from sparring.methods.knowledge.statements import pattern
@@ -104,7 +103,7 @@ def read(config: RunConfig) -> tuple[Base, Needs]:
     return Base(beneath["name"], plain, section.illegal), needs
 
 
-def game_for(base: Base, needs: Sequence[Needs]) -> Game:
+def game_for(base: Base, needs: Sequence[Needs]) -> Environment:
     """Return the game in which the roles of each team have what their player needs.
 
     Args:
@@ -139,7 +138,7 @@ def game_for(base: Base, needs: Sequence[Needs]) -> Game:
     return make_game(CHOOSE, options={**around, "choosers": choosers}, illegal=base.illegal)
 
 
-def match(game: Game, players: Sequence[Agent], *, games: int, stream: Stream) -> Match:
+def match(game: Environment, players: Sequence[Agent], *, games: int, stream: Stream) -> Match:
     """Return what comes of games of two players.
 
     Matches with one stream have the same deals, where their games are drawn alike.

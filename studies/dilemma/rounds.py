@@ -17,7 +17,7 @@ from sparring.core.files import write_bytes_atomic
 from sparring.core.records import Episode
 from sparring.core.refs import PUBLISHED
 from sparring.core.rng import Stream
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.measure.agent_spec import AgentSpec
 from sparring.play.players.base import Agent
 from sparring.play.rollout import with_results
@@ -51,7 +51,7 @@ def figures(run: Path, plays: int) -> dict[str, float | None]:
     return figures_of(game, engine.agent(PUBLISHED), plays)
 
 
-def figures_of(game: Game, policy: Agent, plays: int) -> dict[str, float | None]:
+def figures_of(game: Environment, policy: Agent, plays: int) -> dict[str, float | None]:
     """Return how a policy plays a repeated dilemma.
 
     What it loses to always-defect is what always-defect earns against itself, less what the policy
@@ -106,7 +106,7 @@ def chosen(episode: Episode) -> list[tuple[str, str]]:
 
 
 def _played(
-    game: Game, agents: dict[str, Agent], seats: tuple[str, str], plays: int
+    game: Environment, agents: dict[str, Agent], seats: tuple[str, str], plays: int
 ) -> list[Episode]:
     """Return plays with these agents in the seats."""
     root = Stream.from_seed(0).child("dilemma").child("".join(seats))

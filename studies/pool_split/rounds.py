@@ -11,7 +11,7 @@ import sys
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sparring.api.load import load_run
 from sparring.core.errors import GameError
@@ -19,8 +19,8 @@ from sparring.core.files import write_bytes_atomic
 from sparring.core.refs import PUBLISHED
 from sparring.core.rng import Stream
 from sparring.environments.bargain.rules import Counts, Scenario
+from sparring.environments.base import Environment, HasStarts
 from sparring.environments.catalogue import another_bank
-from sparring.environments.openspiel.base import Game
 from sparring.environments.pool_split import shares
 from sparring.play.players.base import Agent, TextAgent
 from sparring.play.rollout import with_results
@@ -116,7 +116,7 @@ class Plays:
 
 
 def played(
-    game: Game, known: frozenset[Hashable], agents: tuple[Agent, Agent], count: int
+    game: Environment, known: frozenset[Hashable], agents: tuple[Agent, Agent], count: int
 ) -> Plays:
     """Return plays of two agents in seats 0 and 1; the same one twice plays with itself.
 
@@ -177,7 +177,7 @@ def strategy(rounds: Sequence[Round]) -> dict[str, float | None]:
 
 
 def alone_figures(
-    game: Game, known: frozenset[Hashable], policy: Agent, count: int
+    game: Environment, known: frozenset[Hashable], policy: Agent, count: int
 ) -> dict[str, float | None]:
     """Return how a policy does with itself and against who takes all, with exact references.
 
@@ -216,7 +216,7 @@ def figures(runs: Mapping[str, Path], count: int) -> dict[str, dict[str, float |
         _, engine, _ = load_run(run, threads=1)
         policies[name] = engine.agent(PUBLISHED)
         games.append(next(iter(engine.environments))[0])
-    known = frozenset().union(*(game.starts() or () for game in games))
+    known = frozenset().union(*(cast(HasStarts, game).starts() or () for game in games))
     game = another_bank(games[0])
     assert game is not None
     found = {name: alone_figures(game, known, one, count) for name, one in policies.items()}

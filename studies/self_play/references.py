@@ -9,8 +9,9 @@ from typing import Any, Literal
 import pyspiel
 
 from sparring.core.rng import Stream
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
-from sparring.environments.openspiel.base import Game
+from sparring.environments.openspiel.base import as_game
 from sparring.environments.openspiel.solvers import PolicyTable, policy_table
 from sparring.measure.exploitability import from_table, nash_conv
 from sparring.measure.info_states import enumerate_info_states
@@ -63,7 +64,7 @@ def gaps(name: str, game: str, at: Sequence[int], seed: int) -> list[float]:
 
 
 def iterates(
-    game: Game, solver: Solver, at: Sequence[int], *, seed: int, alpha: float, step: float
+    game: Environment, solver: Solver, at: Sequence[int], *, seed: int, alpha: float, step: float
 ) -> Iterator[PolicyTable]:
     """Yield what a solver's policies have come to after each of these numbers of iterations.
 
@@ -82,14 +83,14 @@ def iterates(
     if solver == "mmd":
         from open_spiel.python.algorithms.mmd_dilated import MMDDilatedEnt
 
-        mmd = MMDDilatedEnt(game.spiel, alpha=alpha, stepsize=step)
+        mmd = MMDDilatedEnt(as_game(game).spiel, alpha=alpha, stepsize=step)
         advance, read = mmd.update_sequences, lambda: _of_python(mmd.get_policies())
     elif solver == "external_sampling":
-        sampled = pyspiel.ExternalSamplingMCCFRSolver(game.spiel, seed)
+        sampled = pyspiel.ExternalSamplingMCCFRSolver(as_game(game).spiel, seed)
         states = _information_states(game)
         advance, read = sampled.run_iteration, lambda: _of_states(states, sampled.average_policy())
     else:
-        regrets = CFR[solver](game.spiel)
+        regrets = CFR[solver](as_game(game).spiel)
         advance, read = regrets.evaluate_and_update_policy, regrets.tabular_average_policy
     done = 0
     for wanted in at:
@@ -99,10 +100,10 @@ def iterates(
         yield read()
 
 
-def _information_states(game: Game) -> dict[str, pyspiel.State]:
+def _information_states(game: Environment) -> dict[str, pyspiel.State]:
     """Return a state of every information state of a game."""
     found: dict[str, pyspiel.State] = {}
-    stack = [game.spiel.new_initial_state()]
+    stack = [as_game(game).spiel.new_initial_state()]
     while stack:
         state = stack.pop()
         if not (state.is_terminal() or state.is_chance_node()):

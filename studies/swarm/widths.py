@@ -16,8 +16,8 @@ from sparring.core.errors import ConfigError
 from sparring.core.files import write_bytes_atomic
 from sparring.core.refs import PUBLISHED
 from sparring.core.rng import Stream
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import another_bank
-from sparring.environments.openspiel.base import Game
 from sparring.measure.regret import Judge, measured_regret
 from sparring.methods.oracles.planning import planning
 from sparring.ops.ranks import rank_correlation
@@ -50,7 +50,7 @@ def figures(run: Path, plays: int) -> dict[str, dict[str, float | None]]:
 
 
 def figures_of_lead(
-    games: Sequence[Game], lead: Agent, plays: int
+    games: Sequence[Environment], lead: Agent, plays: int
 ) -> dict[str, dict[str, float | None]]:
     """Return how a lead plays ``dag_search`` with workers that have no faults.
 
@@ -80,7 +80,7 @@ def figures_of_lead(
 
 
 def _measured(
-    game: Game, lead: Agent, plays: int
+    game: Environment, lead: Agent, plays: int
 ) -> tuple[dict[str, float | None], list[tuple[float, float]]]:
     """Return the figures of one environment, and the width and the best width of each play."""
     root = Stream.from_seed(0).child("swarm").child(game.name)

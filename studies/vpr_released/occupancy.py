@@ -16,7 +16,7 @@ import numpy as np
 
 from sparring.core.errors import GameError
 from sparring.core.records import FloatArray, IntArray
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment, Searchable, is_searchable
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import InfoStates
 from sparring.measure.policies import ActionScorer
@@ -87,7 +87,11 @@ class Enumeration:
     """
 
     def __init__(
-        self, game: Game, info_states: InfoStates, oracle: Oracle, illegal: float | None = None
+        self,
+        game: Environment,
+        info_states: InfoStates,
+        oracle: Oracle,
+        illegal: float | None = None,
     ) -> None:
         if game.num_seats != 1:
             raise GameError(
@@ -96,6 +100,7 @@ class Enumeration:
             )
         self.game, self.info_states = game, info_states
         keys = [query.key for query in info_states.queries]
+        assert is_searchable(game)
         states = _states(game, set(keys))
         said = verdicts(oracle, [states[key] for key in keys])
         self._scores: list[FloatArray] = []
@@ -151,7 +156,7 @@ def _decisions(parent: IntArray, info_state: IntArray) -> list[tuple[int, int]]:
     return sorted(found.items())
 
 
-def _states(game: Game, wanted: set[str]) -> dict[str, Any]:
+def _states(game: Searchable, wanted: set[str]) -> dict[str, Any]:
     """Return a state for each information state, by its key."""
     found: dict[str, Any] = {}
     stack = [game.first_node()]

@@ -29,8 +29,8 @@ from sparring.core.records import Episode
 from sparring.core.refs import PUBLISHED
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
-from sparring.environments.openspiel.base import Game
 from sparring.environments.sokoban.solver import solutions
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.initial_states import Met, Starts, columns
@@ -188,7 +188,7 @@ def _measured(starts: Starts, agent: Any, plays: int) -> dict[str, float]:
     }
 
 
-def completion(game: Game, episode: Episode) -> float:
+def completion(game: Environment, episode: Episode) -> float:
     """Return how far a play came: 1 where it was solved, whatever ended it.
 
     Mathematics:

@@ -30,8 +30,8 @@ from sparring.core.files import write_bytes_atomic
 from sparring.core.records import Episode
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
-from sparring.environments.openspiel.base import Game
 from sparring.measure.initial_states import Met, Starts, columns
 from sparring.methods.oracles.base import Oracle
 from sparring.methods.oracles.judge import is_best, judge_episodes, regret
@@ -86,7 +86,7 @@ class Table(TextAgent):
 
 
 def specs(
-    game: Game,
+    game: Environment,
     step: int,
     root: Stream,
     *,

@@ -14,7 +14,7 @@ from sparring.config.plugins.registry import Bound, bind
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.records import Interval
 from sparring.core.rng import Stream
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.environments.trial import Trial
 from sparring.measure.adaptation import Attempts, Opponent, adaptation, rules_of
 from sparring.measure.adaptation_ceiling import Ceiling, ceiling_or_reason
@@ -30,7 +30,7 @@ _Exact = tuple[Ceiling | None, str, AttemptReturns | str]  # of a role and pool
 
 def adaptations_of(
     policy: Any,
-    games: Sequence[Game],
+    games: Sequence[Environment],
     pool: Mapping[str, Opponent],
     *,
     trials: int,
@@ -81,7 +81,7 @@ def adaptations_of(
 
 
 def pool_of(
-    games: Sequence[Game], config: RunConfig | None, others: Sequence[AgentSpec]
+    games: Sequence[Environment], config: RunConfig | None, others: Sequence[AgentSpec]
 ) -> dict[str, Opponent]:
     """Return who is met in the attempts of the trials among games.
 

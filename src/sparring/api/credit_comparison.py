@@ -19,8 +19,8 @@ from sparring.core.records import Interval
 from sparring.core.refs import PUBLISHED
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
-from sparring.environments.openspiel.base import Game
 from sparring.measure.credit_lab import CreditLab, LabPlan, LabReport, LabRow
 from sparring.measure.exploitability import ask
 from sparring.measure.gradient_figures import GradientFigures
@@ -32,7 +32,7 @@ RANDOM, IMPROVED, UNIFORM, TINY = "random", "improved", "uniform", "tiny"
 MEASURES = tuple(field.name for field in fields(GradientFigures))
 SHARES = ("right_sign", "zeros", "effective", "seconds")
 
-Player = tuple[str, Game, ActionScorer | None]
+Player = tuple[str, Environment, ActionScorer | None]
 
 
 def compare(

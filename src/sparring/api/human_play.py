@@ -18,13 +18,17 @@ from sparring.core.files import disk_errors
 from sparring.core.records import Episode, Verdict
 from sparring.core.refs import OWN, PUBLISHED, PlayerRef, bot, ref, snapshot
 from sparring.core.rng import Stream
-from sparring.environments.base import temporary_play
+from sparring.environments.base import (
+    Environment,
+    is_searchable,
+    is_searchable_play,
+    temporary_play,
+)
 from sparring.environments.catalogue import configured_game, game_names, make_game
 from sparring.environments.combining import styled
-from sparring.environments.openspiel.base import Game, State
 from sparring.environments.openspiel.people import for_people, seen_by
 from sparring.environments.openspiel.solve import unfit
-from sparring.environments.own import Asking, no_rules
+from sparring.environments.own import Asking
 from sparring.measure.agent_spec import parse_agent
 from sparring.methods.oracles.base import Oracle, verdicts
 from sparring.methods.oracles.judge import configured_oracles, judge_episodes
@@ -89,7 +93,7 @@ class Lobby:
             self.answer = check_answer(answer or self.config.league.answer, self.config)
         self._asked = answer
         self._engines: dict[tuple[int | None, int | None], tuple[LocalEngine, int]] = {}
-        self._games: dict[str, Game] = {}
+        self._games: dict[str, Environment] = {}
         self._bots: dict[str, list[str]] = {}
 
     @property
@@ -99,7 +103,7 @@ class Lobby:
             return registry.names("environments")
         return tuple(section.known_as for section in self.config.environments)
 
-    def game(self, name: str | None) -> Game:
+    def game(self, name: str | None) -> Environment:
         """Return an environment, in sentences where no run says otherwise.
 
         Args:
@@ -117,7 +121,7 @@ class Lobby:
             self._games[name] = self._made(name)
         return self._games[name]
 
-    def _made(self, name: str) -> Game:
+    def _made(self, name: str) -> Environment:
         """Return an environment that was not made yet."""
         if self.config is not None:
             if name not in self.environments:
@@ -133,7 +137,7 @@ class Lobby:
         named = (parse_agent(one) for one in self.trusted if registry.known("players", _first(one)))
         return next((one.style for one in named if one.style != SENTENCES), SENTENCES)
 
-    def oracle(self, game: Game) -> Oracle | None:
+    def oracle(self, game: Environment) -> Oracle | None:
         """Return the oracle that the run's configuration names for an environment, if any."""
         if self.config is None:
             return None
@@ -146,7 +150,7 @@ class Lobby:
         """Return the steps of the run's checkpoints, newest first."""
         return [] if self.run is None else checkpoint.steps(self.run)[::-1]
 
-    def others(self, game: Game) -> list[tuple[str, str]]:
+    def others(self, game: Environment) -> list[tuple[str, str]]:
         """Return who may sit opposite: as it is written, and in words; the usual one first."""
         if game.num_seats == 1:
             return []
@@ -162,7 +166,7 @@ class Lobby:
         names = dict.fromkeys([*own, *self._bots[game.name], *sorted(self.trusted)])
         return found + [(name, name) for name in names if not name.isdigit() and name != "policy"]
 
-    def opposite(self, game: Game, asked: str | None) -> Opponent | None:
+    def opposite(self, game: Environment, asked: str | None) -> Opponent | None:
         """Return who sits in the other seats; nobody where there are none.
 
         Args:
@@ -242,12 +246,12 @@ class Lobby:
         return self._engines[key]
 
 
-def bots_for(game: Game) -> list[str]:
+def bots_for(game: Environment) -> list[str]:
     """Return the bots that can play an environment, the first at any size and without a wait."""
     with Asking(game), temporary_play(game, Stream.from_seed(0)) as play:
         legal = play.legal(play.due()[0])
     found = []
-    if not no_rules(game):
+    if is_searchable(game):
         if game.perfect_information:
             found.append("mcts")
         if not unfit(game):
@@ -317,9 +321,9 @@ class InteractiveSession:
         SparringError: a player cannot play it.
     """
 
-    def __init__(self, game: Game, seat: int, opposite: Opponent | None, seed: int) -> None:
+    def __init__(self, game: Environment, seat: int, opposite: Opponent | None, seed: int) -> None:
         self.game, self.seat, self.opposite, self.seed = game, seat, opposite, seed
-        self._people = for_people(game) if isinstance(game, Game) else None
+        self._people = for_people(game) if is_searchable(game) else None
         agents: dict[str, Agent] = {YOU: _Person(YOU)}
         name = ""
         if opposite is not None:
@@ -396,7 +400,7 @@ class InteractiveSession:
         """What the person is told now; nothing when the play is over."""
         if self.asked is None:
             return ""
-        if isinstance(self.asked.state, State):
+        if is_searchable_play(self.asked.state):
             return seen_by(self.people, self.asked.state, self.seat)
         return self.asked.told
 

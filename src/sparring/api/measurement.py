@@ -19,7 +19,7 @@ from sparring.api.suite_player import run_player, unknown_to
 from sparring.config import RunConfig
 from sparring.config.checks import PLAIN, POLICY, measured_weights
 from sparring.core.errors import ConfigError
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.measure.agent_spec import AgentSpec, parse_agent
 from sparring.measure.initial_states import Met
 from sparring.measure.oracle_choice import OracleSpec, oracles_for
@@ -50,7 +50,7 @@ class Measured:
     """
 
     policy: Any
-    games: Sequence[Game]
+    games: Sequence[Environment]
     met: Met
     about: Mapping[str, Any]
     notes: Sequence[str]
@@ -196,7 +196,7 @@ def _run(
         if only is None
         else engine.agent(published(config, run, only))
     )
-    games: Sequence[Game] = [known for known, _ in engine.environments]
+    games: Sequence[Environment] = [known for known, _ in engine.environments]
     about, notes, own = {"run": str(run), "step": step}, list[str](), dict[str, Oracle]()
     met = Met(config, games)
     asked = config.league.answer if answer is None else answer
@@ -228,7 +228,7 @@ def _run(
 def _choosing(
     policy: Any,
     count: int,
-    games: Sequence[Game],
+    games: Sequence[Environment],
     oracles: Mapping[str, Oracle],
     notes: Sequence[str],
 ) -> BestOfN:
@@ -249,7 +249,9 @@ def _choosing(
     return BestOfN(policy, count, lambda game: oracles[game.name].judge)
 
 
-def _unknown(games: Sequence[Game], unknown: Callable[[Game], Sequence[str]]) -> list[str]:
+def _unknown(
+    games: Sequence[Environment], unknown: Callable[[Environment], Sequence[str]]
+) -> list[str]:
     """Return notes on the words of games that who is measured does not know."""
     return [
         f"{game.name}: {len(words)} words are unknown to the model and read as <unknown>."

@@ -11,8 +11,8 @@ from sparring.core.errors import ConfigError, quoted
 from sparring.core.records import EnvironmentSpec, Episode, TurnTable
 from sparring.core.refs import LEARNER
 from sparring.core.rng import Stream
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import from_spec, make_game
-from sparring.environments.openspiel.base import Game
 from sparring.measure.agent_spec import parse_agent
 from sparring.methods.columns.arrays import table_of_arrays
 from sparring.play.players.base import Agent
@@ -24,7 +24,7 @@ from sparring.play.turn_table import turn_table as table_of
 @watched
 def make_environment(
     name: str | EnvironmentSpec, *, illegal: Mapping[str, Any] | None = None, **options: Any
-) -> Game:
+) -> Environment:
     """Return an environment by name: a plug-in, one from outside, or any game of OpenSpiel.
 
     The game of OpenSpiel must be turn-based.
@@ -58,7 +58,7 @@ def make_environment(
 
 @watched
 def play_episodes(
-    environment: str | Game,
+    environment: str | Environment,
     players: Sequence[str | Run | Agent],
     *,
     plays: int = 1,

@@ -16,9 +16,9 @@ from sparring.core.errors import GameError
 from sparring.core.records import Interval
 from sparring.core.refs import PUBLISHED
 from sparring.core.rng import Stream
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
 from sparring.environments.combining import styled
-from sparring.environments.openspiel.base import Game
 from sparring.measure.agent_spec import AgentSpec, labels
 from sparring.measure.exact_figures import beneath, exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
@@ -32,7 +32,7 @@ from sparring.play.players.base import Agent
 from sparring.play.players.random import RandomAgent
 
 
-def exact_figures(game: Game, policy: Any, *, max_states: int) -> dict[str, float]:
+def exact_figures(game: Environment, policy: Any, *, max_states: int) -> dict[str, float]:
     """Return exploitability, values and illegal mass of a policy that can score actions.
 
     Raises:
@@ -42,7 +42,7 @@ def exact_figures(game: Game, policy: Any, *, max_states: int) -> dict[str, floa
     return _exact(game, enumerate_info_states(beneath(game), limit=max_states), policy)[0]
 
 
-def _exact(game: Game, info_states: InfoStates, policy: Any) -> tuple[dict[str, float], str]:
+def _exact(game: Environment, info_states: InfoStates, policy: Any) -> tuple[dict[str, float], str]:
     """Return the figures of ``exact_figures`` from the game's information states, and a note."""
     found = exact_figures_of(game, info_states, policy)
     values = zip(game.roles, found.values, strict=True)
@@ -50,7 +50,7 @@ def _exact(game: Game, info_states: InfoStates, policy: Any) -> tuple[dict[str, 
     return {**found.figures, **values_by_role}, found.note
 
 
-def named_games(texts: Sequence[str], *, style: str) -> list[Game]:
+def named_games(texts: Sequence[str], *, style: str) -> list[Environment]:
     """Return games as a person writes them, ``sudoku size=6``.
 
     The names keep two sizes of one apart.
@@ -73,7 +73,7 @@ def named_games(texts: Sequence[str], *, style: str) -> list[Game]:
 
 def evaluate_policy(
     policy: Any,
-    games: Sequence[Game],
+    games: Sequence[Environment],
     *,
     opponents: Sequence[AgentSpec],
     games_per_seat: int,
@@ -180,7 +180,7 @@ def as_data(intervals: Mapping[str, Interval]) -> dict[str, dict[str, Any]]:
 
 def self_plays_of(
     policy: Any,
-    games: Sequence[Game],
+    games: Sequence[Environment],
     *,
     plays: int,
     met: Met,

@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sparring.api.load import load_answer, load_run
 from sparring.api.policy_evaluation import exact_figures
@@ -26,7 +26,7 @@ from sparring.core.refs import LEARNER, PUBLISHED, PlayerRef
 from sparring.core.trust import trust_file
 from sparring.core.worker_pool import WorkerPool
 from sparring.engine.local import LocalEngine
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment, Searchable
 from sparring.environments.own import words_of
 from sparring.measure.agent_spec import AgentSpec, labels
 from sparring.measure.initial_states import Met, Starts
@@ -79,7 +79,7 @@ class Bench:
         trust_file(Path(self._answers))  # beside the results, in a folder that the user chose
         self._agent: Agent | None = None
         self._models: list[PolicyAgent] = []  # whose samplers keep what they have computed
-        self._games: dict[int, Game] = {}
+        self._games: dict[int, Environment] = {}
         self._starts: dict[int, Starts | None] = {}
         self._met = met
         self._opponents: dict[str, Agent] = {}
@@ -153,7 +153,7 @@ class Bench:
         if len(own) == 1:
             return next(iter(own.values()))
 
-        def at(game: Game, seat: int) -> Agent:
+        def at(game: Environment, seat: int) -> Agent:
             try:
                 return own[engine.roles.of(game)[seat]]
             except ConfigError as error:
@@ -179,7 +179,7 @@ class Bench:
         self._models.append(_strict(agent, None))
         return self._models[-1]
 
-    def _game(self, place: int) -> Game:
+    def _game(self, place: int) -> Environment:
         """Return the game of row number ``place``."""
         if place not in self._games:
             self._games[place] = self.rows[place].make_game()
@@ -246,7 +246,7 @@ def _strict(agent: Any, temperature: float | None) -> PolicyAgent:
     return strict
 
 
-def _exact(game: Game, agent: Any) -> dict[str, float]:
+def _exact(game: Environment, agent: Any) -> dict[str, float]:
     """Return the exact figures of an agent.
 
     Raises:
@@ -310,7 +310,7 @@ class SuiteEvaluation:
         self.player, self.seed = player, seed
         self._met = met_by(player.data)
         self.suite, self.starts = with_seen(self.suite, self._met)
-        self.games: list[Game] = [row.make_game() for row in self.suite.rows]
+        self.games: list[Environment] = [row.make_game() for row in self.suite.rows]
         self.unknown: list[list[str]] = [player.unknown_words(game) for game in self.games]
         self.results = SuiteResults(folder / f"evaluation-{self.name}.json")
         labelled = zip(self.suite.rows, self.starts, strict=True)
@@ -404,7 +404,7 @@ class SuiteEvaluation:
         """Return why a row is not to be tried, or ""."""
         row, game = self.suite.rows[place], self.games[place]
         if row.kind == "exact" and set(self.unknown[place]) & set(
-            game.words or self.unknown[place]
+            cast(Searchable, game).words or self.unknown[place]
         ):
             return (
                 "The model's vocabulary lacks actions of this game, so their probabilities cannot "

@@ -22,8 +22,8 @@ from sparring.core import version
 from sparring.core.errors import ConfigError, RunError
 from sparring.core.files import disk_errors, parse_json, sha256_hex, write_json_atomic
 from sparring.engine.plan import TINY
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
-from sparring.environments.openspiel.base import Game
 from sparring.environments.own import words_of
 from sparring.league.matchmakers.meta_strategy import APART
 from sparring.league.named import apart_by
@@ -194,7 +194,7 @@ class Player:
             )
         )
 
-    def unknown_words(self, game: Game) -> list[str]:
+    def unknown_words(self, game: Environment) -> list[str]:
         """Return the words of a game that the player's vocabulary lacks.
 
         Only a tiny model has a closed one.
@@ -299,7 +299,7 @@ def agent_player(spec: AgentSpec) -> Player:
     )
 
 
-def unknown_to(words: frozenset[str] | None, game: Game) -> list[str]:
+def unknown_to(words: frozenset[str] | None, game: Environment) -> list[str]:
     """Return the words of a game in brief wording that are not among some; None: all are."""
     if words is None or not game.brief:
         return []

@@ -15,7 +15,7 @@ from sparring.api.human_play import YOU, InteractiveSession, Lobby, Opponent, fr
 from sparring.cli.text import ENVIRONMENT, say, shown
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.environments.openspiel.people import for_people, rules_of, wrapped
 from sparring.environments.own import no_rules
 from sparring.play.players.human import human
@@ -154,7 +154,7 @@ def _against(opposite: Opponent | None, run: Path | None) -> str:
     return f"against {opposite.said}" + ("" if run is None else f", of {run}")
 
 
-def _one(rules: Game, opposite: Opponent | None, seat: int, seed: int) -> None:
+def _one(rules: Environment, opposite: Opponent | None, seat: int, seed: int) -> None:
     """Play once and tell how it went.
 
     Raises:
@@ -165,7 +165,7 @@ def _one(rules: Game, opposite: Opponent | None, seat: int, seed: int) -> None:
         _finish(rules, sitting)
 
 
-def _finish(rules: Game, sitting: InteractiveSession) -> None:
+def _finish(rules: Environment, sitting: InteractiveSession) -> None:
     """Play to the end and tell how it went; see ``_one``."""
     seat, opposite, person = sitting.seat, sitting.opposite, human(ask=_ask)
     while sitting.asked is not None:

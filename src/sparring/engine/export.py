@@ -19,8 +19,13 @@ from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import TINY
 from sparring.engine.policy import Policy
-from sparring.environments.base import random_reply, side_numbers, teams_of, temporary_play
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import (
+    Environment,
+    random_reply,
+    side_numbers,
+    teams_of,
+    temporary_play,
+)
 from sparring.environments.own import Asking
 from sparring.play.context.ledger import Ledger
 from sparring.play.players.exported import (
@@ -144,7 +149,7 @@ def seat_command(engine: LocalEngine, own: Policy, folder: str) -> str:
     return f"sparring evaluate --agent 'exported folder={folder}' --environment {name}"
 
 
-def _seats(engine: LocalEngine, own: Policy, game: Game) -> list[int]:
+def _seats(engine: LocalEngine, own: Policy, game: Environment) -> list[int]:
     """Return the seats that a policy plays: each learner of a league plays all of them."""
     return [
         seat
@@ -227,7 +232,7 @@ def card(
     return "\n\n".join(parts) + "\n"
 
 
-def first_prompt(own: Policy, game: Game, seats: Sequence[int]) -> str:
+def first_prompt(own: Policy, game: Environment, seats: Sequence[int]) -> str:
     """Return what a policy reads at the first turn of its seats in the deal of seed 0.
 
     Special tokens are included. Until then the other seats say anything legal.

@@ -22,7 +22,7 @@ from sparring.engine.players import Players
 from sparring.engine.policy import EngineSource, Policy
 from sparring.engine.protocol import Batch
 from sparring.engine.reply_judges import Judging
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.learn.learner import Learner
 from sparring.learn.snapshots import Snapshot, refer
 from sparring.learn.weights import UNREADABLE
@@ -61,7 +61,7 @@ class ExactColumns:
     """
 
     def __init__(
-        self, games: Sequence[Game], limit: int, scales: Mapping[str, float] | None = None
+        self, games: Sequence[Environment], limit: int, scales: Mapping[str, float] | None = None
     ) -> None:
         self._scales = dict(scales or {})
         self._books: dict[str, _Book] = {}
@@ -159,7 +159,7 @@ class LocalEngine(Players):
         """Return figures of the time since they were last asked for; see ``Distributed.timing``."""
         return self.elsewhere.timing() if self.elsewhere else {}
 
-    def _exact_columns(self, games: Sequence[Game]) -> ExactColumns | None:
+    def _exact_columns(self, games: Sequence[Environment]) -> ExactColumns | None:
         """Return what enumerates the games, if an estimator asks for exact values."""
         if not any(
             "tree" in asks(self.policies[name].config.credit.bind("credit"))

@@ -21,8 +21,8 @@ from sparring.core.rng import Stream
 from sparring.engine.plan import TINY, TINY_CONTEXT, memory_to_train, tiny_parameters
 from sparring.engine.reply_judges import Clock, Judging
 from sparring.engine.workers.gpu_placement import check_there
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
-from sparring.environments.openspiel.base import Game
 from sparring.learn.snapshots import Snapshot
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
@@ -51,7 +51,7 @@ class Roles:
         UnknownNameError: a role is named that no environment has.
     """
 
-    def __init__(self, config: RunConfig, games: Sequence[Game]) -> None:
+    def __init__(self, config: RunConfig, games: Sequence[Environment]) -> None:
         own = list(zip(games, config.environments, strict=True))
         self._policies, self._shared = tuple(config.by_policy), config.roles
         self._several = bool(config.policies) and not config.league.learners
@@ -68,7 +68,7 @@ class Roles:
                     f"as roles: {{{next(iter(every))}: {name}}}, or leave it out."
                 )
 
-    def of(self, game: Game) -> tuple[str, ...]:
+    def of(self, game: Environment) -> tuple[str, ...]:
         """Return the policy of each seat of an environment, [num_seats].
 
         Raises:
@@ -99,7 +99,7 @@ Base = tuple[str, str, str]  # name, dtype and device of a pretrained model
 
 
 def build_models(
-    config: RunConfig, games: Sequence[Game], root: Stream
+    config: RunConfig, games: Sequence[Environment], root: Stream
 ) -> dict[str, tuple[RunConfig, LanguageModel, Stream]]:
     """Return of each policy the configuration it is trained by, its model, and its own root.
 
@@ -115,7 +115,7 @@ def build_models(
 
 def build_model(
     config: RunConfig,
-    games: Sequence[Game],
+    games: Sequence[Environment],
     root: Stream,
     bases: dict[Base, LanguageModel],
     *,
@@ -351,7 +351,7 @@ class Players:
         torch.set_num_threads(config.threads or max(torch.get_num_threads(), 1))
         self.config = config
         self.root = Stream.from_seed(config.seed)
-        self.environments: list[tuple[Game, float]] = [
+        self.environments: list[tuple[Environment, float]] = [
             (configured_game(section), section.weight) for section in config.environments
         ]
         games = [game for game, _ in self.environments]
@@ -370,7 +370,7 @@ class Players:
         """The policies that are trained, in the order of the configuration."""
         return tuple(name for name, own in self.policies.items() if not own.frozen)
 
-    def seats(self, game: Game) -> tuple[tuple[str, bool], ...]:
+    def seats(self, game: Environment) -> tuple[tuple[str, bool], ...]:
         """Return the policy of each seat of an environment, and whether it is trained."""
         return tuple((name, not self.policies[name].frozen) for name in self.roles.of(game))
 
@@ -411,7 +411,7 @@ class Players:
         if self.apart or len(self.policies) == 1 or who.kind not in OWN or who.name:
             return self._one(who)
 
-        def at(game: Game, seat: int) -> Agent:
+        def at(game: Environment, seat: int) -> Agent:
             return self._one(who.of(self.roles.of(game)[seat]))
 
         if who.kind == "snapshot" and who not in self.members:

@@ -11,7 +11,7 @@ from sparring.core.records import BoolArray, Credit, Episode, FloatArray, TurnTa
 from sparring.core.refs import MAIN, PlayerRef
 from sparring.core.rng import Stream
 from sparring.engine.reply_judges import Judging
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.play.players.base import Agent
 from sparring.play.rollout import Begun, Rollout
 from sparring.play.spec import EpisodeSpec
@@ -67,14 +67,14 @@ class Engine(Protocol):
     """
 
     root: Stream
-    environments: list[tuple[Game, float]]
+    environments: list[tuple[Environment, float]]
 
     @property
     def learners(self) -> tuple[str, ...]:
         """The policies that are trained."""
         ...
 
-    def seats(self, game: Game) -> tuple[tuple[str, bool], ...]:
+    def seats(self, game: Environment) -> tuple[tuple[str, bool], ...]:
         """Return the policy of each seat of an environment, and whether it is trained."""
         ...
 

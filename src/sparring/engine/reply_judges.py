@@ -10,7 +10,7 @@ from sparring.config import RunConfig
 from sparring.core.records import Verdict
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.base import Environment, SearchablePlay
 from sparring.methods.oracles.base import Oracle, verdicts
 from sparring.methods.rewards.base import prepared
 from sparring.methods.rewards.components import WeightedReward
@@ -45,7 +45,7 @@ class Judging:
     def of(
         cls,
         config: RunConfig,
-        games: Sequence[Game],
+        games: Sequence[Environment],
         progress: float,
         *,
         oracles: Mapping[str, Oracle],
@@ -75,7 +75,7 @@ class Judging:
 def _timed(oracle: Oracle, clock: Clock) -> Judge:
     """Return what asks an oracle, and counts the seconds that it takes."""
 
-    def judge(states: Sequence[State], streams: Sequence[Stream]) -> list[Verdict | None]:
+    def judge(states: Sequence[SearchablePlay], streams: Sequence[Stream]) -> list[Verdict | None]:
         began = time.perf_counter()
         found = verdicts(oracle, states, streams)
         clock.seconds += time.perf_counter() - began

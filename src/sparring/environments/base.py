@@ -4,30 +4,25 @@ An environment has a name, roles and an end; a play of it says whose replies it 
 seat has not been told yet, and goes on when all of them are in. One seat may be due, or several at
 once (simultaneous moves). A seat may choose from a finite list, or say any text.
 
-What an environment can do besides is said by small protocols: a play that can be copied is
-``Cloneable``; one that reads replies in its own way is ``Reading``; one that can say something at
-random is ``Sampling`` (warm-up and the player ``random`` ask for it where any text is allowed); one
-whose chance can be drawn anew is ``Redealt``; one that shows itself as a picture is ``Drawable``;
-one that counts things of its own for the metrics of a run is ``Counting``; one whose result is made
-of what some seats did apart is ``Parted``; one that says how conversations have ended is
-``Closing``; one that holds a session, a socket or a process is ``Closeable``. An environment whose
-histories can be visited one by one is ``Enumerable``.
-OpenSpiel is one implementation that has all of them, and everything that exact solvers ask for
-(``environments/openspiel``).
+What an environment or a play can do besides is a small protocol each, in this file: a class has a
+capability if it has the methods. ``Searchable`` is an environment whose tree can be walked, as
+exact solvers ask; the games over OpenSpiel are (``environments/openspiel``).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+import math
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import Any, Literal, Protocol, runtime_checkable
+from functools import cache, lru_cache
+from typing import Any, Literal, Protocol, Self, TypeGuard, runtime_checkable
 
 from sparring.core.errors import GameError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.drawing.canvas import Theme
+from sparring.environments.illegal import IllegalRule
 from sparring.environments.reply import listed_reply
 
 log = logging.getLogger(__name__)
@@ -38,32 +33,6 @@ Closed = Literal["answered", "turns", "malformed", "limit"]
 "answered": its seat ended it, or had done all it was asked for. "turns": it had no turns left.
 "malformed": what it ended with could not be read. "limit": the environment ended it at its work.
 """
-
-__all__ = [
-    "Cloneable",
-    "Closeable",
-    "Closed",
-    "Closing",
-    "Counting",
-    "Drawable",
-    "Enumerable",
-    "Environment",
-    "Node",
-    "Parted",
-    "Play",
-    "Reading",
-    "Redealt",
-    "Sampling",
-    "close_play",
-    "filled_together",
-    "first_seats",
-    "random_reply",
-    "read_reply",
-    "side_numbers",
-    "sides_of",
-    "teams_of",
-    "temporary_play",
-]
 
 
 class Play(Protocol):
@@ -107,22 +76,49 @@ class Play(Protocol):
 class Environment(Protocol):
     """Rules, roles and wording; what never changes.
 
-    An attribute ``teams``, [num_seats], says which seats win together: seats of one number are one
-    team. Without it every seat plays for itself, or all together where ``cooperative`` is true.
+    Only ``roles``, ``max_turns`` and ``reset`` must be written: ``make_game`` sets what else is
+    missing to the values that stand here.
 
     Attributes:
         name: under which metrics and records know it.
         roles: name of each seat, [num_seats].
         num_seats: how many.
         max_turns: most replies of all seats together that a play takes.
+        min_utility: the least return of a seat.
+        max_utility: the greatest.
+        utility_sum: what the returns of all seats sum to; None: not always the same.
+        zero_sum: whether it is 0.
+        cooperative: whether all seats get the same return.
+        teams: [num_seats] which seats win together: those of one name or number. None: every seat
+            plays for itself, or all together where ``cooperative`` is true.
+        style: "brief" or "full" wording.
+        brief: whether it is brief: made of the words of ``HasVocabulary``.
+        notes: whether it has a place for the notes of a memory.
+        figures: names of what its plays count, see ``Counting``.
+        version: of rules and wording; a record of another one is not played again.
+        illegal: what an illegal reply costs.
+        made_by: name and options that ``make_game`` made it from; None: it was made otherwise.
     """
 
     name: str
     roles: tuple[str, ...]
     num_seats: int
     max_turns: int
+    min_utility: float = -math.inf
+    max_utility: float = math.inf
+    utility_sum: float | None = None
+    zero_sum: bool = False
+    cooperative: bool = False
+    style: str = "full"
+    brief: bool = False
+    teams: Sequence[str | int] | None = None
+    notes: bool = False
+    figures: tuple[str, ...] = ()
+    version: int = 1
+    illegal: IllegalRule = IllegalRule()
+    made_by: dict[str, Any] | None = None
 
-    def reset(self, stream: Stream) -> Any:
+    def reset(self, stream: Stream) -> Play:
         """Return a fresh play, all of whose chance is drawn from ``stream``."""
         ...
 
@@ -131,7 +127,7 @@ class Environment(Protocol):
 class Cloneable(Protocol):
     """A play that can be copied: oracles, candidates and searches go on from the copy."""
 
-    def clone(self) -> Any:
+    def clone(self) -> Self:
         """Return an independent copy that would go on the same."""
         ...
 
@@ -193,7 +189,7 @@ class Counting(Protocol):
 
 
 @runtime_checkable
-class Parted(Protocol):
+class HasCounterfactual(Protocol):
     """A play whose result is made of what some seats did apart, so that it is known without one."""
 
     def parts(self) -> tuple[int, ...]:
@@ -240,6 +236,83 @@ class Drawable(Protocol):
         ...
 
 
+@runtime_checkable
+class HasOverview(Protocol):
+    """A play that can tell a seat everything anew."""
+
+    def overview(self, seat: int) -> Observation:
+        """Return everything that a seat may be told, from the start on."""
+        ...
+
+
+@runtime_checkable
+class HasEnding(Protocol):
+    """A play that tells its seats how it has ended."""
+
+    def ending(self, seat: int) -> str:
+        """Return what a seat has not been told of a play that is over."""
+        ...
+
+
+@runtime_checkable
+class HasShowdown(Protocol):
+    """A play whose rules show its seats something when it is over, such as cards."""
+
+    def shown(self, seat: int) -> str:
+        """Return what the rules show a seat beside the ``ending``."""
+        ...
+
+
+@runtime_checkable
+class HasVocabulary(Protocol):
+    """An environment whose brief style is made of a closed list of words."""
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word that is told or replied in brief style."""
+        ...
+
+
+@runtime_checkable
+class HasStarts(Protocol):
+    """An environment that tells its starts apart."""
+
+    def start_of(self, play: Any, /) -> Hashable:
+        """Return what tells the start of a play from another."""
+        ...
+
+    def starts(self) -> frozenset[Hashable] | None:
+        """Return all starts of the bank that chance draws from; None where there is no bank."""
+        ...
+
+
+@runtime_checkable
+class HasOtherBank(Protocol):
+    """An environment whose starts come from one of several banks."""
+
+    def other_bank(self) -> dict[str, Any] | None:
+        """Return options that make the same environment with another bank; None: there is none."""
+        ...
+
+
+@runtime_checkable
+class HasOpenings(Protocol):
+    """An environment in which nothing is left to chance once a play has begun.
+
+    Its plays are ``Cloneable``, and every seat chooses from a list.
+    """
+
+    def openings(self) -> Sequence[tuple[float, Any]]:
+        """Return every play that chance can begin with, and its probability."""
+        ...
+
+
+@runtime_checkable
+class Combination(Protocol):
+    """An environment that is made of another one."""
+
+    inner: Environment
+
+
 class Node(Protocol):
     """A history of a game, with nothing hidden. It is not to be changed, but left for a child.
 
@@ -268,11 +341,36 @@ class Node(Protocol):
         """Return the payoffs so far, [num_seats]."""
 
     def information_state_string(self, seat: int, /) -> str:
-        """Return all that a seat knows, where ``Enumerable.has_info_states`` says there is one."""
+        """Return all that a seat knows, where ``GameRules.has_info_states`` says there is one."""
 
 
-class Enumerable(Protocol):
-    """An environment whose every history can be visited, as exact solvers ask."""
+class Decision(Protocol):
+    """A history as the seat sees it that is to move in it."""
+
+    @property
+    def node(self) -> Node:
+        """The history, shared with others that stand at it."""
+
+    @property
+    def seat(self) -> int:
+        """The seat that is to move."""
+
+    @property
+    def plies(self) -> int:
+        """Number of seats' actions so far."""
+
+    def observe(self, seat: int, since: int, /) -> Observation:
+        """Return what a seat is to be told: all of it, or what happened from ply ``since`` on."""
+
+    def legal_actions(self) -> tuple[str, ...]:
+        """Return the legal actions, as words."""
+
+    def action_index(self, action: str, /) -> int:
+        """Return the id of a legal action."""
+
+
+class GameRules(Protocol):
+    """Rules whose every history can be visited, as exact solvers ask."""
 
     name: str
     num_seats: int
@@ -292,8 +390,106 @@ class Enumerable(Protocol):
     def first_node(self) -> Node:
         """Return the history in which nothing has happened."""
 
+    def state_of(self, node: Any, /) -> Decision:
+        """Return a history of these rules as the seat sees it that is to move."""
 
-def close_play(play: Any) -> None:
+
+class SearchablePlay(Play, Decision, Protocol):
+    """A play in which one seat acts at a time, by a word or by its id, and whose history is a node.
+
+    Attributes:
+        game: the environment.
+        trail: every event so far, chance included.
+    """
+
+    @property
+    def game(self) -> Searchable:
+        """The environment."""
+
+    @property
+    def trail(self) -> tuple[Any, ...]:
+        """Every event so far, chance included."""
+
+    @property
+    def table(self) -> Any:
+        """The table it stands at, of games made of tables (``openspiel/table.py``)."""
+
+    def observe(self, seat: int, since: int | None = None) -> Observation:
+        """Return what a seat is to be told; see ``openspiel.base.State.observe``."""
+
+    def overview(self, seat: int) -> Observation:
+        """Return everything that a seat may be told, from the start on."""
+
+    def legal_indices(self) -> list[int]:
+        """Return the ids of the legal actions, in the order of ``legal_actions``."""
+
+    def apply(self, action: str) -> None:
+        """Play an action word for the seat to act."""
+
+    def apply_index(self, index: int) -> None:
+        """Play an action id, or a chance outcome's where chance is to move."""
+
+    def parse(self, reply: str, exact: bool = False) -> str | None:
+        """Return the action word written in a reply, legal or not, or None."""
+
+    def redeal(self, stream: Stream) -> None:
+        """Draw all chance from here on from another stream."""
+
+    def clone(self) -> SearchablePlay:
+        """Return an independent copy that would go on the same."""
+
+
+class Searchable(Environment, GameRules, HasStarts, HasOtherBank, HasVocabulary, Protocol):
+    """An environment whose tree can be walked: a game over OpenSpiel.
+
+    Attributes:
+        words: the word of each action id; empty where words depend on the position.
+    """
+
+    words: tuple[str, ...]
+
+    @property
+    def rules_name(self) -> str:
+        """Name of the rules, without options."""
+
+    @property
+    def first_table(self) -> Any:
+        """The table that a play begins with, of games made of tables."""
+
+    def reset(self, stream: Stream) -> SearchablePlay:
+        """Return a fresh play, all of whose chance is drawn from ``stream``."""
+
+    def state_of(self, node: Any, /) -> SearchablePlay:
+        """Return a play that stands at a node; chance outcomes are given to ``apply_index``."""
+
+    def first_state(self) -> SearchablePlay:
+        """Return a play in which nothing has happened; chance outcomes are given to it too."""
+
+    def key(self, state: Any, seat: int) -> str:
+        """Return all that a seat knows in a play, as text."""
+
+    def word_of(self, state: Any, player: int, index: int) -> str:
+        """Return the word of an action id in a play."""
+
+
+def is_searchable(environment: object) -> TypeGuard[Searchable]:
+    """Return whether an environment's tree can be walked."""
+    kind: Any = type(environment)
+    return _has(kind, "first_node", "reset")
+
+
+def is_searchable_play(play: object) -> TypeGuard[SearchablePlay]:
+    """Return whether a play is one of a searchable environment."""
+    kind: Any = type(play)
+    return _has(kind, "apply_index", "step")
+
+
+@cache
+def _has(kind: Hashable, *names: str) -> bool:
+    return all(hasattr(kind, name) for name in names)
+
+
+def close_play(play: object) -> None:
     """Close a play if it is ``Closeable``; an exception of its own is logged and passed over."""
     close = getattr(play, "close", None)
     if close is None:
@@ -305,7 +501,7 @@ def close_play(play: Any) -> None:
 
 
 @contextmanager
-def temporary_play(environment: Any, stream: Stream) -> Iterator[Any]:
+def temporary_play(environment: Environment, stream: Stream) -> Iterator[Any]:
     """Give a fresh play of an environment, and close it on leaving."""
     play = environment.reset(stream)
     try:
@@ -315,7 +511,7 @@ def temporary_play(environment: Any, stream: Stream) -> Iterator[Any]:
 
 
 def read_reply(
-    play: Any, seat: int, legal: tuple[str, ...] | None, reply: str, exact: bool
+    play: Play, seat: int, legal: tuple[str, ...] | None, reply: str, exact: bool
 ) -> str | None:
     """Return the action in a seat's reply, legal or not, or None.
 
@@ -333,7 +529,7 @@ def read_reply(
     return reply if legal is None else listed_reply(legal, reply, exact)
 
 
-def random_reply(play: Any, seat: int, legal: tuple[str, ...] | None, stream: Stream) -> str:
+def random_reply(play: Play, seat: int, legal: tuple[str, ...] | None, stream: Stream) -> str:
     """Return a legal action drawn uniformly, or a text that the play itself draws.
 
     Args:
@@ -347,7 +543,7 @@ def random_reply(play: Any, seat: int, legal: tuple[str, ...] | None, stream: St
     """
     if legal is not None:
         return legal[stream.integer(0, len(legal))]
-    if not hasattr(play, "sample"):
+    if not isinstance(play, Sampling):
         raise GameError(
             f"{type(play).__name__} in {type(play).__module__} takes any text, and nothing can be "
             "said at random in it; give it a method sample(seat, stream) that returns a reply of "
@@ -362,7 +558,7 @@ def random_reply(play: Any, seat: int, legal: tuple[str, ...] | None, stream: St
     return found
 
 
-def teams_of(environment: Any) -> tuple[int, ...]:
+def teams_of(environment: Environment) -> tuple[int, ...]:
     """Return the number of the team of each seat, [num_seats], from 0.
 
     An environment says it by ``teams``, a name or number per seat. Without that every seat is a

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from sparring.config import EnvironmentConfig
 from sparring.config.plugins import registry
@@ -15,8 +15,8 @@ from sparring.config.plugins.guard import Call
 from sparring.config.plugins.plugin import named
 from sparring.core.errors import GameError, UnknownNameError, quoted
 from sparring.core.records import EnvironmentSpec
+from sparring.environments.base import Environment, HasOtherBank
 from sparring.environments.illegal import IllegalRule
-from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.generic import openspiel_game
 from sparring.environments.openspiel.load import registered_names
 from sparring.environments.own import Asking, completed, no_rules
@@ -39,7 +39,7 @@ def searchable_names() -> tuple[str, ...]:
 
 def make_game(
     name: str, *, options: Mapping[str, Any] | None = None, illegal: Mapping[str, Any] | None = None
-) -> Game:
+) -> Environment:
     """Return a game by name.
 
     Args:
@@ -65,7 +65,7 @@ def make_game(
         game.illegal = IllegalRule.from_options({**_own_rule(game), **(illegal or {})})
         game.illegal.check(game)
     game.made_by = {"name": name, "options": dict(options or {})}
-    made: Game = game  # or what has the same attributes
+    made: Environment = game  # or what has the same attributes
     return made
 
 
@@ -75,7 +75,7 @@ def _own_rule(game: Any) -> Mapping[str, Any]:
     return declared if isinstance(declared, Mapping) else {}
 
 
-def from_spec(spec: EnvironmentSpec) -> Game:
+def from_spec(spec: EnvironmentSpec) -> Environment:
     """Return the game that a spec is the value of; see ``make_game`` for what else it raises.
 
     Raises:
@@ -94,7 +94,7 @@ def from_spec(spec: EnvironmentSpec) -> Game:
     return game
 
 
-def configured_game(section: EnvironmentConfig) -> Game:
+def configured_game(section: EnvironmentConfig) -> Environment:
     """Return the game of a section of a configuration, under its label.
 
     See ``make_game`` for what it raises.
@@ -104,17 +104,17 @@ def configured_game(section: EnvironmentConfig) -> Game:
     return game
 
 
-def another_bank(game: Game) -> Game | None:
+def another_bank(game: Environment) -> Environment | None:
     """Return the same game with another bank of starts, which may still share some with its own.
 
     None where there is none.
     """
     with Asking(game):
-        options = game.other_bank()
+        options = cast(HasOtherBank, game).other_bank()
     return None if options is None or game.made_by is None else like(game, options)
 
 
-def like(game: Game, options: Mapping[str, Any]) -> Game:
+def like(game: Environment, options: Mapping[str, Any]) -> Environment:
     """Return a game of these options in place of a game's own.
 
     It keeps that one's label and its rule for illegal replies.

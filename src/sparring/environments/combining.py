@@ -16,7 +16,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, GameError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.base import close_play, random_reply, read_reply
+from sparring.environments.base import Environment, close_play, random_reply, read_reply
 from sparring.environments.catalogue import make_game
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
@@ -92,20 +92,15 @@ def styled(name: str, options: Mapping[str, Any], style: str) -> dict[str, Any]:
     return {**options, "environment": {**inner, "options": within}}
 
 
-class Combined:
+class Combined(Environment):
     """Base of environments made of another, ``inner``: its roles, style and bank of starts.
 
     Attributes:
         inner: the other environment.
     """
 
-    made_by: dict[str, Any] | None
     roles: tuple[str, ...]
     num_seats: int
-    brief: bool
-    utility_sum: float | None
-    min_utility: float
-    max_utility: float
 
     def __init__(self, name: str, inner: Any) -> None:
         self.name, self.inner = name, inner

@@ -1,4 +1,4 @@
-"""Environments of one's own that are no games of OpenSpiel's rules.
+"""Environments that are no games of OpenSpiel's rules.
 
 What they must have, and how it is said that they lack something.
 
@@ -9,30 +9,31 @@ line that names the environment.
 
 from __future__ import annotations
 
-import math
 import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from sparring.config.plugins import spelling
 from sparring.config.plugins.guard import Call
 from sparring.config.plugins.plugin import named
 from sparring.core.errors import GameError, SparringError, quoted
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.base import (
+    Environment,
+    GameRules,
+    HasVocabulary,
+    is_searchable,
+    is_searchable_play,
+)
 
 # of an environment; play itself asks its courses for the rest
 NEEDED = ("roles", "max_turns", "reset")
 DEFAULTS: Mapping[str, Any] = {  # of what an environment need not say
-    "min_utility": -math.inf,
-    "max_utility": math.inf,
-    "utility_sum": None,
-    "zero_sum": False,
-    "cooperative": False,
-    "style": "full",
-    "brief": False,
+    field: value
+    for field, value in vars(Environment).items()
+    if field in Environment.__annotations__
 }
 SLOT = "sparring.environments."
 
@@ -53,7 +54,7 @@ class Asking(Call):
 
     __slots__ = ()
 
-    def __init__(self, game: Any) -> None:
+    def __init__(self, game: Environment | GameRules) -> None:
         super().__init__(named("environments", game.name))
 
     def __exit__(
@@ -68,14 +69,14 @@ class Asking(Call):
             raise lacking from error
 
 
-def words_of(game: Any) -> tuple[str, ...]:
+def words_of(game: Environment) -> tuple[str, ...]:
     """Return every word that an environment tells or reads in brief style.
 
     Raises:
         GameError: it has no such list, or gives something else.
     """
     with Asking(game):
-        found = game.vocabulary()
+        found: Any = cast(HasVocabulary, game).vocabulary()
     if not isinstance(found, tuple | list) or not all(isinstance(word, str) for word in found):
         raise GameError(
             f"{game.name}: vocabulary() gave {quoted(found)}; give a tuple of the words that are "
@@ -84,12 +85,12 @@ def words_of(game: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def no_rules(game: Any) -> str:
+def no_rules(game: object) -> str:
     """Return why nothing can search a game, or ""; a clause."""
-    return "" if isinstance(game, Game) else "it has no rules of OpenSpiel's that could be searched"
+    return "" if is_searchable(game) else "it has no rules of OpenSpiel's that could be searched"
 
 
-def completed(name: str, made: Any) -> Any:
+def completed(name: str, made: Any) -> Environment:
     """Return an environment with defaults for what it does not say.
 
     Args:
@@ -99,7 +100,7 @@ def completed(name: str, made: Any) -> Any:
     Raises:
         GameError: it lacks what play needs first, or its roles are no names of seats.
     """
-    if isinstance(made, Game):
+    if is_searchable(made):
         return made
     lacking = [part for part in NEEDED if not hasattr(made, part)]
     if lacking:
@@ -122,7 +123,8 @@ def completed(name: str, made: Any) -> Any:
                     f"Environment {name!r} ({_called(made)}) takes no attribute {field!r}; give "
                     f"it one: {field} = {value!r}."
                 ) from None
-    return made
+    environment: Environment = made
+    return environment
 
 
 def lacking_error(error: AttributeError) -> GameError | None:
@@ -136,7 +138,9 @@ def lacking_error(error: AttributeError) -> GameError | None:
     lacking, frames = error.obj, traceback.extract_tb(error.__traceback__)
     if (
         lacking is None
-        or isinstance(lacking, (Game, State, type))
+        or isinstance(lacking, type)
+        or is_searchable(lacking)
+        or is_searchable_play(lacking)
         or not _is_of_a_game(type(lacking).__module__)
     ):
         return None
@@ -152,12 +156,12 @@ def lacking_error(error: AttributeError) -> GameError | None:
     )
 
 
-def raised_by(play: Any, error: Exception) -> bool:
+def raised_by(play: object, error: Exception) -> bool:
     """Return whether the code of a play of one's own raised an error, whoever had asked it.
 
     What Sparring says itself, and what comes of OpenSpiel's games, is not meant.
     """
-    if isinstance(error, SparringError) or isinstance(play, State):
+    if isinstance(error, SparringError) or is_searchable_play(play):
         return False
     own = {f"{one.__qualname__}." for one in type(play).__mro__ if one is not object}
     frames = traceback.walk_tb(error.__traceback__)

@@ -13,31 +13,36 @@ from typing import Any
 
 from sparring.core.errors import GameError
 from sparring.core.records import Observation
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import (
+    Environment,
+    GameRules,
+    HasOpenings,
+    is_searchable,
+)
 
 __all__ = ["History", "PlayedTree", "Told", "rules_key", "tree_of"]
 
 
-def tree_of(game: Any) -> Any:
+def tree_of(game: Environment) -> GameRules | None:
     """Return what solvers walk: a game over OpenSpiel itself, of another environment its plays.
 
     None where an environment has no ``openings``.
     """
-    if isinstance(game, Game):
+    if is_searchable(game):
         return game
-    return PlayedTree(game) if hasattr(game, "openings") else None
+    return PlayedTree(game) if isinstance(game, HasOpenings) else None
 
 
-def rules_key(game: Any) -> str:
+def rules_key(game: Environment) -> str:
     """Return rules and options as text; environments with one text have one tree."""
-    if isinstance(game, Game):
+    if is_searchable(game):
         return game.rules_key
     made = getattr(game, "made_by", None)
     return f"{made['name']} {made['options']}" if made else f"{game.name} {vars(game)}"
 
 
 class PlayedTree:
-    """The histories of an environment that has ``openings``; see ``enumerable.Enumerable``.
+    """The histories of an environment that has ``openings``; see ``enumerable.GameRules``.
 
     Args:
         rules: the environment.
@@ -57,7 +62,7 @@ class PlayedTree:
             return History(name=self.name, play=openings[0][1])
         return History(name=self.name, play=None, openings=openings)
 
-    def state_of(self, node: History) -> Told:
+    def state_of(self, node: Any) -> Told:
         """Return what the seat that is to move in a history is told, and its actions as words."""
         return Told(node=node)
 

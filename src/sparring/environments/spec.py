@@ -12,13 +12,13 @@ from sparring.core.records import EnvironmentSpec
 from sparring.environments.illegal import IllegalRule
 
 if TYPE_CHECKING:
-    from sparring.environments.openspiel.base import Game
+    from sparring.environments.base import Environment
 
 WORDS: Mapping[type, str] = {str: "text", Mapping: "mapping", int: "whole number"}
 KEPT = "_spec_of"  # where a game keeps its spec, and what it was made from
 
 
-def spec_of(game: Game) -> EnvironmentSpec | None:
+def spec_of(game: Environment) -> EnvironmentSpec | None:
     """Return the value that a game was made from, or None for rules that no name makes.
 
     The same object at every call.
@@ -66,7 +66,7 @@ def check_spec(spec: EnvironmentSpec) -> None:
         ) from None
 
 
-def version_of(game: Game) -> int:
+def version_of(game: Environment) -> int:
     """Return the version of a game's rules and wording.
 
     Its attribute ``version`` where that is a whole number, else 1.

@@ -12,7 +12,7 @@ import numpy as np
 
 from sparring.core.errors import TooLargeError
 from sparring.core.records import IntArray
-from sparring.environments.base import Enumerable, Node
+from sparring.environments.base import GameRules, Node
 from sparring.ops.game_tree import GameTree
 
 
@@ -67,7 +67,7 @@ class _Walk:
         ]
 
 
-def walk(game: Enumerable, *, most: float = math.inf) -> WalkedGame:
+def walk(game: GameRules, *, most: float = math.inf) -> WalkedGame:
     """Return every history of a game with information states.
 
     Args:

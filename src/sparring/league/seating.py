@@ -13,8 +13,7 @@ from sparring.core.records import EnvironmentSpec
 from sparring.core.refs import LEARNER, MAIN, PlayerRef, refs
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
-from sparring.environments.base import first_seats, teams_of
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment, first_seats, teams_of
 from sparring.environments.spec import spec_of
 from sparring.league.matchmakers.base import MatchRequest, Seating, drawn
 from sparring.league.payoffs import Payoffs
@@ -70,7 +69,7 @@ def asked(
     return drawn(learners, [one.share for one in learners], position)
 
 
-def arms(games: Sequence[tuple[Game, float]], starts: int) -> tuple[Arm, ...]:
+def arms(games: Sequence[tuple[Environment, float]], starts: int) -> tuple[Arm, ...]:
     """Return what a curriculum chooses from.
 
     The games that are trained on, each with its fixed starts if there are any.
@@ -91,7 +90,7 @@ def turn_limit(rollout: RolloutConfig, progress: float) -> int | None:
 def starts(
     step: int,
     *,
-    games: Sequence[tuple[Game, float]],
+    games: Sequence[tuple[Environment, float]],
     rollout: RolloutConfig,
     matchmaker: Bound,
     members: Sequence[PlayerRef],
@@ -102,7 +101,7 @@ def starts(
     refill: int = 0,
     payoffs: Payoffs | None = None,
     bots: Iterable[str] = (),
-    seats: Callable[[Game], Sequence[tuple[str, bool]]] | None = None,
+    seats: Callable[[Environment], Sequence[tuple[str, bool]]] | None = None,
     mixtures: Mapping[str, Mixture] | None = None,
     learners: Sequence[LeagueLearner] = (),
     tags: Mapping[str, str] | None = None,
@@ -204,7 +203,7 @@ def _several(seating: Seating, mixtures: Mapping[str, Mixture] | None) -> Mappin
 def _drawn(
     seating: Seating,
     several: Mapping[int, Mixture],
-    game: Game,
+    game: Environment,
     stream: Stream,
     members: Sequence[PlayerRef],
 ) -> Sequence[Any]:
@@ -221,7 +220,7 @@ def _drawn(
 
 
 def _request(
-    game: Game, policies: Sequence[tuple[str, bool]], **common: Any
+    game: Environment, policies: Sequence[tuple[str, bool]], **common: Any
 ) -> Callable[..., MatchRequest]:
     """Return what makes the requests of a game; the number and the stream are still wanted."""
     return partial(

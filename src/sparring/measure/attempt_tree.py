@@ -28,8 +28,7 @@ import numpy as np
 from sparring.core.errors import GameError, TooLargeError
 from sparring.core.records import FloatArray, Observation
 from sparring.core.rng import Stream
-from sparring.environments.base import teams_of
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.base import is_searchable, is_searchable_play, teams_of
 from sparring.environments.own import Asking
 from sparring.environments.repeated import result_text
 from sparring.environments.trial import Trial
@@ -142,7 +141,7 @@ def _beginnings(environment: Any) -> list[tuple[float, Any]]:
     Raises:
         GameError: the environment does not say them.
     """
-    if isinstance(environment, Game):
+    if is_searchable(environment):
         if not environment.has_info_states:
             raise GameError(
                 f"{environment.name}: OpenSpiel has no information states for it, so that nobody "
@@ -186,7 +185,7 @@ class _Walk:
                 f"{self.environment.name} has over {MOST_HISTORIES:,} histories against these "
                 "opponents, too many for an exact ceiling."
             )
-        if isinstance(play, State) and play.seat < 0 and not play.done:
+        if is_searchable_play(play) and play.seat < 0 and not play.done:
             for outcome, share in play.node.chance_outcomes():
                 after = play.clone()
                 after.apply_index(outcome)

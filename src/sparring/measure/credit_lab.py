@@ -46,7 +46,7 @@ from sparring.core.errors import ConfigError, CreditError, SparringError
 from sparring.core.records import Credit, Episode, FloatArray, Interval, TurnTable
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.measure.gradient_figures import (
     GradientFigures,
     GradientLayout,
@@ -78,7 +78,7 @@ from sparring.play.turn_table import ordered_turns, turn_table
 def continued(
     played: LabEpisodes,
     episodes: Sequence[Episode],
-    game: Game,
+    game: Environment,
     policy: TablePolicy,
     *,
     count: int,
@@ -118,7 +118,7 @@ def continued(
 
 
 def paid_by(
-    played: LabEpisodes, episodes: Sequence[Episode], game: Game, reward: Bound
+    played: LabEpisodes, episodes: Sequence[Episode], game: Environment, reward: Bound
 ) -> LabEpisodes:
     """Return the episodes with what a reward pays in place of what the game pays.
 
@@ -292,7 +292,7 @@ class CreditLab:
         ConfigError: sizes that do not fit, or a policy whose exact gradient is 0.
     """
 
-    def __init__(self, game: Game, policy: TablePolicy, plan: LabPlan) -> None:
+    def __init__(self, game: Environment, policy: TablePolicy, plan: LabPlan) -> None:
         self.game, self.policy, self.plan = game, policy, plan
         self.values = exact_values(policy.states, policy.rows)
         self.exact = exact_gradient(policy, self.values)

@@ -24,10 +24,9 @@ import numpy as np
 from sparring.core.errors import GameError
 from sparring.core.records import FloatArray, IntArray, Observation
 from sparring.core.refs import PlayerRef
-from sparring.environments.base import side_numbers, sides_of, teams_of
+from sparring.environments.base import Environment, side_numbers, sides_of, teams_of
 from sparring.environments.choose.proposer import numbers, remembered
 from sparring.environments.choose.rules import Choose
-from sparring.environments.openspiel.base import Game
 from sparring.measure.exploitability import ask, check_states, figures_of, nash_conv
 from sparring.measure.info_states import InfoStates
 from sparring.measure.policies import ActionScorer, Query, renormalise
@@ -201,7 +200,7 @@ class ExactFigures(NamedTuple):
     note: str = ""
 
 
-def exact_figures_of(game: Game, info_states: InfoStates, policy: Any) -> ExactFigures:
+def exact_figures_of(game: Environment, info_states: InfoStates, policy: Any) -> ExactFigures:
     """Return the exact figures of a policy, or of a mixture.
 
     The seats of a team share the draw of a mixture, which may have other weights in each of two
@@ -225,7 +224,7 @@ def exact_figures_of(game: Game, info_states: InfoStates, policy: Any) -> ExactF
     return ExactFigures(figures_of(game, report), report.values)
 
 
-def _of_mixture(game: Game, info_states: InfoStates, mixture: Mixture) -> ExactFigures:
+def _of_mixture(game: Environment, info_states: InfoStates, mixture: Mixture) -> ExactFigures:
     """Return the figures of a mixture that each team draws from once per play."""
     check_states(beneath(game), info_states)
     teams, name = tuple(teams_of(game)), game.name

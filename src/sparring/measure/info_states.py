@@ -22,8 +22,7 @@ from sparring.config.plugins.guard import Call
 from sparring.core.errors import GameError, TooLargeError
 from sparring.core.records import FloatArray, IntArray, Observation
 from sparring.core.rng import Stream
-from sparring.environments.base import Enumerable, Node, teams_of
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.base import Decision, Environment, GameRules, Node, teams_of
 from sparring.environments.own import Asking, no_rules
 from sparring.environments.played import tree_of
 from sparring.measure.policies import Query
@@ -85,7 +84,7 @@ class _Memory:
 class _Walk:
     """The lists that a walk fills."""
 
-    game: Game
+    game: GameRules
     limit: int
     teams: tuple[int, ...]
     index: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -167,7 +166,7 @@ class _Walk:
                 (*memories[:seat], after, *memories[seat + 1 :]),
             )
 
-    def _register(self, query: Query, state: State) -> int:
+    def _register(self, query: Query, state: Decision) -> int:
         """Return the number of an information state, new or met before on another path."""
         known = self.index.get((query.seat, query.key))
         if known is not None:
@@ -200,7 +199,7 @@ class _Walk:
         )
 
 
-def enumerate_info_states(game: Game, *, limit: int = DEFAULT_LIMIT) -> InfoStates:
+def enumerate_info_states(game: Environment, *, limit: int = DEFAULT_LIMIT) -> InfoStates:
     """Return every information state of a game, with the tree of histories they lie on.
 
     A seat's first text is ``observe(seat, 0)``; each later one is ``observe(seat, plies at its
@@ -224,23 +223,23 @@ def enumerate_info_states(game: Game, *, limit: int = DEFAULT_LIMIT) -> InfoStat
             f"{game.name}: no exact figures, as {no_rules(game)}, and it has no method openings; "
             "matches say how it is played."
         )
-    game, teams = tree, tuple(teams_of(game))
-    if not game.has_info_states:
+    teams = tuple(teams_of(game))
+    if not tree.has_info_states:
         raise GameError(
-            f"Exact evaluation of {game.name!r} needs information-state strings and OpenSpiel has "
+            f"Exact evaluation of {tree.name!r} needs information-state strings and OpenSpiel has "
             "none for it. Measure win rates by matches against random, MCTS or another agent "
             "instead (sparring evaluate RUN)."
         )
-    estimate = estimate_histories(game)
+    estimate = estimate_histories(tree)
     if estimate > _HOPELESS * HISTORIES_PER_INFO_STATE * limit:
         raise too_large(
-            game, limit, f"{_PROBES} random plays estimate at least {estimate:.0e} histories"
+            tree, limit, f"{_PROBES} random plays estimate at least {estimate:.0e} histories"
         )
-    walk = _Walk(game=game, limit=limit, teams=teams)
+    walk = _Walk(game=tree, limit=limit, teams=teams)
     walk.run()
     return InfoStates(
-        game=game.name,
-        rules=game.rules_key,
+        game=tree.name,
+        rules=tree.rules_key,
         queries=tuple(walk.queries),
         legal_ids=tuple(walk.legal_ids),
         node_keys=tuple(walk.node_keys),
@@ -248,7 +247,7 @@ def enumerate_info_states(game: Game, *, limit: int = DEFAULT_LIMIT) -> InfoStat
     )
 
 
-def estimate_histories(game: Enumerable, *, probes: int = _PROBES) -> float:
+def estimate_histories(game: GameRules, *, probes: int = _PROBES) -> float:
     """Return an unbiased estimate of the number of terminal histories.
 
     It comes from random plays (always the same ones).
@@ -271,7 +270,7 @@ def estimate_histories(game: Enumerable, *, probes: int = _PROBES) -> float:
     return total
 
 
-def too_large(game: Game, limit: int, reached: str) -> TooLargeError:
+def too_large(game: GameRules, limit: int, reached: str) -> TooLargeError:
     """Return the error of a game that exact evaluation cannot walk, with what to use instead."""
     return TooLargeError(
         f"{game.name!r} is too large for exact evaluation: {reached}, and the limit is {limit:,} "

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from sparring.config import RunConfig
 from sparring.config.plugins import registry
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.bank import is_banked
-from sparring.environments.base import temporary_play
+from sparring.environments.base import Environment, HasStarts, temporary_play
 from sparring.environments.catalogue import another_bank, like
 from sparring.environments.openspiel.banks import BANK_OPTIONS
-from sparring.environments.openspiel.base import Game
 from sparring.environments.own import Asking
 
 Label = Literal["unseen", "seen", "all"]
@@ -47,7 +46,7 @@ class Starts:
     """
 
     label: Label
-    game: Game
+    game: Environment
     known: frozenset[Hashable] = frozenset()
     inside: bool | None = None
     deals: tuple[Stream, ...] = ()
@@ -74,7 +73,7 @@ class Starts:
         )
 
 
-def every(game: Game) -> Starts:
+def every(game: Environment) -> Starts:
     """Return the starts of a game as it draws them."""
     return Starts(label="all", game=game)
 
@@ -89,7 +88,7 @@ class Met:
         games: the run's, in the order of the configuration, those of weight 0 included.
     """
 
-    def __init__(self, config: RunConfig | None, games: Sequence[Game] = ()) -> None:
+    def __init__(self, config: RunConfig | None, games: Sequence[Environment] = ()) -> None:
         self.config, self.games = config, list(games)
         weights = [section.weight for section in config.environments] if config is not None else []
         warmed = config is not None and config.warmup.updates > 0
@@ -99,7 +98,7 @@ class Met:
         self._banks: dict[int, frozenset[Hashable]] = {}
         self._dealt: dict[str, frozenset[Hashable]] = {}
 
-    def of(self, game: Game) -> frozenset[Hashable] | None:
+    def of(self, game: Environment) -> frozenset[Hashable] | None:
         """Return the starts of a game's kind that training can meet.
 
         None where nothing limits them.
@@ -116,26 +115,26 @@ class Met:
             self._dealt[twin.name] = frozenset(_start(twin, deal) for deal in deals)
         return self._dealt[twin.name]
 
-    def twin(self, game: Game) -> Game | None:
+    def twin(self, game: Environment) -> Environment | None:
         """Return the game of training that has the same rules, banks and wording apart."""
         return next((other for other in self.trained if _rules(other) == _rules(game)), None)
 
-    def deals(self, game: Game) -> tuple[Stream, ...]:
+    def deals(self, game: Environment) -> tuple[Stream, ...]:
         """Return the fixed deals of a game of training; none where groups are dealt afresh."""
         if self.config is None:
             return ()
         root = Stream.from_seed(self.config.seed).child("starts").child(game.name)
         return tuple(root.child(number) for number in range(self.config.rollout.starts))
 
-    def _bank(self, game: Game) -> frozenset[Hashable]:
+    def _bank(self, game: Environment) -> frozenset[Hashable]:
         """Return all starts of the bank of a game of training, which are made once."""
         place = self.games.index(game)
         if place not in self._banks:
             with Asking(game):
-                self._banks[place] = game.starts() or frozenset()
+                self._banks[place] = cast(HasStarts, game).starts() or frozenset()
         return self._banks[place]
 
-    def _warmed(self, game: Game) -> list[Stream]:
+    def _warmed(self, game: Environment) -> list[Stream]:
         """Return the deals on which warm-up imitated random play."""
         assert self.config is not None
         warmup, place = self.config.warmup, self.games.index(game)
@@ -148,7 +147,7 @@ class Met:
         ]
 
 
-def columns(game: Game, met: Met) -> tuple[Starts, ...]:
+def columns(game: Environment, met: Met) -> tuple[Starts, ...]:
     """Return the starts that a game is measured on, the default first.
 
     Unseen ones, then those that training met.
@@ -170,7 +169,7 @@ def columns(game: Game, met: Met) -> tuple[Starts, ...]:
     return (unseen,) if seen is None else (unseen, seen)
 
 
-def _seen(game: Game, met: Met, known: frozenset[Hashable], unseen: float) -> Starts | None:
+def _seen(game: Environment, met: Met, known: frozenset[Hashable], unseen: float) -> Starts | None:
     """Return the starts that training met; None where the game has too few of them."""
     twin = met.twin(game)
     if twin is not None and is_banked(game):
@@ -184,30 +183,30 @@ def _seen(game: Game, met: Met, known: frozenset[Hashable], unseen: float) -> St
     )
 
 
-def _unseen_share(game: Game, known: frozenset[Hashable]) -> float:
+def _unseen_share(game: Environment, known: frozenset[Hashable]) -> float:
     """Return the share of a game's deals whose start training did not meet."""
     root = Stream.from_seed(0).child("probes")
     return sum(_start(game, root.child(number)) not in known for number in range(PROBES)) / PROBES
 
 
-def _start(game: Game, deal: Stream) -> Hashable:
+def _start(game: Environment, deal: Stream) -> Hashable:
     with Asking(game), temporary_play(game, deal) as play:
-        found: Hashable = game.start_of(play)
+        found: Hashable = cast(HasStarts, game).start_of(play)
         hash(found)  # what tells starts apart is looked up in sets
     return found
 
 
-def _kind(game: Game) -> str:
+def _kind(game: Environment) -> str:
     """Return the name of a game's rules."""
     return str(game.made_by["name"]) if game.made_by is not None else game.name
 
 
-def _options(game: Game) -> dict[str, Any]:
+def _options(game: Environment) -> dict[str, Any]:
     """Return the options that a game is made from, defaults filled in where they are known."""
     return known_options(_kind(game), game.made_by["options"] if game.made_by is not None else {})
 
 
-def _rules(game: Game) -> tuple[str, dict[str, Any]]:
+def _rules(game: Environment) -> tuple[str, dict[str, Any]]:
     """Return what two games of the same rules share."""
     return rules_of(_kind(game), _options(game))
 

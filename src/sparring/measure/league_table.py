@@ -27,7 +27,7 @@ import numpy as np
 from sparring.core.errors import ConfigError
 from sparring.core.records import FloatArray, IntArray, Interval
 from sparring.core.rng import Stream
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.measure.initial_states import Starts
 from sparring.measure.matches import MatchReport, play_matches
 from sparring.play.players.base import Agent
@@ -176,7 +176,7 @@ class LeagueTable:
 
 
 def league_table(
-    game: Game,
+    game: Environment,
     players: Mapping[str, Agent],
     *,
     games_per_seat: int,

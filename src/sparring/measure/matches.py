@@ -20,8 +20,7 @@ import numpy as np
 from sparring.core.errors import ConfigError
 from sparring.core.records import Episode, Interval, Turn
 from sparring.core.rng import Stream
-from sparring.environments.base import teams_of
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment, teams_of
 from sparring.measure.initial_states import Starts, every
 from sparring.measure.regret import Judge, Regret, measured_regret
 from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
@@ -80,7 +79,7 @@ class MatchReport:
 
 
 def play_matches(
-    game: Game,
+    game: Environment,
     agent: Agent,
     opponent: Agent,
     *,
@@ -168,7 +167,7 @@ def play_matches(
 
 
 def _seat_record(
-    game: Game, episodes: Sequence[Episode], judge: Judge | None, level: float
+    game: Environment, episodes: Sequence[Episode], judge: Judge | None, level: float
 ) -> Record:
     """Return the agent's results from one seat."""
     found = record(episodes, AGENT, level=level, teams=teams_of(game))
@@ -182,7 +181,7 @@ def _seat_record(
     )
 
 
-def succeeded(game: Game, value: float) -> bool:
+def succeeded(game: Environment, value: float) -> bool:
     """Return whether a return is the most that the game pays."""
     return value >= game.max_utility - 1e-9 * max(1.0, abs(game.max_utility))
 
@@ -260,7 +259,7 @@ def illegal_share(games: Iterable[tuple[int, int]], *, level: float = 0.95) -> I
     return clustered_share_interval(counts[:, 0], counts[:, 1], level=level)
 
 
-def _notes(game: Game, rollout: Rollout, games: int) -> tuple[str, ...]:
+def _notes(game: Environment, rollout: Rollout, games: int) -> tuple[str, ...]:
     """Return notes on games that count in no figure."""
     notes = []
     outgrown = sum(episode.has_outgrown_context for episode in rollout.episodes)

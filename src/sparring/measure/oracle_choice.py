@@ -26,7 +26,7 @@ from sparring.config.parts import parse_named
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment, is_searchable_play
 from sparring.environments.own import no_rules
 from sparring.measure.regret import without_faults
 from sparring.methods.oracles import base
@@ -73,7 +73,7 @@ def parse_oracle(text: str) -> OracleSpec:
 
 
 def oracles_for(
-    games: Sequence[Game], spec: OracleSpec | None, configured: Mapping[str, Oracle]
+    games: Sequence[Environment], spec: OracleSpec | None, configured: Mapping[str, Oracle]
 ) -> tuple[dict[str, Oracle], list[str]]:
     """Return the oracles that measure these games, by the game's name, and notes.
 
@@ -94,7 +94,9 @@ def oracles_for(
     return {name: oracle for name, (oracle, _) in chosen.items() if oracle is not None}, notes
 
 
-def _asked_oracle(spec: OracleSpec, games: Sequence[Game]) -> tuple[dict[str, Oracle], list[str]]:
+def _asked_oracle(
+    spec: OracleSpec, games: Sequence[Environment]
+) -> tuple[dict[str, Oracle], list[str]]:
     """Return one oracle for all of these games that it can judge, and notes.
 
     It is listed by the game's name; the notes are about the other games.
@@ -112,7 +114,7 @@ def _asked_oracle(spec: OracleSpec, games: Sequence[Game]) -> tuple[dict[str, Or
     return {name: oracle for name, reason in reasons.items() if not reason}, notes
 
 
-def chosen_oracle(game: Game, configured: Oracle | None = None) -> tuple[Oracle | None, str]:
+def chosen_oracle(game: Environment, configured: Oracle | None = None) -> tuple[Oracle | None, str]:
     """Return the oracle that measures a game and what to tell people.
 
     Why there is none, or nothing.
@@ -153,14 +155,14 @@ def chosen_oracle(game: Game, configured: Oracle | None = None) -> tuple[Oracle 
     )
 
 
-def _unsolvable(game: Game) -> str:
+def _unsolvable(game: Environment) -> str:
     """Return why the average policy of CFR is no standard to hold play to, or ""."""
     if game.num_seats == 1 or (game.num_seats == 2 and game.zero_sum):
         return ""
     return "its average policy is an equilibrium only for one seat or two opposed ones"
 
 
-def hindrance(oracle: Oracle, game: Game) -> str:
+def hindrance(oracle: Oracle, game: Environment) -> str:
     """Return why an oracle cannot judge a game from its beginning, or "".
 
     Minimax is asked to solve the game: a position that is too much for it takes seconds, and play
@@ -169,5 +171,7 @@ def hindrance(oracle: Oracle, game: Game) -> str:
     reason = base.hindrance(oracle, game)
     if reason or not isinstance(oracle, MinimaxOracle):
         return reason
-    (found,) = verdicts(oracle, [game.reset(Stream.from_seed(0))])
+    play = game.reset(Stream.from_seed(0))
+    assert is_searchable_play(play)
+    (found,) = verdicts(oracle, [play])
     return "" if found is not None else f"it has more than {oracle.max_states} positions"

@@ -15,8 +15,8 @@ from sparring.config import EnvironmentConfig
 from sparring.config.plugins import registry
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
-from sparring.environments.openspiel.base import Game
 from sparring.environments.played import rules_key
 from sparring.measure.exploitability import (
     ExploitabilityReport,
@@ -47,7 +47,7 @@ class References:
     values: tuple[float, ...] | None  # [P] of best play; None where they are unknown or not unique
 
 
-def references(game: Game, info_states: InfoStates) -> References:
+def references(game: Environment, info_states: InfoStates) -> References:
     """Return what uniform play and best play reach.
 
     Best play is an equilibrium; its values are unique for two opposed seats (by linear
@@ -64,7 +64,7 @@ def references(game: Game, info_states: InfoStates) -> References:
     return known
 
 
-def references_of(game: Game, *, max_states: int = MOST_STATES) -> References | None:
+def references_of(game: Environment, *, max_states: int = MOST_STATES) -> References | None:
     """Return ``references`` of a game, found once per process; None if it is larger."""
     solved = _known.get((rules_key(game), 0))
     if solved is not None:
@@ -78,7 +78,7 @@ def references_of(game: Game, *, max_states: int = MOST_STATES) -> References | 
     return _known[key]
 
 
-def _references(game: Game, info_states: InfoStates) -> References:
+def _references(game: Environment, info_states: InfoStates) -> References:
     """Compute the references of a game."""
     uniform = nash_conv(game, info_states, UniformScorer())
     if game.num_seats == 1:
@@ -102,7 +102,7 @@ def _references(game: Game, info_states: InfoStates) -> References:
     return References(uniform=uniform, best="equilibrium", values=values)
 
 
-def beside(game: Game, known: References) -> dict[str, tuple[float, float | None]]:
+def beside(game: Environment, known: References) -> dict[str, tuple[float, float | None]]:
     """Return what uniform and best play have for each exact figure; None is unknown."""
     name, values = game.name, known.values or (None,) * game.num_seats
     uniform = figures_of(game, known.uniform)
@@ -141,7 +141,7 @@ MANY_ILLEGAL = (
 
 
 def told(
-    games: Sequence[Game],
+    games: Sequence[Environment],
     figures: Mapping[str, float],
     known: Mapping[str, References],
     verdicts: Sequence[str],
@@ -208,7 +208,7 @@ def about_illegal(mass: float) -> str:
 
 
 def beside_uniform(
-    game: Game,
+    game: Environment,
     report: MatchReport,
     stream: Stream,
     starts: Starts,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sparring.core.records import Episode, Interval, Turn
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.methods.oracles.base import Oracle
 from sparring.methods.oracles.judge import is_best, judge_episodes, regret
 from sparring.methods.oracles.noisy import NoisyOracle
@@ -139,7 +139,7 @@ def added_turns(parts: Sequence[Mapping[str, Any]]) -> JudgedTurns:
 
 
 def measured_regret(
-    game: Game, episodes: Sequence[Episode], agent: str, judge: Judge, *, level: float = 0.95
+    game: Environment, episodes: Sequence[Episode], agent: str, judge: Judge, *, level: float = 0.95
 ) -> Regret:
     """Return what an agent lost by its turns.
 
@@ -148,7 +148,9 @@ def measured_regret(
     return judged_turns(game, episodes, agent, judge).regret(judge.oracle.name, level=level)
 
 
-def judged_turns(game: Game, episodes: Sequence[Episode], agent: str, judge: Judge) -> JudgedTurns:
+def judged_turns(
+    game: Environment, episodes: Sequence[Episode], agent: str, judge: Judge
+) -> JudgedTurns:
     """Return what the oracle says of an agent's turns.
 
     The first games are judged until the budget is spent.

@@ -25,8 +25,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from sparring.config.parts import Strict, config_error, parse_named, refuse_repeated
 from sparring.config.yaml_text import parse_yaml, read_text
 from sparring.core.errors import ConfigError, UnknownNameError, quoted
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
-from sparring.environments.openspiel.base import Game
 from sparring.measure import oracle_choice
 from sparring.measure.agent_spec import AgentSpec
 from sparring.measure.oracle_choice import OracleSpec
@@ -201,7 +201,7 @@ class SuiteRow(Strict):
             )
         return self
 
-    def make_game(self) -> Game:
+    def make_game(self) -> Environment:
         """Return the row's game.
 
         Raises:

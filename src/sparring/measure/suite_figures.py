@@ -27,8 +27,7 @@ import numpy as np
 
 from sparring.core.records import Episode, Interval
 from sparring.core.rng import Stream
-from sparring.environments.base import teams_of
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment, teams_of
 from sparring.measure.initial_states import Label, Met, Starts, columns, every
 from sparring.measure.matches import (
     AGENT,
@@ -113,7 +112,9 @@ def added(tallies: Iterable[Tally]) -> Tally:
     return {**total, "returns": dict(returns)}
 
 
-def figures(counts: Tally, row: SuiteRow, game: Game, *, level: float = 0.95) -> dict[str, Any]:
+def figures(
+    counts: Tally, row: SuiteRow, game: Environment, *, level: float = 0.95
+) -> dict[str, Any]:
     """Return the figures of a tally as plain data.
 
     Games, outcomes, and intervals as {"mean", "low", "high"}.
@@ -249,7 +250,7 @@ class Piece(NamedTuple):
         return f"{self.seat}:{self.begin}:{self.games}"
 
 
-def starts_of(row: SuiteRow, game: Game, met: Met) -> Starts | None:
+def starts_of(row: SuiteRow, game: Environment, met: Met) -> Starts | None:
     """Return the starts that a row is played from by who was trained on these.
 
     None for seen ones where there are none apart.
@@ -276,7 +277,7 @@ def with_seen(suite: Suite, met: Met) -> tuple[Suite, list[Label]]:
     return suite.model_copy(update={"rows": rows}), labels
 
 
-def pieces_of(place: int, row: SuiteRow, game: Game) -> list[Piece]:
+def pieces_of(place: int, row: SuiteRow, game: Environment) -> list[Piece]:
     """Return the pieces that make up row number ``place``."""
     if row.kind == "exact":
         return [Piece(place, 0, 0, 0)]
@@ -292,7 +293,7 @@ def pieces_of(place: int, row: SuiteRow, game: Game) -> list[Piece]:
 def play_piece(
     piece: Piece,
     row: SuiteRow,
-    game: Game,
+    game: Environment,
     agent: Agent,
     opponent: Agent | None,
     seed: int,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from sparring.config import RunConfig
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
-from sparring.environments.openspiel.base import Game
 from sparring.environments.own import words_of
 
 PAD, BEGIN, END, ASK, UNKNOWN = "<pad>", "<begin>", "<end>", "<ask>", "<unknown>"
@@ -30,7 +30,7 @@ def word_tokenizer(words: Iterable[str]) -> Tokenizer:
     return tokenizer
 
 
-def vocabulary(config: RunConfig, games: Sequence[Game] | None = None) -> set[str]:
+def vocabulary(config: RunConfig, games: Sequence[Environment] | None = None) -> set[str]:
     """Return every word that is told or replied in brief style.
 
     Args:

@@ -12,7 +12,7 @@ from sparring.config.plugins.registry import named
 from sparring.core.errors import GameError, HungError, SparringError
 from sparring.core.records import Episode, Verdict
 from sparring.core.rng import Stream
-from sparring.environments.openspiel.base import State
+from sparring.environments.base import SearchablePlay
 from sparring.environments.own import lacking_error
 from sparring.environments.situation import close_copies
 from sparring.play.episode import Candidates, EpisodeInPlay
@@ -25,7 +25,7 @@ REASON = 300  # characters of a reason
 REST = 0.001  # seconds between looks while no reply is there
 
 # what an oracle says of decisions, given their states and what it may draw from
-Judge = Callable[[Sequence[State], Sequence[Stream]], Sequence[Verdict | None]]
+Judge = Callable[[Sequence[SearchablePlay], Sequence[Stream]], Sequence[Verdict | None]]
 
 
 class _Running:
@@ -230,7 +230,7 @@ class PlayLoop:
         Return the plays but for those that could not be copied, because their code raised.
         """
         for name, judge in self.judges.items():
-            found: list[tuple[Draft, State, Stream]] = []
+            found: list[tuple[Draft, SearchablePlay, Stream]] = []
             try:
                 self._question([one for one in asked if one.episode.spec.game.name == name], found)
                 if found:
@@ -242,7 +242,7 @@ class PlayLoop:
         return [one for one in asked if one.index in self._open]
 
     def _question(
-        self, asked: Sequence[_Running], found: list[tuple[Draft, State, Stream]]
+        self, asked: Sequence[_Running], found: list[tuple[Draft, SearchablePlay, Stream]]
     ) -> None:
         """Add what an oracle is to be asked of these plays; the states are copies."""
         with Call(_game) as call:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sparring.core.records import Episode
 from sparring.core.rng import Stream
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.play.rollout import Asking, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_draft import moment_begin, moment_end, sampled_tokens
@@ -20,7 +20,7 @@ Place = tuple[int, int, bool]  # number of the episode, number of the turn, whet
 
 def with_playouts(
     episodes: Sequence[Episode],
-    games: Mapping[str, Game],
+    games: Mapping[str, Environment],
     *,
     count: int,
     stream: Stream,

@@ -11,8 +11,8 @@ from sparring.core.errors import ConfigError, quoted
 from sparring.core.records import EnvironmentSpec, Segment, Turn, TurnEvent, Verdict
 from sparring.core.refs import PlayerRef, refs
 from sparring.core.rng import Stream
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import from_spec
-from sparring.environments.openspiel.base import Game
 from sparring.environments.spec import plain, spec_of
 
 
@@ -104,7 +104,7 @@ class EpisodeSpec:
     if all of these are: rules are, if they are made from equal ``EnvironmentSpec``s.
     """
 
-    game: Game
+    game: Environment
     episode_id: int
     group_id: int
     deal: Stream  # equal within a group: its members share their start
@@ -172,7 +172,7 @@ class EpisodeSpec:
         }
 
     @classmethod
-    def from_json(cls, value: Any, *, games: dict[str, Game] | None = None) -> EpisodeSpec:
+    def from_json(cls, value: Any, *, games: dict[str, Environment] | None = None) -> EpisodeSpec:
         """Return a spec that is equal to the one ``to_json`` was asked for.
 
         Args:
@@ -202,7 +202,7 @@ class EpisodeSpec:
 
 
 def alone(
-    game: Game,
+    game: Environment,
     number: int,
     seats: Sequence[PlayerRef | str],
     stream: Stream,
@@ -228,7 +228,7 @@ def alone(
     )
 
 
-def _made(record: Mapping[str, Any], games: dict[str, Game]) -> Game:
+def _made(record: Mapping[str, Any], games: dict[str, Environment]) -> Environment:
     """Return the environment of a record, made at most once."""
     key = json.dumps(record, sort_keys=True)
     if key not in games:

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from sparring.core.errors import GameError
 from sparring.core.records import Episode, FloatArray
 from sparring.core.refs import PlayerRef
-from sparring.environments.base import first_seats, teams_of
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment, first_seats, teams_of
 from sparring.play.players.base import Agent, PendingTurn, Reply
 from sparring.play.players.mixture import Mixture
 from sparring.play.rollout import Rollout, rollout
@@ -32,8 +31,8 @@ class Team:
     def __init__(
         self,
         name: str,
-        at: Callable[[Game, int], Agent],
-        games: Sequence[Game] = (),
+        at: Callable[[Environment, int], Agent],
+        games: Sequence[Environment] = (),
         in_flight: int | None = None,
     ) -> None:
         self.name, self.at, self.in_flight = name, at, in_flight
@@ -66,7 +65,7 @@ class Team:
                 found[number] = row
         return [row for row in found if row is not None]
 
-    def _known(self, name: str) -> Game:
+    def _known(self, name: str) -> Environment:
         """Return an environment by name."""
         if name not in self._games:
             raise GameError(

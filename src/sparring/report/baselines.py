@@ -11,8 +11,8 @@ from typing import Any
 
 from sparring.config import EnvironmentConfig
 from sparring.config.plugins import registry
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
-from sparring.environments.openspiel.base import Game
 from sparring.measure.references import References, beside, references_of
 from sparring.report.svg import Reference
 
@@ -47,7 +47,9 @@ def known_values(config: Mapping[str, Any], names: Sequence[str]) -> Known:
     return {name: found[name] for name in names if name in found}
 
 
-def _solved(config: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[Game, References]]:
+def _solved(
+    config: Mapping[str, Any], names: Sequence[str]
+) -> Iterator[tuple[Environment, References]]:
     """Yield the environments of which something exact was measured, with what is known of them."""
     sections = config.get("environments", config.get("games"))
     for given in sections if isinstance(sections, list) else ():

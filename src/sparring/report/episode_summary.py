@@ -9,9 +9,8 @@ import numpy as np
 
 from sparring.core.errors import SparringError
 from sparring.core.records import Episode, FloatArray, Observation, Turn
-from sparring.environments.base import teams_of
-from sparring.environments.openspiel.base import Game
-from sparring.environments.openspiel.people import for_people, seen_by
+from sparring.environments.base import Environment, teams_of
+from sparring.environments.openspiel.people import for_people, revealed_by, seen_by
 from sparring.measure.matches import outcome, succeeded
 from sparring.measure.policies import Query
 from sparring.play.replay import replay
@@ -21,7 +20,7 @@ MOST_SCORED = 600  # of a whole play
 SHARES = 4  # probabilities shown per turn, the largest first
 
 
-def ending(game: Game, episode: Episode, seat: int) -> str:
+def ending(game: Environment, episode: Episode, seat: int) -> str:
     """Return the last position as the seat sees it, and what was hidden from it.
 
     Args:
@@ -33,11 +32,11 @@ def ending(game: Game, episode: Episode, seat: int) -> str:
     if episode.turns[-1].action is not None:
         state.apply(episode.turns[-1].action)
     told = for_people(game)
-    parts = (seen_by(told, state, seat), told.revealed(told.state_of(state.node)))
+    parts = (seen_by(told, state, seat), revealed_by(told, state))
     return "\n\n".join(part for part in parts if part)
 
 
-def verdict(game: Game, returns: tuple[float, ...], seat: int) -> str:
+def verdict(game: Environment, returns: tuple[float, ...], seat: int) -> str:
     """Return who won, in the words of the game's kind, with the payoffs."""
     mine = returns[seat]
     if game.num_seats == 1:
@@ -68,7 +67,7 @@ def drawn_line(drawn: Mapping[str, str]) -> str:
 
 
 def moves(
-    game: Game, episode: Episode, policy: Any, *, name: str, names: dict[str, str]
+    game: Environment, episode: Episode, policy: Any, *, name: str, names: dict[str, str]
 ) -> list[str]:
     """Return a line per move: who, what, and the policy's probabilities where they are cheap.
 
@@ -123,7 +122,7 @@ def _refused(turns: list[Turn]) -> str:
     return f"{how}, after {times} no legal action, such as {turns[0].reply!r}"
 
 
-def thoughts(game: Game, episode: Episode, policy: Any, name: str) -> dict[int, str]:
+def thoughts(game: Environment, episode: Episode, policy: Any, name: str) -> dict[int, str]:
     """Return the policy's probabilities at its turns, by number; none where they cost much.
 
     Args:
@@ -156,7 +155,7 @@ def thoughts(game: Game, episode: Episode, policy: Any, name: str) -> dict[int, 
     }
 
 
-def _query(game: Game, turn: Turn, told: list[Observation], acted: list[str]) -> Query:
+def _query(game: Environment, turn: Turn, told: list[Observation], acted: list[str]) -> Query:
     """Return the question for one turn, from all that its seat was told and did before it."""
     return Query(
         game=game.name,

@@ -12,9 +12,15 @@ from sparring.config.recipe import load_recipe, recipe_names
 from sparring.core.errors import SparringError
 from sparring.core.records import Episode
 from sparring.core.rng import Stream
+from sparring.environments.base import Environment, is_searchable_play
 from sparring.environments.catalogue import make_game
-from sparring.environments.openspiel.base import Game
-from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by
+from sparring.environments.openspiel.people import (
+    for_people,
+    listed,
+    revealed_by,
+    rules_of,
+    seen_by,
+)
 from sparring.environments.own import no_rules
 from sparring.measure.oracle_choice import chosen_oracle
 from sparring.measure.references import references_of
@@ -65,6 +71,7 @@ def sample_play(name: str) -> SamplePlay:
     told = for_people(game)
     state, draws = game.reset(Stream.from_seed(SEED)), Stream.from_seed(SEED).child("sample")
     oracle = chosen_oracle(game)[0] if game.num_seats == 1 else None
+    assert is_searchable_play(state)
     brief, turns = state.observe(state.seat).text, list[SampleTurn]()
     while not state.done and state.plies < game.max_turns:
         verdict = oracle.judge([state])[0] if oracle is not None else None
@@ -80,7 +87,7 @@ def sample_play(name: str) -> SamplePlay:
             )
         )
         state.apply(action)
-    hidden = told.revealed(told.state_of(state.node))
+    hidden = revealed_by(told, state)
     return SamplePlay(
         drawn="at random" if oracle is None else f"as the oracle {oracle.name} says",
         brief=brief if len(brief) <= READ else f"{brief[:READ]} ...",
@@ -184,7 +191,7 @@ def exact_text(name: str) -> str:
     return " ".join(said)
 
 
-def _by_role(game: Game, values: Sequence[float]) -> str:
+def _by_role(game: Environment, values: Sequence[float]) -> str:
     shown = [f"{round(value, 4) + 0.0:.4g}" for value in values]
     if len(set(shown)) == 1:
         return shown[0] + (" to each seat" if game.num_seats > 1 else "")

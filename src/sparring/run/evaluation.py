@@ -66,7 +66,7 @@ from sparring.core.errors import GameError
 from sparring.core.refs import LEARNER, PUBLISHED
 from sparring.core.rng import Stream
 from sparring.engine.protocol import Engine
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.league.meta_payoffs import (
     answer_payoffs,
     member_payoffs,
@@ -148,7 +148,7 @@ class Evaluator:
 
     def __init__(
         self,
-        games: list[Game],
+        games: list[Environment],
         config: EvaluationConfig,
         oracles: Mapping[str, Oracle] | None = None,
         met: Met | None = None,
@@ -230,7 +230,7 @@ class Evaluator:
             return 0
         return sum(each * game.num_seats * len(self._columns(game)) for game in self.games)
 
-    def _columns(self, game: Game) -> tuple[Starts, ...]:
+    def _columns(self, game: Environment) -> tuple[Starts, ...]:
         """Return the starts that a game is measured on, found out when they are first asked for."""
         if game.name not in self._starts:
             self._starts[game.name] = (
@@ -238,7 +238,7 @@ class Evaluator:
             )
         return self._starts[game.name]
 
-    def _exact(self, game: Game, policy: Any) -> dict[str, float]:
+    def _exact(self, game: Environment, policy: Any) -> dict[str, float]:
         """Return what enumeration says."""
         found = exact_figures_of(game, self._info_states[game.name], policy)
         self._note(found.note, f"exact/{game.name}")

@@ -10,7 +10,7 @@ from sparring.config.checks import stands_for_others
 from sparring.config.league import LeagueConfig
 from sparring.config.plugins.registry import Bound, bind
 from sparring.engine.reply_judges import rewards_of
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.league.seating import LeagueLearner
 from sparring.methods.oracles.base import Oracle
 from sparring.methods.oracles.judge import configured_oracles
@@ -37,7 +37,7 @@ class Methods:
     mixtures: Mapping[str, Mixture] = field(default_factory=dict)  # by the bot's name
 
     @classmethod
-    def of(cls, config: RunConfig, games: Sequence[Game] = ()) -> Methods:
+    def of(cls, config: RunConfig, games: Sequence[Environment] = ()) -> Methods:
         """Bind the plug-ins that a configuration names; oracles are made for the run's games."""
         return cls(
             matchmaker=config.matchmaker.bind("league.matchmakers"),

@@ -24,8 +24,7 @@ from sparring.core.records import FloatArray
 from sparring.core.refs import LEARNER, PlayerRef
 from sparring.core.rng import Stream
 from sparring.engine.protocol import Engine
-from sparring.environments.base import filled_together, sides_of, teams_of
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment, filled_together, sides_of, teams_of
 from sparring.league.focus import pair_shares
 from sparring.league.meta_payoffs import check_sides
 from sparring.league.named import apart_by, solvers_of
@@ -75,7 +74,7 @@ def with_exact(
 
 
 def pair_results(
-    game: Game,
+    game: Environment,
     states: InfoStates,
     pair: tuple[PlayerRef, PlayerRef],
     policies: Mapping[PlayerRef, Sequence[FloatArray]],
@@ -143,7 +142,7 @@ def check_exact(config: RunConfig, engine: Engine) -> None:
             ) from None
 
 
-def _shared(engine: Engine) -> Iterator[Game]:
+def _shared(engine: Engine) -> Iterator[Environment]:
     """Yield the environments that are trained on in which two members can meet."""
     for game, weight in engine.environments:
         if weight and len(filled_together(tuple(teams_of(game)))) > 1:
@@ -151,7 +150,7 @@ def _shared(engine: Engine) -> Iterator[Game]:
 
 
 @lru_cache(maxsize=8)  # the walk is long, and no policy changes it
-def _states(held: Held[Game], limit: int) -> InfoStates:
+def _states(held: Held[Environment], limit: int) -> InfoStates:
     """Return the information states of an environment."""
     return enumerate_info_states(held.value, limit=limit)
 
@@ -278,7 +277,9 @@ def _rounds(plays: int, focus: float) -> list[tuple[int, int]]:
     return [(first, last) for first, last in itertools.pairwise(ends) if first < last]
 
 
-def _shares(config: RunConfig, engine: Engine, book: Payoffs, game: Game) -> list[float] | None:
+def _shares(
+    config: RunConfig, engine: Engine, book: Payoffs, game: Environment
+) -> list[float] | None:
     """Return the share of plays that each pair is to have; None where there are no pairs."""
     if len(engine.members) < 2:
         return None
@@ -288,7 +289,7 @@ def _shares(config: RunConfig, engine: Engine, book: Payoffs, game: Game) -> lis
 
 
 def _spec(
-    game: Game, sides: Sequence[Sequence[int]], pair: Pair, number: int, root: Stream
+    game: Environment, sides: Sequence[Sequence[int]], pair: Pair, number: int, root: Stream
 ) -> EpisodeSpec:
     """Return a play of a pair: the first one sits in the first side, the second in all others."""
     seats = [pair[seat not in sides[0]] for seat in range(game.num_seats)]

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from sparring.config.plugins.registry import Bound
 from sparring.core.records import Episode, Segment, Turn, Verdict
 from sparring.core.rng import Stream
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
-from sparring.environments.openspiel.base import Game
 from sparring.methods.rewards.components import opinions
 from sparring.testing.given import bound, same
 
@@ -47,7 +47,7 @@ def check_reward(
     assert opinions(made, [], games) == [], f"The {made} must give nothing for no episodes."
 
 
-def check_reward_of(reward: Bound, episode: Episode, games: Mapping[str, Game]) -> None:
+def check_reward_of(reward: Bound, episode: Episode, games: Mapping[str, Environment]) -> None:
     """Check a reward on one episode; see ``check_reward``."""
     before = copy.deepcopy(episode)
     (values,) = opinions(reward, [episode], games)

@@ -10,8 +10,8 @@ from typing import Any
 from sparring.api.human_play import InteractiveSession
 from sparring.core.errors import SparringError
 from sparring.core.records import Episode, Turn, Verdict
+from sparring.environments.base import is_searchable_play
 from sparring.environments.drawing.canvas import THEMES
-from sparring.environments.openspiel.base import State
 from sparring.environments.openspiel.people import rules_of
 from sparring.environments.own import Asking, no_rules
 from sparring.methods.oracles.judge import regret
@@ -54,7 +54,7 @@ def picture(sitting: InteractiveSession, seat: int | None) -> Answer | None:
         seat: whose view it is; None hides nothing.
     """
     play = sitting.play
-    if isinstance(play, State) and sitting.people is not sitting.game:
+    if is_searchable_play(play) and sitting.people is not sitting.game:
         play = sitting.people.state_of(play.node)  # in sentences
     if not hasattr(play, "draw"):
         return None

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError, GameError
-from sparring.environments.base import Parted
+from sparring.environments.base import HasCounterfactual
 from sparring.environments.catalogue import make_game
 from sparring.environments.dag_search import dag_search
 from sparring.environments.dag_search.rules import Dag
@@ -195,7 +195,7 @@ def test_the_limit_is_that_of_the_slack_as_it_is_written():
 def test_a_part_counts_with_all_that_it_needs():
     """Workers 1 and 2 do a sub-task each, and the third one needs both: it is nobody's alone."""
     play = begun(slack=9.0)
-    assert isinstance(play, Parted) and play.parts() == ()
+    assert isinstance(play, HasCounterfactual) and play.parts() == ()
     play.step({0: "call 3"})  # of two sub-tasks that are ready
     assert play.parts() == (1, 2)
     play.step({1: "note red", 2: "note gold"})

@@ -8,7 +8,7 @@ import pytest
 from sparring.config.plugins import registry
 from sparring.core.errors import RewardError
 from sparring.core.rng import Stream
-from sparring.environments.base import Parted
+from sparring.environments.base import HasCounterfactual
 from sparring.environments.catalogue import make_game
 from sparring.environments.wide_search.scoring import score
 from sparring.methods.rewards.contribution import contribution
@@ -137,7 +137,7 @@ def test_plays_that_did_not_end_by_their_rules_are_not_judged(episodes):
 
 def test_what_has_no_parts_is_not_judged():
     kuhn = make_game("kuhn_poker")
-    assert not isinstance(kuhn.reset(Stream.from_seed(0)), Parted)
+    assert not isinstance(kuhn.reset(Stream.from_seed(0)), HasCounterfactual)
     episode = played(kuhn, 1)[0]
     assert contribution(episode, kuhn) == (None,) * len(episode.turns)
 

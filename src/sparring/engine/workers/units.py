@@ -19,7 +19,7 @@ from sparring.core.files import parse_json
 from sparring.core.records import EnvironmentSpec, Episode
 from sparring.core.refs import PlayerRef, ref
 from sparring.engine.logprob_check import Scored
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.environments.spec import spec_of
 from sparring.play.rollout import Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
@@ -150,7 +150,7 @@ def task_bytes(task: Task) -> bytes:
     return json.dumps({"units": units}).encode()
 
 
-def task_of(data: bytes, games: dict[str, Game]) -> Task:
+def task_of(data: bytes, games: dict[str, Environment]) -> Task:
     """Return what ``task_bytes`` was given.
 
     Args:
@@ -190,7 +190,7 @@ def numbers_of(data: bytes) -> tuple[int, ...]:
     return tuple(unit[0] for unit in parse_json(data)["units"])
 
 
-def known_games(games: Sequence[Game]) -> dict[str, Game]:
+def known_games(games: Sequence[Environment]) -> dict[str, Environment]:
     """Return environments as ``task_of`` takes them."""
     return {
         json.dumps(asdict(spec), sort_keys=True): game for game in games if (spec := spec_of(game))

@@ -16,10 +16,10 @@ from pydantic import Field
 
 from sparring.core.errors import OracleError
 from sparring.core.records import Judgement
+from sparring.environments.base import SearchablePlay
 from sparring.environments.battleship_hunt.fleets import Flags, Floats, Masks, Tally, Waters, waters
 from sparring.environments.battleship_hunt.rules import Sea, fleet_of
 from sparring.environments.battleship_hunt.search import Fleet, LongSearchError, Search
-from sparring.environments.openspiel.base import State
 
 ORACLE = "posterior"  # that asks this solver
 
@@ -62,7 +62,7 @@ def seen(table: Sea) -> Seen:
     return Seen(shot, hits, tuple(sinkings))
 
 
-def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
+def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
     """Return the board as it is seen, and the hits before each that sank a ship.
 
     The order of the other shots tells nothing.
@@ -155,7 +155,7 @@ def _union(fleet: Iterable[int]) -> int:
 
 
 def battleship_hunt(
-    state: State,
+    state: SearchablePlay,
     *,
     prior: Literal["uniform", "bank"] = "uniform",
     worlds: Annotated[int, Field(ge=0)] = 64,

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from sparring.core.errors import OracleError
 from sparring.core.records import Judgement
+from sparring.environments.base import SearchablePlay
 from sparring.environments.mastermind.rules import Board, bank_of, code_of
-from sparring.environments.openspiel.base import State
 
 ORACLE = "posterior"  # that asks this solver
 
@@ -29,7 +29,7 @@ SPENT = 500  # work of looking at one set of codes, besides its size times the n
 GREEDY = 0.5  # the certainty of a verdict from one step of information gain
 
 
-def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
+def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
     """Return the guesses left, and the guesses with their answers in any order and each once.
 
     What decides which codes are left.
@@ -211,7 +211,7 @@ def agreeing(table: Board, play: Breaker, prior: Literal["uniform", "bank"]) -> 
 
 
 def mastermind(
-    state: State,
+    state: SearchablePlay,
     *,
     prior: Literal["uniform", "bank"] = "uniform",
     work: Annotated[int, Field(ge=1)] = 10_000_000,

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from sparring.core.errors import OracleError
 from sparring.core.records import Judgement
+from sparring.environments.base import SearchablePlay
 from sparring.environments.minesweeper.mines import Constraint, mine_counts
 from sparring.environments.minesweeper.rules import Minefield, mines_of, neighbours, order_of
 from sparring.environments.minesweeper.sweeping import LongSearchError, Sweeper, layouts_of
-from sparring.environments.openspiel.base import State
 
 ORACLE = "posterior"  # that asks this solver
 # what oracle ``graded`` pays: a reveal that is sure, or the least risky where none is; a flag of a
@@ -21,7 +21,7 @@ ORACLE = "posterior"  # that asks this solver
 TIERS = {"safe": 2.0, "guess": 1.0, "flag": 1.0, "risky": 0.0, "wrong_flag": -1.0}
 
 
-def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
+def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
     """Return the board as it is seen, and for a bank the first cell revealed.
 
     It decides where the mines of a layout lie.
@@ -31,7 +31,7 @@ def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
 
 
 def minesweeper(
-    state: State,
+    state: SearchablePlay,
     *,
     prior: Literal["uniform", "bank"] = "uniform",
     worlds: Annotated[int, Field(ge=0)] = 0,
@@ -99,7 +99,7 @@ def minesweeper(
     )
 
 
-def tiers(state: State) -> list[str]:
+def tiers(state: SearchablePlay) -> list[str]:
     """Return the tier of each legal action, by the exact probability of a mine."""
     table: Minefield = state.table
     risk, _ = mine_probabilities(table, "uniform")

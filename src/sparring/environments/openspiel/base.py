@@ -14,7 +14,7 @@ import pyspiel
 from sparring.core.errors import GameError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.base import Node
+from sparring.environments.base import Environment, Node
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.painted import Painted
 from sparring.environments.drawing.pieces import paragraph, printed, seats, strip
@@ -554,7 +554,7 @@ class State(EnumerableState, Painted):
         return State(self.game, self._position, self.stream, self.draws, self._seen)
 
 
-class Game(EnumerableGame, Pictured, Wording):
+class Game(EnumerableGame, Pictured, Wording, Environment):
     """Rules and wording of a game.
 
     Subclasses override the hooks of ``Wording`` and of ``Pictured``, and, where needed, ``note``,
@@ -608,6 +608,10 @@ class Game(EnumerableGame, Pictured, Wording):
         state.settle()
         return state
 
+    def first_state(self) -> State:
+        """Return a state in which nothing has happened; see ``state_of``."""
+        return State(self, self.opening, None)
+
     def state_of(self, spiel: pyspiel.State) -> State:
         """Return a state around a clone of an OpenSpiel state, for solvers and exact evaluation.
 
@@ -616,7 +620,7 @@ class Game(EnumerableGame, Pictured, Wording):
         """
         if not self.notes_events:
             return State(self, Position(spiel.clone(), trail_of(spiel)), None)
-        state = State(self, self.opening, None)
+        state = self.first_state()
         for item in spiel.full_history():
             state.apply_index(item.action)
         return state
@@ -681,3 +685,9 @@ class Game(EnumerableGame, Pictured, Wording):
     def stake(self, state: State, seat: int) -> float:
         """Return what the seat has at stake in ``state``, for the "mars" forfeiture."""
         return 1.0
+
+
+def as_game(environment: object) -> Game:
+    """Return a searchable environment as the game over OpenSpiel that it is."""
+    assert isinstance(environment, Game)
+    return environment

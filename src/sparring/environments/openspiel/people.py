@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import textwrap
+from typing import TypeVar, cast
 
+from sparring.environments.base import Environment, SearchablePlay
 from sparring.environments.catalogue import make_game
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.openspiel.base import as_game
 from sparring.environments.openspiel.generic import GenericGame
 
+Kind = TypeVar("Kind", bound=Environment)
 SHOWN = 40  # legal actions listed before every move; a question mark lists all
 OPENSPIEL = "https://openspiel.readthedocs.io/en/latest/games.html"
 
 
-def for_people(game: Game) -> Game:
+def for_people(game: Kind) -> Kind:
     """Return the game in full style, under its name; itself if it cannot be made again."""
     if not game.brief or game.made_by is None:
         return game
     twin = make_game(game.made_by["name"], options={**game.made_by["options"], "style": "full"})
     twin.name, twin.illegal = game.name, game.illegal
-    return twin
+    return cast(Kind, twin)
 
 
-def seen_by(game: Game, state: State, seat: int) -> str:
+def seen_by(game: Environment, state: SearchablePlay, seat: int) -> str:
     """Return what a person in the seat is shown: the news since its last action, the position.
 
     Args:
@@ -30,15 +33,23 @@ def seen_by(game: Game, state: State, seat: int) -> str:
         seat: who looks.
     """
     last = max((event.ply for event in state.trail if event.player == seat), default=-1)
-    return game.scene(game.state_of(state.spiel), seat, last + 1)
+    rules = as_game(game)
+    return rules.scene(rules.state_of(state.node), seat, last + 1)
 
 
-def rules_of(game: Game) -> str:
+def revealed_by(game: Environment, state: SearchablePlay) -> str:
+    """Return what was hidden from a seat of a play that is over, in ``game``'s style, or ""."""
+    rules = as_game(game)
+    return rules.revealed(rules.state_of(state.node))
+
+
+def rules_of(game: Environment) -> str:
     """Return the rules in plain words; of a game with generic wording what OpenSpiel says of it."""
-    return f"{game.rules} {_facts(game)}" if isinstance(game, GenericGame) else game.rules
+    rules = as_game(game).rules
+    return f"{rules} {_facts(game)}" if isinstance(game, GenericGame) else rules
 
 
-def _facts(game: Game) -> str:
+def _facts(game: GenericGame) -> str:
     """Return what OpenSpiel knows of a game, in sentences."""
     kind = game.spiel.get_type()
     seats = "one seat plays" if game.num_seats == 1 else f"{game.num_seats} seats play"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pyspiel
 
-from sparring.environments.base import Node
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment, Node
+from sparring.environments.openspiel.base import as_game
 
 DEEPEST = 300  # plies below the position that is searched: two of Python's 1,000 frames each
 _TYPE = pyspiel.GameType
@@ -17,9 +17,9 @@ Bounds = tuple[float, float]
 """The least and the most a position can be worth to seat 0; equal where the value is known."""
 
 
-def unfit(game: Game) -> str:
+def unfit(game: Environment) -> str:
     """Return what keeps a game from being solved by minimax, or ""."""
-    kind = game.spiel.get_type()
+    kind = as_game(game).spiel.get_type()
     if kind.information != _TYPE.Information.PERFECT_INFORMATION:
         return "something is hidden from a seat"
     if kind.chance_mode != _TYPE.ChanceMode.DETERMINISTIC:
@@ -51,7 +51,7 @@ class Search:
         cut: whether anything was left out.
     """
 
-    def __init__(self, game: Game, max_states: int) -> None:
+    def __init__(self, game: Environment, max_states: int) -> None:
         self.max_states, self.unknown = max_states, (game.min_utility, game.max_utility)
         self.table: dict[str, Bounds] = {}
         self.finished, self.cut = 0, False

@@ -8,8 +8,8 @@ from typing import Literal, Protocol
 import numpy as np
 import pyspiel
 
-from sparring.environments.base import Node
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.base import GameRules, Node, SearchablePlay
+from sparring.environments.openspiel.base import as_game
 from sparring.environments.walked import walk
 from sparring.ops.cfr import average_strategies
 
@@ -37,7 +37,7 @@ class SearchNode(Protocol):
         """Return the child to play: proven to be best, or visited most."""
 
 
-def average_policy(game: Game, variant: CfrVariant, iterations: int) -> PolicyTable:
+def average_policy(game: GameRules, variant: CfrVariant, iterations: int) -> PolicyTable:
     """Return the average policy of counterfactual regret minimisation.
 
     Args:
@@ -63,17 +63,18 @@ def policy_table(rows: Mapping[str, Iterable[tuple[int, float]]]) -> PolicyTable
     return table
 
 
-def best_response_value(game: Game, seat: int, table: PolicyTable) -> float:
+def best_response_value(game: GameRules, seat: int, table: PolicyTable) -> float:
     """Return what ``seat`` earns by its best response to all others following ``table``.
 
     ``table`` is an argument, never a temporary: TabularBestResponse keeps a bare pointer to it.
     """
-    response = pyspiel.TabularBestResponse(game.spiel, seat, table)
-    return float(response.value_from_state(game.spiel.new_initial_state()))
+    spiel = as_game(game).spiel
+    response = pyspiel.TabularBestResponse(spiel, seat, table)
+    return float(response.value_from_state(spiel.new_initial_state()))
 
 
 def tree_search(
-    state: State,
+    state: SearchablePlay,
     *,
     simulations: int,
     rollouts: int,
@@ -93,8 +94,8 @@ def tree_search(
     """
     evaluator = pyspiel.RandomRolloutEvaluator(rollouts, seeds[0])
     bot = pyspiel.MCTSBot(
-        state.game.spiel, evaluator, uct_c, simulations, _MEMORY_MB, solve, seeds[1], False
+        as_game(state.game).spiel, evaluator, uct_c, simulations, _MEMORY_MB, solve, seeds[1], False
     )
     # what bot.step does, but step gives up Python's lock, and rules written in Python then crash
-    root: SearchNode = bot.mcts_search(state.spiel)
+    root: SearchNode = bot.mcts_search(state.node)
     return root

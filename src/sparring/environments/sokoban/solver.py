@@ -10,7 +10,7 @@ from typing import Literal
 
 from sparring.core.errors import OracleError
 from sparring.core.records import Judgement
-from sparring.environments.openspiel.base import State
+from sparring.environments.base import SearchablePlay
 from sparring.environments.sokoban.distances import Distances, Floor, distances
 from sparring.environments.sokoban.rules import SokobanTable
 
@@ -24,7 +24,7 @@ KEPT_ROOMS = 128  # floors whose distances are remembered, at most 10 MB for eac
 
 
 def sokoban(
-    state: State,
+    state: SearchablePlay,
     *,
     right: Literal["solution", "forced"] = "solution",
     lost: Literal["abstain", "solution"] = "abstain",
@@ -91,7 +91,7 @@ def sokoban(
     return Judgement(values=values, best=_shortest(ways) if right == "forced" else keeps)
 
 
-def tiers(state: State) -> list[str] | None:
+def tiers(state: SearchablePlay) -> list[str] | None:
     """Return the tier of each legal move, however many moves are left.
 
     None where the room has no solution any more, or too many positions.
@@ -111,7 +111,7 @@ def tiers(state: State) -> list[str] | None:
     ]
 
 
-def reference(state: State) -> tuple[str, ...] | None:
+def reference(state: SearchablePlay) -> tuple[str, ...] | None:
     """Return a shortest plan for the room, of several the first in the order of the moves.
 
     None if there are too many positions.
@@ -138,7 +138,7 @@ def solutions(floor: Floor, boxes: int, number: int) -> Distances | None:
     return distances(floor, boxes, number, MOST_POSITIONS)
 
 
-def _table(state: State, solver: str) -> SokobanTable:
+def _table(state: SearchablePlay, solver: str) -> SokobanTable:
     """Return the position of a state that can be judged.
 
     Raises:

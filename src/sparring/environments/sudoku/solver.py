@@ -8,7 +8,7 @@ from typing import Literal
 
 from sparring.core.errors import OracleError
 from sparring.core.records import Judgement
-from sparring.environments.openspiel.base import State
+from sparring.environments.base import SearchablePlay
 from sparring.environments.openspiel.fill_in import load_z3
 from sparring.environments.sudoku.deduction import (
     Board,
@@ -31,7 +31,7 @@ Solver = Literal["backtracking", "z3"]
 
 
 def sudoku(
-    state: State,
+    state: SearchablePlay,
     *,
     right: Literal["solution", "forced"] = "solution",
     lost: Literal["abstain", "solution"] = "abstain",
@@ -74,7 +74,7 @@ def sudoku(
     return table.judged(truth, singles, lost)
 
 
-def tiers(state: State) -> list[str]:
+def tiers(state: SearchablePlay) -> list[str]:
     """Return the tier of each legal digit; candidates are what row, column and box lack."""
     table: SudokuTable = state.table
     size, truth = table.size, solution(table.size, table.givens)
@@ -89,7 +89,7 @@ def tiers(state: State) -> list[str]:
     return found
 
 
-def reference(state: State) -> tuple[str, ...]:
+def reference(state: SearchablePlay) -> tuple[str, ...]:
     """Return the digits that solve the puzzle, in reading order."""
     table: SudokuTable = state.table
     truth = solution(table.size, table.givens)

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.core.records import Judgement
-from sparring.environments.openspiel.base import State
+from sparring.environments.base import SearchablePlay
 from sparring.environments.twenty_questions.rules import Inquiry
 
 ORACLE = "posterior"  # that asks this solver
@@ -24,7 +24,7 @@ Split = tuple[float, "Belief", "Belief"]  # probability of yes, the beliefs afte
 GREEDY = 0.5  # the certainty of a verdict from one step of information gain
 
 
-def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
+def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
     """Return the objects, how many questions were asked, and the belief.
 
     The order of answers tells nothing.
@@ -232,7 +232,7 @@ def inquest(rows: tuple[tuple[int, ...], ...], values: int, noise: float, cost: 
 
 
 def twenty_questions(
-    state: State,
+    state: SearchablePlay,
     *,
     prior: Literal["uniform", "bank"] = "uniform",
     beliefs: Annotated[int, Field(ge=1)] = 20_000,

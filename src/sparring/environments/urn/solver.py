@@ -10,7 +10,7 @@ from math import log, prod
 from typing import Literal
 
 from sparring.core.records import Judgement
-from sparring.environments.openspiel.base import State
+from sparring.environments.base import SearchablePlay
 from sparring.environments.urn.rules import Urns
 
 ORACLE = "posterior"  # that asks this solver
@@ -18,7 +18,7 @@ ORACLE = "posterior"  # that asks this solver
 Counts = tuple[int, ...]
 
 
-def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
+def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
     """Return the urns and how often each colour was drawn: the order of draws tells nothing."""
     table = state.table
     return f"{table.contents} {table.counts()}"
@@ -76,7 +76,7 @@ def trial(urns: Urns, most: int, cost: float) -> Trial:
     return Trial(urns, most, cost)
 
 
-def urn(state: State, *, prior: Literal["uniform", "bank"] = "uniform") -> Judgement:
+def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform") -> Judgement:
     """Exact value of drawing and of each declaration in urn.
 
     It is that of the best player that knows the urns and not which one is hidden.

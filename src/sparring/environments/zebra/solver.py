@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from sparring.core.errors import OracleError
 from sparring.core.records import Judgement
-from sparring.environments.openspiel.base import State
+from sparring.environments.base import SearchablePlay
 from sparring.environments.openspiel.fill_in import load_z3
 from sparring.environments.zebra.deduction import Board, Clue, deduced, solutions
 from sparring.environments.zebra.puzzles import clues_text, word_of
@@ -22,7 +22,7 @@ Solver = Literal["backtracking", "z3"]
 
 
 def zebra(
-    state: State,
+    state: SearchablePlay,
     *,
     right: Literal["solution", "forced"] = "solution",
     lost: Literal["abstain", "solution"] = "abstain",
@@ -68,7 +68,7 @@ def zebra(
     return table.judged(truth, known, lost)
 
 
-def reference(state: State) -> tuple[str, ...]:
+def reference(state: SearchablePlay) -> tuple[str, ...]:
     """Return the values that solve the puzzle, house by house."""
     table: ZebraTable = state.table
     truth = solution(table.houses, table.attributes, table.clues)

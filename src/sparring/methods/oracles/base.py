@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from sparring.config.plugins.guard import Call
 from sparring.config.plugins.registry import bind, named
 from sparring.core.errors import OracleError, PluginError
 from sparring.core.records import Judgement, Verdict
 from sparring.core.rng import Stream
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.base import Environment, Searchable, SearchablePlay, is_searchable
 from sparring.environments.own import no_rules
 
 # verdicts remembered per game; then all are forgotten, which costs time and changes nothing
@@ -29,12 +29,12 @@ class Oracle(Protocol):
 
     name: str
 
-    def covers(self, game: Game) -> str:
+    def covers(self, game: Searchable) -> str:
         """Return why this game cannot be judged, or ""."""
         ...
 
     def judge(
-        self, states: Sequence[State], streams: Sequence[Stream] | None = None
+        self, states: Sequence[SearchablePlay], streams: Sequence[Stream] | None = None
     ) -> list[Verdict | None]:
         """Return a verdict per state on the seat that is to act; None where the oracle abstains.
 
@@ -47,13 +47,25 @@ class Oracle(Protocol):
         ...
 
 
-def hindrance(oracle: Oracle, game: Game) -> str:
+@runtime_checkable
+class PlayOracle(Protocol):
+    """An oracle that judges plays of any environment, see ``environments.situation``."""
+
+    reads_plays: bool
+
+    def covers(self, game: Environment) -> str:
+        """Return why this environment cannot be judged, or ""."""
+        ...
+
+
+def hindrance(oracle: Oracle, game: Environment) -> str:
     """Return why an oracle cannot judge an environment, or "".
 
     All but those that read plays (``reads_plays``) work on games over OpenSpiel alone.
     """
-    reads = getattr(oracle, "reads_plays", False)
-    return ("" if reads else no_rules(game)) or oracle.covers(game)
+    if isinstance(oracle, PlayOracle) and oracle.reads_plays:
+        return oracle.covers(game)
+    return oracle.covers(game) if is_searchable(game) else no_rules(game)
 
 
 def verdict_of(actions: Sequence[str], judgement: Judgement) -> Verdict:
@@ -72,7 +84,7 @@ def verdict_of(actions: Sequence[str], judgement: Judgement) -> Verdict:
 
 
 def verdicts(
-    oracle: Oracle, states: Sequence[State], streams: Sequence[Stream] | None = None
+    oracle: Oracle, states: Sequence[SearchablePlay], streams: Sequence[Stream] | None = None
 ) -> list[Verdict | None]:
     """Return what an oracle says of these states, as a call that is watched.
 
@@ -124,7 +136,7 @@ def verdict(
     )
 
 
-def hides(game: Game) -> bool:
+def hides(game: Searchable) -> bool:
     """Return whether something is hidden from a seat."""
     return not game.perfect_information
 
@@ -155,23 +167,25 @@ class CachedOracle:
     def __init__(self, name: str = "") -> None:
         self.name = name or self.name
         self.counts: Counter[str] = Counter()
-        self._caches: dict[tuple[type[Game], str, tuple[str, ...]], dict[str, Verdict | None]] = {}
-        self._game: Game | None = None
+        self._caches: dict[
+            tuple[type[Searchable], str, tuple[str, ...]], dict[str, Verdict | None]
+        ] = {}
+        self._game: Searchable | None = None
         self._cache: dict[str, Verdict | None] = {}
         self._hidden = False
 
     @abstractmethod
-    def covers(self, game: Game) -> str:
+    def covers(self, game: Searchable) -> str:
         """Return why this game cannot be judged, or ""."""
 
     @abstractmethod
-    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state, or None to abstain.
 
         States are all of one game, of different positions, each with a seat to act.
         """
 
-    def key(self, state: State) -> str:
+    def key(self, state: SearchablePlay) -> str:
         """Return a string that is equal for two states of a game exactly when they get one verdict.
 
         It holds the seat, with the printed board or, where something is hidden, what the seat
@@ -193,7 +207,7 @@ class CachedOracle:
         }
 
     def judge(
-        self, states: Sequence[State], streams: Sequence[Stream] | None = None
+        self, states: Sequence[SearchablePlay], streams: Sequence[Stream] | None = None
     ) -> list[Verdict | None]:
         """Return a verdict per state on the seat that is to act; None where the oracle abstains.
 
@@ -209,7 +223,7 @@ class CachedOracle:
         self.counts["abstained"] += out.count(None)
         return out
 
-    def _judge(self, states: Sequence[State]) -> list[Verdict | None]:
+    def _judge(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return verdicts on states of one game."""
         self.enter(states[0].game)
         cache, key = self._cache, self.key
@@ -220,7 +234,7 @@ class CachedOracle:
             self._fill(dict(zip(keys, states, strict=True)))
         return [cache[key] for key in keys]
 
-    def _fill(self, states: dict[str, State]) -> None:
+    def _fill(self, states: dict[str, SearchablePlay]) -> None:
         """Put verdicts on states, by key, into the cache where it lacks them."""
         cache = self._cache
         missing = [key for key in states if key not in cache]
@@ -232,7 +246,7 @@ class CachedOracle:
             cache.update(known)
         cache.update(zip(missing, found, strict=True))
 
-    def enter(self, game: Game) -> None:
+    def enter(self, game: Searchable) -> None:
         """Turn to a game, before ``key`` is asked.
 
         Games of the same rules and words share what is remembered.
@@ -251,10 +265,10 @@ class CachedOracle:
         self._game, self._cache, self._hidden = game, self._caches[rules], hides(game)
         self.entered(game)
 
-    def entered(self, game: Game) -> None:
+    def entered(self, game: Searchable) -> None:
         """Make ready for a game that is covered and was not the last one."""
 
-    def _refuse(self, state: State) -> NoReturn:
+    def _refuse(self, state: SearchablePlay) -> NoReturn:
         """Raise the error of a state in which no seat is to act."""
         why = "is finished" if state.done else "waits for chance"
         raise OracleError(
@@ -279,17 +293,17 @@ class WrappingOracle(CachedOracle):
         super().__init__()
         self.within: Oracle = bind("oracles", self.oracle, self.options)()
 
-    def covers(self, game: Game) -> str:
+    def covers(self, game: Searchable) -> str:
         """Return why this game cannot be judged, or ""."""
         return self.within.covers(game)
 
-    def enter(self, game: Game) -> None:
+    def enter(self, game: Searchable) -> None:
         """Turn to a game, the oracle within as well."""
         super().enter(game)
         if isinstance(self.within, CachedOracle):
             self.within.enter(game)
 
-    def key(self, state: State) -> str:
+    def key(self, state: SearchablePlay) -> str:
         """Return the key of the oracle within, where it has one."""
         within = self.within
         return within.key(state) if isinstance(within, CachedOracle) else super().key(state)

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import FloatArray, Verdict
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.base import Searchable, SearchablePlay
 from sparring.environments.walked import WalkedGame, walk
 from sparring.methods.oracles.base import CachedOracle, verdict, widened
 from sparring.ops.game_tree import best_response, policy_values
@@ -61,7 +61,7 @@ class EquilibriumOracle(CachedOracle):
         )
         self._solved: dict[str, _Values] = {}
 
-    def covers(self, game: Game) -> str:
+    def covers(self, game: Searchable) -> str:
         """Return why this game cannot be judged, or ""."""
         if not game.has_info_states:
             return (
@@ -75,11 +75,11 @@ class EquilibriumOracle(CachedOracle):
             )
         return ""
 
-    def key(self, state: State) -> str:
+    def key(self, state: SearchablePlay) -> str:
         """Return the seat and its information state."""
         return f"{state.seat}\n{state.node.information_state_string(state.seat)}"
 
-    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state.
 
         None where the others' policies and chance never let the seat come by.
@@ -89,7 +89,7 @@ class EquilibriumOracle(CachedOracle):
             self._solved[rules] = self._values(states[0].game)
         return [self._opinion(state, self._solved[rules]) for state in states]
 
-    def _opinion(self, state: State, values: _Values) -> Verdict | None:
+    def _opinion(self, state: SearchablePlay, values: _Values) -> Verdict | None:
         """Return the verdict on one information state."""
         index = values.walked.number[state.seat, state.node.information_state_string(state.seat)]
         if values.others[index] <= 0:
@@ -100,7 +100,7 @@ class EquilibriumOracle(CachedOracle):
             self.margin,
         )
 
-    def _values(self, game: Game) -> _Values:
+    def _values(self, game: Searchable) -> _Values:
         """Return the values of all information states."""
         walked = walk(game)
         tree, seats = walked.tree, walked.seats

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sparring.core.records import Judgement, Verdict
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.base import Searchable, SearchablePlay
 from sparring.environments.openspiel.fill_in import load_z3
 from sparring.methods.oracles.base import CachedOracle, verdict_of
 from sparring.methods.oracles.solvers import solved_by, solver_of
@@ -51,7 +51,7 @@ class ConstraintOracle(CachedOracle):
         if self.solver == "z3":
             load_z3()  # a missing package is told now
 
-    def covers(self, game: Game) -> str:
+    def covers(self, game: Searchable) -> str:
         """Return why this game cannot be judged, or ""."""
         if solver_of(game, self.name) is not None:
             return ""
@@ -60,12 +60,12 @@ class ConstraintOracle(CachedOracle):
             f"{', '.join(solved_by(self.name))}, or use oracle minimax, mcts or cfr."
         )
 
-    def entered(self, game: Game) -> None:
+    def entered(self, game: Searchable) -> None:
         """Take the game's solver."""
         solver = solver_of(game, self.name)
         self._solve = None if solver is None else solver.function
 
-    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state; None where the game's solver abstains."""
         assert self._solve is not None, "covered before"
         options = {"right": self.right, "lost": self.lost, "solver": self.solver}

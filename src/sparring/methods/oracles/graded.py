@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sparring.config.plugins.registry import offering
 from sparring.core.errors import UnknownNameError
 from sparring.core.records import Judgement, Verdict
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.base import Searchable, SearchablePlay
 from sparring.methods.oracles.base import verdict_of
 from sparring.methods.oracles.solvers import KeyedOracle, solver_of
 
@@ -45,9 +45,9 @@ class GradedOracle(KeyedOracle):
     def __post_init__(self) -> None:
         super().__init__()
         self._pay: Mapping[str, float] = {}
-        self._tiers: Callable[[State], Sequence[str] | None] | None = None
+        self._tiers: Callable[[SearchablePlay], Sequence[str] | None] | None = None
 
-    def covers(self, game: Game) -> str:
+    def covers(self, game: Searchable) -> str:
         """Return why this game cannot be judged, or "".
 
         Raises:
@@ -66,7 +66,7 @@ class GradedOracle(KeyedOracle):
                 raise UnknownNameError(f"tier of {game.name!r} in oracle 'graded'", tier, known)
         return ""
 
-    def entered(self, game: Game) -> None:
+    def entered(self, game: Searchable) -> None:
         """Take the tiers of the game's solver."""
         super().entered(game)
         solver = solver_of(game)
@@ -74,11 +74,11 @@ class GradedOracle(KeyedOracle):
         self._tiers = getattr(solver.module, OFFER)
         self._pay = {**getattr(solver.module, TIERS), **(self.pay or {})}
 
-    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state; None where the game's solver abstains."""
         return [self._verdict(state) for state in states]
 
-    def _verdict(self, state: State) -> Verdict | None:
+    def _verdict(self, state: SearchablePlay) -> Verdict | None:
         """Return the verdict on a state."""
         assert self._tiers is not None, "entered before"
         found = self._tiers(state)

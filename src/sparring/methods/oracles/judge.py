@@ -15,14 +15,14 @@ from sparring.config import EnvironmentConfig
 from sparring.core.errors import ConfigError
 from sparring.core.records import Episode, Turn, Verdict
 from sparring.core.rng import Stream
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.base import Environment, SearchablePlay
 from sparring.environments.situation import close_copies, decision_of
 from sparring.methods.oracles.base import Oracle, hindrance, verdicts
 from sparring.play.replay import replay
 
 
 def configured_oracles(
-    sections: Sequence[EnvironmentConfig], games: Sequence[Game]
+    sections: Sequence[EnvironmentConfig], games: Sequence[Environment]
 ) -> dict[str, Oracle]:
     """Return by game's name the oracles that a configuration names.
 
@@ -45,7 +45,7 @@ def configured_oracles(
 
 def judge_episodes(
     episodes: Sequence[Episode],
-    games: Mapping[str, Game],
+    games: Mapping[str, Environment],
     oracles: Mapping[str, Oracle],
     *,
     everyone: bool = False,
@@ -69,7 +69,7 @@ def judge_episodes(
     for name, oracle in oracles.items():
         own = [number for number, episode in enumerate(episodes) if episode.game == name]
         asked: list[tuple[int, int]] = []
-        states: list[State] = []
+        states: list[SearchablePlay] = []
         copies: list[Any] = []
         streams: list[Stream] = []
         try:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from sparring.core.records import Verdict
 from sparring.core.rng import Stream
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.base import Searchable, SearchablePlay
 from sparring.methods.oracles.base import CachedOracle, verdict, widened
 from sparring.play.players.mcts import MctsAgent
 
@@ -70,17 +70,17 @@ class MctsOracle(CachedOracle):
         )
         self._stream = Stream.from_seed(self.seed).child("mcts oracle")
 
-    def covers(self, game: Game) -> str:
+    def covers(self, game: Searchable) -> str:
         """Return why this game cannot be judged, or ""."""
         if not game.perfect_information:
             return "a search over full states would see what is hidden from a seat; use oracle cfr."
         return ""
 
-    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state, by a search each."""
         return [self._opinion(state) for state in states]
 
-    def _opinion(self, state: State) -> Verdict:
+    def _opinion(self, state: SearchablePlay) -> Verdict:
         """Return the verdict on one position."""
         game = state.game
         root = self.searcher.search(

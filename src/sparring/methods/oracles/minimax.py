@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.core.records import Verdict
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.base import Searchable, SearchablePlay
 from sparring.environments.openspiel.solve import Bounds, Search, position_key, unfit
 from sparring.methods.oracles.base import CachedOracle, verdict
 
@@ -58,7 +58,7 @@ class MinimaxOracle(CachedOracle):
         super().__init__()
         self._solved: dict[str, dict[str, Bounds]] = {}
 
-    def covers(self, game: Game) -> str:
+    def covers(self, game: Searchable) -> str:
         """Return why this game cannot be judged, or ""."""
         reason = unfit(game)
         return (
@@ -66,7 +66,7 @@ class MinimaxOracle(CachedOracle):
             and f"{reason}; use oracle mcts where nothing is hidden, and cfr where something is."
         )
 
-    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state; where the budget ran out, one with its bound, or None."""
         out: list[Verdict | None] = [None] * len(states)
         # one search answers what comes after
@@ -74,7 +74,7 @@ class MinimaxOracle(CachedOracle):
             out[number] = self._opinion(states[number])
         return out
 
-    def _opinion(self, state: State) -> Verdict | None:
+    def _opinion(self, state: SearchablePlay) -> Verdict | None:
         """Return the verdict on one position.
 
         A function of the position, whatever was asked before.
@@ -93,7 +93,7 @@ class MinimaxOracle(CachedOracle):
             verdict(actions, middle), certainty=max(certainty, 0.0), bound=max(widths) / 2
         )
 
-    def _bounds(self, state: State) -> list[Bounds]:
+    def _bounds(self, state: SearchablePlay) -> list[Bounds]:
         """Return the bounds of each legal action's value for the seat to act."""
         solved = self._solved.setdefault(state.game.rules_key, {})
         search, node = Search(state.game, self.max_states), state.node

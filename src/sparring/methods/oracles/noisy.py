@@ -11,7 +11,7 @@ from pydantic import Field
 from sparring.core.errors import OracleError
 from sparring.core.records import Verdict
 from sparring.core.rng import Stream
-from sparring.environments.openspiel.base import State
+from sparring.environments.base import SearchablePlay
 from sparring.methods.oracles.base import CachedOracle, WrappingOracle
 
 
@@ -86,7 +86,7 @@ class NoisyOracle(WrappingOracle):
         return {**super().metrics, **{f"inner_{name}": count for name, count in inner.items()}}
 
     def judge(
-        self, states: Sequence[State], streams: Sequence[Stream] | None = None
+        self, states: Sequence[SearchablePlay], streams: Sequence[Stream] | None = None
     ) -> list[Verdict | None]:
         """Return a verdict per state on the seat that is to act; None where the oracle abstains.
 
@@ -114,7 +114,7 @@ class NoisyOracle(WrappingOracle):
         self.counts["abstained"] += found.count(None)
         return found
 
-    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return the spoilt verdicts."""
         stream = self._stream.child(states[0].game.rules_key)
         verdicts = self.within.judge(states)

@@ -18,8 +18,8 @@ from sparring.config.plugins.guard import limit
 from sparring.core.errors import OracleError, RolloutError
 from sparring.core.records import Verdict
 from sparring.core.worker_pool import Job, WorkerPool
+from sparring.environments.base import Searchable, SearchablePlay, is_searchable
 from sparring.environments.catalogue import make_game
-from sparring.environments.openspiel.base import Game, State
 from sparring.methods.oracles.base import Oracle, WrappingOracle
 
 # jobs per process and call: a process that got easy positions takes over from one that did not
@@ -71,7 +71,7 @@ class ParallelOracle(WrappingOracle):
         self._pool: WorkerPool | None = None
         self._ending: weakref.finalize[..., ParallelOracle] | None = None
 
-    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state, from the processes where there are states enough.
 
         Raises:
@@ -112,7 +112,9 @@ class ParallelOracle(WrappingOracle):
         if pool is not None:
             pool.close(at_once=at_once)
 
-    def _sent(self, made_by: dict[str, Any], states: Sequence[State]) -> list[Verdict | None]:
+    def _sent(
+        self, made_by: dict[str, Any], states: Sequence[SearchablePlay]
+    ) -> list[Verdict | None]:
         """Return the verdicts of the processes on states of one game."""
         if self._pool is None:
             self._pool = WorkerPool(
@@ -144,22 +146,24 @@ def make_judge(settings: dict[str, Any]) -> Callable[[Job], list[Any]]:
     [number, the game's name and options, histories] -> a verdict per history.
     """
     oracle: Oracle = registry.bind("oracles", settings["oracle"], settings["options"])()
-    games: dict[str, Game] = {}
+    games: dict[str, Searchable] = {}
 
     def judge(job: Job) -> list[Any]:
         _, made_by, histories = job
         key = repr(made_by)
         if key not in games:
-            games[key] = make_game(made_by["name"], options=made_by["options"])
+            game = make_game(made_by["name"], options=made_by["options"])
+            assert is_searchable(game)
+            games[key] = game
         states = [_replayed(games[key], history) for history in histories]
         return [None if found is None else _saying(found) for found in oracle.judge(states)]
 
     return judge
 
 
-def _replayed(game: Game, history: Sequence[int]) -> State:
+def _replayed(game: Searchable, history: Sequence[int]) -> SearchablePlay:
     """Return the state after these actions and outcomes of chance."""
-    state = State(game, game.opening, None)
+    state = game.first_state()
     for index in history:
         state.apply_index(index)
     return state
@@ -181,7 +185,7 @@ def _saying(found: Verdict) -> list[Any]:
     ]
 
 
-def _verdict(state: State, saying: list[Any]) -> Verdict:
+def _verdict(state: SearchablePlay, saying: list[Any]) -> Verdict:
     """Return what a worker said of a state as a verdict.
 
     Raises:

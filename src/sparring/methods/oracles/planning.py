@@ -8,6 +8,7 @@ from typing import Any
 from sparring.core.errors import OracleError
 from sparring.core.records import Verdict
 from sparring.core.rng import Stream
+from sparring.environments.base import Environment
 from sparring.environments.situation import Situation
 from sparring.methods.oracles.base import verdict_of
 from sparring.methods.oracles.solvers import solved_by, solver_of
@@ -32,7 +33,7 @@ class PlanningOracle:
     name = "planning"
     reads_plays = True
 
-    def covers(self, game: Any) -> str:
+    def covers(self, game: Environment) -> str:
         """Return why this environment cannot be judged, or ""."""
         if solver_of(game, self.name) is not None:
             return ""

@@ -10,7 +10,7 @@ from sparring.config.plugins import registry
 from sparring.config.plugins.registry import Bound
 from sparring.core.errors import ConfigError
 from sparring.core.records import Verdict
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.base import Searchable, SearchablePlay
 from sparring.methods.oracles.base import verdict_of
 from sparring.methods.oracles.solvers import KeyedOracle, Prior, solved_by, solver_of
 
@@ -62,7 +62,7 @@ class PosteriorOracle(KeyedOracle):
                 "among them; write prior: bank."
             )
 
-    def covers(self, game: Game) -> str:
+    def covers(self, game: Searchable) -> str:
         """Return why this game cannot be judged, or "".
 
         Raises:
@@ -76,12 +76,12 @@ class PosteriorOracle(KeyedOracle):
             "oracle cfr."
         )
 
-    def entered(self, game: Game) -> None:
+    def entered(self, game: Searchable) -> None:
         """Take the game's solver."""
         super().entered(game)
         self._believe = self._bound(game)
 
-    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state."""
         believe = self._believe
         return (
@@ -90,7 +90,7 @@ class PosteriorOracle(KeyedOracle):
             else [verdict_of(state.legal_actions(), believe(state)) for state in states]
         )
 
-    def _bound(self, game: Game) -> Bound | None:
+    def _bound(self, game: Searchable) -> Bound | None:
         """Return the game's solver with its options; None where there is none."""
         solver = solver_of(game, self.name)
         options = {"prior": self.prior, **(self.options or {})}

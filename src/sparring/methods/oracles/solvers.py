@@ -16,7 +16,7 @@ from typing import Literal
 
 from sparring.config.plugins import registry
 from sparring.config.plugins.registry import Plugin, load_part, offering
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.base import Environment, Searchable, SearchablePlay
 from sparring.methods.oracles.base import CachedOracle
 
 PART = "solver"
@@ -29,7 +29,7 @@ def solved_by(oracle: str) -> tuple[str, ...]:
     return offering("environments", PART, f'ORACLE = "{oracle}"')
 
 
-def solver_of(game: Game, oracle: str = "") -> Plugin | None:
+def solver_of(game: Environment, oracle: str = "") -> Plugin | None:
     """Return the solver of a game, or None.
 
     It is found by the name that made the game, or else by that of its rules.
@@ -66,23 +66,23 @@ class KeyedOracle(CachedOracle):
         self.prior: Prior = prior
         self._key: Callable[..., str] | None = None
 
-    def entered(self, game: Game) -> None:
+    def entered(self, game: Searchable) -> None:
         """Take the ``key`` of the game's solver."""
         solver = solver_of(game)
         self._key = None if solver is None else getattr(solver.module, "key", None)
 
-    def key(self, state: State) -> str:
+    def key(self, state: SearchablePlay) -> str:
         """Return what decides the verdict; see the top of this class."""
         return super().key(state) if self._key is None else self._key(state, prior=self.prior)
 
 
-def has_reference(game: Game) -> bool:
+def has_reference(game: Environment) -> bool:
     """Return whether solutions of a game are known."""
     solver = solver_of(game)
     return solver is not None and hasattr(solver.module, REFERENCE)
 
 
-def reference_of(state: State) -> tuple[str, ...] | None:
+def reference_of(state: SearchablePlay) -> tuple[str, ...] | None:
     """Return the actions that solve a game from its start, of a game that has a reference.
 
     None where its solver cannot tell.

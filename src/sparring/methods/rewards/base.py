@@ -28,8 +28,7 @@ from sparring.config.plugins.registry import Bound
 from sparring.core.errors import PluginError
 from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
-from sparring.environments.base import temporary_play
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment, temporary_play
 from sparring.environments.own import Asking
 from sparring.methods.rewards.components import (
     WeightedReward,
@@ -131,7 +130,7 @@ def apply_rewards(
     progress: float,
     *,
     gaps: Mapping[str, float],
-    games: Mapping[str, Game] | None = None,
+    games: Mapping[str, Environment] | None = None,
     outcome_weight: float = 1.0,
     scales: Mapping[str, float] | None = None,
     reorder_outcomes: bool = False,
@@ -234,7 +233,7 @@ def next_turns(episode: Episode) -> list[Turn | None]:
     return found[::-1]
 
 
-def outcome_gap(game: Game) -> float:
+def outcome_gap(game: Environment) -> float:
     """Return the smallest difference between two outcomes that a game's payoffs suggest, at most 1.
 
     Payoffs are taken to be whole numbers; the ends of the game's utilities and what a forfeiture

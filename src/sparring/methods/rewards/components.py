@@ -10,7 +10,7 @@ from sparring.config.plugins.registry import Bound
 from sparring.core.errors import RewardError
 from sparring.core.records import Episode
 from sparring.core.schedule import Schedule
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 
 LARGEST = 1e6  # a component beyond this would drown the game's payoffs in rounding
 
@@ -24,7 +24,11 @@ class WeightedReward:
 
 
 def opinions(
-    reward: Bound, episodes: Sequence[Episode], games: Mapping[str, Game], *, progress: float = 0.0
+    reward: Bound,
+    episodes: Sequence[Episode],
+    games: Mapping[str, Environment],
+    *,
+    progress: float = 0.0,
 ) -> list[tuple[float | None, ...]]:
     """Return what a reward says of every turn of these episodes, called as its NEEDS say.
 
@@ -57,7 +61,7 @@ def _spread(
 
 
 def _of_decisions(
-    reward: Bound, episodes: Sequence[Episode], games: Mapping[str, Game], progress: float
+    reward: Bound, episodes: Sequence[Episode], games: Mapping[str, Environment], progress: float
 ) -> list[tuple[float | None, ...]]:
     """Return what a reward says of episodes that hold decisions alone."""
     needs = reward.plugin.needs
@@ -124,7 +128,7 @@ def others(episode: Episode) -> Episode | None:
 def with_candidates(
     episode: Episode,
     rewards: Sequence[WeightedReward],
-    games: Mapping[str, Game],
+    games: Mapping[str, Environment],
     progress: float,
 ) -> Episode:
     """Return an episode with components on the replies that were not played, from what can judge

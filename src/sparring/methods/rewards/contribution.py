@@ -9,7 +9,7 @@ import numpy as np
 from sparring.core.errors import RewardError
 from sparring.core.records import Episode
 from sparring.core.rng import Stream
-from sparring.environments.base import Parted, temporary_play
+from sparring.environments.base import Environment, HasCounterfactual, temporary_play
 from sparring.methods.rewards.counts import around, within
 from sparring.ops.shapley import MAX_PLAYERS, shapley_values
 from sparring.play.replay import ended
@@ -73,13 +73,13 @@ def contribution(
     )
 
 
-def _is_parted(game: Any, seed: int) -> bool:
+def _is_parted(game: Environment, seed: int) -> bool:
     """Return whether an environment's plays know what each seat has done."""
     with temporary_play(game, Stream(seed)) as play:
-        return isinstance(play, Parted)
+        return isinstance(play, HasCounterfactual)
 
 
-def _parts(end: Parted, by: str) -> dict[int, float]:
+def _parts(end: HasCounterfactual, by: str) -> dict[int, float]:
     """Return what each seat that has a part is paid."""
     seats = end.parts()
     if by == "own":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sparring.core.records import Episode
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.methods.oracles.judge import regret
 from sparring.methods.rewards.components import (
     WeightedReward,
@@ -25,7 +25,7 @@ def by_oracle(episodes: Sequence[Episode]) -> list[list[float | None]]:
 
 
 def by_rewards(
-    rewards: Sequence[WeightedReward], games: Mapping[str, Game], progress: float
+    rewards: Sequence[WeightedReward], games: Mapping[str, Environment], progress: float
 ) -> Grade:
     """Return what judges turns by the sum of a run's rewards that read one turn alone.
 

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from sparring.core.errors import RolloutError, SparringError
 from sparring.core.records import Episode, Turn
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.base import Environment, SearchablePlay
 from sparring.environments.situation import close_copies
 from sparring.play.players.endpoint_account import Account, Answer, BudgetError
 from sparring.play.replay import replay
@@ -52,7 +52,7 @@ _account = cached(Account)  # one per process for equal options
 
 def llm_judge(
     episodes: Sequence[Episode],
-    games: Mapping[str, Game],
+    games: Mapping[str, Environment],
     *,
     model: str,
     base_url: str = "https://api.openai.com/v1",
@@ -167,7 +167,7 @@ def llm_judge(
     return [tuple(row) for row in rows]
 
 
-def described(state: State, turn: Turn, *, words: bool) -> str:
+def described(state: SearchablePlay, turn: Turn, *, words: bool) -> str:
     """Return a turn as JSON.
 
     No string in it can end itself or be read as a mark of a chat template.

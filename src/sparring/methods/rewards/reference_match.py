@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Episode, FloatArray
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.environments.situation import close_copies
 from sparring.methods.oracles.solvers import has_reference, reference_of
 from sparring.ops.calls import calls_of, likenesses
@@ -25,7 +25,7 @@ Matching = Literal["km", "greedy", "optimal_transport"]
 
 def reference_match(
     episode: Episode,
-    game: Game,
+    game: Environment,
     *,
     matching: Matching = "km",
     regularisation: Annotated[float, Field(ge=0.01)] = 0.1,

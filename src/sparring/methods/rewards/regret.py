@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from sparring.core.records import Episode, Turn
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.methods.oracles.judge import regret as value_lost
 
 NEEDS = {"verdicts", "game"}
@@ -14,7 +14,7 @@ READS = "turn"
 
 def regret(
     episode: Episode,
-    game: Game,
+    game: Environment,
     *,
     scale: Literal["units", "state", "game"] = "units",
     positive: bool = False,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from sparring.core.records import Episode
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.methods.rewards.counts import paid_to_leads
 
 NEEDS = {"game"}
 
 
-def spawn(episode: Episode, game: Game) -> tuple[float | None, ...]:
+def spawn(episode: Episode, game: Environment) -> tuple[float | None, ...]:
     """Pay a lead for calling several workers at once: r_parallel of Agent Swarm (PARL).
 
     What: the width of the widest wave, whatever came of it.

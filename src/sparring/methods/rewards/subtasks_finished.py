@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from sparring.core.records import Episode
-from sparring.environments.openspiel.base import Game
+from sparring.environments.base import Environment
 from sparring.methods.rewards.counts import paid_to_leads
 
 NEEDS = {"game"}
 
 
-def subtasks_finished(episode: Episode, game: Game) -> tuple[float | None, ...]:
+def subtasks_finished(episode: Episode, game: Environment) -> tuple[float | None, ...]:
     """Pay a lead for the share of its calls that ended well: r_finish of Agent Swarm (PARL).
 
     What: of all workers that were called, how many finished something.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparring.core.errors import ConfigError, UnknownNameError, quoted
+from sparring.environments.base import is_searchable_play
 from sparring.environments.combining import played
-from sparring.environments.openspiel.base import State
 from sparring.environments.options import unknown_words
 from sparring.environments.reply import meant
 from sparring.play.players.described import DescribedAgent, listed
@@ -84,8 +84,8 @@ class BiasedAgent(DescribedAgent):
 
 def _words(play: Any) -> tuple[str, ...]:
     """Return the words that actions of an environment are among; none: they are not known."""
-    rules: Any = play.game if isinstance(play, State) else getattr(play, "rules", None)
-    if isinstance(play, State) and rules.words:
+    rules: Any = play.game if is_searchable_play(play) else getattr(play, "rules", None)
+    if is_searchable_play(play) and rules.words:
         return tuple(rules.words)
     return tuple(rules.vocabulary()) if hasattr(rules, "vocabulary") else ()
 

@@ -9,9 +9,8 @@ from pydantic import Field
 
 from sparring.core.errors import GameError, TooLargeError
 from sparring.core.rng import Stream
-from sparring.environments.base import Enumerable
+from sparring.environments.base import GameRules, Searchable, SearchablePlay
 from sparring.environments.combining import played
-from sparring.environments.openspiel.base import Game, State
 from sparring.environments.openspiel.position import pick
 from sparring.environments.openspiel.solvers import CfrVariant, PolicyTable, average_policy
 from sparring.play.players.base import TextAgent
@@ -48,7 +47,7 @@ class CfrAgent(TextAgent):
     def __post_init__(self) -> None:
         self._policies: dict[str, PolicyTable] = {}
 
-    def policy(self, game: Game) -> PolicyTable:
+    def policy(self, game: Searchable) -> PolicyTable:
         """Return the average policy of the game.
 
         Raises:
@@ -61,7 +60,7 @@ class CfrAgent(TextAgent):
             self._policies[name] = average_policy(game, self.variant, self.iterations)
         return self._policies[name]
 
-    def choose(self, state: State, seat: int, stream: Stream) -> str:
+    def choose(self, state: SearchablePlay, seat: int, stream: Stream) -> str:
         """Return an action drawn with the average policy's probabilities."""
         state = played(state)
         probabilities = self.policy(state.game).action_probabilities(state.node)
@@ -69,7 +68,7 @@ class CfrAgent(TextAgent):
             state, seat, pick(sorted(probabilities.items()), stream.uniform(0))
         )
 
-    def chances(self, state: State, seat: int) -> dict[str, float]:
+    def chances(self, state: SearchablePlay, seat: int) -> dict[str, float]:
         """Return the average policy's probabilities.
 
         Raises:
@@ -79,7 +78,7 @@ class CfrAgent(TextAgent):
         probabilities = self.policy(state.game).action_probabilities(state.node)
         return {state.game.word_of(state, seat, a): p for a, p in probabilities.items()}
 
-    def _check(self, game: Game) -> None:
+    def _check(self, game: Searchable) -> None:
         """Refuse games that cannot be solved here."""
         if not game.has_info_states:
             raise GameError(
@@ -93,7 +92,7 @@ class CfrAgent(TextAgent):
             )
 
 
-def fits(game: Enumerable, limit: int) -> bool:
+def fits(game: GameRules, limit: int) -> bool:
     """Return whether the game tree has at most ``limit`` histories."""
     open_nodes, count = [game.first_node()], 0
     while open_nodes:

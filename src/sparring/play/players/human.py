@@ -8,7 +8,7 @@ from typing import Any
 
 from sparring.core.errors import quoted
 from sparring.core.rng import Stream
-from sparring.environments.openspiel.base import Game, State
+from sparring.environments.base import Environment, SearchablePlay, is_searchable_play
 from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by, wrapped
 from sparring.play.players.base import PendingTurn, Reply, TextAgent
 
@@ -36,7 +36,7 @@ class HumanAgent(TextAgent):
     patient = True  # a person may take as long as it takes
 
     def __post_init__(self) -> None:
-        self._twins: list[tuple[Game, Game]] = []
+        self._twins: list[tuple[Environment, Environment]] = []
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return one typed reply per turn.
@@ -47,7 +47,7 @@ class HumanAgent(TextAgent):
         return [
             Reply(
                 text=self.choose(turn.state, turn.seat, turn.stream)
-                if isinstance(turn.state, State)
+                if is_searchable_play(turn.state)
                 else self._open(turn)
             )
             for turn in turns
@@ -78,7 +78,7 @@ class HumanAgent(TextAgent):
         past = turn.past() if turn.past is not None else ()
         return [text for told, said in past for text in (told, f"> {said}")]
 
-    def choose(self, state: State, seat: int, stream: Stream) -> str:
+    def choose(self, state: SearchablePlay, seat: int, stream: Stream) -> str:
         """Return the legal action that the person chose.
 
         Raises:
@@ -102,7 +102,7 @@ class HumanAgent(TextAgent):
             more = f"{trouble} (? shows the rules)." if reply else EMPTY
             shown = wrapped(f"{more} Legal actions: {listed(legal)}")
 
-    def _in_sentences(self, game: Game) -> Game:
+    def _in_sentences(self, game: Environment) -> Environment:
         """Return the game as people see it, made once."""
         for known, twin in self._twins:
             if known is game:
@@ -125,7 +125,7 @@ def understood(people: Any, play: Any, seat: int, reply: str) -> tuple[str | Non
     legal = play.legal(seat)
     if reply and (legal is None or reply in legal):
         return reply, ""
-    if not isinstance(play, State):
+    if not is_searchable_play(play):
         return None, f"{quoted(reply)} is no legal action."
     action = people.parse(people.state_of(play.node), reply)
     if action in play.legal_actions():

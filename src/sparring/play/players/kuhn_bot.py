@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sparring.core.errors import GameError
+from sparring.environments.base import is_searchable_play
 from sparring.environments.combining import seated
-from sparring.environments.openspiel.base import State
 from sparring.environments.reply import meant
 from sparring.play.players.described import DescribedAgent, listed
 
@@ -68,7 +68,7 @@ class KuhnBot(DescribedAgent):
         play, own = seated(state, seat)
         legal = listed(self.name, state, seat)
         rules: Any = getattr(play, "game", getattr(play, "rules", play))
-        if not isinstance(play, State) or rules.rules_name != "kuhn_poker" or rules.num_seats != 2:
+        if not is_searchable_play(play) or rules.rules_name != "kuhn_poker" or rules.num_seats != 2:
             raise GameError(
                 "Agent 'kuhn_bot' plays kuhn_poker of two seats alone, not "
                 f"{getattr(rules, 'name', type(play).__name__)}; "

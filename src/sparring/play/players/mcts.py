@@ -9,8 +9,8 @@ from pydantic import Field
 
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
+from sparring.environments.base import SearchablePlay
 from sparring.environments.combining import played
-from sparring.environments.openspiel.base import State
 from sparring.environments.openspiel.solvers import SearchNode, tree_search
 from sparring.play.players.base import TextAgent
 
@@ -43,7 +43,7 @@ class MctsAgent(TextAgent):
 
     name = "mcts"
 
-    def choose(self, state: State, seat: int, stream: Stream) -> str:
+    def choose(self, state: SearchablePlay, seat: int, stream: Stream) -> str:
         """Return the action that the search visits most.
 
         Raises:
@@ -59,7 +59,7 @@ class MctsAgent(TextAgent):
             )
         return game.word_of(state, seat, self.search(state, stream).best_child().action)
 
-    def search(self, state: State, stream: Stream) -> SearchNode:
+    def search(self, state: SearchablePlay, stream: Stream) -> SearchNode:
         """Return the root of a search from a state in which nothing is hidden."""
         seeds = [stream.integer(counter, 1 << _SEED_BITS) for counter in (0, 1)]
         return tree_search(

@@ -9,9 +9,8 @@ from pydantic import Field
 
 from sparring.core.errors import GameError, TooLargeError
 from sparring.core.rng import Stream
-from sparring.environments.base import Node
+from sparring.environments.base import Node, SearchablePlay
 from sparring.environments.combining import played
-from sparring.environments.openspiel.base import State
 from sparring.environments.openspiel.solve import Search, unfit
 from sparring.play.players.base import TextAgent
 
@@ -40,7 +39,7 @@ class MinimaxAgent(TextAgent):
     def __post_init__(self) -> None:
         self._searches: dict[str, Search] = {}
 
-    def choose(self, state: State, seat: int, stream: Stream) -> str:
+    def choose(self, state: SearchablePlay, seat: int, stream: Stream) -> str:
         """Return one of the best actions, or any legal one by chance.
 
         Raises:
@@ -56,7 +55,7 @@ class MinimaxAgent(TextAgent):
         actions = [action for action, value in values.items() if value == best]
         return actions[stream.integer(0, len(actions))]
 
-    def chances(self, state: State, seat: int) -> dict[str, float]:
+    def chances(self, state: SearchablePlay, seat: int) -> dict[str, float]:
         """Return the probabilities of the legal actions.
 
         Raises:
@@ -71,7 +70,7 @@ class MinimaxAgent(TextAgent):
             for action, value in values.items()
         }
 
-    def action_values(self, state: State) -> dict[str, float]:
+    def action_values(self, state: SearchablePlay) -> dict[str, float]:
         """Return the exact value of each legal action for the seat to act, in the game's units."""
         game = state.game
         if unfit(game):

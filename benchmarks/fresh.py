@@ -17,13 +17,13 @@ from pathlib import Path
 
 from published import record, row_faults, settings
 from scale import Ready, configured
+from scale_model import Setting, simulate, simulate_fresh
 from tests.engine.fleet.chaos import TIME, Chaos, Harm
 from tests.engine.fleet.harmed_runs import on, trained
 from tests.engine.fleet.weather import lognormal
 
 from sparring.core.rng import Stream
 from sparring.run.events import METRICS, TIMING, read_lines
-from studies.scale.model import Setting, simulate, simulate_fresh
 
 LAW = {"mean": 0.8, "sigma": 1.2}  # seconds that the answer to a play is held back
 CELLS = [*(("pinned", lag) for lag in (0, 1, 2, 4)), *(("fresh", lag) for lag in (1, 2, 4))]

@@ -25,6 +25,7 @@ import time
 from pathlib import Path
 
 from published import record, settings
+from scale_model import held_back_seconds, thousand_workers
 from tests.engine.fleet.chaos import TIME, Chaos, Harm
 from tests.engine.fleet.harmed_runs import on, trained
 from tests.engine.fleet.weather import lognormal
@@ -35,7 +36,6 @@ from sparring.core.files import file_digest
 from sparring.core.rng import Stream
 from sparring.run import checkpoint
 from sparring.run.events import METRICS, TIMING, read_lines
-from studies.scale.model import held_back_seconds, thousand_workers
 
 SMALL = ["threads=1", "warmup.updates=2", "evaluation.opponents=[]", "checkpoint.every=1"]
 RECIPES = {

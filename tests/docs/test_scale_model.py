@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from studies.scale.model import Setting, lognormal_units, simulate, simulate_fresh, thousand_workers
+from tests.docs.loading import load
+
+model = load("benchmarks", "scale_model")
+Setting, lognormal_units, simulate = model.Setting, model.lognormal_units, model.simulate
+simulate_fresh, thousand_workers = model.simulate_fresh, model.thousand_workers
 
 
 def setting(**changes):

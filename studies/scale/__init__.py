@@ -1,1 +1,0 @@
-"""How fast a run with a thousand workers would be: docs/scale.md."""

@@ -124,7 +124,7 @@ def test_layering_notices(where, source):
 
 
 def test_layering_allows_what_is_above_and_type_checking():
-    assert rules.layering("learn", "import torch\nfrom sparring.methods.credit.base import check") == []
+    assert rules.layering("learn", "import torch\nfrom sparring.methods.credit.base import component") == []
     assert rules.layering("environments", "if TYPE_CHECKING:\n    from sparring.run.loop import train") == []
 
 

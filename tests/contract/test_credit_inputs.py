@@ -48,6 +48,8 @@ COLUMNS = {  # what an estimator cannot do without, of OPTIONAL and COMPONENTS, 
     "xrpo": {"logprob"},
 }
 BY_OPTION = [
+    ("branch_grpo", {"surprise_weight": 0.1}, {"action", "logprob"}),
+    ("difference_rewards", {"default": "policy"}, {"action_value", "state_value"}),
     ("gigpo", {"anchor": "state_key"}, set()),
     ("grpo", {"trains": "unfailed"}, {"failed"}),
     ("salt", {"anchor": "state_key"}, {"action"}),
@@ -129,10 +131,19 @@ def test_the_table_of_what_is_needed_names_estimators_that_are_there():
 
 
 @every_case(("name", "preset"), CALLS)
-def test_a_group_of_several_games_is_refused(name, preset):
+def test_a_group_of_several_games_and_rewards_that_are_no_numbers_are_refused(name, preset):
+    check_refusals(name, registry.bind("credit", name, preset=preset))
+
+
+def check_refusals(name, estimate):
     games = np.repeat(np.arange(len(LENGTHS)) % 2, LENGTHS)
     with pytest.raises(CreditError, match=rf"{name}.*group 0 .*'a' and 'b'"):
-        registry.bind("credit", name, preset=preset)(table(game=games), {})
+        estimate(table(game=games), {})
+    for bad in (np.nan, np.inf):
+        turns = table()
+        turns.reward[1] = bad
+        with pytest.raises(CreditError, match="row 1"):
+            estimate(turns, {})
 
 
 @every_case("name", NAMES)

@@ -19,6 +19,7 @@ from sparring.environments.catalogue import make_game
 from sparring.measure.oracle_choice import chosen_oracle
 from sparring.methods.oracles.solvers import solved_by
 from studies.credit_race import race
+from tests.contract import test_credit, test_credit_inputs
 
 ROOT = Path(__file__).parents[2]
 MEDIAN = '''"""Credit: the median."""
@@ -30,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.methods.credit.base import check, spread, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, trajectory_returns
 from sparring.core.records import Credit, TurnTable
 
 PRESETS = {"doubled": {"scale": 2.0}}
@@ -50,10 +51,9 @@ def median_of_batch(turns: TurnTable, state: Mapping[str, Any], *, scale: float 
     Args:
         scale: factor of all advantages.
     """
-    check(turns, "median_of_batch")
     returns, _ = trajectory_returns(turns)
     middle = float(np.median(returns)) if len(returns) else 0.0
-    return Credit(advantages=scale * spread(returns - middle, turns), state=dict(state))
+    return Credit(advantages=scale * broadcast_to_turns(returns - middle, turns), state=dict(state))
 '''
 WORDING = '''"""Environment: the urns again."""
 
@@ -130,6 +130,53 @@ def dropped(tmp_path, monkeypatch):
     yield
     sys.modules.pop("sparring.methods.credit.median_of_batch", None)
     registry.forget()
+
+
+PLAIN = '''"""Credit: the return less the median of the batch."""
+
+import numpy as np
+
+from sparring.core.records import FloatArray, TurnTable
+from sparring.methods.credit.base import broadcast_to_turns, trajectory_returns
+
+
+def plain_median(turns: TurnTable, *, scale: float = 1.0) -> FloatArray:
+    """Compare a trajectory's return with the median of the batch.
+
+    What: one advantage per trajectory.
+    When to use: never.
+    Mathematics:
+        A[i, t] = scale * (R_i - median R)
+    Shapes: advantages [N].
+    Pitfalls: A batch of one trajectory gives 0, and so do equal returns.
+    Reference: none.
+    Verified by: tests/contract/test_one_file.py.
+
+    Args:
+        scale: factor of all advantages.
+    """
+    returns, _ = trajectory_returns(turns)
+    middle = float(np.median(returns)) if len(returns) else 0.0
+    return scale * broadcast_to_turns(returns - middle, turns)
+'''
+
+
+def test_a_plain_estimator_of_28_lines_calls_no_check_and_keeps_the_contract(tmp_path, monkeypatch):
+    assert PLAIN.count("\n") <= 28
+    (tmp_path / "plain_median.py").write_text(PLAIN)
+    monkeypatch.setattr(sparring.methods.credit, "__path__", [*sparring.methods.credit.__path__, str(tmp_path)])
+    importlib.invalidate_caches()
+    registry.forget()
+    try:
+        for test in (test_credit.test_the_public_check_passes, test_credit.test_shapes_finite_deterministic_and_nothing_changed):
+            test("plain_median")
+        test_credit.check_headings("credit", "plain_median")
+        estimate = registry.bind("credit", "plain_median")
+        test_credit_inputs.check_columns("plain_median", estimate, set())
+        test_credit_inputs.check_refusals("plain_median", estimate)
+    finally:
+        sys.modules.pop("sparring.methods.credit.plain_median", None)
+        registry.forget()
 
 
 def call(*arguments):

@@ -61,7 +61,7 @@ def plugins(monkeypatch):
     real = registry.load
     monkeypatch.setattr(registry, "load", lambda slot, name: made[name] if name in made else real(slot, name))
     of_base = plugin.of_base
-    calls = ("check_output", "adapted")  # they give no credit
+    calls = ("check_input", "check_output", "adapted")  # they take no turn table and give no credit
     monkeypatch.setattr(plugin, "of_base", lambda slot, name: None if name in calls else of_base(slot, name))
 
 

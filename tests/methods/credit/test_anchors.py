@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.methods.credit.tables import table
 
-from sparring.core.errors import ConfigError, CreditError
+from sparring.core.errors import ConfigError
 from sparring.methods.credit.anchors import anchor_groups, mean_over_trajectories, node_groups
 from sparring.methods.credit.base import turn_places
 from sparring.ops.groups import group_ids
@@ -98,13 +98,9 @@ def test_clusters_depend_on_the_texts_and_not_on_the_order_of_the_batch(numberin
     assert same(anchor_groups(renumbered, "x", "view", 0.5)[0]) == same(anchor_groups(turns, "x", "view", 0.5)[0])
 
 
-def test_what_is_missing_is_named():
-    with pytest.raises(CreditError, match="view"):
-        anchor_groups(table([[1.0]]), "x", "view")
+def test_similarity_needs_texts():
     with pytest.raises(ConfigError, match="anchor: view"):
         anchor_groups(table([[1.0]]), "x", "state_key", 0.9)
-    with pytest.raises(CreditError, match="action"):
-        node_groups(table([[1.0]]), "x", np.zeros(1, dtype=np.int64))
 
 
 def test_nodes_are_told_apart_by_state_and_action_and_turns_without_action_meet_nobody():

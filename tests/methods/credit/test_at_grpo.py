@@ -200,5 +200,8 @@ def test_named_rewards_make_up_the_reward_of_plays_too():
 def test_what_candidates_lack_is_refused(options, said):
     with pytest.raises(CreditError, match=said):
         at_grpo(replies([[1.0, 0.0]], [[0.0, 0.0]]), **options)
+
+
+def test_candidates_need_a_table_of_all_replies():
     with pytest.raises(CreditError, match="candidates=True"):
-        at_grpo(table([[1.0], [0.0]]), **CANDIDATES)
+        bind("credit", "at_grpo", CANDIDATES)(table([[1.0], [0.0]]), {})

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.credit.tables import table
 
-from sparring.core.errors import CreditError
 from sparring.methods.credit.bi_level_gae import bi_level_gae
 from sparring.methods.credit.gae import gae
 
@@ -101,8 +100,3 @@ def test_what_a_silent_turn_earned_counts_to_the_turn_before():
         assert found.advantages == pytest.approx(expected.advantages)
         assert found.value_targets == pytest.approx(expected.value_targets)
     assert bi_level_gae(spoken([[1.0], [2.0]], [0, 0], [])).advantages.shape == (0,)
-
-
-def test_missing_values_are_refused():
-    with pytest.raises(CreditError, match="token_value"):
-        bi_level_gae(table([[1.0]]))

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.methods.credit.tables import table
 
-from sparring.core.errors import CreditError
 from sparring.methods.credit.branch_grpo import branch_grpo
 from sparring.methods.credit.grpo import grpo
 from sparring.methods.credit.salt import salt
@@ -59,13 +58,6 @@ def test_surprise_raises_what_was_unlikely_per_token():
     assert branch_grpo(silent, **options).advantages == pytest.approx(plain * [1.4, 0.6, 1.0])
     mute = dataclasses.replace(turns, n_tokens=np.zeros(3, dtype=np.int64))
     assert branch_grpo(mute, **options).advantages == pytest.approx(plain)
-
-
-def test_logprobs_are_asked_for_only_where_they_are_used():
-    turns = dataclasses.replace(grown(0), logprob=None)
-    assert branch_grpo(turns).advantages.any()
-    with pytest.raises(CreditError, match="logprob"):
-        branch_grpo(turns, surprise_weight=0.1)
 
 
 @settings(deadline=None)

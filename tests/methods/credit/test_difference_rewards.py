@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.credit.tables import table
 
-from sparring.core.errors import CreditError
 from sparring.methods.credit.difference_rewards import difference_rewards
 from sparring.methods.credit.exact_advantage import exact_advantage
 
@@ -51,11 +50,3 @@ def test_over_all_actions_it_sums_to_zero_whatever_all_are_worth_more(actions, o
 def test_all_equal_and_no_turns():
     assert difference_rewards(valued([1e6] * 2, [0.0] * 2, [1e6] * 2)).advantages.tolist() == [0.0, 0.0]
     assert difference_rewards(valued([], [], [])).advantages.shape == (0,)
-
-
-def test_the_missing_column_is_named():
-    turns = valued([1.0], [0.0], [0.0])
-    with pytest.raises(CreditError, match="default_value"):
-        difference_rewards(dataclasses.replace(turns, default_value=None))
-    with pytest.raises(CreditError, match="state_value"):
-        difference_rewards(dataclasses.replace(turns, state_value=None), default="policy")

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from tests.methods.credit.tables import table
 
 from sparring.config.plugins.registry import bind
-from sparring.core.errors import CreditError
 from sparring.methods.credit.exact_advantage import exact_advantage
 from sparring.methods.credit.gae import gae
 
@@ -70,8 +69,3 @@ def test_all_equal_one_turn_and_no_turns():
     same = dataclasses.replace(table([[1.0]]), action_value=np.ones(1), state_value=np.ones(1))
     assert exact_advantage(same).tolist() == [0.0]
     assert exact_advantage(dataclasses.replace(table([]), action_value=np.zeros(0), state_value=np.zeros(0))).shape == (0,)
-
-
-def test_without_exact_values_it_is_refused():
-    with pytest.raises(CreditError, match="action_value"):
-        exact_advantage(table([[1.0]]))

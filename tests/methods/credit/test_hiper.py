@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.credit.tables import table
 
-from sparring.core.errors import CreditError
 from sparring.methods.credit.gae import gae
 from sparring.methods.credit.hiper import hierarchical_advantages, hiper
 
@@ -125,8 +124,3 @@ def test_all_equal_one_turn_offsets_and_no_turns():
     assert hiper(table([[0.0, 1e6]], values=[1e6, 1e6])).advantages == pytest.approx([0.0, 0.0])
     assert hiper(table([], values=[])).advantages.shape == (0,)
     assert hiper(dataclasses.replace(table([], values=[]), view=np.zeros(0, dtype=int)), segments="view").advantages.shape == (0,)
-
-
-def test_views_are_asked_for_only_when_used():
-    with pytest.raises(CreditError, match="view"):
-        hiper(table([[1.0]], values=[0.0]), segments="view")

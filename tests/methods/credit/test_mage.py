@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.credit.tables import table
 
-from sparring.core.errors import CreditError
 from sparring.methods.credit.gigpo import gigpo
 from sparring.methods.credit.mage import mage
 
@@ -118,8 +117,3 @@ def test_all_equal_one_member_offsets_and_no_turns():
     far = mage(seen([[1e6], [1e6 + 1]], groups=[0, 0]), attempts=1)
     assert far.advantages == pytest.approx([-1.0, 1.0])
     assert mage(seen([])).advantages.shape == (0,)
-
-
-def test_what_is_missing_is_named():
-    with pytest.raises(CreditError, match="view"):
-        mage(table([[1.0]]))

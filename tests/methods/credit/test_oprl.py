@@ -104,9 +104,5 @@ def test_all_equal_one_member_offsets_and_no_turns(form):
 
 
 def test_what_is_missing_is_named():
-    with pytest.raises(CreditError, match="old_logprob"):
-        oprl(table([[1.0]]))
     with pytest.raises(CreditError, match=r"'process_logprob'.*only a run trains.*preset policy"):
-        oprl(dataclasses.replace(trained([[1.0]], [1.0]), process_logprob=None))
-    with pytest.raises(CreditError, match="reference_logprob"):
-        oprl(dataclasses.replace(trained([[1.0]], [1.0]), reference_logprob=None), model="policy")
+        bind("credit", "oprl")(dataclasses.replace(trained([[1.0]], [1.0]), process_logprob=None), {})

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.credit.tables import table
 
-from sparring.core.errors import CreditError
 from sparring.methods.credit.mars import mars
 from sparring.methods.credit.spa import spa
 
@@ -80,8 +79,3 @@ def test_all_equal_one_member_offsets_and_no_turns():
     assert far.value_targets == pytest.approx([1e6 - 1, 0.0])
     empty = spa(judged([], []), baseline="group")
     assert empty.advantages.shape == empty.value_targets.shape == (0,)
-
-
-def test_what_is_missing_is_named():
-    with pytest.raises(CreditError, match="value_after"):
-        spa(table([[1.0]]))

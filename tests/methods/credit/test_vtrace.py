@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.credit.tables import table
 
-from sparring.core.errors import CreditError
 from sparring.methods.credit.gae import gae
 from sparring.methods.credit.vtrace import vtrace
 
@@ -105,8 +104,3 @@ def test_huge_ratios_offsets_and_no_turns():
     assert vtrace(stale([[0.0, 1e6]], [1e6, 1e6], [1.0, 1.0])).advantages == pytest.approx([0.0, 0.0])
     empty = vtrace(stale([], [], np.zeros(0)))
     assert empty.advantages.shape == empty.value_targets.shape == (0,)
-
-
-def test_what_is_missing_is_named():
-    with pytest.raises(CreditError, match="old_logprob"):
-        vtrace(table([[1.0]], values=[0.0]))

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.methods.credit.tables import BY_HAND, table
+from tests.methods.credit.tables import table
 
-from sparring.core.errors import CreditError
 from sparring.methods.credit.grpo import grpo
 from sparring.methods.credit.xrpo import xrpo
 
@@ -59,13 +58,6 @@ def test_it_equals_a_naive_derivation(members, success):
         bonus = max(2.5 * (1 - math.exp(score - sum(scores) / len(scores))), 0)
         expected.append(base + min(bonus, 0.5 * base) if value >= success and base > 0 else base)
     assert xrpo(turns, success=success).advantages == pytest.approx(expected, abs=1e-6)
-
-
-def test_no_logprobs_or_wrong_ones_are_refused():
-    with pytest.raises(CreditError, match="logprob"):
-        xrpo(table(**BY_HAND))
-    with pytest.raises(CreditError, match="row 1"):
-        xrpo(group([1, 0], [0.0, -math.inf]))
 
 
 def test_hard_inputs():

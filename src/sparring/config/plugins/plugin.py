@@ -192,11 +192,14 @@ class Bound:
         """
         plugin = self.plugin
         options = self.at(progress) if self.schedules else self.options
+        check_input = of_base(plugin.slot, "check_input")
+        check_output = of_base(plugin.slot, "check_output")
         with Call(self):
+            if check_input is not None:
+                check_input(self, *args)
             output = _entry(plugin)(*args, **options)
-            check = of_base(plugin.slot, "check_output")
-            if check is not None:
-                check(self, output, *args)
+            if check_output is not None:
+                check_output(self, output, *args)
         return output
 
     def __str__(self) -> str:
@@ -344,9 +347,10 @@ def named(slot: str, name: str) -> str:
 def of_base(slot: str, name: str) -> Any:
     """Return what a slot's base module has under a name, or None.
 
-    It may have ``check_output(bound, output, *args)``, ``adapted(plugin)``, ``GIVEN`` (what NEEDS
-    may name, each with what it is), ``NEEDS_FROM`` (slots whose plug-ins' names NEEDS may name),
-    and ``RENAMED`` (names in NEEDS of before -> those of now).
+    It may have ``check_input(bound, *args)``, ``check_output(bound, output, *args)``,
+    ``adapted(plugin)``, ``GIVEN`` (what NEEDS may name, each with what it is), ``NEEDS_FROM``
+    (slots whose plug-ins' names NEEDS may name), and ``RENAMED`` (names in NEEDS of before -> those
+    of now).
     """
     base = f"{package_of(slot)}.base"
     if slot in PARTS or importlib.util.find_spec(base) is None:

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.groups import group_mean
 from sparring.ops.standardise import standardise
 
@@ -51,11 +51,7 @@ def a_grae(
             and 0.5 for geometry and medicine.
         epsilon: added to the group's deviation in A0, in reward units, at least 0. The default
             matters only where the deviation is tiny.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "a_grae")
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
@@ -68,4 +64,4 @@ def a_grae(
     )
     advantages = weight[ids] * standardise(returns, ids, count, epsilon=epsilon)
     advantages = advantages * np.where(advantages > 0, min(1.0, omega / alpha), 1.0)
-    return Credit(advantages=spread(advantages, turns), metrics={"success_rate": omega})
+    return Credit(advantages=broadcast_to_turns(advantages, turns), metrics={"success_rate": omega})

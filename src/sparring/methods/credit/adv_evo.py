@@ -9,7 +9,7 @@ import numpy as np
 
 from sparring.core.errors import CreditError
 from sparring.core.records import Credit, IntArray, TurnTable
-from sparring.methods.credit.base import check, spread, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, trajectory_returns
 from sparring.ops.groups import centre, group_ids
 
 GROUP_RELATIVE = {"over": {"group"}}
@@ -52,9 +52,8 @@ def adv_evo(
             (default) leaves the centred returns.
 
     Raises:
-        CreditError: a reward is not finite, or a role has no team.
+        CreditError: a role has no team.
     """
-    check(turns, "adv_evo")
     returns, starts = trajectory_returns(turns)
     team = _teams(turns, starts, teams)
     keys = (
@@ -63,7 +62,7 @@ def adv_evo(
         else (turns.group[starts], turns.game[starts], team)
     )
     groups, count = group_ids(*keys)
-    advantages = spread(centre(returns, groups, count), turns)
+    advantages = broadcast_to_turns(centre(returns, groups, count), turns)
     if whiten and len(advantages) > 1:
         advantages = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-8)
     return Credit(advantages=advantages)

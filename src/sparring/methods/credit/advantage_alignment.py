@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import check, spread
+from sparring.methods.credit.base import broadcast_to_turns
 from sparring.ops.groups import group_ids, group_sum, leave_one_out_mean
 from sparring.ops.returns import backward_recurrence, discounted_returns, trajectory_starts
 
@@ -61,11 +61,7 @@ def advantage_alignment(
             returns from the same turn index. "start": the others' returns from their first turn.
         variant: "paper" (default) uses the equation above. "as_released" multiplies the sum by
             gamma once more, as the released code does.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "advantage_alignment")
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     starts = trajectory_starts(turns.trajectory)
     groups, count = group_ids(turns.group[starts], turns.role[starts])
@@ -73,7 +69,9 @@ def advantage_alignment(
         alive, num_alive = _by_turn(groups, starts, turns)
         own = returns - leave_one_out_mean(returns, alive, num_alive)
     else:
-        own = returns - spread(leave_one_out_mean(returns[starts], groups, count), turns)
+        own = returns - broadcast_to_turns(
+            leave_one_out_mean(returns[starts], groups, count), turns
+        )
     times, num_times = _by_turn(group_ids(turns.episode[starts])[0], starts, turns)
     others = group_sum(own, times, num_times)[times] - own
     advantages = aligned(

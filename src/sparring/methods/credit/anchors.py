@@ -12,7 +12,7 @@ import numpy as np
 
 from sparring.core.errors import ConfigError
 from sparring.core.records import FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import check, start_groups
+from sparring.methods.credit.base import require_column, start_groups
 from sparring.ops.groups import group_ids, group_mean
 from sparring.ops.returns import trajectory_starts
 
@@ -38,8 +38,7 @@ def anchor_groups(
         CreditError: the column is missing.
         ConfigError: similarity is asked of information states, which have no texts.
     """
-    check(turns, method, columns=(anchor,))
-    column: IntArray = getattr(turns, anchor)
+    column = require_column(turns, method, anchor)
     if similarity is None:
         return group_ids(turns.group, turns.role, turns.game, column, *_notes(turns))
     if anchor != "view":
@@ -63,10 +62,9 @@ def node_groups(turns: TurnTable, method: str, met: IntArray) -> tuple[IntArray,
     Raises:
         CreditError: the column of actions is missing.
     """
-    check(turns, method, columns=("action",))
-    assert turns.action is not None
-    without = turns.action < 0
-    action = np.where(without, turns.action.max(initial=0) + np.cumsum(without), turns.action)
+    action = require_column(turns, method, "action")
+    without = action < 0
+    action = np.where(without, action.max(initial=0) + np.cumsum(without), action)
     return group_ids(met, action)
 
 

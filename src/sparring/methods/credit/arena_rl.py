@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.blocks import distinct_rows, equal_sized, steps, tied_means
 from sparring.ops.groups import centre
 from sparring.ops.standardise import standardise
@@ -56,11 +56,7 @@ def arena_rl(
             subtracts the mean.
         epsilon: added to the deviation of x, which has no unit; at least 0. Unused without
             ``divide_by_std``.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "arena_rl")
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
@@ -70,7 +66,7 @@ def arena_rl(
         if divide_by_std
         else centre(placed, ids, count)
     )
-    return Credit(advantages=spread(advantages, turns))
+    return Credit(advantages=broadcast_to_turns(advantages, turns))
 
 
 def _placed(returns: FloatArray, ids: IntArray, num_groups: int, scheme: Scheme) -> FloatArray:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sparring.core.errors import CreditError
 from sparring.core.records import Credit, IntArray, TurnTable
-from sparring.methods.credit.base import check, component, turn_places
+from sparring.methods.credit.base import component, require_column, turn_places
 from sparring.ops.groups import centre, group_ids
 from sparring.ops.returns import discounted_returns
 from sparring.ops.standardise import standardise
@@ -85,12 +85,11 @@ def at_grpo(
             the deviation is tiny. Unused with ``scale`` "none".
 
     Raises:
-        CreditError: a reward is not finite, no turn has a component that is named, or candidates
-            are compared by returns, by no component, or in a table of what was played alone.
+        CreditError: no turn has a component that is named, or candidates are compared by returns or
+            by no component.
     """
-    check(turns, "at_grpo")
     if candidates:
-        _check_candidates(turns, value, team, local)
+        _check_candidates(value, team, local)
     reward = turns.reward
     if team is not None:
         reward = alpha * component(turns, "at_grpo", team)
@@ -101,8 +100,8 @@ def at_grpo(
         reward if value == "reward" else discounted_returns(reward, turns.trajectory, gamma=gamma)
     )
     keys: tuple[IntArray, ...] = turn_places(turns)
-    if candidates and turns.state_group is not None:
-        keys = (turns.state_group,)
+    if candidates:
+        keys = (require_column(turns, "at_grpo", "state_group"),)
     elif same_state:
         keys = (*keys, turns.game, turns.state_key)
     ids, count = group_ids(*keys)
@@ -114,13 +113,7 @@ def at_grpo(
     return Credit(advantages=advantages)
 
 
-def _check_candidates(turns: TurnTable, value: str, team: str | None, local: str | None) -> None:
-    """Refuse what replies that were not played lack."""
-    if turns.state_group is None:
-        raise CreditError(
-            "credit 'at_grpo': candidates: true needs the column 'state_group' and a row for "
-            "every reply to a prompt; write turn_table(episodes, candidates=True)."
-        )
+def _check_candidates(value: str, team: str | None, local: str | None) -> None:
     if value == "return":
         raise CreditError(
             "credit 'at_grpo': value='return' counts later turns, which candidates that were not "

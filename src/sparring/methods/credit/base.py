@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -25,18 +25,30 @@ RENAMED = {  # names in NEEDS before the columns were plug-ins
     "process_logprobs": {"process_logprob"},
     "action_values": {"action_value", "state_value", "default_value"},
 }
+MISSING = {  # column -> the rest of the sentence that says that a table lacks it
+    "value": "; declare NEEDS = {'value'} so that the critic is asked.",
+    "process_logprob": ", of a process model, which only a run trains; where there is none write "
+    "preset policy (in the lab oprl:policy).",
+    **dict.fromkeys(
+        ("state_group", "committed"),
+        ", which has a row for every reply to a prompt; write turn_table(episodes, "
+        "candidates=True).",
+    ),
+}
 LARGEST = 1e30  # advantages beyond it leave no room in float32
 
 
-def check(
-    turns: TurnTable, method: str, *, needs_value: bool = False, columns: Sequence[str] = ()
-) -> None:
+def check_input(estimator: Bound, turns: TurnTable, *state: Any) -> None:
+    """Check the turn table before an estimator is called, with the columns that its NEEDS name."""
+    validate_turn_table(turns, estimator.plugin.name, columns=sorted(estimator.needs))
+
+
+def validate_turn_table(turns: TurnTable, method: str, *, columns: Iterable[str] = ()) -> None:
     """Check that an estimator can work on this table.
 
     Args:
         turns: the table.
         method: name of the estimator, for messages.
-        needs_value: whether the critic's values must be there, and be finite.
         columns: optional columns of the table that must be there, and be finite.
 
     Raises:
@@ -44,41 +56,42 @@ def check(
             mixes games.
     """
     _check_groups(turns, method)
-    for name in columns:
-        column = turns.extra.get(name, getattr(turns, name, None))
-        if column is None:
-            raise CreditError(
-                f"credit {method!r} needs the column {name!r} of the turn table; declare NEEDS = "
-                f"{{{name!r}}} in its module."
-            )
-        wrong = np.flatnonzero(~np.isfinite(column))
-        if len(wrong):
-            raise CreditError(
-                f"credit {method!r}: {name} {column[wrong[0]]} in row {wrong[0]} is not finite."
-            )
     bad = np.flatnonzero(~np.isfinite(turns.reward))
     if len(bad):
         where = f"reward {turns.reward[bad[0]]} in row {bad[0]}"
         raise CreditError(
             f"credit {method!r}: {where} is not finite; mend the game or reward that gave it."
         )
-    if needs_value:
-        _check_value(turns, method)
+    for name in columns:
+        require_column(turns, method, name)
 
 
-def _check_value(turns: TurnTable, method: str) -> None:
-    """Check that a table has the critic's values, and that they are finite."""
-    if turns.value is None:
-        raise CreditError(
-            f"credit {method!r} needs the column 'value'; declare NEEDS = {{'value'}} so that the "
-            "critic is asked."
-        )
-    bad = np.flatnonzero(~np.isfinite(turns.value))
-    if len(bad):
+def require_column(turns: TurnTable, method: str, name: str) -> Any:
+    """Return an optional column of the turn table, an array of finite numbers.
+
+    Args:
+        turns: the table.
+        method: name of the estimator, for messages.
+        name: the column.
+
+    Raises:
+        CreditError: it is missing or not finite.
+    """
+    column = turns.extra.get(name, getattr(turns, name, None))
+    if column is None:
+        remedy = MISSING.get(name, f"; declare NEEDS = {{{name!r}}} in its module.")
+        raise CreditError(f"credit {method!r} needs the column {name!r} of the turn table{remedy}")
+    bad = np.flatnonzero(~np.isfinite(column))
+    if len(bad) and name == "value":
         raise CreditError(
             f"credit {method!r}: the critic's value in row {bad[0]} is not finite; lower the "
             "learning rate."
         )
+    if len(bad):
+        raise CreditError(
+            f"credit {method!r}: {name} {column[bad[0]]} in row {bad[0]} is not finite."
+        )
+    return column
 
 
 def adapted(plugin: Plugin) -> Callable[..., Credit]:
@@ -139,10 +152,6 @@ def check_output(estimator: Bound, credit: Any, turns: TurnTable, *state: Any) -
 
 
 def _check_column(estimator: Bound, name: str, column: FloatArray, length: int) -> None:
-    """Raise PluginError unless a column is so many numbers.
-
-    The learner's precision must hold each of them.
-    """
     if np.shape(column) != (length,):
         raise PluginError(
             f"The {estimator} must give {name} of shape ({length},) here; it "
@@ -162,7 +171,6 @@ def _check_column(estimator: Bound, name: str, column: FloatArray, length: int) 
 
 
 def _check_groups(turns: TurnTable, method: str) -> None:
-    """Raise CreditError if a group holds several games: their returns cannot be compared."""
     if not len(turns.game) or turns.game.min() == turns.game.max():
         return
     groups, count = group_ids(turns.group)
@@ -208,7 +216,7 @@ def trajectory_returns(turns: TurnTable) -> tuple[FloatArray, IntArray]:
     return trajectory_sums(turns.reward, turns.trajectory), trajectory_starts(turns.trajectory)
 
 
-def spread(values: FloatArray, turns: TurnTable) -> FloatArray:
+def broadcast_to_turns(values: FloatArray, turns: TurnTable) -> FloatArray:
     """Return one value per trajectory laid out over its rows, [N]."""
     starts = trajectory_starts(turns.trajectory)
     return np.repeat(values, np.diff(np.append(starts, len(turns.trajectory))))

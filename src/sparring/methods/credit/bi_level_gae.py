@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import Cut, check, continued, cut_turns, whitened
+from sparring.methods.credit.base import Cut, continued, cut_turns, whitened
 from sparring.ops.returns import backward_recurrence, generalised_advantages, next_values
 
 NEEDS = {"token_value"}
@@ -69,14 +69,9 @@ def bi_level_gae(
             be V before that turn's last token; earlier turns look ahead to this V, and the turn's
             other tokens learn from the differences within the turn. "zero": the game counts as
             ended.
-
-    Raises:
-        CreditError: a reward or value is not finite, or values are missing.
     """
-    check(turns, "bi_level_gae", columns=("token_value",))
-    assert turns.token_value is not None
     reward, trajectory, n_tokens = _spoken(turns)
-    value, last = turns.token_value, np.cumsum(n_tokens) - 1
+    value, last = turns.column("token_value"), np.cumsum(n_tokens) - 1
     unknown = np.isin(trajectory, turns.trajectory[cut_turns(turns, cut)]) & (
         np.diff(trajectory, append=-1) != 0
     )

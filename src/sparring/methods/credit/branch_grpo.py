@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, TurnTable
 from sparring.methods.credit.anchors import anchor_groups, node_groups
-from sparring.methods.credit.base import check
+from sparring.methods.credit.base import require_column
 from sparring.methods.credit.grpo import grpo
 from sparring.ops.groups import group_mean
 
@@ -62,7 +62,7 @@ def branch_grpo(
             matters only where the deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
-        CreditError: a reward is not finite, or a column is missing.
+        CreditError: a column is missing.
     """
     met, _ = anchor_groups(turns, "branch_grpo", "state_key")
     branches, count = node_groups(turns, "branch_grpo", met)
@@ -78,10 +78,8 @@ def _surprise(turns: TurnTable) -> FloatArray:
 
     It is 0 for turns without tokens.
     """
-    check(turns, "branch_grpo", columns=("logprob",))
-    assert turns.logprob is not None
     spoken = turns.n_tokens > 0
-    surprise = -turns.logprob / np.maximum(turns.n_tokens, 1)
+    surprise = -require_column(turns, "branch_grpo", "logprob") / np.maximum(turns.n_tokens, 1)
     if not spoken.any():
         return np.zeros_like(surprise)
     own = surprise[spoken]

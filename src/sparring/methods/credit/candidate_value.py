@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check
 
 NEEDS = {"candidate_value", "candidate_judged"}
 
@@ -26,11 +25,7 @@ def candidate_value(turns: TurnTable) -> Credit:
     prompts need not be comparable.
     Reference: none; LSPO (Xu et al., 2025, arXiv:2502.04686) prefers candidates so.
     Verified by: tests/methods/credit/test_candidate_value.py.
-
-    Raises:
-        CreditError: a value or a reward is not finite.
     """
-    check(turns, "candidate_value", columns=("candidate_value", "candidate_judged"))
     value, judged = turns.candidate_value, turns.candidate_judged
     assert value is not None and judged is not None
     return Credit(

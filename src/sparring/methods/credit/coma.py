@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import check
+from sparring.methods.credit.base import require_column
 from sparring.ops.groups import group_counts, group_ids, group_sum
 from sparring.ops.returns import discounted_returns, trajectory_starts
 
@@ -66,25 +66,19 @@ def coma(
             forgets nothing; the default 0.9 averages over about ten batches.
 
     Raises:
-        CreditError: a reward or value is not finite, or a column is missing.
+        CreditError: a column is missing.
     """
     if values == "exact":
-        check(turns, "coma", columns=("action_value", "state_value"))
-        assert turns.action_value is not None
-        assert turns.state_value is not None
-        return Credit(advantages=turns.action_value - turns.state_value, state=dict(state))
-    check(turns, "coma", columns=("view", "action"))
-    assert turns.view is not None
-    assert turns.action is not None
+        q, v = (require_column(turns, "coma", name) for name in ("action_value", "state_value"))
+        return Credit(advantages=q - v, state=dict(state))
+    view, action = (require_column(turns, "coma", name) for name in ("view", "action"))
     starts = trajectory_starts(turns.trajectory)
     roles = np.repeat(
         group_ids(turns.game[starts], turns.role[starts])[0],
         np.diff(np.append(starts, len(turns.reward))),
     )
-    places, num_places = group_ids(roles * (int(turns.view.max(initial=0)) + 1) + turns.view)
-    pairs, num_pairs = group_ids(
-        places * (int(turns.action.max(initial=-1)) + 2) + turns.action + 1
-    )
+    places, num_places = group_ids(roles * (int(view.max(initial=0)) + 1) + view)
+    pairs, num_pairs = group_ids(places * (int(action.max(initial=-1)) + 2) + action + 1)
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     table = {
         key: (decay * count, decay * total)

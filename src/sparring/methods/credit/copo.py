@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, TurnTable
-from sparring.methods.credit.base import check, role_groups, spread, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, role_groups, trajectory_returns
 from sparring.ops.blocks import shares
 from sparring.ops.groups import group_ids, group_mean
 from sparring.ops.standardise import standardise
@@ -50,11 +50,7 @@ def copo(
             nats, at least 0. The default is 0.5; a group with half successes has ln 2 = 0.69.
         epsilon: added to the deviation within the group and to that between groups, in reward
             units, at least 0. The default matters only where the deviation is tiny.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "copo")
     returns, starts = trajectory_returns(turns)
     groups, count = group_ids(turns.group, turns.role, turns.game)
     roles, num_roles = role_groups(turns)
@@ -68,7 +64,7 @@ def copo(
         local * standardise(returns, ids, count, epsilon=epsilon) + (1.0 - local) * standing[ids]
     )
     metrics = {"local_weight": float(local.mean())} if len(local) else {}
-    return Credit(advantages=spread(advantages, turns), metrics=metrics)
+    return Credit(advantages=broadcast_to_turns(advantages, turns), metrics=metrics)
 
 
 def _logistic(values: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.errors import CreditError
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.groups import centre, group_mean
 from sparring.ops.standardise import standardise
 
@@ -53,9 +53,8 @@ def dgrpo(
             the deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
-        CreditError: a reward is not finite, or ``best`` is not above ``worst``.
+        CreditError: ``best`` is not above ``worst``.
     """
-    check(turns, "dgrpo")
     if best <= worst:
         raise CreditError(
             f"credit 'dgrpo': best {best} is not above worst {worst}; write the returns of "
@@ -70,4 +69,6 @@ def dgrpo(
         if divide_by_std
         else centre(returns, ids, count)
     )
-    return Credit(advantages=spread((1.0 + strength * (1.0 - passed))[ids] * relative, turns))
+    return Credit(
+        advantages=broadcast_to_turns((1.0 + strength * (1.0 - passed))[ids] * relative, turns)
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check
 
 NEEDS = {"action_value"}
 NEEDS_BY = {"default": {"uniform": {"default_value"}, "policy": {"state_value"}}}
@@ -37,11 +36,6 @@ def difference_rewards(
 
     Args:
         default: how the default action is drawn: "uniform" over legal ones, or by its own "policy".
-
-    Raises:
-        CreditError: a reward or value is not finite, or the exact values are missing.
     """
     column = "default_value" if default == "uniform" else "state_value"
-    check(turns, "difference_rewards", columns=("action_value", column))
-    assert turns.action_value is not None
-    return Credit(advantages=turns.action_value - turns.column(column))
+    return Credit(advantages=turns.column("action_value") - turns.column(column))

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import check, spread, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, trajectory_returns
 from sparring.ops.groups import group_ids, group_mean
 from sparring.ops.standardise import deviations
 
@@ -60,20 +60,18 @@ def dr_mas(
             as in the release), or once ("episodes").
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
             the deviation is tiny.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "dr_mas")
     returns, starts = trajectory_returns(turns)
     column = turns.role if agent_is == "role" else turns.agent
     group, agent = turns.group, column
-    values = spread(returns, turns)
+    values = broadcast_to_turns(returns, turns)
     if over == "episodes":
         values, group, agent = returns, group[starts], agent[starts]
     scopes = {"agent": group_ids(group, agent), "global": group_ids(group)}
     advantages = _relative(values, scopes[mean], scopes[std], epsilon)
-    return Credit(advantages=advantages if over == "turns" else spread(advantages, turns))
+    return Credit(
+        advantages=advantages if over == "turns" else broadcast_to_turns(advantages, turns)
+    )
 
 
 def _relative(

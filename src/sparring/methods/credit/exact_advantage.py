@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sparring.core.records import FloatArray, TurnTable
-from sparring.methods.credit.base import check
 
 NEEDS = {"action_value", "state_value"}
 
@@ -27,9 +26,5 @@ def exact_advantage(turns: TurnTable) -> FloatArray:
     follow the one policy; against other opponents the numbers are still those of self-play.
     Reference: the policy gradient theorem (Sutton et al., 2000) with the advantage enumerated.
     Verified by: tests/methods/credit/test_exact_advantage.py.
-
-    Raises:
-        CreditError: a reward or value is not finite, or the exact values are missing.
     """
-    check(turns, "exact_advantage", columns=("action_value", "state_value"))
     return turns.column("action_value") - turns.column("state_value")

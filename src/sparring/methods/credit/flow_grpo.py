@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check
 from sparring.methods.credit.grpo import grpo
 
 GROUP_RELATIVE = True
@@ -37,9 +36,5 @@ def flow_grpo(
             as published), or once ("trajectories"), which is ``grpo`` itself.
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
             the deviation is tiny.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "flow_grpo")
     return grpo(turns, over="turns" if weigh == "turns" else "episodes", epsilon=epsilon)

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import Cut, check, continued, cut_turns, whitened
+from sparring.methods.credit.base import Cut, continued, cut_turns, whitened
 from sparring.ops.returns import generalised_advantages
 
 NEEDS = {"value"}
@@ -50,16 +50,12 @@ def gae(
             would be asked next is not known, so r + gamma V_next of its last turn is taken to be V
             there: that turn has advantage 0, and earlier turns look ahead to its V. "zero": the
             game counts as ended.
-
-    Raises:
-        CreditError: a reward or value is not finite, or values are missing.
     """
-    check(turns, "gae", needs_value=True)
-    assert turns.value is not None
+    value = turns.column("value")
     last = cut_turns(turns, cut)
-    reward = continued(turns.reward, turns.value, last)
-    advantages = generalised_advantages(reward, turns.value, turns.trajectory, gamma=gamma, lam=lam)
-    targets = advantages + turns.value
+    reward = continued(turns.reward, value, last)
+    advantages = generalised_advantages(reward, value, turns.trajectory, gamma=gamma, lam=lam)
+    targets = advantages + value
     if whiten:
         advantages = whitened(advantages, last)
-    return Credit(advantages=advantages, value_targets=targets, baselines=turns.value)
+    return Credit(advantages=advantages, value_targets=targets, baselines=value)

@@ -68,7 +68,7 @@ def gigpo(
             ``divide_by_std``.
 
     Raises:
-        CreditError: a reward is not finite, or the anchor's column is missing.
+        CreditError: the anchor's column is missing.
         ConfigError: ``similarity`` without texts.
     """
     groups, count = anchor_groups(turns, "gigpo", anchor, similarity)

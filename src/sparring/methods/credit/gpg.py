@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.groups import centre
 from sparring.ops.standardise import varied
 
@@ -28,11 +28,7 @@ def gpg(turns: TurnTable) -> Credit:
     are not equal; this follows the paper. A group of one gives 0.
     Reference: Chu et al., 2025 (arXiv 2504.02546).
     Verified by: tests/methods/credit/test_gpg.py.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "gpg")
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
@@ -40,6 +36,6 @@ def gpg(turns: TurnTable) -> Credit:
     factor = len(returns) / max(int(useful.sum()), 1)
     advantages = np.where(useful, factor * centre(returns, ids, count), 0.0)
     return Credit(
-        advantages=spread(advantages, turns),
+        advantages=broadcast_to_turns(advantages, turns),
         metrics={"useful_share": 1.0 / factor if useful.any() else 0.0},
     )

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import BoolArray, Credit, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.groups import centre, group_counts
 from sparring.ops.standardise import over_deviation
 
@@ -90,15 +90,11 @@ def grpo(
             of conversations that no limit ended (column ``failed``). "as_released" (preset
             ``wideseek_r1``): those that WideSeek-R1 trains in teams with a lead (column
             ``wideseek_turns``); its groups are by role here, and of all agents there.
-
-    Raises:
-        CreditError: a reward is not finite, or ``trains`` lacks its column.
     """
-    check(turns, "grpo", columns=sorted(TRAINS_NEEDS.get(trains, ())))
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     if over == "turns":
-        values, ids = spread(returns, turns), groups
+        values, ids = broadcast_to_turns(returns, turns), groups
     else:
         values, ids = returns, groups[starts]
     advantages = centre(values, ids, count)
@@ -108,7 +104,10 @@ def grpo(
     alone = group_counts(groups[starts], count)[ids] < 2
     advantages = np.where(alone, 0.0, advantages)
     if over != "turns":
-        advantages, baselines = spread(advantages, turns), spread(baselines, turns)
+        advantages, baselines = (
+            broadcast_to_turns(advantages, turns),
+            broadcast_to_turns(baselines, turns),
+        )
     trained = trained_turns(turns, trains)
     return Credit(
         advantages=advantages, baselines=baselines, trained=trained, metrics=trained_share(trained)

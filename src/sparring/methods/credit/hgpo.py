@@ -74,7 +74,7 @@ def hgpo(
             ``divide_by_std``.
 
     Raises:
-        CreditError: a reward is not finite, or the anchor's column is missing.
+        CreditError: the anchor's column is missing.
     """
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     scale = TINY * np.abs(returns).max(initial=0.0)

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import Cut, check, continued, cut_turns
+from sparring.methods.credit.base import Cut, continued, cut_turns, require_column
 from sparring.ops.groups import group_ids
 from sparring.ops.returns import (
     backward_recurrence,
@@ -88,18 +88,17 @@ def hiper(
             game counts as ended.
 
     Raises:
-        CreditError: a reward or value is not finite, or a column is missing.
+        CreditError: a column is missing.
     """
-    check(turns, "hiper", needs_value=True, columns=("view",) if segments == "view" else ())
-    assert turns.value is not None
+    value = turns.column("value")
     opens = _openings(turns, segments, segment_turns)
     decays = {"gamma": gamma, "lam_turn": lam_turn, "lam_segment": lam_segment}
     last = cut_turns(turns, cut)
-    reward = continued(turns.reward, turns.value, last)
+    reward = continued(turns.reward, value, last)
     low, high = hierarchical_advantages(
-        reward, turns.value, turns.value[opens], opens, turns.trajectory, **decays
+        reward, value, value[opens], opens, turns.trajectory, **decays
     )
-    targets = turns.value + _mixed(low, high, opens, high_share)
+    targets = value + _mixed(low, high, opens, high_share)
     if normalise:
         unknown = last.astype(np.int64)  # a group of their own, all 0
         low, high = standardise(low, unknown, 2), standardise(high, unknown[opens], 2)
@@ -157,8 +156,8 @@ def _openings(
         )
         opens: BoolArray = position % segment_turns == 0
         return opens
-    assert turns.view is not None
-    places, _ = group_ids(turns.trajectory, turns.view)
+    view = require_column(turns, "hiper", "view")
+    places, _ = group_ids(turns.trajectory, view)
     return np.append(np.ones(min(len(places), 1), dtype=bool), np.diff(places) != 0)
 
 

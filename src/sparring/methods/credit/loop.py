@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.groups import leave_one_out_mean
 from sparring.ops.standardise import deviations, varied
 
@@ -47,11 +47,7 @@ def loop(
         min_advantage: advantages whose size is below this are set to 0; at least 0, in reward
             units, or in deviations with ``divide_by_std``. 0 keeps all, which is ``rloo``; the
             default is 0.01.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "loop")
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
@@ -61,5 +57,7 @@ def loop(
     if divide_by_std:
         advantages = advantages / np.maximum(deviations(returns, ids, count), 1e-7)[ids]
     return Credit(
-        advantages=spread(np.where(np.abs(advantages) < min_advantage, 0.0, advantages), turns)
+        advantages=broadcast_to_turns(
+            np.where(np.abs(advantages) < min_advantage, 0.0, advantages), turns
+        )
     )

@@ -14,7 +14,7 @@ from pydantic import Field
 from sparring.core.errors import CreditError
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.anchors import anchor_groups
-from sparring.methods.credit.base import check, component
+from sparring.methods.credit.base import component
 from sparring.ops.groups import centre, group_counts, group_ids
 from sparring.ops.returns import (
     backward_recurrence,
@@ -305,10 +305,9 @@ def mage(
             seats, for groups that mix opponents. False (default) compares all.
 
     Raises:
-        CreditError: a reward is not finite, the anchor's column or the part ``outcome`` is missing,
-            or attempts are not in order.
+        CreditError: the anchor's column or the part ``outcome`` is missing, or attempts are not in
+            order.
     """
-    check(turns, "mage", columns=("opponents",) if per_opponent else ())
     part = turns.reward if outcome is None else component(turns, "mage", outcome)
     found = attempts_of(turns, "mage", attempts)
     own, left = earned(found, part)

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import check, role_groups, spread
+from sparring.methods.credit.base import broadcast_to_turns, role_groups
 from sparring.ops.groups import centre, group_ids, group_std
 from sparring.ops.returns import discounted_returns, trajectory_starts
 
@@ -63,11 +63,7 @@ def mars(
             Unused with ``variant`` "as_released".
         variant: "paper" (default) uses the equations above. "as_released" follows the published
             code, whose steps are under Pitfalls.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "mars")
     if variant == "as_released":
         return Credit(advantages=_as_released(turns, gamma), level="token")
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
@@ -77,7 +73,7 @@ def mars(
     else:
         starts = trajectory_starts(turns.trajectory)
         own = _normalised(returns[starts], groups[starts], count, scale)
-        advantages, baselines = (spread(column, turns) for column in own)
+        advantages, baselines = (broadcast_to_turns(column, turns) for column in own)
     return Credit(advantages=advantages, baselines=baselines)
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import BoolArray, Credit, FloatArray, TurnTable
 from sparring.methods.credit.anchors import anchor_groups, node_groups, positions
-from sparring.methods.credit.base import spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.groups import centre, group_counts, group_mean, leave_one_out_mean
 from sparring.ops.standardise import over_deviation
 
@@ -59,11 +59,11 @@ def mars2(
             the deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
-        CreditError: a reward is not finite, or a column is missing.
+        CreditError: a column is missing.
     """
     states, num_states = anchor_groups(turns, "mars2", "state_key")
     nodes, count = node_groups(turns, "mars2", states)
-    rewards = group_mean(spread(trajectory_returns(turns)[0], turns), nodes, count)
+    rewards = group_mean(broadcast_to_turns(trajectory_returns(turns)[0], turns), nodes, count)
     state_of = np.zeros(count, dtype=np.int64)
     state_of[nodes] = states
     siblings = leave_one_out_mean(rewards, state_of, num_states)[nodes]

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.groups import group_counts, group_ids, group_sum, leave_one_out_mean
 
 GROUP_RELATIVE = {"baseline": {"group"}}
@@ -62,12 +62,8 @@ def marti(
         high: the return of a win, in reward units; it must be above ``low``. The default is 1.
         baseline: whose mean is subtracted: that of the others in the group over all roles ("team",
             the default), that of the others of the same role ("group"), or "none".
-
-    Raises:
-        CreditError: a reward is not finite.
         ConfigError: high is not above low.
     """
-    check(turns, "marti")
     if high <= low:
         raise ConfigError(
             f"credit 'marti': high={high} is not above low={low}; write the returns of a win and "
@@ -103,7 +99,7 @@ def marti(
         **{name: [entry[0] + number, entry[1] + total] for name, entry, number, total in added},
     }
     metrics = {f"record/{name}": entry[1] / entry[0] for name, entry in after.items()}
-    return Credit(advantages=spread(shaped, turns), state=after, metrics=metrics)
+    return Credit(advantages=broadcast_to_turns(shaped, turns), state=after, metrics=metrics)
 
 
 def _shaping(

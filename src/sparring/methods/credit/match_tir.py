@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check, turn_places
+from sparring.methods.credit.base import turn_places
 from sparring.methods.credit.grpo import grpo
 from sparring.ops.groups import centre, group_ids
 from sparring.ops.returns import discounted_returns
@@ -53,11 +53,7 @@ def match_tir(
             differences.
         epsilon: added to both deviations, in reward units, at least 0. The default matters only
             where a deviation is tiny. Unused without ``divide_by_std``.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "match_tir")
     whole = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     places, count = group_ids(*turn_places(turns))

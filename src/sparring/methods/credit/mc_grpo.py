@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.blocks import lower_median
 from sparring.ops.standardise import standardise, varied
 
@@ -46,11 +46,7 @@ def mc_grpo(
             instead. "amplify" (preset ``as_released``) keeps the formula, which multiplies the
             minority by 1 / epsilon.
         epsilon: added to the MAD, in reward units, above 0; the default is 1e-3.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "mc_grpo")
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
@@ -61,4 +57,4 @@ def mc_grpo(
     advantages = centred / (deviation + epsilon)[ids]
     if without_deviation == "standardise":
         advantages = np.where(deviation[ids] > 0.0, advantages, standardise(returns, ids, count))
-    return Credit(advantages=spread(advantages, turns))
+    return Credit(advantages=broadcast_to_turns(advantages, turns))

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.groups import centre, group_counts, group_mean, group_sum
 
 
@@ -43,11 +43,7 @@ def ngrpo(
             1.
         epsilon: added to the deviation, in reward units, above 0. The default matters only where
             the deviation is tiny.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "ngrpo")
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
@@ -59,5 +55,7 @@ def ngrpo(
     squares = group_sum(centred * centred, ids, count) + sizes * share * gap * gap
     deviation = np.sqrt(squares / np.maximum(sizes + num_virtual - 1, 1))
     return Credit(
-        advantages=spread((centred - (share * gap)[ids]) / (deviation + epsilon)[ids], turns)
+        advantages=broadcast_to_turns(
+            (centred - (share * gap)[ids]) / (deviation + epsilon)[ids], turns
+        )
     )

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.groups import centre, group_sum
 from sparring.ops.returns import trajectory_sums
 
@@ -34,11 +34,7 @@ def opo(turns: TurnTable, *, length: Literal["tokens", "turns"] = "tokens") -> C
 
     Args:
         length: the unit of L_i: the trajectory's sampled "tokens" (default), or its "turns".
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "opo")
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
@@ -51,4 +47,4 @@ def opo(turns: TurnTable, *, length: Literal["tokens", "turns"] = "tokens") -> C
     shift = np.divide(
         group_sum(centred * weights, ids, count), total, out=np.zeros(count), where=total > 0
     )
-    return Credit(advantages=spread(centred - shift[ids], turns))
+    return Credit(advantages=broadcast_to_turns(centred - shift[ids], turns))

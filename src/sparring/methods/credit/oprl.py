@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sparring.core.errors import CreditError
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.groups import leave_one_out_mean
 from sparring.ops.standardise import standardise
 
@@ -81,35 +80,23 @@ def oprl(
             (default) counts both terms equally.
         form: how values are compared: "rloo" (default) subtracts the mean of the others, "grpo"
             subtracts the mean and divides by the sample deviation.
-
-    Raises:
-        CreditError: a reward or log-probability is not finite, or a column is missing.
     """
-    check(turns, "oprl", columns=("old_logprob",))
-    if model == "process" and turns.process_logprob is None:
-        raise CreditError(
-            "credit 'oprl' needs the column 'process_logprob' of the turn table, of a process "
-            "model, which only a run trains; where there is none write preset policy (in the lab "
-            "oprl:policy)."
-        )
     newer, older = COMPARED[model]
-    check(turns, "oprl", columns=(newer, older))
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
-    steps = beta * (getattr(turns, newer) - getattr(turns, older))
-    episode = spread(_against(returns, groups[starts], count, form), turns)
+    steps = beta * (turns.column(newer) - turns.column(older))
+    episode = broadcast_to_turns(_relative_to_group(returns, groups[starts], count, form), turns)
     metrics = {}
     if len(steps):
         metrics = {"step_reward_mean": float(steps.mean()), "step_reward_std": float(steps.std())}
     return Credit(
-        advantages=episode + alpha * _against(steps, groups, count, form), metrics=metrics
+        advantages=episode + alpha * _relative_to_group(steps, groups, count, form), metrics=metrics
     )
 
 
-def _against(
+def _relative_to_group(
     values: FloatArray, ids: IntArray, count: int, form: Literal["rloo", "grpo"]
 ) -> FloatArray:
-    """Return the values compared with those of their group."""
     return (
         values - leave_one_out_mean(values, ids, count)
         if form == "rloo"

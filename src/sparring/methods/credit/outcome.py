@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check, spread, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, trajectory_returns
 
 
 def outcome(turns: TurnTable) -> Credit:
@@ -18,10 +18,6 @@ def outcome(turns: TurnTable) -> Credit:
     Only many samples show which action is better.
     Reference: Williams, 1992.
     Verified by: tests/methods/credit/test_outcome.py, tests/methods/credit/test_bias.py.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "outcome")
     returns, _ = trajectory_returns(turns)
-    return Credit(advantages=spread(returns, turns))
+    return Credit(advantages=broadcast_to_turns(returns, turns))

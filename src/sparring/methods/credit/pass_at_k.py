@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.blocks import best_two
 from sparring.ops.standardise import deviations, varied
 
@@ -39,11 +39,7 @@ def pass_at_k(
             released code does by default. False (default) keeps the unbiased gradient.
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
             the deviation is tiny. Unused without ``divide_by_std``.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "pass_at_k")
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
@@ -51,4 +47,6 @@ def pass_at_k(
     lead = np.where(varied(returns, ids, count), best - second, 0.0)
     if divide_by_std:
         lead = lead / (deviations(returns, ids, count) + max(epsilon, 1e-300))
-    return Credit(advantages=spread(np.where(returns == best[ids], lead[ids], 0.0), turns))
+    return Credit(
+        advantages=broadcast_to_turns(np.where(returns == best[ids], lead[ids], 0.0), turns)
+    )

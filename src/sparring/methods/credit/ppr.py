@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.records import Credit, FloatArray, TurnTable
-from sparring.methods.credit.base import check, component, spread, start_groups
+from sparring.methods.credit.base import broadcast_to_turns, component, start_groups
 from sparring.ops.groups import centre, group_counts, group_ids
 from sparring.ops.returns import discounted_returns, trajectory_sums
 from sparring.ops.standardise import over_deviation
@@ -76,15 +76,14 @@ def ppr(
             The default matters only where the deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
-        CreditError: a reward is not finite, or a component is missing.
+        CreditError: a component is missing.
         ConfigError: the outcome's bounds are in the wrong order.
     """
-    check(turns, "ppr")
     _check_outcomes(lowest_outcome, highest_outcome)
     scored, paid = component(turns, "ppr", process), component(turns, "ppr", outcome)
     outcomes = trajectory_sums(paid, turns.trajectory)
     share = (outcomes - lowest_outcome) / (highest_outcome - lowest_outcome)
-    centred = _centred(scored / largest_process, spread(share, turns), turns, centring)
+    centred = _centred(scored / largest_process, broadcast_to_turns(share, turns), turns, centring)
     reward = turns.reward - scored - paid + centred
     returns = discounted_returns(reward, turns.trajectory, gamma=gamma)
     groups, count = start_groups(turns)

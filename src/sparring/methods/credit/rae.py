@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, IntArray, TurnTable
-from sparring.methods.credit.base import check, spread, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, trajectory_returns
 
 PRESETS = {
     "as_released": {"baselines": "player"},
@@ -51,11 +51,7 @@ def rae(
         baselines: what has a baseline of its own: each "role" of each game (default), or each
             "player" (preset ``as_released``), that is each seat over all games, with state
             {"playerSEAT": b}, as in the released code.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "rae")
     returns, starts = trajectory_returns(turns)
     known: dict[str, float] = {str(key): float(value) for key, value in state.items()}
     baselines_then = np.empty(len(returns))
@@ -65,13 +61,16 @@ def rae(
         baselines_then[index] = known.get(name, 0.0)
         known[name] = decay * baselines_then[index] + (1.0 - decay) * value
     metrics = {f"baseline/{name}": value for name, value in known.items()}
-    per_turn = spread(returns - baselines_then, turns)
+    per_turn = broadcast_to_turns(returns - baselines_then, turns)
     if gamma != 1.0:
         lengths = np.diff(np.append(starts, len(per_turn)))
         left = np.repeat(starts + lengths, lengths) - 1 - np.arange(len(per_turn))
         per_turn = per_turn * gamma**left
     return Credit(
-        advantages=per_turn, state=known, metrics=metrics, baselines=spread(baselines_then, turns)
+        advantages=per_turn,
+        state=known,
+        metrics=metrics,
+        baselines=broadcast_to_turns(baselines_then, turns),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check, role_groups
+from sparring.methods.credit.base import role_groups
 from sparring.ops.returns import discounted_returns
 from sparring.ops.standardise import standardise
 
@@ -44,11 +44,7 @@ def rebn(
             whole batch, which is the published formula; it knows no roles.
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
             the deviation is tiny.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "rebn")
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     groups, count = role_groups(turns) if by_role else (np.zeros(len(returns), dtype=np.int64), 1)
     return Credit(advantages=standardise(returns, groups, count, epsilon=epsilon))

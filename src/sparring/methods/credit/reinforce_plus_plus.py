@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.groups import centre
 from sparring.ops.returns import discounted_returns
 from sparring.ops.standardise import whitened
@@ -49,15 +49,11 @@ def reinforce_plus_plus(
             ``baseline``) first subtracts the group's mean from the trajectory's return.
         over: how often a turn counts in the batch's mean and variance: once ("turns", the default),
             or once per sampled token ("tokens"), as in the release's token-level whitening.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "reinforce_plus_plus")
     if baseline == "group":
         totals, starts = trajectory_returns(turns)
         groups, count = start_groups(turns)
-        values = spread(centre(totals, groups[starts], count), turns)
+        values = broadcast_to_turns(centre(totals, groups[starts], count), turns)
         size = float(np.abs(totals).mean()) if len(totals) else 0.0
     else:
         values = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)

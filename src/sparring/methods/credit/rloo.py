@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.groups import leave_one_out_mean
 
 GROUP_RELATIVE = True
@@ -21,13 +21,12 @@ def rloo(turns: TurnTable) -> Credit:
     Pitfalls: A group of one gives 0, as do equal returns.
     Reference: Ahmadian et al., 2024; Kool et al., 2019.
     Verified by: tests/methods/credit/test_rloo.py, tests/methods/credit/test_bias.py.
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "rloo")
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     baseline = leave_one_out_mean(returns, groups[starts], count)
-    advantages, baselines = spread(returns - baseline, turns), spread(baseline, turns)
+    advantages, baselines = (
+        broadcast_to_turns(returns - baseline, turns),
+        broadcast_to_turns(baseline, turns),
+    )
     return Credit(advantages=advantages, baselines=baselines)

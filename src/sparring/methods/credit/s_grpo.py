@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.blocks import equal_sized, tied_means
 from sparring.ops.groups import centre
 from sparring.ops.returns import trajectory_sums
@@ -39,11 +39,7 @@ def s_grpo(
             returns of 0 and 1.
         length: what orders the successes: the number of sampled "tokens" of the trajectory
             (default), or of its "turns".
-
-    Raises:
-        CreditError: a reward is not finite.
     """
-    check(turns, "s_grpo")
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
@@ -51,7 +47,7 @@ def s_grpo(
         turns.n_tokens.astype(np.float64) if length == "tokens" else np.ones(len(turns.reward))
     )
     rewards = _halving(returns >= success, trajectory_sums(counted, turns.trajectory), ids, count)
-    return Credit(advantages=spread(centre(rewards, ids, count), turns))
+    return Credit(advantages=broadcast_to_turns(centre(rewards, ids, count), turns))
 
 
 def _halving(right: BoolArray, lengths: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:

@@ -53,7 +53,7 @@ def salt(
             matters only where the deviation is tiny. Used with ``base`` "grpo" only.
 
     Raises:
-        CreditError: a reward is not finite, or a column is missing.
+        CreditError: a column is missing.
     """
     met, _ = anchor_groups(turns, "salt", anchor)
     steps, count = node_groups(turns, "salt", met)

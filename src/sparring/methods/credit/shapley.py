@@ -10,7 +10,7 @@ from pydantic import Field
 
 from sparring.core.errors import CreditError
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import check, trajectory_returns
+from sparring.methods.credit.base import trajectory_returns
 from sparring.ops.groups import group_counts, group_ids, group_sum
 from sparring.ops.shapley import MAX_PLAYERS, shapley_values
 
@@ -65,9 +65,8 @@ def shapley(
             nothing; the default 0.95 averages over about 20 batches.
 
     Raises:
-        CreditError: a reward is not finite, or more than 8 seats of an episode learn.
+        CreditError: more than 8 seats of an episode learn.
     """
-    check(turns, "shapley")
     returns, starts = trajectory_returns(turns)
     seats, games = turns.seat[starts], turns.game[starts]
     episodes, count = group_ids(turns.episode[starts])

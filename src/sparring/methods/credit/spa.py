@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups
+from sparring.methods.credit.base import broadcast_to_turns, start_groups
 from sparring.ops.groups import leave_one_out_mean
 from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
 
@@ -69,23 +69,20 @@ def spa(
         baseline: "none" (default) subtracts nothing. "group" subtracts the mean sum of r' of the
             other trajectories with the same initial state and role; a trajectory alone in its group
             subtracts its own sum, which leaves 0 at the first turn (with gamma 1).
-
-    Raises:
-        CreditError: a reward or value is not finite, or the values after turns are missing.
     """
-    check(turns, "spa", columns=("value_after",))
-    assert turns.value_after is not None
-    contribution = turns.value_after
+    contribution = turns.column("value_after")
     excess = trajectory_sums(contribution - turns.reward, turns.trajectory)
     steps = contribution + grounding * turns.legal
     advantages = discounted_returns(steps, turns.trajectory, gamma=gamma)
     if baseline == "group":
         groups, count = start_groups(turns)
         totals = trajectory_sums(steps, turns.trajectory)
-        advantages = advantages - spread(
+        advantages = advantages - broadcast_to_turns(
             leave_one_out_mean(totals, groups[trajectory_starts(turns.trajectory)], count), turns
         )
     metrics = {"attribution_error": float(np.abs(excess).mean())} if len(excess) else {}
     return Credit(
-        advantages=advantages, value_targets=contribution - spread(excess, turns), metrics=metrics
+        advantages=advantages,
+        value_targets=contribution - broadcast_to_turns(excess, turns),
+        metrics=metrics,
     )

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, TurnTable
-from sparring.methods.credit.base import check, component, spread
+from sparring.methods.credit.base import broadcast_to_turns, component, require_column
 from sparring.methods.credit.grpo import grpo
 from sparring.ops.returns import trajectory_starts
 
@@ -77,9 +77,8 @@ def spae(
             only where the deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
-        CreditError: a reward is not finite, or a component or column is missing.
+        CreditError: a component or column is missing.
     """
-    check(turns, "spae")
     right = component(turns, "spae", accuracy)
     sure = _confidence(turns) if confidence is None else component(turns, "spae", confidence)
     left_out = right if confidence is None else right + sure
@@ -89,7 +88,7 @@ def spae(
     before[first] = 0.0
     high = (phi > saturation).astype(np.float64)
     reached = np.cumsum(high) - high  # high potentials before a row, in the whole table
-    since_start = reached - spread(reached[first], turns)
+    since_start = reached - broadcast_to_turns(reached[first], turns)
     game = replace(turns, reward=turns.reward - left_out)
     outcome = grpo(game, divide_by_std=divide_by_std, epsilon=epsilon)
     share = np.where(since_start > 0, reduction, 1.0)
@@ -102,6 +101,5 @@ def _confidence(turns: TurnTable) -> FloatArray:
 
     It is 1 for turns without tokens.
     """
-    check(turns, "spae", columns=("logprob",))
-    assert turns.logprob is not None
-    return np.exp(np.where(turns.n_tokens > 0, turns.logprob, 0.0) / np.maximum(turns.n_tokens, 1))
+    logprob = require_column(turns, "spae", "logprob")
+    return np.exp(np.where(turns.n_tokens > 0, logprob, 0.0) / np.maximum(turns.n_tokens, 1))

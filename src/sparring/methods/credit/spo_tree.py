@@ -10,7 +10,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.anchors import anchor_groups, positions
-from sparring.methods.credit.base import check
+from sparring.methods.credit.base import require_column
 from sparring.ops.groups import group_ids, group_mean, group_std, group_sum, leave_one_out_mean
 from sparring.ops.returns import discounted_returns, trajectory_starts
 
@@ -72,7 +72,7 @@ def spo_tree(
             without ``divide_by_std``.
 
     Raises:
-        CreditError: a reward is not finite, or a column is missing.
+        CreditError: a column is missing.
     """
     met, _ = anchor_groups(turns, "spo_tree", "state_key")
     # by depth, then state: the nodes of a depth are neighbours
@@ -114,12 +114,11 @@ def _ways_on(turns: TurnTable, nodes: IntArray, count: int) -> IntArray:
 
     The next row's node, or, at the end of a trajectory, ``count`` + 1 + its action.
     """
-    check(turns, "spo_tree", columns=("action",))
-    assert turns.action is not None
+    action = require_column(turns, "spo_tree", "action")
     last = (
         np.append(np.diff(turns.trajectory) != 0, True) if len(nodes) else np.zeros(0, dtype=bool)
     )
-    return np.where(last, count + 1 + turns.action, np.append(nodes[1:], 0)[: len(nodes)])
+    return np.where(last, count + 1 + action, np.append(nodes[1:], 0)[: len(nodes)])
 
 
 def _following(values: FloatArray, trajectory: IntArray) -> FloatArray:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.errors import CreditError
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.methods.credit.base import component as part_of
 from sparring.ops.groups import centre
 from sparring.ops.returns import trajectory_sums
@@ -64,9 +64,8 @@ def ssl(
             only where the deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
-        CreditError: a reward is not finite, the component is missing, or there is no tier.
+        CreditError: the component is missing, or there is no tier.
     """
-    check(turns, "ssl")
     if not tiers:
         raise CreditError(
             "credit 'ssl': tiers is empty; write the thresholds of the component, such as [0.5]."
@@ -84,4 +83,4 @@ def ssl(
         if divide_by_std
         else centre(rewards, ids, count)
     )
-    return Credit(advantages=spread(advantages, turns))
+    return Credit(advantages=broadcast_to_turns(advantages, turns))

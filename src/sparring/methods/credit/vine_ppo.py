@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, TurnTable
-from sparring.methods.credit.base import check, component
+from sparring.methods.credit.base import component
 from sparring.ops.returns import trajectory_starts
 from sparring.ops.standardise import whitened
 
@@ -46,11 +46,7 @@ def vine_ppo(
         gamma: discount per turn of the value that follows, in [0, 1]; 1 (default), as released.
         whiten: true (default) whitens over the tokens of the batch. False (preset ``unbiased``)
             leaves the differences, whose expected gradient is that of the return.
-
-    Raises:
-        CreditError: a reward or a value is not finite.
     """
-    check(turns, "vine_ppo", columns=sorted(NEEDS))
     after, before = turns.column("playout"), turns.column("playout_before")
     paid = component(turns, "vine_ppo", "game")
     so_far = _until(paid, turns)

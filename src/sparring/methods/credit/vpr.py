@@ -9,7 +9,13 @@ from pydantic import Field
 
 from sparring.core.errors import CreditError
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import check, component, spread, start_groups, turn_places
+from sparring.methods.credit.base import (
+    broadcast_to_turns,
+    component,
+    require_column,
+    start_groups,
+    turn_places,
+)
 from sparring.ops.groups import centre, group_ids, leave_one_out_mean
 from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
 from sparring.ops.standardise import over_deviation, standardise, varied
@@ -115,17 +121,16 @@ def vpr(
             where a deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
-        CreditError: a reward is not finite, no turn has the process reward, candidates are compared
-            with a gamma above 0, or turns are masked that the outcome's part would train.
+        CreditError: no turn has the process reward, candidates are compared with a gamma above 0,
+            or turns are masked that the outcome's part would train.
     """
-    check(turns, "vpr")
-    _check_options(turns, baseline, gamma, outcome, equal)
+    _check_options(baseline, gamma, outcome, equal)
     scored = component(turns, "vpr", process)
     rows = np.arange(len(scored)) if turns.judged is None else np.flatnonzero(turns.judged)
     values = scored if gamma == 0 else discounted_returns(scored, turns.trajectory, gamma=gamma)
     advantages = np.zeros(len(scored))
     ids, count = _groups(turns, rows, baseline)
-    advantages[rows] = _relative(
+    advantages[rows] = _relative_to_group(
         values[rows], ids, count, baseline == "none", leave_one_out, divide_by_std, epsilon
     )
     metrics = {"judged_share": len(rows) / len(scored)} if len(scored) else {}
@@ -148,7 +153,7 @@ def vpr(
         if turns.committed is not None:
             played = turns.committed[first]
         relative = np.zeros(len(first))
-        relative[played] = _relative(
+        relative[played] = _relative_to_group(
             rest[played],
             groups[first[played]],
             number,
@@ -157,19 +162,11 @@ def vpr(
             divide_by_std,
             epsilon,
         )
-        advantages += outcome * spread(relative, turns)
+        advantages += outcome * broadcast_to_turns(relative, turns)
     return Credit(advantages=advantages, trained=trained, metrics=metrics)
 
 
-def _check_options(
-    turns: TurnTable, baseline: str, gamma: float, outcome: float, equal: str
-) -> None:
-    """Refuse options that do not go together, or not with this table."""
-    if baseline == "candidates" and turns.state_group is None:
-        raise CreditError(
-            "credit 'vpr': baseline 'candidates' needs the column 'state_group' and a row for "
-            "every reply to a prompt; write turn_table(episodes, candidates=True)."
-        )
+def _check_options(baseline: str, gamma: float, outcome: float, equal: str) -> None:
     if baseline == "candidates" and gamma:
         raise CreditError(
             f"credit 'vpr': gamma={gamma} counts later turns, which candidates that were not "
@@ -189,9 +186,8 @@ def _whitened(values: FloatArray, epsilon: float) -> FloatArray:
 
 
 def _groups(turns: TurnTable, rows: IntArray, baseline: str) -> tuple[IntArray, int]:
-    """Return the group of each of these rows, and the number of groups."""
-    if baseline == "candidates" and turns.state_group is not None:
-        return group_ids(turns.state_group[rows])
+    if baseline == "candidates":
+        return group_ids(require_column(turns, "vpr", "state_group")[rows])
     keys = {
         "turn_index": turn_places(turns),
         "state": (turns.game, turns.role, turns.state_key),
@@ -201,7 +197,7 @@ def _groups(turns: TurnTable, rows: IntArray, baseline: str) -> tuple[IntArray, 
     return group_ids(*(column[rows] for column in keys[baseline]))
 
 
-def _relative(
+def _relative_to_group(
     values: FloatArray,
     ids: IntArray,
     count: int,

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import Cut, check, continued, cut_turns
+from sparring.methods.credit.base import Cut, continued, cut_turns, require_column
 from sparring.ops.returns import backward_recurrence, next_values
 
 NEEDS = {"value", "old_logprob"}
@@ -70,16 +70,14 @@ def vtrace(
     Raises:
         CreditError: a reward, value or log-probability is not finite, or a column is missing.
     """
-    check(turns, "vtrace", needs_value=True, columns=("old_logprob", "logprob"))
-    assert turns.value is not None
-    assert turns.old_logprob is not None
-    assert turns.logprob is not None
-    ratio = np.exp(np.clip(turns.old_logprob - turns.logprob, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
+    value, old = turns.column("value"), turns.column("old_logprob")
+    log_ratio = old - require_column(turns, "vtrace", "logprob")
+    ratio = np.exp(np.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
     rho, trace = np.minimum(rho_bar, ratio), lam * np.minimum(c_bar, ratio)
-    reward = continued(turns.reward, turns.value, cut_turns(turns, cut))
-    delta = rho * (reward + gamma * next_values(turns.value, turns.trajectory) - turns.value)
-    targets = turns.value + backward_recurrence(delta, gamma * trace, turns.trajectory)
-    advantages = reward + gamma * next_values(targets, turns.trajectory) - turns.value
+    reward = continued(turns.reward, value, cut_turns(turns, cut))
+    delta = rho * (reward + gamma * next_values(value, turns.trajectory) - value)
+    targets = value + backward_recurrence(delta, gamma * trace, turns.trajectory)
+    advantages = reward + gamma * next_values(targets, turns.trajectory) - value
     if weigh_policy:
         advantages = rho * advantages
     metrics = {}

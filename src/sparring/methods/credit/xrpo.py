@@ -8,7 +8,12 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import (
+    broadcast_to_turns,
+    require_column,
+    start_groups,
+    trajectory_returns,
+)
 from sparring.ops.groups import group_mean
 from sparring.ops.returns import trajectory_sums
 from sparring.ops.standardise import standardise
@@ -54,19 +59,18 @@ def xrpo(
             where the deviation is tiny.
 
     Raises:
-        CreditError: a reward or log-probability is not finite, or the table has no
-            log-probabilities.
+        CreditError: the table has no log-probabilities.
     """
-    check(turns, "xrpo", columns=("logprob",))
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
     relative = standardise(returns, ids, count, epsilon=epsilon)
-    # check has made sure of it
-    logprob = turns.logprob if turns.logprob is not None else np.zeros(len(returns))
+    logprob = require_column(turns, "xrpo", "logprob")
     tokens = trajectory_sums(turns.n_tokens.astype(np.float64), turns.trajectory)
     score = trajectory_sums(logprob, turns.trajectory) / np.maximum(tokens, 1.0)
     # max(1 - eta, 0)
     novelty = -np.expm1(np.minimum(score - group_mean(score, ids, count)[ids], 0.0))
     bonus = np.minimum(strength * novelty, cap * np.maximum(relative, 0.0))
-    return Credit(advantages=spread(relative + np.where(returns >= success, bonus, 0.0), turns))
+    return Credit(
+        advantages=broadcast_to_turns(relative + np.where(returns >= success, bonus, 0.0), turns)
+    )

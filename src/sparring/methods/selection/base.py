@@ -15,7 +15,7 @@ from sparring.config.plugins.registry import Bound
 from sparring.core.errors import CreditError, PluginError
 from sparring.core.records import BoolArray, FloatArray, IntArray, TurnTable
 from sparring.core.rng import Stream
-from sparring.methods.credit.base import spread, start_groups, trajectory_returns
+from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.groups import group_counts
 from sparring.ops.returns import trajectory_sums
 from sparring.ops.standardise import deviations
@@ -83,7 +83,7 @@ class Trajectories:
     def rows(self, kept: BoolArray) -> BoolArray:
         """Return a mask of trajectories [J] as a mask of rows [N]."""
         return (
-            spread(kept.astype(np.float64), self.turns) > 0.0
+            broadcast_to_turns(kept.astype(np.float64), self.turns) > 0.0
             if len(kept)
             else np.zeros(0, dtype=bool)
         )

@@ -17,8 +17,8 @@ from sparring.environments import catalogue
 from sparring.environments.bank import Bank
 from sparring.environments.base import random_reply
 from sparring.environments.catalogue import another_bank, make_game
+from sparring.environments.foreign import completed, environment_call, words_of
 from sparring.environments.illegal import IllegalRule
-from sparring.environments.own import Asking, completed, words_of
 from sparring.measure.info_states import enumerate_info_states, estimate_histories
 from sparring.measure.initial_states import Starts, _start
 from sparring.methods.rewards.base import outcome_gap
@@ -271,7 +271,7 @@ def test_what_an_environment_lacks_is_still_named():
 
 
 def test_a_part_that_is_asked_often_begins_its_time_anew():
-    with Watch(0.4), Asking(faulty()) as call:
+    with Watch(0.4), environment_call(faulty()) as call:
         for number in range(6):
             call.now = number
             time.sleep(0.15)

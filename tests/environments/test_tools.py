@@ -12,7 +12,7 @@ from sparring.core.rng import Stream
 from sparring.environments import tools as module
 from sparring.environments.base import read_reply, teams_of
 from sparring.environments.catalogue import from_spec, make_game
-from sparring.environments.own import completed
+from sparring.environments.foreign import completed
 from sparring.environments.spec import spec_of
 from sparring.environments.tools import UNREAD, WithTools
 from sparring.measure.initial_states import Met, columns

@@ -83,7 +83,7 @@ def outcome(recipe, overrides, folder, *, train):
 def solves_long(config):
     """Return whether an agent or oracle of a configuration would solve a game for minutes, as it is asked to."""
     from sparring.environments.catalogue import configured_game
-    from sparring.environments.own import no_rules
+    from sparring.environments.foreign import no_rules
     from sparring.play.players.cfr import fits
 
     asked = [*config.evaluation.opponents, *config.bots.values(), *(game.oracle for game in config.environments if game.oracle is not None)]

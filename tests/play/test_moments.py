@@ -7,8 +7,8 @@ import pytest
 from sparring.core.errors import GameError, RolloutError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
+from sparring.environments.foreign import completed
 from sparring.environments.illegal import IllegalRule
-from sparring.environments.own import completed
 from sparring.play.players.base import Reply
 from sparring.play.playouts import with_playouts
 from sparring.play.replay import replay

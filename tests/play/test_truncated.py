@@ -7,8 +7,8 @@ import pytest
 
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
+from sparring.environments.foreign import completed
 from sparring.environments.illegal import IllegalRule
-from sparring.environments.own import completed
 from sparring.league.payoffs import Payoffs
 from sparring.measure.initial_states import every
 from sparring.measure.matches import play_matches, self_plays

@@ -26,9 +26,9 @@ from sparring.environments.base import (
 )
 from sparring.environments.catalogue import configured_game, game_names, make_game
 from sparring.environments.combining import styled
+from sparring.environments.foreign import environment_call
 from sparring.environments.openspiel.people import for_people, seen_by
 from sparring.environments.openspiel.solve import unfit
-from sparring.environments.own import Asking
 from sparring.measure.agent_spec import parse_agent
 from sparring.methods.oracles.base import Oracle, verdicts
 from sparring.methods.oracles.judge import configured_oracles, judge_episodes
@@ -248,7 +248,7 @@ class Lobby:
 
 def bots_for(game: Environment) -> list[str]:
     """Return the bots that can play an environment, the first at any size and without a wait."""
-    with Asking(game), temporary_play(game, Stream.from_seed(0)) as play:
+    with environment_call(game), temporary_play(game, Stream.from_seed(0)) as play:
         legal = play.legal(play.due()[0])
     found = []
     if is_searchable(game):
@@ -340,7 +340,7 @@ class InteractiveSession:
         )
         (spec,), self._agents, self._whose, self._who = seated([spec], agents)
         self._seats = spec.players
-        with Asking(game):
+        with environment_call(game):
             self._play = EpisodeInPlay(spec, self._agents)
         self.asked: PendingTurn | None = None
         self.turn = 0
@@ -432,7 +432,7 @@ class InteractiveSession:
             return "Type a reply."
         if len(text) > LONGEST:
             return f"A reply has at most {LONGEST:,} characters; this one has {len(text):,}."
-        with Asking(self.game):
+        with environment_call(self.game):
             reply, trouble = understood(self._people, self.asked.state, self.seat, text)
         if reply is None:
             return f"{trouble.rstrip('.')}."
@@ -440,7 +440,7 @@ class InteractiveSession:
         self.turn += 1
         heard = [Reply(text=reply) if one is None else one for one in self._heard]
         self.asked = None
-        with Asking(self.game):
+        with environment_call(self.game):
             self._play.answer(heard)
         self._go_on()
         return ""
@@ -448,15 +448,15 @@ class InteractiveSession:
     def _go_on(self) -> None:
         """Ask everybody else, until the person is asked or the play is over."""
         while not self._play.done:
-            with Asking(self.game):
+            with environment_call(self.game):
                 asked = self._play.ask()
             self._heard = self._replies(asked)
             if None in self._heard:
                 self.asked = asked[self._heard.index(None)]
                 return
-            with Asking(self.game):
+            with environment_call(self.game):
                 self._play.answer([reply for reply in self._heard if reply is not None])
-        with Asking(self.game):
+        with environment_call(self.game):
             self.episode = renamed(self._play.finish(), self._whose)
 
     def _replies(self, asked: Sequence[PendingTurn]) -> list[Reply | None]:
@@ -468,7 +468,7 @@ class InteractiveSession:
             said = replies(name, self._agents[name], [asked[n] for n in own])
             for place, reply in zip(own, said, strict=True):
                 if isinstance(reply, Failed):
-                    with Asking(self.game):
+                    with environment_call(self.game):
                         raise reply.error
                 found[place] = reply
         return found

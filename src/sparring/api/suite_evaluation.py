@@ -27,7 +27,7 @@ from sparring.core.trust import trust_file
 from sparring.core.worker_pool import WorkerPool
 from sparring.engine.local import LocalEngine
 from sparring.environments.base import Environment, Searchable
-from sparring.environments.own import words_of
+from sparring.environments.foreign import words_of
 from sparring.measure.agent_spec import AgentSpec, labels
 from sparring.measure.initial_states import Met, Starts
 from sparring.measure.oracle_choice import OracleSpec

@@ -24,7 +24,7 @@ from sparring.core.files import disk_errors, parse_json, sha256_hex, write_json_
 from sparring.engine.plan import TINY
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
-from sparring.environments.own import words_of
+from sparring.environments.foreign import words_of
 from sparring.league.matchmakers.meta_strategy import APART
 from sparring.league.named import apart_by
 from sparring.measure.agent_spec import AgentSpec

@@ -16,8 +16,8 @@ from sparring.cli.text import ENVIRONMENT, say, shown
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.environments.base import Environment
+from sparring.environments.foreign import no_rules
 from sparring.environments.openspiel.people import for_people, rules_of, wrapped
-from sparring.environments.own import no_rules
 from sparring.play.players.human import human
 from sparring.report.episode_summary import drawn_line, ending, moves, said_lines, verdict
 

@@ -45,7 +45,7 @@ def translated() -> Iterator[None]:
 
         raise disk_error(error) from error
     except AttributeError as error:
-        from sparring.environments.own import lacking_error
+        from sparring.environments.foreign import lacking_error
 
         raise lacking_error(error) or error from error
     except (MemoryError, RuntimeError) as error:

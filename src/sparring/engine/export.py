@@ -26,7 +26,7 @@ from sparring.environments.base import (
     teams_of,
     temporary_play,
 )
-from sparring.environments.own import Asking
+from sparring.environments.foreign import environment_call
 from sparring.play.context.ledger import Ledger
 from sparring.play.players.exported import (
     ExportedMixture,
@@ -238,7 +238,7 @@ def first_prompt(own: Policy, game: Environment, seats: Sequence[int]) -> str:
     Special tokens are included. Until then the other seats say anything legal.
     """
     stream = Stream.from_seed(0).child("card")
-    with Asking(game), temporary_play(game, stream) as state:
+    with environment_call(game), temporary_play(game, stream) as state:
         moment = 0
         while not set(seats) & set(state.due()):
             said = {

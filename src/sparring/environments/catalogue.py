@@ -16,10 +16,10 @@ from sparring.config.plugins.plugin import named
 from sparring.core.errors import GameError, UnknownNameError, quoted
 from sparring.core.records import EnvironmentSpec
 from sparring.environments.base import Environment, HasOtherBank
+from sparring.environments.foreign import completed, environment_call, no_rules
 from sparring.environments.illegal import IllegalRule
 from sparring.environments.openspiel.generic import openspiel_game
 from sparring.environments.openspiel.load import registered_names
-from sparring.environments.own import Asking, completed, no_rules
 from sparring.environments.spec import check_spec, version_of
 
 
@@ -109,7 +109,7 @@ def another_bank(game: Environment) -> Environment | None:
 
     None where there is none.
     """
-    with Asking(game):
+    with environment_call(game):
         options = cast(HasOtherBank, game).other_bank()
     return None if options is None or game.made_by is None else like(game, options)
 

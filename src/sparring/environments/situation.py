@@ -8,7 +8,7 @@ from typing import Any
 
 from sparring.core.errors import GameError
 from sparring.environments.base import close_play
-from sparring.environments.own import no_rules
+from sparring.environments.foreign import no_rules
 
 __all__ = ["Situation", "close_copies", "copied", "decision_of"]
 

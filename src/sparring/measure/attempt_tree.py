@@ -29,7 +29,7 @@ from sparring.core.errors import GameError, TooLargeError
 from sparring.core.records import FloatArray, Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import is_searchable, is_searchable_play, teams_of
-from sparring.environments.own import Asking
+from sparring.environments.foreign import environment_call
 from sparring.environments.repeated import result_text
 from sparring.environments.trial import Trial
 from sparring.environments.trial_play import TrialPlay
@@ -129,7 +129,7 @@ def attempt_tree(
         )
     walk = _Walk(environment, seat, opponents, reveal, winners)
     root = Branch()
-    with Asking(environment):
+    with environment_call(environment):
         for share, play in _beginnings(environment):
             walk.visit(play, share * np.ones(len(opponents)), root)
     return Attempt(root=root, histories=walk.count)
@@ -291,7 +291,7 @@ def attempt_returns(
     winners = rules.carried if rules.stop_on_win else ()
     tree = attempt_tree(rules.inner, seat, opponents, reveal=rules.reveal, winners=winners)
     walk = _ReturnWalk(rules, seat, tree.root, limit)
-    with Asking(rules.inner):
+    with environment_call(rules.inner):
         walk.run(len(opponents))
     rows = [renormalise(row) for row in scorer.action_logprobs(walk.queries)]
     return walk.results([policy for policy, _ in rows], np.array([lost for _, lost in rows]))

@@ -23,7 +23,7 @@ from sparring.core.errors import GameError, TooLargeError
 from sparring.core.records import FloatArray, IntArray, Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import Decision, Environment, GameRules, Node, teams_of
-from sparring.environments.own import Asking, no_rules
+from sparring.environments.foreign import environment_call, no_rules
 from sparring.environments.played import tree_of
 from sparring.measure.policies import Query
 from sparring.ops.game_tree import ExactValues, GameTree, policy_values
@@ -97,7 +97,7 @@ class _Walk:
 
     def run(self) -> None:
         """Visit every history once, depth first, without recursion."""
-        with Asking(self.game) as call:
+        with environment_call(self.game) as call:
             self._visit(call)
 
     def _visit(self, call: Call) -> None:
@@ -257,7 +257,7 @@ def estimate_histories(game: GameRules, *, probes: int = _PROBES) -> float:
     plays, each cut at ``_PROBE_CAP``.
     """
     total = 0.0
-    with Asking(game) as call:
+    with environment_call(game) as call:
         for probe in range(probes):
             call.now = stream = Stream.from_seed(0).child("estimate").child(probe)
             node, product, depth = game.first_node(), 1.0, 0

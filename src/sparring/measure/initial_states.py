@@ -20,8 +20,8 @@ from sparring.core.rng import Stream
 from sparring.environments.bank import is_banked
 from sparring.environments.base import Environment, HasStarts, temporary_play
 from sparring.environments.catalogue import another_bank, like
+from sparring.environments.foreign import environment_call
 from sparring.environments.openspiel.banks import BANK_OPTIONS
-from sparring.environments.own import Asking
 
 Label = Literal["unseen", "seen", "all"]
 
@@ -130,7 +130,7 @@ class Met:
         """Return all starts of the bank of a game of training, which are made once."""
         place = self.games.index(game)
         if place not in self._banks:
-            with Asking(game):
+            with environment_call(game):
                 self._banks[place] = cast(HasStarts, game).starts() or frozenset()
         return self._banks[place]
 
@@ -190,7 +190,7 @@ def _unseen_share(game: Environment, known: frozenset[Hashable]) -> float:
 
 
 def _start(game: Environment, deal: Stream) -> Hashable:
-    with Asking(game), temporary_play(game, deal) as play:
+    with environment_call(game), temporary_play(game, deal) as play:
         found: Hashable = cast(HasStarts, game).start_of(play)
         hash(found)  # what tells starts apart is looked up in sets
     return found

@@ -27,7 +27,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, is_searchable_play
-from sparring.environments.own import no_rules
+from sparring.environments.foreign import no_rules
 from sparring.measure.regret import without_faults
 from sparring.methods.oracles import base
 from sparring.methods.oracles.base import Oracle, verdicts

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from sparring.config import RunConfig
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
-from sparring.environments.own import words_of
+from sparring.environments.foreign import words_of
 
 PAD, BEGIN, END, ASK, UNKNOWN = "<pad>", "<begin>", "<end>", "<ask>", "<unknown>"
 SPECIAL = (PAD, BEGIN, END, ASK, UNKNOWN)

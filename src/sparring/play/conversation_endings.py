@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from sparring.core.records import Episode, Turn
 from sparring.environments.base import Closed
-from sparring.environments.own import Asking
+from sparring.environments.foreign import environment_call
 from sparring.play.replay import replayed
 from sparring.play.turn_draft import sampled_tokens
 
@@ -61,7 +61,7 @@ def conversations(game: Any, episode: Episode) -> list[Conversation]:
     found: list[Conversation] = []
     open_: dict[int, list[int]] = {}
     for place, play in enumerate(replayed(game, episode)):
-        with Asking(game):
+        with environment_call(game):
             closed = list(_closed(play, open_))
             over = place == len(episode.turns)
             seat = None if over else episode.turns[place].seat

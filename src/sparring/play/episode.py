@@ -25,7 +25,7 @@ from sparring.core.errors import GameError, quoted
 from sparring.core.records import Episode, Observation, Turn, TurnEvent
 from sparring.core.rng import Stream
 from sparring.environments.base import close_play, random_reply, read_reply
-from sparring.environments.own import no_rules
+from sparring.environments.foreign import no_rules
 from sparring.environments.situation import copied, decision_of
 from sparring.play.context.ledger import Ledger, is_unsent, sampled
 from sparring.play.players.base import Agent, PendingTurn, Reply

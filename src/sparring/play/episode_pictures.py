@@ -14,7 +14,7 @@ from sparring.core.records import Episode
 from sparring.environments.catalogue import from_spec
 from sparring.environments.drawing.canvas import Theme
 from sparring.environments.drawing.told import Exchange, describe_told, draw_told
-from sparring.environments.own import Asking
+from sparring.environments.foreign import environment_call
 from sparring.play.replay import replayed
 
 __all__ = ["Pictured", "environment_of", "picture", "sentences"]
@@ -82,7 +82,7 @@ def picture(
     for number, play in enumerate(replayed(game, episode)):
         if number == turn:
             past = _past(episode, turn)
-            with Asking(game):
+            with environment_call(game):
                 svg = draw_told(play, episode.roles, seat, theme, past)
                 return Pictured(svg, describe_told(play, episode.roles, seat, past))
     raise AssertionError  # the play is yielded for every turn and the end
@@ -104,7 +104,7 @@ def sentences(episode: Episode, seat: int | None = None, environment: Any = None
     """
     game = environment_of(episode) if environment is None else environment
     for turn, play in enumerate(replayed(game, episode)):
-        with Asking(game):
+        with environment_call(game):
             said = describe_told(play, episode.roles, seat, _past(episode, turn))
         yield said
 

@@ -13,7 +13,7 @@ from sparring.core.errors import GameError, HungError, SparringError
 from sparring.core.records import Episode, Verdict
 from sparring.core.rng import Stream
 from sparring.environments.base import SearchablePlay
-from sparring.environments.own import lacking_error
+from sparring.environments.foreign import lacking_error
 from sparring.environments.situation import close_copies
 from sparring.play.episode import Candidates, EpisodeInPlay
 from sparring.play.players.base import Agent, Failed, Flight, PendingTurn, Reply, parties

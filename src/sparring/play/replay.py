@@ -11,7 +11,7 @@ from sparring.core.errors import GameError, RolloutError
 from sparring.core.records import Episode
 from sparring.core.rng import Stream
 from sparring.environments.base import temporary_play
-from sparring.environments.own import Asking
+from sparring.environments.foreign import environment_call
 from sparring.environments.situation import close_copies
 
 
@@ -32,7 +32,7 @@ def replay(game: Any, episode: Episode) -> list[Any]:
     plays = replayed(game, episode)
     try:
         for play in islice(plays, len(episode.turns)):
-            with Asking(game):
+            with environment_call(game):
                 copies.append(play.clone())
     except BaseException:
         close_copies(copies)
@@ -58,7 +58,7 @@ def replayed(game: Any, episode: Episode) -> Generator[Any]:
     plays = _moments(game, episode)
     try:
         while True:
-            with Asking(game):
+            with environment_call(game):
                 play = next(plays, None)
             if play is None:
                 return
@@ -92,7 +92,7 @@ def figures_of(game: Any, episode: Episode) -> Mapping[str, tuple[float, ...]] |
     """
     if not getattr(game, "figures", ()) or episode.forfeited_by is not None or episode.cut:
         return None
-    with ended(game, episode) as end, Asking(game):
+    with ended(game, episode) as end, environment_call(game):
         found: Mapping[str, tuple[float, ...]] = end.figures()
     return found
 

@@ -14,6 +14,7 @@ from sparring.core.records import Episode
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, is_searchable_play
 from sparring.environments.catalogue import make_game
+from sparring.environments.foreign import no_rules
 from sparring.environments.openspiel.people import (
     for_people,
     listed,
@@ -21,7 +22,6 @@ from sparring.environments.openspiel.people import (
     rules_of,
     seen_by,
 )
-from sparring.environments.own import no_rules
 from sparring.measure.oracle_choice import chosen_oracle
 from sparring.measure.references import references_of
 from sparring.play.players.random import random

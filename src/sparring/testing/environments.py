@@ -11,7 +11,7 @@ from sparring.config.plugins.registry import Bound
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import close_play, random_reply, read_reply, teams_of
-from sparring.environments.own import Asking, completed
+from sparring.environments.foreign import completed, environment_call
 from sparring.testing.given import bound, same
 
 NOTHING = "zzzqqq"  # a reply that no list of actions holds
@@ -49,7 +49,7 @@ def check_environment(
         _check(rules, made.plugin.name, plays, seed)
 
 
-class Checking(Asking):
+class Checking(environment_call):
     """Calls into an environment, of which an assertion that fails is no error of its code."""
 
     __slots__ = ()

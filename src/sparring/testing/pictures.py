@@ -13,7 +13,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import random_reply, read_reply, temporary_play
 from sparring.environments.drawing.canvas import Theme
 from sparring.environments.drawing.told import Exchange, describe_told, draw_told
-from sparring.environments.own import completed
+from sparring.environments.foreign import completed
 from sparring.testing.environments import Checking
 from sparring.testing.given import bound, same
 

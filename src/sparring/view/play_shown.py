@@ -12,8 +12,8 @@ from sparring.core.errors import SparringError
 from sparring.core.records import Episode, Turn, Verdict
 from sparring.environments.base import is_searchable_play
 from sparring.environments.drawing.canvas import THEMES
+from sparring.environments.foreign import environment_call, no_rules
 from sparring.environments.openspiel.people import rules_of
-from sparring.environments.own import Asking, no_rules
 from sparring.methods.oracles.judge import regret
 from sparring.report.episode_summary import drawn_line, ending, thoughts, verdict
 
@@ -59,7 +59,7 @@ def picture(sitting: InteractiveSession, seat: int | None) -> Answer | None:
     if not hasattr(play, "draw"):
         return None
     try:
-        with Asking(sitting.game):
+        with environment_call(sitting.game):
             found = {theme: play.draw(seat, theme) for theme in THEMES}
             return {**found, "said": play.described(seat)}
     except SparringError:

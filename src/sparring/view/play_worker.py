@@ -15,7 +15,7 @@ from sparring.api.human_play import InteractiveSession, Lobby, fresh_seed, keep
 from sparring.config.plugins.guard import Watch
 from sparring.core.errors import ConfigError, HungError, RunError, SparringError
 from sparring.core.worker_pool import Job
-from sparring.environments.own import no_rules
+from sparring.environments.foreign import no_rules
 from sparring.measure.oracle_choice import chosen_oracle
 from sparring.methods.oracles.base import Oracle
 from sparring.run.folder import CONFIG

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sparring.environments.openspiel.base import CHANCE, Event
+from sparring.environments.openspiel.position import CHANCE, Event
 
 COLOURS = "RYGWB"
 COLOUR_NAMES = {"R": "red", "Y": "yellow", "G": "green", "W": "white", "B": "blue"}

@@ -40,7 +40,7 @@ from sparring.core.errors import GameError
 from sparring.core.records import FloatArray
 from sparring.core.rng import Stream
 from sparring.environments.abstracted import Abstracted, AbstractedPlay, kind_of
-from sparring.environments.own import Asking
+from sparring.environments.foreign import environment_call
 from sparring.methods.knowledge.standing import Habits
 from sparring.methods.knowledge.statements import Place, place_of
 from sparring.ops.normal_form import shares_above_zero, softmax
@@ -144,7 +144,7 @@ class Sampled:
 
         A state has its probabilities in the order of ``Place.called``.
         """
-        with Asking(self.few.inner) as asking:
+        with environment_call(self.few.inner) as asking:
             for step in range(1, steps + 1):
                 for seat in range(self.few.num_seats):
                     asking.now = f"sampled play {step} of seat {seat}"

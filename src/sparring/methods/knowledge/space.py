@@ -13,7 +13,7 @@ from sparring.core.errors import CheckpointError, GameError
 from sparring.core.records import FloatArray
 from sparring.core.rng import Stream
 from sparring.environments.abstracted import NAME, Abstracted, kind_of
-from sparring.environments.own import Asking
+from sparring.environments.foreign import environment_call
 from sparring.environments.played import PlayedTree
 from sparring.environments.walked import walk
 from sparring.methods.knowledge.statements import about, pattern
@@ -218,7 +218,7 @@ def solved(
             "game cannot be solved; take an environment that has one (see "
             "environments/played.py), or write solver: sampled."
         )
-    with Asking(game):
+    with environment_call(game):
         tree = walk(PlayedTree(few(game, kinds)), most=HISTORIES)
     widths = np.array([len(legal) for legal in tree.legal], dtype=np.int64)
     policy = average_strategies(tree.tree, tree.seats, widths, steps)

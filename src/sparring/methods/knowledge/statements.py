@@ -12,7 +12,7 @@ from sparring.core.errors import GameError
 from sparring.core.records import Episode
 from sparring.core.rng import Stream
 from sparring.environments.abstracted import NAME, Abstracted, AbstractedPlay, kind_of
-from sparring.environments.own import Asking
+from sparring.environments.foreign import environment_call
 from sparring.methods.knowledge.base import replies
 from sparring.ops.hashed_ngrams import finder
 from sparring.play.replay import replayed
@@ -172,7 +172,7 @@ def placed(
     places: dict[int, Place] = {}
     kinds = {one.number: one.kind for one in found}
     settled: dict[int, str] = {}
-    with Asking(few.inner):
+    with environment_call(few.inner):
         play = AbstractedPlay(few, few.inner.reset(Stream(episode.seed)))
         for number, turn in enumerate(episode.turns):
             if turn.seat not in play.due():

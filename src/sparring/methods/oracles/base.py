@@ -17,7 +17,7 @@ from sparring.core.errors import OracleError, PluginError
 from sparring.core.records import Judgement, Verdict
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, Searchable, SearchablePlay, is_searchable
-from sparring.environments.own import no_rules
+from sparring.environments.foreign import no_rules
 
 # verdicts remembered per game; then all are forgotten, which costs time and changes nothing
 KEPT = 200_000

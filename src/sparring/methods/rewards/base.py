@@ -29,7 +29,7 @@ from sparring.core.errors import PluginError
 from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, temporary_play
-from sparring.environments.own import Asking
+from sparring.environments.foreign import environment_call
 from sparring.methods.rewards.components import (
     WeightedReward,
     opinions,
@@ -241,7 +241,7 @@ def outcome_gap(game: Environment) -> float:
     """
     known = {game.min_utility, game.max_utility}
     if game.illegal.rule == "forfeit":
-        with Asking(game), temporary_play(game, Stream.from_seed(0)) as state:
+        with environment_call(game), temporary_play(game, Stream.from_seed(0)) as state:
             known.update(
                 value
                 for seat in range(game.num_seats)

@@ -14,7 +14,7 @@ from sparring.config.plugins.registry import named
 from sparring.core.errors import PluginError
 from sparring.core.records import SampledRun
 from sparring.core.rng import Stream
-from sparring.environments.own import lacking_error, raised_by
+from sparring.environments.foreign import lacking_error, raised_by
 
 GIVEN = {"terminal": "a person at a terminal"}  # what NEEDS may name
 

@@ -9,7 +9,7 @@ from typing import Any
 from sparring.core.errors import GameError, quoted
 from sparring.core.rng import Stream
 from sparring.environments.combining import played
-from sparring.environments.openspiel.base import Event
+from sparring.environments.openspiel.position import Event
 from sparring.environments.reply import meant
 from sparring.play.players.base import PendingTurn, Reply, TextAgent
 from sparring.play.players.described import listed

@@ -38,7 +38,7 @@ DEFAULTS: Mapping[str, Any] = {  # of what an environment need not say
 SLOT = "sparring.environments."
 
 
-class Asking(Call):
+class environment_call(Call):
     """Questions to an environment or its plays, as a context: each has the limit in time.
 
     Setting ``now`` begins the time of the next one.
@@ -75,7 +75,7 @@ def words_of(game: Environment) -> tuple[str, ...]:
     Raises:
         GameError: it has no such list, or gives something else.
     """
-    with Asking(game):
+    with environment_call(game):
         found: Any = cast(HasVocabulary, game).vocabulary()
     if not isinstance(found, tuple | list) or not all(isinstance(word, str) for word in found):
         raise GameError(

@@ -20,6 +20,7 @@ from sparring.core.refs import OWN, PUBLISHED, PlayerRef, bot, ref, snapshot
 from sparring.core.rng import Stream
 from sparring.environments.base import (
     Environment,
+    Play,
     is_searchable,
     is_searchable_play,
     temporary_play,
@@ -292,7 +293,7 @@ class Exchange(NamedTuple):
 class _Person(TextAgent):
     """Stands where the person sits: the play asks it nothing."""
 
-    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+    def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Refuse: the reply comes from outside.
 
         Raises:

@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sparring.core.records import Observation
-from sparring.environments.base import close_play
+from sparring.environments.base import Play, close_play
 
 __all__ = ["NAME", "Abstracted", "AbstractedPlay", "Gist", "filled", "kind_of"]
 
@@ -44,7 +44,7 @@ class Gist(NamedTuple):
     means: Callable[[str], str] | None = None
 
 
-def kind_of(rules: Any, play: Any, seat: int) -> str:
+def kind_of(rules: Any, play: Play, seat: int) -> str:
     """Return the kind of action that a seat that is due is asked for; "" where it is no statement.
 
     Args:

@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from sparring.core.rng import Stream
+from sparring.environments.base import Environment
 
 # starts of another bank: a few hundred plays of an evaluation seldom meet one twice
 OTHERS = 1000
@@ -19,7 +20,7 @@ BANKS = 2**31  # banks are numbered from 0 below this
 __all__ = ["BANKS", "OTHERS", "Bank", "is_banked"]
 
 
-def is_banked(environment: Any) -> bool:
+def is_banked(environment: Environment) -> bool:
     """Return whether an environment draws its starts from a bank."""
     return hasattr(environment, "counted")
 

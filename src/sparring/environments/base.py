@@ -21,11 +21,13 @@ from typing import Any, Literal, Protocol, Self, TypeGuard, runtime_checkable
 from sparring.core.errors import GameError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.drawing.canvas import Theme
 from sparring.environments.illegal import IllegalRule
 from sparring.environments.reply import listed_reply
 
 log = logging.getLogger(__name__)
+
+Theme = Literal["light", "dark"]
+"""Colours of pictures."""
 
 Closed = Literal["answered", "turns", "malformed", "limit"]
 """What an environment says of a conversation that is over.
@@ -130,6 +132,10 @@ class Cloneable(Protocol):
     def clone(self) -> Self:
         """Return an independent copy that would go on the same."""
         ...
+
+
+class CloneablePlay(Play, Cloneable, Protocol):
+    """A play that can be copied, as what walks all plays of an environment asks."""
 
 
 @runtime_checkable
@@ -276,7 +282,7 @@ class HasVocabulary(Protocol):
 class HasStarts(Protocol):
     """An environment that tells its starts apart."""
 
-    def start_of(self, play: Any, /) -> Hashable:
+    def start_of(self, play: Play, /) -> Hashable:
         """Return what tells the start of a play from another."""
         ...
 
@@ -394,7 +400,15 @@ class GameRules(Protocol):
         """Return a history of these rules as the seat sees it that is to move."""
 
 
-class SearchablePlay(Play, Decision, Protocol):
+class EnvironmentPlay(Play, Protocol):
+    """A play that names its environment."""
+
+    @property
+    def game(self) -> Environment:
+        """The environment."""
+
+
+class SearchablePlay(EnvironmentPlay, Decision, Protocol):
     """A play in which one seat acts at a time, by a word or by its id, and whose history is a node.
 
     Attributes:
@@ -465,10 +479,10 @@ class Searchable(Environment, GameRules, HasStarts, HasOtherBank, HasVocabulary,
     def first_state(self) -> SearchablePlay:
         """Return a play in which nothing has happened; chance outcomes are given to it too."""
 
-    def key(self, state: Any, seat: int) -> str:
+    def key(self, state: Play, seat: int) -> str:
         """Return all that a seat knows in a play, as text."""
 
-    def word_of(self, state: Any, player: int, index: int) -> str:
+    def word_of(self, state: Play, player: int, index: int) -> str:
         """Return the word of an action id in a play."""
 
 

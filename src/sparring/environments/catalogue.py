@@ -53,7 +53,7 @@ def make_game(
         GameError: OpenSpiel has the game, but it cannot be played here.
         PluginError: its own code raised, or does not come back.
     """
-    game: Any
+    game: Environment
     with Call(named("environments", name)):
         if registry.known("environments", name):
             game = registry.bind("environments", name, options)()
@@ -69,7 +69,7 @@ def make_game(
     return made
 
 
-def _own_rule(game: Any) -> Mapping[str, Any]:
+def _own_rule(game: Environment) -> Mapping[str, Any]:
     """Return the rule for illegal replies that an environment itself declares, as options."""
     declared = getattr(game, "illegal", None)
     return declared if isinstance(declared, Mapping) else {}

@@ -16,7 +16,15 @@ from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, GameError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.base import Environment, close_play, random_reply, read_reply
+from sparring.environments.base import (
+    Environment,
+    HasEnding,
+    HasShowdown,
+    Play,
+    close_play,
+    random_reply,
+    read_reply,
+)
 from sparring.environments.catalogue import make_game
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.painted import Painted
@@ -254,18 +262,19 @@ class CombinedPlay(Painted):
         return twin
 
 
-def played(play: Any) -> Any:
+def played(play: Play) -> Any:
     """Return the play that goes on inside combinators; of any other play, itself."""
     while isinstance(play, CombinedPlay):
         play = play.play
     return play
 
 
-def seated(play: Any, seat: int) -> tuple[Any, int]:
+def seated(play: Play, seat: int) -> tuple[Any, int]:
     """Return ``played``, and the seat of it that a seat acts for: a proposer's is its chooser's."""
-    while isinstance(play, CombinedPlay):
-        play, seat = play.play, play.within(seat)
-    return play, seat
+    inner: Any = play
+    while isinstance(inner, CombinedPlay):
+        inner, seat = inner.play, inner.within(seat)
+    return inner, seat
 
 
 def with_news(seen: Observation, news: str, brief: bool) -> Observation:
@@ -276,17 +285,14 @@ def with_news(seen: Observation, news: str, brief: bool) -> Observation:
     return seen._replace(told=f"{news}{between}{seen.told}" if seen.told else news)
 
 
-def ending_of(play: Any, seat: int) -> str:
+def ending_of(play: Play, seat: int) -> str:
     """Return what a play that is over tells a seat of its end; "" where it says nothing of it."""
-    if hasattr(play, "ending"):
-        said: str = play.ending(seat)
-        return said
-    return ""
+    return play.ending(seat) if isinstance(play, HasEnding) else ""
 
 
-def shown_of(play: Any, seat: int, brief: bool) -> str:
+def shown_of(play: Play, seat: int, brief: bool) -> str:
     """Return what the rules show a seat of a play that is over, such as cards; "" where nothing."""
-    shown: str = play.shown(seat) if hasattr(play, "shown") else ""
+    shown = play.shown(seat) if isinstance(play, HasShowdown) else ""
     return f"{SHOWS} {shown}" if brief and shown else shown
 
 

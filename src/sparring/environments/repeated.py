@@ -10,6 +10,7 @@ from pydantic import Field
 
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
+from sparring.environments.base import Play
 from sparring.environments.combining import (
     Combined,
     CombinedPlay,
@@ -139,7 +140,7 @@ class RepeatedPlay(CombinedPlay):
         return f"{head} {super().described(seat)}{earlier}"
 
 
-def result_text(play: Any, seat: int, got: float, brief: bool, reveal: bool = False) -> str:
+def result_text(play: Play, seat: int, got: float, brief: bool, reveal: bool = False) -> str:
     """Return how a play ended for a seat: what it learns of it, and what it got.
 
     Args:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparring.core.errors import GameError
-from sparring.environments.base import close_play
+from sparring.environments.base import Environment, Play, close_play
 from sparring.environments.foreign import no_rules
 
 __all__ = ["Situation", "close_copies", "copied", "decision_of"]
@@ -26,8 +26,8 @@ class Situation:
         plies: moments of the play before this one.
     """
 
-    game: Any
-    play: Any
+    game: Environment
+    play: Play
     seat: int
     plies: int = 0
 
@@ -41,7 +41,7 @@ class Situation:
         return self.play.legal(self.seat) or ()
 
 
-def decision_of(game: Any, play: Any, seat: int, plies: int = 0) -> Any:
+def decision_of(game: Environment, play: Play, seat: int, plies: int = 0) -> Any:
     """Return what an oracle is asked about: a state of OpenSpiel's as it is, else a situation.
 
     Args:
@@ -63,7 +63,7 @@ def close_copies(states: Iterable[Any]) -> None:
         close_play(state.play if isinstance(state, Situation) else state)
 
 
-def copied(game: Any, play: Any) -> Any:
+def copied(game: Environment, play: Play) -> Any:
     """Return a copy of a play for an oracle.
 
     Args:

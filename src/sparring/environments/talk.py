@@ -9,6 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
+from sparring.environments.base import Play
 from sparring.environments.combining import Combined, CombinedPlay, inner_of, joined, with_news
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, timeline
@@ -53,7 +54,7 @@ class TalkPlay(CombinedPlay):
         messages: those so far, with the seats that sent them.
     """
 
-    def __init__(self, rules: Talk, play: Any) -> None:
+    def __init__(self, rules: Talk, play: Play) -> None:
         super().__init__(rules, play)
         self.talking = True
         self.messages: tuple[tuple[int, str], ...] = ()

@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.core.errors import GameError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.base import random_reply, read_reply, teams_of
+from sparring.environments.base import Play, random_reply, read_reply, teams_of
 from sparring.environments.combining import Combined, CombinedPlay, inner_of
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, timeline
@@ -67,7 +67,7 @@ class ToolPlay(CombinedPlay):
 
     rules: WithTools
 
-    def __init__(self, rules: WithTools, play: Any) -> None:
+    def __init__(self, rules: WithTools, play: Play) -> None:
         super().__init__(rules, play)
         # all of these are replaced when they change, so that a copy may share them
         self.made: dict[int, tuple[tuple[str, str], ...]] = {}  # calls and answers of a move

@@ -7,6 +7,7 @@ from typing import Any
 
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
+from sparring.environments.base import Play
 from sparring.environments.combining import CombinedPlay, joined, with_news
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, paragraph, timeline
@@ -117,7 +118,7 @@ class TrialPlay(CombinedPlay):
         super().step(replies)
         self._replied(known)
 
-    def after(self, replies: Mapping[int, str], play: Any) -> TrialPlay:
+    def after(self, replies: Mapping[int, str], play: Play) -> TrialPlay:
         """Return a copy after replies of some seats to the attempt, which then stands as a play.
 
         For a walk over all that chance can do: ``step`` draws what chance does.

@@ -11,7 +11,7 @@ import numpy as np
 from sparring.config.plugins.registry import Bound
 from sparring.core.errors import ConfigError
 from sparring.core.refs import PlayerRef
-from sparring.environments.base import filled_together, sides_of, teams_of
+from sparring.environments.base import Environment, filled_together, sides_of, teams_of
 from sparring.league.meta_game import MetaGame
 from sparring.league.payoffs import Payoffs
 
@@ -23,7 +23,7 @@ class TwoSides(NamedTuple):
     seats: tuple[int, int]
 
 
-def two_sides(environment: Any, weight: float) -> TwoSides:
+def two_sides(environment: Environment, weight: float) -> TwoSides:
     """Return the sides of an environment that has two (``run.payoff_plays``)."""
     first, second = filled_together(tuple(teams_of(environment)))
     return TwoSides(weight, (first[0], second[0]))

@@ -11,13 +11,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
 from sparring.core.errors import ConfigError
 from sparring.core.records import Episode, FloatArray, Interval
 from sparring.core.rng import Stream
+from sparring.environments.base import Environment
 from sparring.environments.trial import Trial
 from sparring.measure.initial_states import Starts
 from sparring.measure.matches import AGENT, OPPONENT, match_spec
@@ -123,7 +123,7 @@ def adaptation(
     return found
 
 
-def rules_of(game: Any) -> Trial:
+def rules_of(game: Environment) -> Trial:
     """Return the rules of a trial of two seats or more.
 
     Raises:
@@ -139,7 +139,7 @@ def rules_of(game: Any) -> Trial:
     return game
 
 
-def attempt_returns(game: Any, episode: Episode, seat: int) -> list[float]:
+def attempt_returns(game: Environment, episode: Episode, seat: int) -> list[float]:
     """Return what a seat got in each attempt of a trial that was begun.
 
     What the end of the trial cost besides, such as a forfeit's penalty, is the last one's.
@@ -150,7 +150,9 @@ def attempt_returns(game: Any, episode: Episode, seat: int) -> list[float]:
     return found
 
 
-def _returns(game: Any, episodes: Sequence[Episode], seat: int, attempts: int) -> FloatArray:
+def _returns(
+    game: Environment, episodes: Sequence[Episode], seat: int, attempts: int
+) -> FloatArray:
     """Return the returns [trials, attempts]; not a number where there was no such attempt."""
     found = np.full((len(episodes), attempts), np.nan)
     for row, episode in enumerate(episodes):

@@ -29,6 +29,7 @@ import numpy as np
 
 from sparring.core.errors import GameError, TooLargeError, UnknownNameError, quoted
 from sparring.core.records import FloatArray
+from sparring.environments.base import Environment
 from sparring.measure.attempt_tree import Attempt, Branch, attempt_tree
 
 Objective = Literal["last", "sum"]
@@ -93,7 +94,7 @@ class Ceiling:
 
 
 def adaptation_ceiling(
-    environment: Any,
+    environment: Environment,
     *,
     role: str,
     opponents: Mapping[str, Any],
@@ -148,7 +149,7 @@ def adaptation_ceiling(
     )
 
 
-def ceiling_or_reason(environment: Any, **options: Any) -> tuple[Ceiling | None, str]:
+def ceiling_or_reason(environment: Environment, **options: Any) -> tuple[Ceiling | None, str]:
     """Return the ceiling and "", or None and why there is no exact one.
 
     Args:

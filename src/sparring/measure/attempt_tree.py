@@ -28,7 +28,13 @@ import numpy as np
 from sparring.core.errors import GameError, TooLargeError
 from sparring.core.records import FloatArray, Observation
 from sparring.core.rng import Stream
-from sparring.environments.base import is_searchable, is_searchable_play, teams_of
+from sparring.environments.base import (
+    CloneablePlay,
+    Environment,
+    is_searchable,
+    is_searchable_play,
+    teams_of,
+)
 from sparring.environments.foreign import environment_call
 from sparring.environments.repeated import result_text
 from sparring.environments.trial import Trial
@@ -50,7 +56,7 @@ class End:
         earned: the same times the learner's return, [K].
     """
 
-    play: Any
+    play: CloneablePlay
     reach: FloatArray
     earned: FloatArray
 
@@ -65,7 +71,7 @@ class Decision:
         after: the branch of each legal action.
     """
 
-    play: Any
+    play: CloneablePlay
     reach: FloatArray
     after: dict[str, Branch]
 
@@ -102,7 +108,7 @@ class Attempt:
 
 
 def attempt_tree(
-    environment: Any,
+    environment: Environment,
     seat: int,
     opponents: Mapping[str, Any],
     *,
@@ -135,7 +141,7 @@ def attempt_tree(
     return Attempt(root=root, histories=walk.count)
 
 
-def _beginnings(environment: Any) -> list[tuple[float, Any]]:
+def _beginnings(environment: Environment) -> list[tuple[float, Any]]:
     """Return the plays that chance can begin with, and their probabilities.
 
     Raises:
@@ -161,7 +167,7 @@ class _Walk:
 
     def __init__(
         self,
-        environment: Any,
+        environment: Environment,
         seat: int,
         opponents: Mapping[str, Any],
         reveal: bool,
@@ -171,7 +177,7 @@ class _Walk:
         self.reveal, self.winners, self.count = reveal, winners, 0
         self._silent = {"": np.ones(len(opponents))}  # where the opponent is not due
 
-    def visit(self, play: Any, reach: FloatArray, branch: Branch) -> None:
+    def visit(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
         """Add a play and all that can follow it.
 
         Args:
@@ -195,7 +201,7 @@ class _Walk:
         else:
             self._moves(play, reach, branch)
 
-    def _end(self, play: Any, reach: FloatArray, branch: Branch) -> None:
+    def _end(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
         """Add an end, to those that are told alike."""
         got = play.returns[self.seat]
         told = result_text(play, self.seat, got, self.environment.brief, self.reveal)
@@ -206,7 +212,7 @@ class _Walk:
         end.reach += reach
         end.earned += got * reach
 
-    def _moves(self, play: Any, reach: FloatArray, branch: Branch) -> None:
+    def _moves(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
         """Add what follows all replies that are due."""
         due = play.due()
         own = self._decision(play, reach, branch) if self.seat in due else {"": branch}
@@ -219,7 +225,9 @@ class _Walk:
                 then.step({one: said[one] for one in due})
                 self.visit(then, weight, after)
 
-    def _decision(self, play: Any, reach: FloatArray, branch: Branch) -> dict[str, Branch]:
+    def _decision(
+        self, play: CloneablePlay, reach: FloatArray, branch: Branch
+    ) -> dict[str, Branch]:
         """Return the branches of a decision of the learner's, by action."""
         seen, legal = play.observe(self.seat), play.legal(self.seat)
         if legal is None:
@@ -238,7 +246,7 @@ class _Walk:
         found.reach += reach
         return found.after
 
-    def _replies(self, play: Any, seat: int) -> dict[str, FloatArray]:
+    def _replies(self, play: CloneablePlay, seat: int) -> dict[str, FloatArray]:
         """Return the probabilities [K] of each reply of the opponents'."""
         rows = [chances_of(name, one, play, seat) for name, one in self.opponents.items()]
         return {action: np.array([row[action] for row in rows]) for action in rows[0]}

@@ -39,7 +39,7 @@ MOST_CONVERSATIONS = 200_000  # conversations that are gone through
 _Start = tuple[float, tuple[Observation, ...], tuple[str, ...], str]
 
 
-def beneath(game: Any) -> Any:
+def beneath(game: Environment) -> Any:
     """Return the game in which exact figures of a game are taken: the one beneath a choice.
 
     Where a seat proposes it is the game itself, of which there are none.
@@ -47,7 +47,7 @@ def beneath(game: Any) -> Any:
     return game.inner if type(game) is Choose else game
 
 
-def as_beneath(game: Any, policy: Any) -> Any:
+def as_beneath(game: Environment, policy: Any) -> Any:
     """Return a policy as one of the game in which exact figures are taken."""
     return ChosenScorer(game, policy) if type(game) is Choose else policy
 

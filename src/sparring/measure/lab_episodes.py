@@ -30,7 +30,7 @@ import numpy as np
 from sparring.core.errors import ConfigError
 from sparring.core.records import Episode, FloatArray, IntArray, TurnTable
 from sparring.core.rng import Stream
-from sparring.environments.base import Environment, SearchablePlay
+from sparring.environments.base import Environment, Play
 from sparring.environments.combining import played
 from sparring.measure.info_states import InfoStates, exact_values
 from sparring.ops.game_tree import ExactValues, last_move_returns
@@ -131,12 +131,12 @@ class TableAgent(TextAgent):
             for query, row in zip(policy.states.queries, policy.rows, strict=True)
         }
 
-    def choose(self, state: SearchablePlay, seat: int, stream: Stream) -> str:
+    def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return a legal action with the table's probability, by one draw of the turn's stream."""
         actions, sums = self._rows[seat, played(state).observe(seat).key]
         return actions[min(bisect_right(sums, stream.uniform(0)), len(actions) - 1)]
 
-    def chances(self, state: SearchablePlay, seat: int) -> dict[str, float]:
+    def chances(self, state: Play, seat: int) -> dict[str, float]:
         """Return the table's probabilities of the legal actions."""
         actions, sums = self._rows[seat, played(state).observe(seat).key]
         return dict(zip(actions, np.diff([0.0, *sums]).tolist(), strict=True))

@@ -13,7 +13,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -399,7 +398,7 @@ def self_plays(
     )
 
 
-def _figures(game: Any, played: Sequence[Episode], level: float) -> dict[str, Interval]:
+def _figures(game: Environment, played: Sequence[Episode], level: float) -> dict[str, Interval]:
     """Return the means of what an environment counts; none where it counts nothing."""
     counted = [found for found in (figures_of(game, one) for one in played) if found is not None]
     means = {

@@ -8,6 +8,7 @@ from typing import Any
 from sparring.config.plugins.registry import Bound
 from sparring.core.errors import ContextError, GameError, quoted
 from sparring.core.rng import Stream
+from sparring.environments.base import Environment
 from sparring.play.context.base import no_notes
 from sparring.play.episode import EpisodeInPlay
 from sparring.play.players.demonstrator import demonstrator
@@ -40,7 +41,7 @@ def check_context(context: Bound, environments: Sequence[Any], renderer: Any) ->
             _check_words(draft, context, environment, renderer)
 
 
-def _drafts(context: Bound, environment: Any, renderer: Any) -> list[Draft]:
+def _drafts(context: Bound, environment: Environment, renderer: Any) -> list[Draft]:
     """Return the turns of a random play, which ends where nothing random can be said."""
     agent, stream = demonstrator(renderer=renderer, context=context), Stream.from_seed(0)
     spec = EpisodeSpec(
@@ -70,7 +71,7 @@ def _drafts(context: Bound, environment: Any, renderer: Any) -> list[Draft]:
     return found
 
 
-def _check_words(draft: Draft, context: Bound, environment: Any, renderer: Any) -> None:
+def _check_words(draft: Draft, context: Bound, environment: Environment, renderer: Any) -> None:
     """Raise ContextError if a renderer with a closed vocabulary does not know a word.
 
     The environment's own words are its own matter.

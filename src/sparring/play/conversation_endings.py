@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from sparring.core.records import Episode, Turn
-from sparring.environments.base import Closed
+from sparring.environments.base import Closed, Environment, Play
 from sparring.environments.foreign import environment_call
 from sparring.play.replay import replayed
 from sparring.play.turn_draft import sampled_tokens
@@ -44,7 +44,7 @@ class Conversation(NamedTuple):
     end: End
 
 
-def conversations(game: Any, episode: Episode) -> list[Conversation]:
+def conversations(game: Environment, episode: Episode) -> list[Conversation]:
     """Return the conversations of a play, in the order in which they ended.
 
     What the environment says comes first where it could not read the end; then that the model's
@@ -78,7 +78,7 @@ def conversations(game: Any, episode: Episode) -> list[Conversation]:
     return found
 
 
-def _closed(play: Any, seats: dict[int, list[int]]) -> Iterator[tuple[int, Closed]]:
+def _closed(play: Play, seats: dict[int, list[int]]) -> Iterator[tuple[int, Closed]]:
     """Yield the seats whose conversations are over, as the environment knows it, and how."""
     asked: Any = getattr(play, "closed", None)
     for seat in sorted(seats) if asked is not None else ():

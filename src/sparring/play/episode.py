@@ -24,7 +24,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from sparring.core.errors import GameError, quoted
 from sparring.core.records import Episode, Observation, Turn, TurnEvent
 from sparring.core.rng import Stream
-from sparring.environments.base import close_play, random_reply, read_reply
+from sparring.environments.base import (
+    Environment,
+    Play,
+    Redealt,
+    close_play,
+    random_reply,
+    read_reply,
+)
 from sparring.environments.foreign import no_rules
 from sparring.environments.situation import copied, decision_of
 from sparring.play.context.ledger import Ledger, is_unsent, sampled
@@ -67,7 +74,9 @@ def chosen(scores: Sequence[float | None], commit: Commit, explore: float, strea
     return best[0] if commit == "best" else best[stream.integer(1, len(best))]
 
 
-def correction(environment: Any, play: Any, draft: Draft, played: str | None = None) -> str:
+def correction(
+    environment: Environment, play: Play, draft: Draft, played: str | None = None
+) -> str:
     """Return what a seat is told after a reply that is no legal action.
 
     Args:
@@ -105,7 +114,7 @@ class Checked:
 
     __slots__ = ("_game", "_play")
 
-    def __init__(self, game: Any, play: Any) -> None:
+    def __init__(self, game: Environment, play: Play) -> None:
         self._game, self._play = game, play
         if type(game.max_turns) is not int or game.max_turns < 1:
             raise GameError(
@@ -176,12 +185,12 @@ class Checked:
         return GameError(f"{self._game.name}: {what}.")
 
 
-def checked(game: Any, play: Any) -> Any:
+def checked(game: Environment, play: Play) -> Any:
     """Return what is asked in place of a play: the play itself if it is one of OpenSpiel's."""
     return Checked(game, play) if no_rules(game) else play
 
 
-def payoffs(game: Any, given: Any) -> tuple[float, ...]:
+def payoffs(game: Environment, given: Any) -> tuple[float, ...]:
     """Return the payoffs of all seats.
 
     Raises:
@@ -236,7 +245,7 @@ class EpisodeInPlay:
     ) -> None:
         self.spec = spec
         self._candidates: Candidates | None = None  # none in the turns that are taken over
-        self.play: Any = spec.game.reset(spec.deal)
+        self.play: Play = spec.game.reset(spec.deal)
         self._closed = False
         try:
             self._begin(agents, candidates)
@@ -515,9 +524,9 @@ def take_over(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
         GameError: the turns are of another play, or end between those of one moment.
     """
     spec, place = episode.spec, 0
-    anew = spec.redealt and hasattr(episode.play, "redeal")
-    if anew and not prefix:
-        episode.play.redeal(spec.stream.child("chance"))
+    anew = episode.play if spec.redealt and isinstance(episode.play, Redealt) else None
+    if anew is not None and not prefix:
+        anew.redeal(spec.stream.child("chance"))
     while place < len(prefix):
         asked = [] if episode.done else episode.ask()
         turns = prefix[place : place + len(asked)]
@@ -527,8 +536,8 @@ def take_over(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
                 f"{spec.game.name}: the turns taken over end between those of one moment, "
                 "or are of another play; take whole moments."
             )
-        if anew and place == len(prefix):
-            episode.play.redeal(spec.stream.child("chance"))
+        if anew is not None and place == len(prefix):
+            anew.redeal(spec.stream.child("chance"))
         for draft, turn in zip(episode.asked, turns, strict=True):
             draft.verdict, draft.candidate, draft.score = turn.verdict, turn.candidate, turn.score
         episode.answer([said(turn) for turn in turns], instead=[turn.action for turn in turns])

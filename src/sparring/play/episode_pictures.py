@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from sparring.core.errors import ConfigError, RolloutError
 from sparring.core.records import Episode
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import from_spec
 from sparring.environments.drawing.canvas import Theme
 from sparring.environments.drawing.told import Exchange, describe_told, draw_told
@@ -48,7 +49,7 @@ def picture(
     turn: int,
     seat: int | None = None,
     theme: Theme = "light",
-    environment: Any = None,
+    environment: Environment | None = None,
 ) -> Pictured:
     """Return the position before a turn of an episode, as SVG and as a sentence.
 
@@ -88,7 +89,9 @@ def picture(
     raise AssertionError  # the play is yielded for every turn and the end
 
 
-def sentences(episode: Episode, seat: int | None = None, environment: Any = None) -> Iterator[str]:
+def sentences(
+    episode: Episode, seat: int | None = None, environment: Environment | None = None
+) -> Iterator[str]:
     """Yield the position in words before each turn of an episode, and at its end.
 
     Args:

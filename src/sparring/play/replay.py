@@ -10,12 +10,12 @@ from typing import Any
 from sparring.core.errors import GameError, RolloutError
 from sparring.core.records import Episode
 from sparring.core.rng import Stream
-from sparring.environments.base import temporary_play
+from sparring.environments.base import Environment, Play, temporary_play
 from sparring.environments.foreign import environment_call
 from sparring.environments.situation import close_copies
 
 
-def replay(game: Any, episode: Episode) -> list[Any]:
+def replay(game: Environment, episode: Episode) -> list[Any]:
     """Return the state before each turn of an episode, in order.
 
     Turns taken at once share one, and so do those after which the same seat tried again, and a
@@ -42,7 +42,7 @@ def replay(game: Any, episode: Episode) -> list[Any]:
     return copies
 
 
-def replayed(game: Any, episode: Episode) -> Generator[Any]:
+def replayed(game: Environment, episode: Episode) -> Generator[Any]:
     """Yield the one play of an episode that is played again: before each turn, and at its end.
 
     Look at it before the next one is asked for; plays need not be ``Cloneable``. The play is closed
@@ -68,7 +68,7 @@ def replayed(game: Any, episode: Episode) -> Generator[Any]:
 
 
 @contextmanager
-def ended(game: Any, episode: Episode) -> Iterator[Any]:
+def ended(game: Environment, episode: Episode) -> Iterator[Any]:
     """Give the play of an episode that is played again, as it stands at its end, and close it.
 
     Raises:
@@ -81,7 +81,7 @@ def ended(game: Any, episode: Episode) -> Iterator[Any]:
         plays.close()
 
 
-def figures_of(game: Any, episode: Episode) -> Mapping[str, tuple[float, ...]] | None:
+def figures_of(game: Environment, episode: Episode) -> Mapping[str, tuple[float, ...]] | None:
     """Return what an environment counts in a play, a number per seat by name.
 
     None where it counts nothing, and of plays that did not end by its rules. The play is played
@@ -97,13 +97,13 @@ def figures_of(game: Any, episode: Episode) -> Mapping[str, tuple[float, ...]] |
     return found
 
 
-def _moments(game: Any, episode: Episode) -> Generator[Any]:
+def _moments(game: Environment, episode: Episode) -> Generator[Any]:
     """Yield the play before each turn, and at its end."""
     with temporary_play(game, Stream(episode.seed)) as play:
         yield from _stepped(game, episode, play)
 
 
-def _stepped(game: Any, episode: Episode, play: Any) -> Iterator[Any]:
+def _stepped(game: Environment, episode: Episode, play: Play) -> Iterator[Any]:
     """Yield a fresh play before each turn, and at its end."""
     settled: dict[int, str] = {}  # what was played in this moment so far, by seat
     for number, turn in enumerate(episode.turns):
@@ -124,7 +124,7 @@ def _stepped(game: Any, episode: Episode, play: Any) -> Iterator[Any]:
     yield play
 
 
-def _foreign(game: Any, episode: Episode, number: int, why: str) -> RolloutError:
+def _foreign(game: Environment, episode: Episode, number: int, why: str) -> RolloutError:
     """Return the error of an episode that cannot be played again."""
     return RolloutError(
         f"Episode {episode.episode_id} of {episode.game!r} is no game of these rules at "

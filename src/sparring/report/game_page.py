@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from sparring.config.plugins import registry
 from sparring.config.recipe import load_recipe, recipe_names
@@ -154,7 +153,7 @@ def _random_play(name: str) -> Episode:
     styled = registry.known("environments", name) and "style" in (
         registry.load("environments", name).options
     )
-    environment: Any = make_game(name, options={"style": "full"} if styled else {})
+    environment: Environment = make_game(name, options={"style": "full"} if styled else {})
     stream, seats = Stream.from_seed(SEED), environment.num_seats
     spec = EpisodeSpec(
         game=environment,

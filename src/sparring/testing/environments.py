@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from sparring.config.plugins.guard import watched
 from sparring.config.plugins.registry import Bound
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.base import close_play, random_reply, read_reply, teams_of
+from sparring.environments.base import (
+    Counting,
+    Play,
+    close_play,
+    random_reply,
+    read_reply,
+    teams_of,
+)
 from sparring.environments.foreign import completed, environment_call
 from sparring.testing.given import bound, same
 
@@ -105,7 +112,7 @@ def _played(rules: Any, name: str, stream: Stream, *, copies: bool) -> Iterator[
         close_play(play)
 
 
-def _told(play: Any, name: str, seat: int) -> Observation:
+def _told(play: Play, name: str, seat: int) -> Observation:
     """Return what a seat is told, which must be something, and the same twice."""
     seen = play.observe(seat)
     assert isinstance(seen, Observation) and seen.text.strip(), (
@@ -118,7 +125,7 @@ def _told(play: Any, name: str, seat: int) -> Observation:
     return seen
 
 
-def _check_legal(play: Any, name: str, seat: int, legal: Any) -> None:
+def _check_legal(play: Play, name: str, seat: int, legal: Any) -> None:
     """Check the list of a seat's actions, if there is one."""
     if legal is None:
         return
@@ -135,7 +142,7 @@ def _check_legal(play: Any, name: str, seat: int, legal: Any) -> None:
     assert read is None, f"{name}: the reply {NOTHING!r} is read as {read!r}; it is no action."
 
 
-def _final(play: Any, rules: Any, name: str) -> tuple[float, ...]:
+def _final(play: Play, rules: Any, name: str) -> tuple[float, ...]:
     """Return the returns of a play that is over, checked."""
     returns = tuple(play.returns)
     assert len(returns) == rules.num_seats, (
@@ -151,7 +158,7 @@ def _final(play: Any, rules: Any, name: str) -> tuple[float, ...]:
     )
     assert not tuple(play.due()), f"{name}: seats {tuple(play.due())} are due after the end."
     if names := getattr(rules, "figures", ()):
-        found = play.figures()
+        found = cast(Counting, play).figures()
         assert sorted(found) == sorted(names), (
             f"{name}: figures() gave {sorted(found)}; the environment's figures are {names}."
         )

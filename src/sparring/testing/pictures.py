@@ -10,7 +10,7 @@ from typing import Any, get_args
 from sparring.config.plugins.guard import watched
 from sparring.config.plugins.registry import Bound
 from sparring.core.rng import Stream
-from sparring.environments.base import random_reply, read_reply, temporary_play
+from sparring.environments.base import Play, random_reply, read_reply, temporary_play
 from sparring.environments.drawing.canvas import Theme
 from sparring.environments.drawing.told import Exchange, describe_told, draw_told
 from sparring.environments.foreign import completed
@@ -113,7 +113,7 @@ def check_svg(svg: str, what: str = "the picture") -> None:
             assert "url(" not in value.lower() or key == "aria-label", f"{what}: {value!r:.60}."
 
 
-def _check_position(rules: Any, name: str, play: Any, past: list[Exchange]) -> None:
+def _check_position(rules: Any, name: str, play: Play, past: list[Exchange]) -> None:
     """Check the pictures of one position."""
     for seat in (None, *range(rules.num_seats)):
         what = f"{name}: the picture for {'all' if seat is None else rules.roles[seat]}"
@@ -178,7 +178,7 @@ def _compared(rules: Any, name: str, root: Stream, deals: int, every_seat: bool)
     return number
 
 
-def _knowledge(play: Any, past: list[Exchange], seat: int, every_seat: bool) -> Any:
+def _knowledge(play: Play, past: list[Exchange], seat: int, every_seat: bool) -> Any:
     """Return what a seat knows of a play, or None where that is not asked for."""
     due = tuple(play.due())
     own = tuple((one.told, one.reply) for one in past if one.seat == seat)

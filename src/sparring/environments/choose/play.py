@@ -7,6 +7,7 @@ from typing import Any
 
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
+from sparring.environments.base import Play
 from sparring.environments.choose.proposer import numbers, remembered
 from sparring.environments.combining import CombinedPlay
 from sparring.environments.drawing.canvas import Canvas
@@ -25,7 +26,7 @@ class ChoosePlay(CombinedPlay):
         chosen: by seat, its last candidates and the one that it chose.
     """
 
-    def __init__(self, rules: Any, play: Any, stream: Stream) -> None:
+    def __init__(self, rules: Any, play: Play, stream: Stream) -> None:
         super().__init__(rules, play)
         self.stream = stream
         self.taken = (0,) * rules.num_seats  # choices so far

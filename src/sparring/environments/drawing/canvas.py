@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 from sparring.core.errors import UnknownNameError
+from sparring.environments.base import Theme as Theme
 from sparring.environments.drawing.words import as_printed, cut, visible
 
-Theme = Literal["light", "dark"]
 WIDTH = 400.0  # units from left to right; a picture is read at 320 to 480 pixels
 EDGE = 12.0  # units left free on each side
 GAP = 8.0  # units between two pieces

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from sparring.environments.base import Play
 from sparring.environments.drawing.canvas import Canvas, Theme, seat_colour
 from sparring.environments.drawing.pieces import Said, paragraph, seats, timeline
 from sparring.environments.drawing.words import visible, wrapped
@@ -21,7 +22,7 @@ class Exchange(NamedTuple):
 
 
 def draw_told(
-    play: Any,
+    play: Play,
     roles: Sequence[str],
     seat: int | None,
     theme: Theme = "light",
@@ -59,7 +60,7 @@ def draw_told(
 
 
 def describe_told(
-    play: Any, roles: Sequence[str], seat: int | None, past: Sequence[Exchange] = ()
+    play: Play, roles: Sequence[str], seat: int | None, past: Sequence[Exchange] = ()
 ) -> str:
     """Return the position of any play in a sentence or two; see ``draw_told``."""
     if hasattr(play, "described"):

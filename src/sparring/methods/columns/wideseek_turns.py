@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sparring.core.errors import CreditError
 from sparring.core.records import BoolArray, Episode
+from sparring.environments.base import Environment
 from sparring.methods.columns.base import Source
 from sparring.methods.columns.failed import turns_in
 from sparring.play.conversation_endings import FAILED, Conversation, conversations
@@ -31,7 +30,7 @@ def wideseek_turns(source: Source) -> BoolArray:
     return turns_in(source, released)
 
 
-def released(game: Any, episode: Episode) -> set[int]:
+def released(game: Environment, episode: Episode) -> set[int]:
     """Return the places of the turns that are trained, in ``Episode.turns``.
 
     Raises:
@@ -70,7 +69,7 @@ def _repeats(episode: Episode, place: int) -> bool:
     return turn.truncated and sampled_tokens(turn) >= REPEATED
 
 
-def _leads(game: Any) -> set[int]:
+def _leads(game: Environment) -> set[int]:
     """Return the seats that answer for a play."""
     leads = getattr(game, "leads", None)
     found = {seat for seat in range(game.num_seats) if leads is not None and leads(seat)}

@@ -12,6 +12,7 @@ from pydantic import Field
 from sparring.config.parts import PluginConfig
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
+from sparring.environments.base import Environment
 from sparring.methods.knowledge.base import Gathered, Knowledge
 from sparring.methods.knowledge.sampled import Sampled
 from sparring.methods.knowledge.space import Kind, Space, clustered, few, solved
@@ -182,7 +183,7 @@ class Solving:
         return self.gists and self.solver == "sampled"
 
     def strategy(
-        self, game: Any, kinds: Mapping[str, Kind], stream: Stream, habits: Habits
+        self, game: Environment, kinds: Mapping[str, Kind], stream: Stream, habits: Habits
     ) -> dict[str, list[float]]:
         """Return the strategy of an environment in which the clusters' sentences alone are said."""
         if self.solver == "whole":

@@ -13,6 +13,7 @@ from sparring.core.errors import CheckpointError, GameError
 from sparring.core.records import FloatArray
 from sparring.core.rng import Stream
 from sparring.environments.abstracted import NAME, Abstracted, kind_of
+from sparring.environments.base import Environment
 from sparring.environments.foreign import environment_call
 from sparring.environments.played import PlayedTree
 from sparring.environments.walked import walk
@@ -189,13 +190,13 @@ def clustered(
     return Kind(centres=centres, sentences=tuple(sentences))
 
 
-def few(game: Any, kinds: Mapping[str, Kind]) -> Abstracted:
+def few(game: Environment, kinds: Mapping[str, Kind]) -> Abstracted:
     """Return an environment in which only the clusters' sentences may be said."""
     return Abstracted(game, {name: one.sentences for name, one in kinds.items()})
 
 
 def solved(
-    game: Any, kinds: Mapping[str, Kind], steps: int, *, actions: bool = False
+    game: Environment, kinds: Mapping[str, Kind], steps: int, *, actions: bool = False
 ) -> dict[str, list[float]]:
     """Return the strategy of an environment in which only the clusters' sentences may be said.
 

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sparring.core.errors import GameError
 from sparring.core.records import Episode
 from sparring.core.rng import Stream
 from sparring.environments.abstracted import NAME, Abstracted, AbstractedPlay, kind_of
+from sparring.environments.base import Environment
 from sparring.environments.foreign import environment_call
 from sparring.methods.knowledge.base import replies
 from sparring.ops.hashed_ngrams import finder
@@ -95,7 +96,7 @@ class Decision:
     several: bool
 
 
-def decisions(game: Any, episode: Episode, *, actions: bool = False) -> list[Decision]:
+def decisions(game: Environment, episode: Episode, *, actions: bool = False) -> list[Decision]:
     """Return the decisions of a play that are statements, in order.
 
     The play is played again, as a record does not say of which kind an action is.

@@ -8,7 +8,7 @@ from typing import Any
 from sparring.core.errors import OracleError
 from sparring.core.records import Verdict
 from sparring.core.rng import Stream
-from sparring.environments.base import Environment
+from sparring.environments.base import Environment, EnvironmentPlay
 from sparring.environments.situation import Situation
 from sparring.methods.oracles.base import verdict_of
 from sparring.methods.oracles.solvers import solved_by, solver_of
@@ -54,7 +54,7 @@ class PlanningOracle:
         """
         return [self._verdict(state) for state in states]
 
-    def _verdict(self, state: Any) -> Verdict | None:
+    def _verdict(self, state: EnvironmentPlay | Situation) -> Verdict | None:
         """Return the verdict on a situation."""
         reason = self.covers(state.game)
         if reason or not isinstance(state, Situation):

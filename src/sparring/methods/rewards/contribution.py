@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -18,7 +18,10 @@ NEEDS = {"game"}
 
 
 def contribution(
-    episode: Episode, game: Any, *, by: Literal["difference", "shapley", "own"] = "difference"
+    episode: Episode,
+    game: Environment,
+    *,
+    by: Literal["difference", "shapley", "own"] = "difference",
 ) -> tuple[float | None, ...]:
     """Pay each worker of a team for its own part of the result, not for all of it.
 

@@ -7,17 +7,18 @@ from typing import Any
 
 from sparring.core.errors import RewardError
 from sparring.core.records import Episode
+from sparring.environments.base import Environment
 from sparring.play.replay import figures_of
 
 
-def within(game: Any) -> Any:
+def within(game: Environment) -> Any:
     """Return the environment that combinators are made of in the end; of any other, itself."""
     while hasattr(game, "inner"):
         game = game.inner
     return game
 
 
-def around(game: Any, inner: Any, reward: str) -> RewardError:
+def around(game: Environment, inner: Any, reward: str) -> RewardError:
     """Return the error of a reward that is for an environment, and is asked of a combinator of it.
 
     Args:
@@ -32,7 +33,9 @@ def around(game: Any, inner: Any, reward: str) -> RewardError:
     )
 
 
-def paid_to_leads(episode: Episode, game: Any, name: str, reward: str) -> tuple[float | None, ...]:
+def paid_to_leads(
+    episode: Episode, game: Environment, name: str, reward: str
+) -> tuple[float | None, ...]:
     """Return a figure of the play on the last turn of each seat that leads, None on all others.
 
     None everywhere where the environment does not count it, or has no lead, in plays that were cut

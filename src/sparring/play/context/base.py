@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from sparring.config.plugins.registry import Bound
 from sparring.core.errors import ContextError, PluginError
 from sparring.core.records import Observation
+from sparring.environments.base import Environment
 
 GIVEN = {  # what NEEDS may name
     "view": "what a seat sees of the position now, at every turn (Observation.view)",
@@ -79,7 +80,7 @@ def grows(strategy: Bound) -> bool:
     return bool(getattr(strategy.plugin.module, "GROWS", False))
 
 
-def no_view(strategy: Bound, environment: Any) -> ContextError:
+def no_view(strategy: Bound, environment: Environment | None) -> ContextError:
     """Return the error of an environment that does not say what a seat sees of the position."""
     name = getattr(environment, "name", "the environment")
     return ContextError(
@@ -89,7 +90,7 @@ def no_view(strategy: Bound, environment: Any) -> ContextError:
     )
 
 
-def no_notes(strategy: Bound, environment: Any) -> ContextError:
+def no_notes(strategy: Bound, environment: Environment) -> ContextError:
     """Return the error of an environment without notes between attempts."""
     name = environment.name
     return ContextError(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparring.config.plugins.registry import Bound
 from sparring.core.records import Observation, Segment
+from sparring.environments.base import Environment
 from sparring.play.context.base import Exchange, Rewrite, Seen, Shown, grows, no_view
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Ledger:
     )
 
     def __init__(
-        self, renderer: Any, context: Bound | None = None, environment: Any = None
+        self, renderer: Any, context: Bound | None = None, environment: Environment | None = None
     ) -> None:
         self.renderer, self._environment = renderer, environment
         self._context = None if context is None or grows(context) else context

@@ -14,6 +14,7 @@ from sparring.config.plugins.registry import named
 from sparring.core.errors import PluginError
 from sparring.core.records import SampledRun
 from sparring.core.rng import Stream
+from sparring.environments.base import Play
 from sparring.environments.foreign import lacking_error, raised_by
 
 GIVEN = {"terminal": "a person at a terminal"}  # what NEEDS may name
@@ -27,7 +28,7 @@ class PendingTurn(NamedTuple):
     alone: draws never depend on what other games do.
     """
 
-    state: Any
+    state: Play
     seat: int
     stream: Stream
     ids: tuple[int, ...] = ()
@@ -223,7 +224,7 @@ class TextAgent:
         return [Reply(text=self.choose(turn.state, turn.seat, turn.stream)) for turn in turns]
 
     @abstractmethod
-    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+    def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return the action string this agent plays for ``seat`` in ``state``."""
 
 

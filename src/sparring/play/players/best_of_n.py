@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import Field
 
@@ -13,7 +13,7 @@ from sparring.config.parts import bound_agent, parse_named
 from sparring.config.plugins import registry
 from sparring.core.errors import GameError
 from sparring.core.records import Verdict
-from sparring.environments.base import read_reply
+from sparring.environments.base import Cloneable, EnvironmentPlay, read_reply
 from sparring.environments.situation import close_copies
 from sparring.play.players.base import Agent, PendingTurn, Reply
 
@@ -61,14 +61,17 @@ class BestOfN:
     def _verdicts(self, turns: Sequence[PendingTurn]) -> list[Verdict | None]:
         """Return what the oracles of the games say of the states of these turns."""
         found: list[Verdict | None] = []
-        for game, own in groupby([turn.state for turn in turns], attrgetter("game")):
+        for game, own in groupby(
+            [cast(EnvironmentPlay, turn.state) for turn in turns], attrgetter("game")
+        ):
             states = list(own)
-            if not all(hasattr(state, "clone") for state in states):
+            copyable = [state for state in states if isinstance(state, Cloneable)]
+            if len(copyable) < len(states):
                 raise GameError(
                     f"{game.name}: its plays cannot be copied, so no oracle can judge replies in "
                     "them; play with one reply to each prompt, or give the plays a method clone."
                 )
-            copies = [state.clone() for state in states]
+            copies = [state.clone() for state in copyable]
             try:
                 found += self._judge(game)(copies)
             finally:
@@ -89,7 +92,9 @@ class BestOfN:
         named = reply.text if self.renderer is None else self.renderer.read(reply.text)
         if named is None:
             return None
-        exact = turn.state.game.brief or bool(getattr(self.renderer, "exact_answers", False))
+        exact = cast(EnvironmentPlay, turn.state).game.brief or bool(
+            getattr(self.renderer, "exact_answers", False)
+        )
         return read_reply(turn.state, turn.seat, turn.state.legal(turn.seat), named, exact)
 
 

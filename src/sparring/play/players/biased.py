@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparring.core.errors import ConfigError, UnknownNameError, quoted
-from sparring.environments.base import is_searchable_play
+from sparring.environments.base import Play, is_searchable_play
 from sparring.environments.combining import played
 from sparring.environments.options import unknown_words
 from sparring.environments.reply import meant
@@ -57,7 +57,7 @@ class BiasedAgent(DescribedAgent):
                 "less."
             )
 
-    def chances(self, state: Any, seat: int) -> dict[str, float]:
+    def chances(self, state: Play, seat: int) -> dict[str, float]:
         """Return the probabilities of the legal actions.
 
         Raises:
@@ -73,7 +73,7 @@ class BiasedAgent(DescribedAgent):
             return dict.fromkeys(legal, 1.0 / len(legal))
         return {reply: weight / total for reply, weight in weights.items()}
 
-    def _check(self, play: Any, legal: tuple[str, ...]) -> None:
+    def _check(self, play: Play, legal: tuple[str, ...]) -> None:
         """Refuse a name that is no action, where the environment lists its words."""
         for name in self._weights:
             if name not in legal:
@@ -82,7 +82,7 @@ class BiasedAgent(DescribedAgent):
                     raise UnknownNameError("action", name, sorted({*legal, *words}))
 
 
-def _words(play: Any) -> tuple[str, ...]:
+def _words(play: Play) -> tuple[str, ...]:
     """Return the words that actions of an environment are among; none: they are not known."""
     rules: Any = play.game if is_searchable_play(play) else getattr(play, "rules", None)
     if is_searchable_play(play) and rules.words:

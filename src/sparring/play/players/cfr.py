@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.errors import GameError, TooLargeError
 from sparring.core.rng import Stream
-from sparring.environments.base import GameRules, Searchable, SearchablePlay
+from sparring.environments.base import GameRules, Play, Searchable, SearchablePlay
 from sparring.environments.combining import played
 from sparring.environments.openspiel.position import pick
 from sparring.environments.openspiel.solvers import CfrVariant, PolicyTable, average_policy
@@ -60,23 +60,23 @@ class CfrAgent(TextAgent):
             self._policies[name] = average_policy(game, self.variant, self.iterations)
         return self._policies[name]
 
-    def choose(self, state: SearchablePlay, seat: int, stream: Stream) -> str:
+    def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return an action drawn with the average policy's probabilities."""
-        state = played(state)
-        probabilities = self.policy(state.game).action_probabilities(state.node)
-        return state.game.word_of(
-            state, seat, pick(sorted(probabilities.items()), stream.uniform(0))
+        position: SearchablePlay = played(state)
+        probabilities = self.policy(position.game).action_probabilities(position.node)
+        return position.game.word_of(
+            position, seat, pick(sorted(probabilities.items()), stream.uniform(0))
         )
 
-    def chances(self, state: SearchablePlay, seat: int) -> dict[str, float]:
+    def chances(self, state: Play, seat: int) -> dict[str, float]:
         """Return the average policy's probabilities.
 
         Raises:
             GameError, TooLargeError: as for ``policy``.
         """
-        state = played(state)
-        probabilities = self.policy(state.game).action_probabilities(state.node)
-        return {state.game.word_of(state, seat, a): p for a, p in probabilities.items()}
+        position: SearchablePlay = played(state)
+        probabilities = self.policy(position.game).action_probabilities(position.node)
+        return {position.game.word_of(position, seat, a): p for a, p in probabilities.items()}
 
     def _check(self, game: Searchable) -> None:
         """Refuse games that cannot be solved here."""

@@ -15,7 +15,7 @@ from sparring.config.plugins.guard import Call
 from sparring.config.plugins.registry import named
 from sparring.core.errors import GameError, quoted
 from sparring.core.rng import Stream
-from sparring.environments.base import random_reply
+from sparring.environments.base import Play, random_reply
 from sparring.play.players.base import TextAgent
 
 TOLERANCE = 1e-9  # by which probabilities may miss a sum of 1
@@ -25,7 +25,7 @@ TOLERANCE = 1e-9  # by which probabilities may miss a sum of 1
 class Described(Protocol):
     """An agent that can say exactly how it plays; without ``chances`` it cannot be described."""
 
-    def chances(self, state: Any, seat: int) -> Mapping[str, float]:
+    def chances(self, state: Play, seat: int) -> Mapping[str, float]:
         """Return the probabilities of the legal actions of a seat that is due; 0 if left out.
 
         They are a function of what the seat knows of the play that goes on: inside ``trial`` and
@@ -44,10 +44,10 @@ class DescribedAgent(TextAgent):
     """
 
     @abstractmethod
-    def chances(self, state: Any, seat: int) -> dict[str, float]:
+    def chances(self, state: Play, seat: int) -> dict[str, float]:
         """Return the probabilities of the legal actions; see ``Described``."""
 
-    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+    def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return a legal action, drawn with its probability."""
         if state.legal(seat) is None:
             return random_reply(state, seat, None, stream)
@@ -56,7 +56,7 @@ class DescribedAgent(TextAgent):
         return found[min(bisect_right(sums, stream.uniform(0) * sums[-1]), len(found) - 1)][0]
 
 
-def listed(name: str, state: Any, seat: int) -> tuple[str, ...]:
+def listed(name: str, state: Play, seat: int) -> tuple[str, ...]:
     """Return the legal actions of a seat, whose probabilities an agent is to give.
 
     Args:
@@ -76,7 +76,7 @@ def listed(name: str, state: Any, seat: int) -> tuple[str, ...]:
     return legal
 
 
-def chances_of(name: str, agent: Any, state: Any, seat: int) -> dict[str, float]:
+def chances_of(name: str, agent: Any, state: Play, seat: int) -> dict[str, float]:
     """Return the probability of every legal action of a seat, as its agent says it.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
-from sparring.environments.base import random_reply
+from sparring.environments.base import Play, random_reply
 from sparring.environments.combining import played, seated
 from sparring.environments.reply import meant
 from sparring.environments.thrown import Throws
@@ -36,7 +36,7 @@ class FictitiousAgent(TextAgent):
 
     name = "fictitious"
 
-    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+    def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return a best answer to what the other player did in the plays before; a note at random.
 
         Raises:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
+from sparring.environments.base import Play
 from sparring.play.players.base import TextAgent
 
 
@@ -17,7 +16,7 @@ class HouseAgent(TextAgent):
 
     name = "house"
 
-    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+    def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return what the play's own partner says.
 
         Raises:

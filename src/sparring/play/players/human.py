@@ -8,7 +8,7 @@ from typing import Any
 
 from sparring.core.errors import quoted
 from sparring.core.rng import Stream
-from sparring.environments.base import Environment, SearchablePlay, is_searchable_play
+from sparring.environments.base import Environment, Play, is_searchable_play
 from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by, wrapped
 from sparring.play.players.base import PendingTurn, Reply, TextAgent
 
@@ -78,12 +78,13 @@ class HumanAgent(TextAgent):
         past = turn.past() if turn.past is not None else ()
         return [text for told, said in past for text in (told, f"> {said}")]
 
-    def choose(self, state: SearchablePlay, seat: int, stream: Stream) -> str:
+    def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return the legal action that the person chose.
 
         Raises:
             EOFError: the person leaves.
         """
+        assert is_searchable_play(state)
         game, legal = self._in_sentences(state.game), state.legal_actions()
         shown = wrapped(f"{seen_by(game, state, seat)}\n\nLegal actions: {listed(legal)}")
         while True:
@@ -111,7 +112,7 @@ class HumanAgent(TextAgent):
         return self._twins[-1][1]
 
 
-def understood(people: Any, play: Any, seat: int, reply: str) -> tuple[str | None, str]:
+def understood(people: Any, play: Play, seat: int, reply: str) -> tuple[str | None, str]:
     """Return the action that a person's text is taken for; else None, and what is wrong with it.
 
     Where any text is allowed it is taken as it stands.

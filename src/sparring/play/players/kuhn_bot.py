@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sparring.core.errors import GameError
-from sparring.environments.base import is_searchable_play
+from sparring.environments.base import Play, is_searchable_play
 from sparring.environments.combining import seated
 from sparring.environments.reply import meant
 from sparring.play.players.described import DescribedAgent, listed
@@ -59,7 +59,7 @@ class KuhnBot(DescribedAgent):
 
     name = "kuhn_bot"
 
-    def chances(self, state: Any, seat: int) -> dict[str, float]:
+    def chances(self, state: Play, seat: int) -> dict[str, float]:
         """Return the probabilities of passing and betting.
 
         Raises:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
-from sparring.environments.base import SearchablePlay
+from sparring.environments.base import Play, SearchablePlay
 from sparring.environments.combining import played
 from sparring.environments.openspiel.solvers import SearchNode, tree_search
 from sparring.play.players.base import TextAgent
@@ -43,21 +43,21 @@ class MctsAgent(TextAgent):
 
     name = "mcts"
 
-    def choose(self, state: SearchablePlay, seat: int, stream: Stream) -> str:
+    def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return the action that the search visits most.
 
         Raises:
             GameError: the game hides something from the seats, so a search over its states would
                 peek.
         """
-        state = played(state)
-        game = state.game
+        position: SearchablePlay = played(state)
+        game = position.game
         if not game.perfect_information:
             raise GameError(
                 "Agent 'mcts' searches over full states and would see what is hidden "
                 f"in {game.name!r}; write agent cfr or random there."
             )
-        return game.word_of(state, seat, self.search(state, stream).best_child().action)
+        return game.word_of(state, seat, self.search(position, stream).best_child().action)
 
     def search(self, state: SearchablePlay, stream: Stream) -> SearchNode:
         """Return the root of a search from a state in which nothing is hidden."""

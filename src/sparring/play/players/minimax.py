@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.errors import GameError, TooLargeError
 from sparring.core.rng import Stream
-from sparring.environments.base import Node, SearchablePlay
+from sparring.environments.base import Node, Play, SearchablePlay
 from sparring.environments.combining import played
 from sparring.environments.openspiel.solve import Search, unfit
 from sparring.play.players.base import TextAgent
@@ -39,23 +39,23 @@ class MinimaxAgent(TextAgent):
     def __post_init__(self) -> None:
         self._searches: dict[str, Search] = {}
 
-    def choose(self, state: SearchablePlay, seat: int, stream: Stream) -> str:
+    def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return one of the best actions, or any legal one by chance.
 
         Raises:
             GameError: the game has chance, hidden information or not two opposed seats.
             TooLargeError: more than ``max_states`` positions.
         """
-        state = played(state)
+        position: SearchablePlay = played(state)
         if self.random_moves and stream.uniform(1) < self.random_moves:
-            legal = state.legal_actions()
+            legal = position.legal_actions()
             return legal[stream.integer(0, len(legal))]
-        values = self.action_values(state)
+        values = self.action_values(position)
         best = max(values.values())
         actions = [action for action, value in values.items() if value == best]
         return actions[stream.integer(0, len(actions))]
 
-    def chances(self, state: SearchablePlay, seat: int) -> dict[str, float]:
+    def chances(self, state: Play, seat: int) -> dict[str, float]:
         """Return the probabilities of the legal actions.
 
         Raises:

@@ -14,7 +14,7 @@ from sparring.core.errors import ConfigError, GameError, quoted
 from sparring.core.records import FloatArray
 from sparring.core.refs import LEARNER, MAIN, OWN, PlayerRef, bot, ref
 from sparring.core.rng import Stream
-from sparring.environments.base import side_numbers, teams_of
+from sparring.environments.base import Environment, side_numbers, teams_of
 from sparring.play.players.base import Agent, PendingTurn, Reply
 
 PAST = "past"  # in a mixture: all snapshots of the league, with equal shares
@@ -75,7 +75,7 @@ class Mixture:
                 found[player] = found.get(player, 0.0) + weight / len(some)
         return found or {LEARNER: 1.0}
 
-    def at(self, game: Any, seat: int) -> Mixture:
+    def at(self, game: Environment, seat: int) -> Mixture:
         """Return the mixture from which a seat's team draws: this one, for all of them.
 
         Args:
@@ -243,7 +243,7 @@ class MemberMixture(Mixture):
         ]
         return " in the first side; ".join(said) + (" in the second" if self._apart else "")
 
-    def at(self, game: Any, seat: int) -> Mixture:
+    def at(self, game: Environment, seat: int) -> Mixture:
         """Return the mixture from which a seat's team draws.
 
         Raises:

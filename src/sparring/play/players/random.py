@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sparring.core.rng import Stream
-from sparring.environments.base import random_reply
+from sparring.environments.base import Play, random_reply
 from sparring.play.players.base import TextAgent
 from sparring.play.players.described import listed
 
@@ -15,11 +13,11 @@ class RandomAgent(TextAgent):
 
     name = "random"
 
-    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+    def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return a legal action, each with equal probability, or a text that the play draws."""
         return random_reply(state, seat, state.legal(seat), stream)
 
-    def chances(self, state: Any, seat: int) -> dict[str, float]:
+    def chances(self, state: Play, seat: int) -> dict[str, float]:
         """Return the same probability for every legal action."""
         legal = listed(self.name, state, seat)
         return dict.fromkeys(legal, 1.0 / len(legal))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
+from sparring.environments.base import Play
 from sparring.environments.combining import seated
 from sparring.environments.dag_search.rules import CALL, DONE, NOTE, OPEN, Dag
 from sparring.environments.dag_search.world import RESULTS
@@ -45,7 +46,7 @@ class Scheduler(TextAgent):
 
     name = "scheduler"
 
-    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+    def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return the next action of the lead or of a worker.
 
         Raises:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sparring.core.errors import GameError, quoted
 from sparring.core.rng import Stream
+from sparring.environments.base import Play
 from sparring.environments.combining import played
 from sparring.environments.openspiel.position import Event
 from sparring.environments.reply import meant
@@ -41,7 +41,7 @@ class ScriptedAgent(TextAgent):
             for turn in turns
         ]
 
-    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+    def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return the scripted reply for the seat's next own turn.
 
         Raises:
@@ -56,7 +56,7 @@ class ScriptedAgent(TextAgent):
             )
         return self._reply(0 if trail is None else _turn(trail, seat), state, seat)
 
-    def chances(self, state: Any, seat: int) -> dict[str, float]:
+    def chances(self, state: Play, seat: int) -> dict[str, float]:
         """Return probability 1 for what it says.
 
         Raises:
@@ -80,7 +80,7 @@ class ScriptedAgent(TextAgent):
             )
         return {said: 1.0}
 
-    def _reply(self, turn: int, state: Any, seat: int) -> str:
+    def _reply(self, turn: int, state: Play, seat: int) -> str:
         """Return the reply of own turn ``turn``."""
         if turn < len(self.moves):
             return self.moves[turn]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
+from sparring.environments.base import Play
 from sparring.environments.combining import seated
 from sparring.environments.wide_search import answers, searching
 from sparring.environments.wide_search.call import Call
@@ -53,7 +54,7 @@ class Searcher(TextAgent):
 
     name = "searcher"
 
-    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+    def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return the next action of the lead or of a worker.
 
         Raises:

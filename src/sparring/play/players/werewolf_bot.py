@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
+from sparring.environments.base import Play
 from sparring.environments.combining import played, seated
 from sparring.environments.reply import meant
 from sparring.environments.werewolf.names import name_of, number_of
@@ -59,7 +60,7 @@ class WerewolfBot(DescribedAgent):
 
     name = "werewolf_bot"
 
-    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+    def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return a reply; where speeches are free text, a phrase or a sentence for one."""
         play = played(state)
         deducing = isinstance(play, WerewolfPlay) and play.position.deducing
@@ -69,7 +70,7 @@ class WerewolfBot(DescribedAgent):
         phrase = said[stream.integer(0, len(said))]
         return worded(phrase, stream.child(0)) if self.sentences else phrase
 
-    def chances(self, state: Any, seat: int) -> dict[str, float]:
+    def chances(self, state: Play, seat: int) -> dict[str, float]:
         """Return the probabilities of the replies: equal ones of those it likes best.
 
         Raises:

@@ -1,9 +1,9 @@
 """The world of a team matrix game: a side is a team, and its members choose independently.
 
-All that matters of a team's choices is what they count as (``team_matrix/rules.py``), so a policy
-is known by its distribution over that, and payoffs and mixtures are linear in it. With pi_m the
-policy of member m and Q(m, a) what its team gets where m plays a and the others play on, a step of
-improvement, number t of a phase, is that of the code of FXP (arXiv 2310.03354):
+All that matters of a team's choices is what they count as (``environments/team_matrix.py``), so a
+policy is known by its distribution over that, and payoffs and mixtures are linear in it. With pi_m
+the policy of member m and Q(m, a) what its team gets where m plays a and the others play on, a step
+of improvement, number t of a phase, is that of the code of FXP (arXiv 2310.03354):
 
     pi_m  <-  (1 - r_m) pi_m + r_m e(argmax over a of Q(m, a))
     r_m = rate, and twice that for m = t mod members
@@ -19,7 +19,7 @@ import numpy as np
 
 from sparring.core.records import FloatArray, IntArray
 from sparring.core.rng import Stream
-from sparring.environments.team_matrix.rules import Payoffs
+from sparring.environments.team_matrix import Payoffs
 from studies.self_play.worlds import Against, Oracle, Start
 
 CLOSE = 1e-4  # squared distance of a member's policy from its answer, below which it has arrived

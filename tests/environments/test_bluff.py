@@ -7,9 +7,9 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.bluff import MEANT, bluff, claimed
 from sparring.environments.catalogue import from_spec, make_game
-from sparring.environments.played import tree_of
+from sparring.environments.history_tree import tree_of
 from sparring.environments.spec import spec_of
-from sparring.environments.walked import walk
+from sparring.environments.tree_arrays import walk
 from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.cfr import average_strategies
 from sparring.ops.game_tree import policy_values

@@ -10,7 +10,7 @@ from sparring.environments.base import teams_of
 from sparring.environments.catalogue import make_game
 from sparring.environments.choose import choose
 from sparring.environments.reply import meant
-from sparring.environments.werewolf.stances import NAMES
+from sparring.environments.werewolf.deduction import STANCE_FIGURES
 from sparring.play.players.biased import biased
 from sparring.play.players.random import random
 from sparring.play.players.werewolf_bot import werewolf_bot
@@ -60,7 +60,7 @@ def test_what_werewolf_counts_is_counted_in_an_episode():
     spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=ROOT.child("deal"), stream=ROOT.child("play"), seats=("a",) * 3, trained=(True,) * 3)
     (episode,) = play([spec], {"a": random()})
     found = figures_of(game, episode)
-    assert set(found) == {"won", "survived", "right_votes", "cut", *NAMES, "right_roles", "right_roles_wolf", "right_roles_seer", "right_roles_villager", "malformed"}
+    assert set(found) == {"won", "survived", "right_votes", "cut", *STANCE_FIGURES, "right_roles", "right_roles_wolf", "right_roles_seer", "right_roles_villager", "malformed"}
     assert found["won"] == tuple(float(value > 0) for value in episode.returns)
     noted = [turn for turn in episode.turns if turn.note]
     assert len(noted) == 6 and all(turn.legal_actions == () and turn.event == "ok" for turn in noted)

@@ -14,7 +14,7 @@ from sparring.environments.openspiel.solvers import (
     policy_table,
     tree_search,
 )
-from sparring.environments.walked import walk
+from sparring.environments.tree_arrays import walk
 from sparring.ops.game_tree import policy_values
 from sparring.play.players.cfr import fits
 

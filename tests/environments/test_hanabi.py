@@ -6,7 +6,7 @@ import pytest
 
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.hanabi.rules import replay
+from sparring.environments.hanabi import replay
 
 VARIANTS = [(size, players) for size in ("mini", "simple") for players in (2, 3, 4)]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.environments.waves import FIGURES, counted, critical_steps, total_steps
+from sparring.environments.wide_search.scoring import FIGURES, counted, critical_steps, total_steps
 
 WAVES = ((3, 1), (2,), (4, 4, 0))
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from sparring.core.errors import ConfigError, GameError, TooLargeError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.wide_search import wide_search
-from sparring.environments.wide_search.play import Search
+from sparring.environments.wide_search import Search, wide_search
 from sparring.environments.wide_search.scoring import score
 from sparring.environments.wide_search.world import COLUMNS, NAMES, VALUES, World
 from sparring.measure.info_states import enumerate_info_states, exact_values

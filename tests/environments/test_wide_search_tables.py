@@ -10,11 +10,10 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
 from sparring.environments.catalogue import another_bank, make_game
-from sparring.environments.wide_search import tables, wide_search
+from sparring.environments.wide_search import Search, wide_search
 from sparring.environments.wide_search.library import find, library
-from sparring.environments.wide_search.play import Search
 from sparring.environments.wide_search.scoring import plain
-from sparring.environments.wide_search.tables import LEAST, READ, questions, table
+from sparring.environments.wide_search.world import LEAST, READ, _text, questions, table
 from sparring.play.players.searcher import searcher
 from sparring.testing import check_environment, check_picture
 
@@ -205,4 +204,4 @@ def test_rows_with_a_gap_are_left_out_and_bars_are_no_cells(monkeypatch, fresh):
     monkeypatch.setitem(sys.modules, "countryinfo", broken(rows))
     assert len(table("countries").rows) == LEAST and {"Land 3", "Land 4"}.isdisjoint(dict(table("countries").rows))
     assert dict(table("countries").rows)["Land 5"][0] == "x/5"
-    assert tables._text([1.0, None, "a  b"]) == "1, , a b"
+    assert _text([1.0, None, "a  b"]) == "1, , a b"

@@ -13,10 +13,9 @@ from sparring.core.rng import Stream
 from sparring.environments import toolbox
 from sparring.environments.catalogue import make_game
 from sparring.environments.toolbox import search
-from sparring.environments.wide_search import answers, searching, wide_search
+from sparring.environments.wide_search import Call, Search, searching, wide_search
 from sparring.environments.wide_search.library import RESULTS, find, library
-from sparring.environments.wide_search.play import Call, Search
-from sparring.environments.wide_search.scoring import plain, score
+from sparring.environments.wide_search.scoring import plain, read_table, score, written_table
 from sparring.environments.wide_search.world import VALUES, World
 from sparring.play.players.base import TextAgent
 from sparring.play.players.searcher import searcher
@@ -339,7 +338,7 @@ GOOD = "| name | colour | size |\n| --- | :-: | --- |\n| ardan | red | tiny |"
     ],
 )
 def test_markdown_tables_are_read_or_malformed(text, rows):
-    assert answers.read(text, WORLD, brief=False) == rows
+    assert read_table(text, WORLD, brief=False) == rows
 
 
 @pytest.mark.parametrize(
@@ -355,7 +354,7 @@ def test_markdown_tables_are_read_or_malformed(text, rows):
     ],
 )
 def test_brief_tables_are_read_or_malformed(text, rows):
-    assert answers.read(text, WORLD, brief=True) == rows
+    assert read_table(text, WORLD, brief=True) == rows
 
 
 rows = st.dictionaries(st.sampled_from([*WORLD.names, "dutek"]), st.dictionaries(st.sampled_from(WORLD.columns), st.sampled_from(["red", "tiny", "big"])))
@@ -363,7 +362,7 @@ rows = st.dictionaries(st.sampled_from([*WORLD.names, "dutek"]), st.dictionaries
 
 @given(rows, st.booleans())
 def test_what_is_written_is_read_again(found, brief):
-    assert answers.read(answers.written(found, WORLD, brief=brief), WORLD, brief=brief) == found
+    assert read_table(written_table(found, WORLD, brief=brief), WORLD, brief=brief) == found
 
 
 def test_warm_up_writes_what_was_noted_in_any_order():
@@ -376,8 +375,8 @@ def test_warm_up_writes_what_was_noted_in_any_order():
     play.step({1: "done"})
     play.step({0: "finish"})
     said = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
-    assert len(said) > 10 and all(set(answers.read(one, WORLD, brief=True)) == set(WORLD.names) for one in said)
-    assert any(score(WORLD.rows(), answers.read(one, WORLD, brief=True), 2).success for one in said)
+    assert len(said) > 10 and all(set(read_table(one, WORLD, brief=True)) == set(WORLD.names) for one in said)
+    assert any(score(WORLD.rows(), read_table(one, WORLD, brief=True), 2).success for one in said)
 
 
 # -- cells, teams and bad options ----------------------------------------------------------------

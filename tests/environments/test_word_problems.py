@@ -8,8 +8,7 @@ from sparring.config import resolve
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.word_problems import Problem, word_problems
-from sparring.environments.word_problems.stories import Story, most, story
+from sparring.environments.word_problems import Problem, Story, most, story, word_problems
 from sparring.measure.initial_states import Met, columns
 from sparring.testing import check_environment
 from tests.cases import every_case

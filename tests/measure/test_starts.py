@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sparring.config import resolve
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
+from sparring.environments import minesweeper
 from sparring.environments.catalogue import configured_game, make_game
-from sparring.environments.minesweeper import rules
 from sparring.environments.sudoku.solver import reference
 from sparring.league.seating import arms, starts
 from sparring.measure.initial_states import Met, columns
@@ -129,7 +129,7 @@ def test_deals_are_as_they_were_where_nothing_is_held_out():
 def test_a_bank_longer_than_there_are_starts_is_made_only_until_it_has_them_all(monkeypatch):
     made = []
     monkeypatch.setattr(
-        rules, "order_of", lambda *key, of=rules.order_of: made.append(key) or of(*key)
+        minesweeper, "order_of", lambda *key, of=minesweeper.order_of: made.append(key) or of(*key)
     )
     game = make_game("minesweeper", options={"rows": 3, "columns": 3, "mines": 1, "layouts": 100_000})
     assert len(game.starts()) == 9 * 8  # where the mine is, and where it goes if it is the first cell revealed

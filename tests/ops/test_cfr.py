@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sparring.environments.catalogue import make_game
-from sparring.environments.played import tree_of
-from sparring.environments.walked import walk
+from sparring.environments.history_tree import tree_of
+from sparring.environments.tree_arrays import walk
 from sparring.ops.cfr import average_strategies
 from sparring.ops.game_tree import GameTree, best_response, policy_values
 

@@ -8,7 +8,7 @@ from sparring.config import resolve
 from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.core.rng import Stream
-from sparring.environments.choose.rules import Choose
+from sparring.environments.choose import Choose
 from sparring.play.players.scripted import scripted
 from sparring.play.players.werewolf_bot import werewolf_bot
 from studies.common import crossed

@@ -11,8 +11,7 @@ from pydantic import Field
 
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, seats, timeline
 
 CARDS = ("high", "low")

@@ -26,8 +26,7 @@ from sparring.environments.base import (
     read_reply,
 )
 from sparring.environments.catalogue import make_game
-from sparring.environments.drawing.canvas import Canvas
-from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.canvas import Canvas, Painted
 from sparring.environments.drawing.told import describe_told, draw_told
 from sparring.environments.reply import meant
 

@@ -21,8 +21,7 @@ from sparring.environments.bargain.rules import (
     pools,
     valuations,
 )
-from sparring.environments.drawing.canvas import Canvas
-from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.canvas import Canvas, Painted
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
 from sparring.environments.drawing.told import due_sentence
 

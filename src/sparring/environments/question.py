@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, Self
 
-from sparring.environments.drawing.canvas import Canvas
-from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.canvas import Canvas, Painted
 from sparring.environments.drawing.pieces import heading, paragraph, seats
 from sparring.environments.drawing.told import due_sentence
 from sparring.environments.drawing.words import wrapped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparring.environments.thrown import Throws
+from sparring.environments.simultaneous_choice import Throws
 
 MOVES = ("rock", "paper", "scissors")
 

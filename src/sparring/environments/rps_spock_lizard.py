@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sparring.environments.thrown import Throw, Throws
+from sparring.environments.simultaneous_choice import Throw, Throws
 
 MOVES = ("rock", "paper", "scissors", "spock", "lizard")
 BEATS: Mapping[str, tuple[str, str]] = {

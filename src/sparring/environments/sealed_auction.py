@@ -11,8 +11,7 @@ from pydantic import Field
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
-from sparring.environments.drawing.canvas import Canvas
-from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.canvas import Canvas, Painted
 from sparring.environments.drawing.pieces import paragraph, seats, table
 from sparring.environments.drawing.told import due_sentence
 

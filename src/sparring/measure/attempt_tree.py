@@ -37,8 +37,7 @@ from sparring.environments.base import (
 )
 from sparring.environments.foreign import environment_call
 from sparring.environments.repeated import result_text
-from sparring.environments.trial import Trial
-from sparring.environments.trial_play import TrialPlay
+from sparring.environments.trial import Trial, TrialPlay
 from sparring.measure.info_states import DEFAULT_LIMIT
 from sparring.measure.policies import ActionScorer, Query, renormalise
 from sparring.play.players.described import chances_of

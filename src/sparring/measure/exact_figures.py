@@ -25,8 +25,8 @@ from sparring.core.errors import GameError
 from sparring.core.records import FloatArray, IntArray, Observation
 from sparring.core.refs import PlayerRef
 from sparring.environments.base import Environment, side_numbers, sides_of, teams_of
+from sparring.environments.choose import Choose
 from sparring.environments.choose.proposer import numbers, remembered
-from sparring.environments.choose.rules import Choose
 from sparring.measure.exploitability import ask, check_states, figures_of, nash_conv
 from sparring.measure.info_states import InfoStates
 from sparring.measure.policies import ActionScorer, Query, renormalise

@@ -24,7 +24,7 @@ from sparring.core.records import FloatArray, IntArray, Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import Decision, Environment, GameRules, Node, teams_of
 from sparring.environments.foreign import environment_call, no_rules
-from sparring.environments.played import tree_of
+from sparring.environments.history_tree import tree_of
 from sparring.measure.policies import Query
 from sparring.ops.game_tree import ExactValues, GameTree, policy_values
 
@@ -208,7 +208,7 @@ def enumerate_info_states(game: Environment, *, limit: int = DEFAULT_LIMIT) -> I
 
     Args:
         game: any sequential game whose OpenSpiel rules give information-state strings, or an
-            environment of one's own that has ``openings`` (``environments/played.py``).
+            environment of one's own that has ``openings`` (``environments/history_tree.py``).
         limit: the largest number of information states to accept.
 
     Raises:

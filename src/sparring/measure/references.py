@@ -17,7 +17,7 @@ from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
-from sparring.environments.played import rules_key
+from sparring.environments.history_tree import rules_key
 from sparring.measure.exploitability import (
     ExploitabilityReport,
     best_response_values,

@@ -12,7 +12,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.core.records import EnvironmentSpec
 from sparring.core.rng import Stream
-from sparring.environments.bargain.play import BargainPlay
+from sparring.environments.bargain import BargainPlay
 from sparring.environments.bargain.rules import Scenario, Table
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.spec import spec_of

@@ -12,7 +12,7 @@ from scipy import stats
 
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
-from sparring.environments.battleship_hunt.rules import Sea, fleet_of
+from sparring.environments.battleship_hunt import Sea, fleet_of
 from sparring.environments.catalogue import make_game
 
 

@@ -13,7 +13,7 @@ from sparring.config.plugins import registry
 from sparring.config.plugins.registry import load_part
 from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
-from sparring.environments.battleship_hunt.rules import Sea, fleet_of
+from sparring.environments.battleship_hunt import Sea, fleet_of
 from sparring.environments.battleship_hunt.solver import key, posterior_of
 from sparring.environments.catalogue import make_game
 

@@ -11,8 +11,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.base import filled_together, teams_of
 from sparring.environments.catalogue import from_spec, make_game
-from sparring.environments.code_words import code_words
-from sparring.environments.code_words.rules import Deal, Position, coded, deals, decoded
+from sparring.environments.code_words import Deal, Position, code_words, coded, deals, decoded
 from sparring.environments.spec import spec_of
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.team_exploitability import team_exploitability

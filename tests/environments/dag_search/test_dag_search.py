@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from sparring.core.errors import ConfigError, GameError
 from sparring.environments.base import HasCounterfactual
 from sparring.environments.catalogue import make_game
-from sparring.environments.dag_search import dag_search
-from sparring.environments.dag_search.rules import Dag
-from sparring.environments.dag_search.world import RESULTS, World
+from sparring.environments.dag_search import RESULTS, Dag, World, dag_search
 from sparring.measure.initial_states import Met, columns
 from sparring.testing import check_environment
 

@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.environments.dag_search import dag_search
-from sparring.environments.dag_search.rules import Dag
-from sparring.environments.dag_search.schedule import After, Best, Schedule
-from sparring.environments.dag_search.world import RESULTS, World
+from sparring.environments.dag_search import RESULTS, After, Best, Dag, Schedule, World, dag_search
 from sparring.environments.wide_search.world import NAMES
 
 

@@ -11,8 +11,7 @@ from sparring.core.errors import ConfigError, GameError
 from sparring.core.records import EnvironmentSpec
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import from_spec, make_game
-from sparring.environments.lookups import lookups
-from sparring.environments.lookups.rules import Library, Question, Questions, library
+from sparring.environments.lookups import Library, Question, Questions, library, lookups
 from sparring.environments.spec import spec_of
 from sparring.measure.initial_states import Met, columns
 from sparring.testing import check_environment

@@ -12,7 +12,7 @@ from scipy import stats
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.mastermind.rules import Board, answer_of, bank_of, code_of, word_of
+from sparring.environments.mastermind import Board, answer_of, bank_of, code_of, word_of
 
 
 def game(**options):

@@ -13,7 +13,7 @@ from sparring.config.plugins.registry import load_part
 from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.mastermind.rules import answer_of, bank_of, code_of
+from sparring.environments.mastermind import answer_of, bank_of, code_of
 from sparring.environments.mastermind.solver import answers, breaker, key
 from tests.environments import worlds
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.environments.minesweeper.mines import mine_counts
+from sparring.environments.minesweeper.solver import mine_counts
 
 
 def enumerated(constraints, cells, mines):

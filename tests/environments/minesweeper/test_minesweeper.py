@@ -13,7 +13,7 @@ from scipy import stats
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.minesweeper.rules import Minefield, mines_of, order_of
+from sparring.environments.minesweeper import Minefield, mines_of, order_of
 
 
 def game(**options):

@@ -10,7 +10,7 @@ from sparring.config.plugins.registry import load_part
 from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.minesweeper.rules import Minefield, mines_of, order_of
+from sparring.environments.minesweeper import Minefield, mines_of, order_of
 from sparring.environments.minesweeper.solver import mine_probabilities
 
 

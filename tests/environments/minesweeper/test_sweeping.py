@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.environments.minesweeper.sweeping import LongSearchError, Sweeper, layouts_of
+from sparring.environments.minesweeper.solver import LongSearchError, Sweeper, layouts_of
 
 
 @given(

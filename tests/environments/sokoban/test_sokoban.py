@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
+from sparring.environments.sokoban import room_of
 from sparring.environments.sokoban.distances import (
     Floor,
     cells_of,
@@ -19,7 +20,6 @@ from sparring.environments.sokoban.distances import (
     mask_of,
     positions,
 )
-from sparring.environments.sokoban.rooms import room_of
 
 STEP = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 CORRIDOR = "@-$-."

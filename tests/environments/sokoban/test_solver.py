@@ -190,7 +190,7 @@ def test_what_cannot_be_judged_is_refused():
 @pytest.mark.parametrize("boxes", [1, 2])
 def test_positions_counted_one_by_one_are_those_of_the_search_in_layers(boxes, monkeypatch):
     from sparring.environments.sokoban import distances as module
-    from sparring.environments.sokoban.rooms import room_of
+    from sparring.environments.sokoban import room_of
 
     for number in range(20):
         floor = room_of(5, 5, boxes, 5, 3, 8, 0, number).floor
@@ -205,7 +205,7 @@ def test_positions_counted_one_by_one_are_those_of_the_search_in_layers(boxes, m
 @pytest.mark.parametrize("boxes", [1, 2])
 def test_rooms_are_drawn_alike_by_either_search(boxes, monkeypatch):
     from sparring.environments.sokoban import distances as module
-    from sparring.environments.sokoban.rooms import room_of
+    from sparring.environments.sokoban import room_of
 
     found = []
     for few in (0, 10**9):

@@ -6,7 +6,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.sudoku.rules import puzzle_of
+from sparring.environments.sudoku import puzzle_of
 from sparring.environments.sudoku.solver import solution
 from tests.methods.oracles.positions import played
 

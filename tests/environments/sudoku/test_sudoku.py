@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.sudoku.rules import puzzle_of
+from sparring.environments.sudoku import puzzle_of
 
 BOX = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 PUZZLE = "1.3. 34.. 21.. .3.1"

@@ -11,7 +11,7 @@ from scipy import stats
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.twenty_questions.rules import ATTRIBUTES, NOUNS, Inquiry, rows_of
+from sparring.environments.twenty_questions import ATTRIBUTES, NOUNS, Inquiry, rows_of
 
 
 def game(**options):

@@ -12,7 +12,7 @@ from scipy import stats
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.urn.rules import COLOURS, NAMES, UrnOptions, UrnTable, distance, urns_of
+from sparring.environments.urn import COLOURS, NAMES, UrnOptions, UrnTable, distance, urns_of
 
 
 def game(**options):

@@ -14,10 +14,9 @@ from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import random_reply
 from sparring.environments.catalogue import make_game
-from sparring.environments.played import tree_of
+from sparring.environments.history_tree import tree_of
 from sparring.environments.werewolf import werewolf
-from sparring.environments.werewolf.deduction import drawn, guesses, read
-from sparring.environments.werewolf.stances import NAMES
+from sparring.environments.werewolf.deduction import STANCE_FIGURES, drawn, guesses, read
 from sparring.measure.initial_states import Starts
 from sparring.measure.matches import self_plays
 from sparring.play.players.random import random
@@ -391,5 +390,5 @@ def test_without_them_plays_are_as_they_were_before(options, digest):
                 replies = {seat: bot.choose(play, seat, draws.child(len(lines)).child(seat)) for seat in due}
                 lines.append(repr(replies))
                 play.step(replies)
-            text += "\n".join([*lines, repr({name: one for name, one in play.figures().items() if name not in NAMES}).replace("nan", "0.0"), repr(play.returns)])
+            text += "\n".join([*lines, repr({name: one for name, one in play.figures().items() if name not in STANCE_FIGURES}).replace("nan", "0.0"), repr(play.returns)])
     assert hashlib.blake2b(text.encode(), digest_size=8).hexdigest() == digest

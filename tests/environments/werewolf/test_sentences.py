@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
+from sparring.environments.werewolf.rules import SAY, SILENCE, phrases
 from sparring.environments.werewolf.sentences import CLAIMS, WORDINGS, meaning, worded
-from sparring.environments.werewolf.speech import SAY, SILENCE, phrases
 from tests.cases import every_case
 
 EVERY = phrases(SAY, ("wolf", "seer", "doctor", "villager"), ("p2", "p9"))

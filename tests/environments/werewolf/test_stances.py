@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sparring.core.rng import Stream
 from sparring.environments.base import random_reply
 from sparring.environments.werewolf import werewolf
+from sparring.environments.werewolf.deduction import STANCE_FIGURES, stance
 from sparring.environments.werewolf.rules import Event
-from sparring.environments.werewolf.stances import NAMES, stance
 from sparring.play.players.werewolf_bot import werewolf_bot
 
 STREAM = Stream.from_seed(0)
@@ -41,7 +41,7 @@ def day(speeches, votes, **options):
         play.step({seat: "" if play.position.deducing else speeches[seat] for seat in play.due()})
     while not play.done:
         play.step({seat: "" if play.position.deducing else votes[seat] for seat in play.due()})
-    return {name: pytest.approx(play.figures()[name], nan_ok=True) for name in NAMES}
+    return {name: pytest.approx(play.figures()[name], nan_ok=True) for name in STANCE_FIGURES}
 
 
 @pytest.mark.parametrize("options", [{}, {"deduce": True}, {"order": "simultaneous"}])
@@ -83,8 +83,8 @@ def test_they_are_shares_of_days_that_were_played(seed, options):
         assert all(play.gist(seat).key and werewolf_bot().chances(play, seat) for seat in play.due() if not play.position.deducing)
         play.step(replies)
     found = play.figures()
-    assert set(NAMES) <= set(play.rules.figures) and set(found) == set(play.rules.figures)
-    for name in NAMES:
+    assert set(STANCE_FIGURES) <= set(play.rules.figures) and set(found) == set(play.rules.figures)
+    for name in STANCE_FIGURES:
         assert all(math.isnan(one) or 0 <= one <= 1 for one in found[name]) and len(found[name]) == len(play.rules.roles)
     voted = {event.who for event in play.position.events if event.kind == "vote"}
     for seat, place in enumerate(play.position.places):

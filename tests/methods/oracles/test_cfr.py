@@ -10,7 +10,7 @@ from tests.methods.oracles.positions import played
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, OracleError
 from sparring.environments.catalogue import make_game
-from sparring.environments.walked import walk
+from sparring.environments.tree_arrays import walk
 
 KUHN = make_game("kuhn_poker")
 

@@ -8,9 +8,8 @@ from sparring.core.errors import ConfigError, OracleError
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
-from sparring.environments.dag_search.rules import Dag
+from sparring.environments.dag_search import Dag, World
 from sparring.environments.dag_search.solver import dag_search as solver
-from sparring.environments.dag_search.world import World
 from sparring.environments.situation import Situation, decision_of
 from sparring.measure.matches import play_matches
 from sparring.measure.regret import Judge

@@ -9,7 +9,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, OracleError, UnknownNameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.minesweeper.rules import mines_of, order_of
+from sparring.environments.minesweeper import mines_of, order_of
 
 
 def oracle(**options):

@@ -2,17 +2,441 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import itertools
+import re
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.bank import Bank
-from sparring.environments.bargain.play import BargainPlay
-from sparring.environments.bargain.rules import NAME, Scenario, Scenarios, Table
-from sparring.environments.bargain.wording import brief_words, full_rules
+from sparring.environments.bargain.rules import (
+    KINDS,
+    NAME,
+    Counts,
+    Message,
+    Scenario,
+    Scenarios,
+    Table,
+)
+from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
+from sparring.environments.drawing.pieces import Said, heading, seats, table, timeline
+from sparring.environments.drawing.told import due_sentence
+from sparring.environments.drawing.words import wrapped
 from sparring.environments.reply import Style
+
+TITLE = "bargain"
+VERBS = ("offer", "accept", "reject")  # brief: what begins an act
+TALK = ("want", "need", "give", "keep", "yes", "no")  # brief: what may be said besides
+NOTES = {
+    "malformed": (
+        "Your last message held a proposal that could not be read: {why}. It was passed on as talk."
+    ),
+    "nothing": "You accepted, but the other player has proposed nothing yet; say what you want.",
+    "cut": "Your last message was too long: only its first {talk} characters were passed on.",
+}
+_TAG = re.compile(r"<(propose|accept|reject)\s?/?>", re.IGNORECASE)
+_ALONE = re.compile(r"\W{0,9}(accept|reject)\W{0,9}", re.IGNORECASE)
+_BROKEN = re.compile(r"<\s?/?\s?(?:propos|accept|reject)", re.IGNORECASE)
+_PART = re.compile(r"([0-9]{1,3})\s?([a-z]+)")
+
+
+def listed(counts: Counts) -> str:
+    """Return numbers of items in words, such as "2 books, 1 hat, 0 balls"."""
+    return ", ".join(
+        f"{number} {name[:-1] if number == 1 else name}"
+        for name, number in zip(KINDS, counts, strict=False)
+    )
+
+
+def clean(reply: str, talk: int) -> tuple[str, bool]:
+    """Return a reply as one line of printable characters, and whether it was cut.
+
+    Thoughts before ``</think>``, or begun and not ended, are not said.
+
+    Args:
+        reply: any text.
+        talk: characters that are kept at most.
+    """
+    spoken = reply.rpartition("</think>")[2].partition("<think>")[0]
+    line = " ".join("".join(c if c.isprintable() else " " for c in spoken).split())
+    return (line[:talk].rstrip(), True) if len(line) > talk else (line, False)
+
+
+def share_of(text: str, counts: Counts) -> tuple[Counts | None, str]:
+    """Return the share that a proposal names, or None and what is wrong with it.
+
+    Kinds that are not named are 0.
+    """
+    names = KINDS[: len(counts)]
+    found: dict[str, int] = {}
+    for part in re.split(r",|\band\b", text.lower()):
+        match = _PART.fullmatch(part.strip(" ."))
+        if match is None:
+            return None, f"write it like {listed(counts)}"
+        name = match[2] if match[2] in names else f"{match[2]}s"
+        if name not in names or name in found:
+            return None, f"name each of {', '.join(names)} once"
+        found[name] = int(match[1])
+    share = tuple(found.get(name, 0) for name in names)
+    if any(taken > held for taken, held in zip(share, counts, strict=True)):
+        return None, f"there are only {listed(counts)}"
+    return share, ""
+
+
+def read_full(line: str, cut: bool, counts: Counts) -> tuple[Message, str]:
+    """Return a message of full style, and what is wrong with its proposal, or "".
+
+    The last of ``<propose>...</propose>``, ``<accept>``, ``<reject>`` counts; "accept" or "reject"
+    alone will do as well.
+    """
+    alone, tags = _ALONE.fullmatch(line), [*_TAG.finditer(line)]
+    verb = alone[1].lower() if alone else tags[-1][1].lower() if tags else ""
+    if verb == "accept":
+        return Message(line, "accept", cut=cut), ""
+    if verb == "reject":
+        return Message(line, "reject", cut=cut), ""
+    if not verb:
+        broken = _BROKEN.search(line) is not None
+        why = "close the form with </propose> and open it with <propose>" if broken else ""
+        return Message(line, "malformed" if broken else "talk", cut=cut), why
+    body, closed, _ = line[tags[-1].end() :].partition("</propose>")
+    share, why = share_of(body, counts) if closed else (None, "it does not end with </propose>")
+    if share is None:
+        return Message(line, "malformed", cut=cut), why
+    return Message(line, "offer", share, cut), ""
+
+
+def read_brief(line: str, cut: bool, counts: Counts, known: frozenset[str]) -> Message:
+    """Return a message of brief style: its known words, of which the last verb counts.
+
+    An offer is "offer" and a number per kind that the pool holds, no fewer and no more.
+    """
+    words = [word for word in line.split() if word in known]
+    said = " ".join(words)
+    place = max((at for at, word in enumerate(words) if word in VERBS), default=-1)
+    if place < 0:
+        return Message(said, "talk", cut=cut)
+    if words[place] != "offer":
+        return Message(said, "accept" if words[place] == "accept" else "reject", cut=cut)
+    numbers = _leading_numbers(words[place + 1 :])
+    fits = len(numbers) == len(counts)
+    if not fits or any(a > b for a, b in zip(numbers, counts, strict=True)):
+        return Message(said, "malformed", cut=cut)
+    return Message(said, "offer", numbers, cut)
+
+
+def _leading_numbers(words: Sequence[str]) -> Counts:
+    """Return the numbers that words begin with."""
+    found: list[int] = []
+    for word in words:
+        if not (word.isascii() and word.isdigit()):
+            break
+        found.append(int(word))
+    return tuple(found)
+
+
+def brief_words(kinds: int, most: int, total: int) -> frozenset[str]:
+    """Return every word of brief style but the roles."""
+    numbers = {str(number) for number in range(most + 1)}
+    values = {f"={value}" for value in range(total + 1)}
+    return frozenset({TITLE, ".", *NOTES, *VERBS, *TALK, *KINDS[:kinds], *numbers, *values})
+
+
+def brief_pool(scenario: Scenario, seat: int) -> str:
+    """Return the pool and a seat's values in brief words, such as "books 2 =1 hats 1 =8"."""
+    parts = zip(KINDS, scenario.counts, scenario.values[seat], strict=False)
+    return " ".join(f"{name} {number} ={value}" for name, number, value in parts)
+
+
+def quoted(message: Message) -> str:
+    """Return what the other seat said, in quotation marks that it cannot close."""
+    if not message.said:
+        return "The other player says nothing."
+    return 'The other player says: "{}"'.format(message.said.replace('"', "'"))
+
+
+def full_rules(limit: int, talk: int, joint: bool) -> str:
+    """Return the rules in sentences."""
+    aim = (
+        "Your result is the mean of both players' points, and so is the other player's: find the "
+        "split that is worth most to you both."
+        if joint
+        else "Your result is what your own items are worth to you, whatever the other player gets."
+    )
+    return (
+        "We play a bargaining game with 2 players, who divide a pool of items. An item is worth "
+        "a number of points that depends on its kind and on the player; the whole pool is worth "
+        "the same to both, but the other player's values can differ from yours, and are not told. "
+        f"The players send messages in turn, {limit} in all, of at most {talk} characters each. "
+        "A message is any text. It may hold a proposal, which says what you would take; the other "
+        "player would get the rest. <accept> agrees to the other player's last proposal and ends "
+        "the game; <reject> breaks the talks off. Without an agreement both players get nothing. "
+        f"{aim}"
+    )
+
+
+def full_pool(scenario: Scenario, seat: int) -> str:
+    """Return the pool and a seat's values in a sentence."""
+    parts = zip(KINDS, scenario.values[seat], strict=False)
+    prices = ", ".join(f"one {name[:-1]} {value}" for name, value in parts)
+    return f"The pool: {listed(scenario.counts)}. In points it is worth to you: {prices}."
+
+
+def full_form(counts: Counts) -> str:
+    """Return how a message is to be written, in a sentence."""
+    half = tuple(number // 2 for number in counts)
+    example = listed(half if any(half) else (1, *half[1:]))
+    return (
+        "Write one short message to the other player. A proposal of what you would take is "
+        f"written <propose>{example}</propose>; write <accept> to agree to the other player's "
+        "last proposal."
+    )
+
+
+FIRM, SOFT = 0.8, 0.3  # shares of the pool that the house asks for at its first and last message
+ACTS = {"offer": "offers", "accept": "accepts", "reject": "breaks off", "talk": ""}
+
+
+class BargainPlay(Painted):
+    """One live bargain.
+
+    Attributes:
+        rules: what never changes.
+        table: the position.
+        why: per seat, what was wrong with the proposal of its last message, or "".
+        malformed: per seat, how many proposals could not be read.
+        cut: per seat, how many messages were too long.
+    """
+
+    def __init__(self, rules: Bargain, table: Table, why: tuple[str, str] = ("", "")) -> None:
+        self.rules, self.table, self.why = rules, table, why
+
+    def clone(self) -> BargainPlay:
+        """Return an independent copy."""
+        return BargainPlay(self.rules, self.table, self.why)
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over."""
+        return self.table.done
+
+    @property
+    def returns(self) -> tuple[float, float]:
+        """Payoffs so far, nothing before an agreement."""
+        return self.rules.pay(self.table)
+
+    @property
+    def malformed(self) -> tuple[int, int]:
+        """How many proposals of each seat could not be read."""
+        said = self.table.said
+        first, second = (sum(one.act == "malformed" for one in said[seat::2]) for seat in (0, 1))
+        return first, second
+
+    @property
+    def cut(self) -> tuple[int, int]:
+        """How many messages of each seat were too long."""
+        first, second = (sum(one.cut for one in self.table.said[seat::2]) for seat in (0, 1))
+        return first, second
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the pool, the values that are seen, the offers that stand and the messages."""
+        position, roles = self.table, self.rules.roles
+        scenario, due = position.scenario, () if position.done else (position.seat,)
+        kinds = KINDS[: len(scenario.counts)]
+        seats(canvas, roles, due, _got(position, seat))
+        rows = [("", *kinds), ("pool", *map(str, scenario.counts))]
+        for one, role in enumerate(roles):
+            known = seat in (None, one)
+            values = scenario.values[one] if known else ("?",) * len(kinds)
+            rows.append((f"worth to {role}", *map(str, values)))
+        for one, role in enumerate(roles):
+            if (share := position.offer_of(one)) is not None:
+                rows.append((f"{role} would take", *map(str, share)))
+        table(canvas, rows)
+        heading(canvas, "Messages", f"{len(position.said)} of {position.limit}")
+        said = [
+            Said(roles[number % 2], message.said or "(nothing)", seat_colour(number % 2), note)
+            for number, message in enumerate(position.said)
+            for note in [_note(position, number, seat)]
+        ]
+        timeline(canvas, said, most=8)
+
+    def described(self, seat: int | None) -> str:
+        """Return who is to speak, the pool, the values that are seen and the last message."""
+        position, roles = self.table, self.rules.roles
+        scenario = position.scenario
+        parts = [due_sentence([] if position.done else [roles[position.seat]])]
+        parts.append(f"The pool holds {_listed(scenario.counts)}.")
+        for one, role in enumerate(roles):
+            if seat in (None, one):
+                parts.append(f"Each is worth {_listed(scenario.values[one])} to {role}.")
+            if (share := position.offer_of(one)) is not None:
+                parts.append(f"{role} would take {_listed(share)}.")
+        if position.said:
+            number = len(position.said) - 1
+            last = wrapped(position.said[-1].said, 1, 60, 1)[0]
+            parts.append(f"{roles[number % 2]} said last: {last or '(nothing)'}")
+        return " ".join(parts)
+
+    def due(self) -> tuple[int, ...]:
+        """Return the seat whose message is wanted."""
+        return () if self.done else (self.table.seat,)
+
+    def legal(self, seat: int) -> tuple[str, ...] | None:
+        """Return None: any text is legal."""
+        return None
+
+    def observe(self, seat: int) -> Observation:
+        """Return what the other seat said last, and first of all the pool and the own values."""
+        table, brief = self.table, self.rules.brief
+        own, other = table.said[seat::2], table.said[1 - seat :: 2]
+        parts = [] if own else self._opening(seat)
+        parts += [self._note(seat, own[-1])] if own else []
+        if other:
+            parts.append((other[-1].said or ".") if brief else quoted(other[-1]))
+        if not brief:
+            parts.append(self._position(seat))
+        told = (" " if brief else "\n\n").join(part for part in parts if part)
+        key = f"{seat} {table.scenario.counts} {table.scenario.values[seat]} {_record(table, seat)}"
+        return Observation(told=told or ".", key=key, ask=self._ask(first=not own))
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Go on with the message of the seat that is due."""
+        seat, counts = self.table.seat, self.table.scenario.counts
+        line, cut = clean(replies[seat], self.rules.talk)
+        if self.rules.brief:
+            message, why = read_brief(line, cut, counts, self.rules.known), ""
+        else:
+            message, why = read_full(line, cut, counts)
+        self.table = self.table.after(message)
+        self.why = (why, self.why[1]) if seat == 0 else (self.why[0], why)
+
+    # -- what might be said --------------------------------------------------------------------
+
+    def sample(self, seat: int, stream: Stream) -> str:
+        """Return a message drawn at random: an offer mostly, talk, an acceptance, a refusal."""
+        table, counts = self.table, self.table.scenario.counts
+        kind = stream.integer(0, 20)
+        if kind < 6 and table.offer_of(1 - seat) is not None:
+            return self._act("accept")
+        if kind == 6:
+            return self._act("reject")
+        brief, name = self.rules.brief, KINDS[stream.integer(1, len(counts))]
+        verb = TALK[stream.integer(2, 4)]  # one that a kind may follow
+        talk = "" if kind < 15 else f"{verb} {name}" if brief else f"I {verb} the {name}."
+        if kind == 19:
+            return talk
+        share = tuple(stream.integer(3 + at, held + 1) for at, held in enumerate(counts))
+        return f"{talk} {self._offer(share)}".strip()
+
+    def house(self, seat: int, stream: Stream) -> str:
+        """Return what a partner would say who asks for much at first and less towards the end.
+
+        It accepts what is worth as much to it as it asks for, and anything at all at its last
+        message; else it proposes, of the shares that are worth so much to it, one of those that
+        leave the most items to the other.
+        """
+        table, total = self.table, self.rules.source.total
+        scenario, offered = table.scenario, table.offer_of(1 - seat)
+        own = (table.limit - seat + 1) // 2  # messages of the seat in a whole play
+        gone = (len(table.said) // 2) / max(own - 1, 1)
+        asked = (FIRM + (SOFT - FIRM) * gone) * total
+        got = scenario.worth(seat, scenario.rest(offered)) if offered is not None else 0
+        if got >= asked or (got > 0 and table.left <= 2):
+            return self._act("accept")
+        shares = itertools.product(*(range(held + 1) for held in scenario.counts))
+        enough = [share for share in shares if scenario.worth(seat, share) >= asked]
+        least = min(map(sum, enough))
+        best = [share for share in enough if sum(share) == least]
+        return self._offer(best[stream.integer(0, len(best))])
+
+    def _act(self, verb: str) -> str:
+        """Return an acceptance or a refusal as it is written."""
+        return verb if self.rules.brief else f"<{verb}>"
+
+    def _offer(self, share: Counts) -> str:
+        """Return an offer as it is written."""
+        if self.rules.brief:
+            return " ".join(["offer", *map(str, share)])
+        return f"<propose>{listed(share)}</propose>"
+
+    # -- wording -------------------------------------------------------------------------------
+
+    def _opening(self, seat: int) -> list[str]:
+        """Return what a seat is told before its first message."""
+        scenario, role = self.table.scenario, self.rules.roles[seat]
+        if self.rules.brief:
+            return [f"{TITLE} {role} {brief_pool(scenario, seat)}"]
+        return [self.rules.rules, f"You play as {role!r}.", full_pool(scenario, seat)]
+
+    def _note(self, seat: int, last: Message) -> str:
+        """Return what a seat is told of its own last message, if something was wrong with it."""
+        wrong: list[str] = [act for act in ("malformed", "nothing") if last.act == act]
+        wrong += ["cut"] if last.cut else []
+        if self.rules.brief:
+            return " ".join(wrong)
+        return " ".join(
+            NOTES[one].format(why=self.why[seat], talk=self.rules.talk) for one in wrong
+        )
+
+    def _position(self, seat: int) -> str:
+        """Return the offers that stand and how many messages are left."""
+        table, offered = self.table, self.table.offer_of(1 - seat)
+        lines = []
+        if offered is not None:
+            got = table.scenario.rest(offered)
+            lines.append(
+                f"By the other player's last proposal you would get {listed(got)}, worth "
+                f"{table.scenario.worth(seat, got)} points to you."
+            )
+        last = table.left == 1
+        more = "This is the last message." if last else f"Messages left in all: {table.left}."
+        return " ".join([*lines, more])
+
+    def _ask(self, *, first: bool) -> str:
+        """Return the question: at first with the form of a proposal."""
+        if self.rules.brief:
+            return ""
+        if first:
+            return full_form(self.table.scenario.counts)
+        return "Write your next message: talk, <propose>...</propose>, <accept> or <reject>."
+
+
+def _record(table: Table, seat: int) -> str:
+    """Return all messages as a seat knows them: what its own did, what the other seat said."""
+    return repr(
+        [
+            (one.said, one.act, one.cut) if number % 2 == seat else one.said
+            for number, one in enumerate(table.said)
+        ]
+    )
+
+
+def _listed(numbers: Counts) -> str:
+    """Return a number per kind of item, in words."""
+    return ", ".join(f"{kind} {number}" for kind, number in zip(KINDS, numbers, strict=False))
+
+
+def _note(position: Table, number: int, seat: int | None) -> str:
+    """Return what a message does, as far as the reader knows it.
+
+    What is wrong with a proposal its own seat alone is told.
+    """
+    message = position.said[number]
+    own = seat is None or number % 2 == seat
+    return ACTS.get(message.act, message.act if own else "")
+
+
+def _got(position: Table, seat: int | None) -> dict[int, str]:
+    """Return what each seat has got, as far as the reader can count it."""
+    if position.shares() is None:
+        return {}
+    points = enumerate(position.worth())
+    return {one: f"{worth} points" for one, worth in points if seat in (None, one)}
+
 
 ROLES = ("first", "second")
 

@@ -2,18 +2,383 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from sparring.core.errors import ConfigError, UnknownNameError, quoted
-from sparring.environments.choose.asked import Asked
-from sparring.environments.choose.proposer import Proposer
-from sparring.environments.choose.rules import Choose
-from sparring.environments.combining import inner_of
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
+from sparring.environments.base import random_reply, read_reply, teams_of
+from sparring.environments.choose.proposer import Proposer, listed, numbers, remembered
+from sparring.environments.combining import (
+    Combined,
+    CombinedPlay,
+    ending_of,
+    inner_of,
+    joined,
+    shown_of,
+    with_news,
+)
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.pieces import heading, printed
 from sparring.environments.options import seats_of, unknown_words
+from sparring.environments.reply import listed_reply
 
-__all__ = ["choose"]
+NOTHING = "(nothing)"  # a text without letters, as a candidate
+
+
+class Choose(Combined):
+    """Rules: those of the other environment, with candidates in place of actions.
+
+    Attributes:
+        proposer: draws the candidates.
+        choosers: the seats that choose; the others say their actions themselves.
+        figures: names of what the other environment counts.
+        version: 1 drew candidates by the moment of the play.
+    """
+
+    version = 2
+
+    def __init__(self, inner: Any, proposer: Proposer, choosers: Sequence[int] = ()) -> None:
+        super().__init__("choose", inner)
+        self.proposer, self.choosers = proposer, frozenset(choosers or range(inner.num_seats))
+        self.max_turns, self.utility_sum = inner.max_turns, inner.utility_sum
+        self.min_utility, self.max_utility = inner.min_utility, inner.max_utility
+        self.figures: tuple[str, ...] = getattr(inner, "figures", ())
+
+    def words(self) -> tuple[str, ...]:
+        """Return the numbers of the candidates."""
+        return numbers(self.proposer.count)
+
+    def reset(self, stream: Stream) -> ChoosePlay:
+        """Return a play at its start."""
+        return ChoosePlay(self, self.inner.reset(stream.child(0)), stream.child(1))
+
+    def offered(self, seen: Observation, shown: Sequence[str], before: str) -> Observation:
+        """Return what a seat is told where it is to choose.
+
+        Args:
+            seen: what the other environment tells it.
+            shown: the candidates.
+            before: those of its decisions before, as ``remembered`` has them.
+        """
+        listed = list(zip(numbers(len(shown)), shown, strict=True))
+        key = f"{before}{seen.key} {remembered(shown)}"
+        if self.brief:
+            choices = " ".join(f"{number} {action}" for number, action in listed)
+            ask = ""
+        else:
+            lines = (f"{one}. {' '.join(action.split()) or NOTHING}" for one, action in listed)
+            choices = "Your choices:\n" + "\n".join(lines)
+            ask = f"Reply with exactly one of these numbers: {', '.join(n for n, _ in listed)}."
+        view = joined([seen.view, choices], self.brief) if seen.view else ""
+        told = joined([seen.told, choices], self.brief)
+        return seen._replace(told=told, ask=ask, key=key, view=view)
+
+
+class ChoosePlay(CombinedPlay):
+    """A play in which a seat is shown candidates and replies with a number.
+
+    Attributes:
+        drawn: candidates of the seats that are due, as the proposer said them.
+        candidates: the same, as they are shown.
+        chosen: by seat, its last candidates and the one that it chose.
+    """
+
+    def __init__(self, rules: Any, play: Any, stream: Stream) -> None:
+        super().__init__(rules, play)
+        self.stream = stream
+        self.taken = (0,) * rules.num_seats  # choices so far
+        self.keys = ("",) * rules.num_seats  # what each seat was shown before
+        self.chosen: dict[int, tuple[tuple[str, ...], str]] = {}
+        self.drawn: dict[int, tuple[str, ...]] = {}
+        self.candidates: dict[int, tuple[str, ...]] = {}
+        try:
+            self._propose()
+        except BaseException:
+            self.close()
+            raise
+
+    def _propose(self) -> None:
+        """Draw the candidates of every chooser that is due; none where it may say any text."""
+        self.drawn, self.candidates = {}, {}
+        for seat in self.play.due():
+            legal = self.play.legal(seat)
+            if seat in self.rules.choosers and legal is not None:
+                stream = self._draws(seat)
+                self.drawn[seat] = self.rules.proposer.drawn(legal, stream)
+                self.candidates[seat] = self.rules.proposer.shown(legal, self.drawn[seat], stream)
+
+    def _draws(self, seat: int) -> Stream:
+        """Return the stream of a seat's next choice, which hangs on nothing that others do."""
+        return self.stream.child(seat).child(self.taken[seat])
+
+    def legal(self, seat: int) -> tuple[str, ...] | None:
+        """Return the numbers of the candidates of a seat."""
+        if seat not in self.candidates:
+            return super().legal(seat)
+        return numbers(len(self.candidates[seat]))
+
+    def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
+        """Return the number in a reply."""
+        if seat not in self.candidates:
+            return super().read(seat, reply, exact)
+        return listed_reply(numbers(self.rules.proposer.count), reply, exact or self.rules.brief)
+
+    def meant(self, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the candidates, in the order of their numbers."""
+        return self.candidates[seat] if seat in self.candidates else super().meant(seat, legal)
+
+    def sample(self, seat: int, stream: Stream) -> str:
+        """Return a reply drawn at random."""
+        if seat not in self.candidates:
+            return super().sample(seat, stream)
+        return numbers(len(self.candidates[seat]))[stream.integer(0, len(self.candidates[seat]))]
+
+    def observe(self, seat: int) -> Observation:
+        """Return what the play tells a seat, with its candidates."""
+        seen = super().observe(seat)
+        if seat not in self.candidates:
+            return seen._replace(key=f"{self.keys[seat]}{seen.key}")
+        offered: Observation = self.rules.offered(seen, self.candidates[seat], self.keys[seat])
+        return offered
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Go on with the candidates of these numbers."""
+        said = dict(replies)
+        for seat, shown in self.candidates.items():
+            said[seat] = shown[int(replies[seat]) - 1]
+            self.chosen = {**self.chosen, seat: (shown, said[seat])}
+            self.keys = tuple(
+                f"{key}{remembered(shown)}" if place == seat else key
+                for place, key in enumerate(self.keys)
+            )
+        chosen = self.candidates
+        self.taken = tuple(count + (seat in chosen) for seat, count in enumerate(self.taken))
+        super().step(said)
+        self._propose()
+
+    def figures(self) -> dict[str, tuple[float, ...]]:
+        """Return what the other environment counts in a play that is over."""
+        return dict(self.play.figures())
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the play, and the candidates that are seen."""
+        super().paint(canvas, seat)
+        for line in self._lines(seat):
+            heading(canvas, line[0])
+            printed(canvas, line[1])
+
+    def _lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
+        """Return a heading and numbered candidates of every seat whose candidates are seen."""
+        found, roles = list[tuple[str, list[str]]](), self.rules.roles
+        for one in range(self.rules.num_seats):
+            if seat not in (None, one):
+                continue
+            if one in self.candidates:
+                found.append((f"Candidates of {roles[one]}", _listed(self.candidates[one])))
+            elif one in self.chosen:
+                shown, action = self.chosen[one]
+                found.append((f"{roles[one]} chose among", _listed(shown, action)))
+        return found
+
+    def described(self, seat: int | None) -> str:
+        """Return the position of the play, and the candidates that are seen."""
+        parts = [f"{head}: {', '.join(lines)}." for head, lines in self._lines(seat)]
+        return " ".join([super().described(seat), *parts])
+
+
+def _listed(shown: Sequence[str], chosen: str | None = None) -> list[str]:
+    """Return candidates with their numbers; the chosen one is marked."""
+    return [
+        f"{number} {action}{' (chosen)' if action == chosen else ''}"
+        for number, action in zip(numbers(len(shown)), shown, strict=True)
+    ]
+
+
+PROPOSE, TOOK = "propose", "took"  # the question, and how a choice is told, in brief style
+FIRST = "Propose an action."
+MORE = "Propose an action once more."
+OTHER = "Propose another action."
+
+
+class Asked(Choose):
+    """Rules: every seat has a proposer, which is a seat after all others and of the same team."""
+
+    def __init__(self, inner: Any, proposer: Proposer, choosers: Sequence[int] = ()) -> None:
+        super().__init__(inner, proposer, choosers)
+        self.roles = (*inner.roles, *(f"{role}_proposer" for role in inner.roles))
+        self.num_seats = 2 * inner.num_seats
+        self.teams = tuple(teams_of(inner)) * 2
+        self.max_turns = inner.max_turns * (1 + proposer.count)
+        self.utility_sum = None if inner.utility_sum is None else 2 * inner.utility_sum
+
+    def words(self) -> tuple[str, ...]:
+        """Return the words around proposals and choices."""
+        return (*super().words(), PROPOSE, TOOK)
+
+    def reset(self, stream: Stream) -> AskedPlay:
+        """Return a play at its start."""
+        return AskedPlay(self, self.inner.reset(stream.child(0)), stream.child(1))
+
+
+class AskedPlay(ChoosePlay):
+    """A play in which proposers name the candidates, one after the other, before a seat chooses.
+
+    Where a seat may say any text candidates are texts. What it notes for itself it says itself.
+
+    Attributes:
+        said: by seat that is to choose, what has been proposed for it.
+    """
+
+    def _propose(self) -> None:
+        """Have nothing proposed yet, for every chooser that is due, unless it notes something."""
+        self.drawn, self.candidates = {}, {}
+        self.said: dict[int, tuple[str, ...]] = {
+            seat: ()
+            for seat in self.play.due()
+            if seat in self.rules.choosers and not self.play.observe(seat).note
+        }
+
+    def within(self, seat: int) -> int:
+        """Return the seat that a proposer proposes for; of any other, itself."""
+        chooser: int = seat % self.rules.inner.num_seats
+        return chooser
+
+    def _waiting(self) -> tuple[int, ...]:
+        """Return the seats for which something is to be proposed yet."""
+        rules, found = self.rules.proposer, list[int]()
+        for seat, said in self.said.items():
+            legal = self.play.legal(seat)
+            most = len(legal) if rules.diverse and legal is not None else rules.count
+            if len(said) < min(most, rules.count):
+                found.append(seat)
+        return tuple(found)
+
+    def _proposes(self, seat: int) -> bool:
+        """Return whether a seat is a proposer."""
+        return self.within(seat) != seat
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """Payoffs so far; a proposer has those of its seat."""
+        return tuple(self.play.returns) * 2
+
+    def figures(self) -> dict[str, tuple[float, ...]]:
+        """Return what the other environment counts; a proposer has what its seat has."""
+        return {name: tuple(own) * 2 for name, own in super().figures().items()}
+
+    def due(self) -> tuple[int, ...]:
+        """Return the proposers that are to propose, else the seats that are to choose."""
+        waiting = self._waiting()
+        if waiting:
+            return tuple(seat + self.rules.inner.num_seats for seat in waiting)
+        return tuple(self.play.due())
+
+    def legal(self, seat: int) -> tuple[str, ...] | None:
+        """Return the numbers of a seat's candidates, or what may be proposed; None: any text."""
+        if not self._proposes(seat):
+            return super().legal(seat)
+        own = self.within(seat)
+        said = self.said.get(own, ()) if self.rules.proposer.diverse else ()
+        legal = self.play.legal(own)
+        return None if legal is None else tuple(one for one in legal if one not in said)
+
+    def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
+        """Return the number in a reply, or the action that is proposed."""
+        if not self._proposes(seat):
+            return super().read(seat, reply, exact)
+        legal = self.legal(seat)
+        return read_reply(self.play, self.within(seat), legal, reply, exact or self.rules.brief)
+
+    def sample(self, seat: int, stream: Stream) -> str:
+        """Return a reply drawn at random."""
+        if not self._proposes(seat):
+            return super().sample(seat, stream)
+        return random_reply(self.play, self.within(seat), self.legal(seat), stream)
+
+    def observe(self, seat: int) -> Observation:
+        """Return what the play tells a seat; a proposer is told what its seat is."""
+        if not self._proposes(seat):
+            return super().observe(seat)
+        rules, said = self.rules, self.said.get(self.within(seat), ())
+        seen: Observation = self.play.observe(self.within(seat))
+        if self.within(seat) not in self._waiting():
+            seen = seen._replace(ask="", key=f"{self.keys[seat]}{seen.key}")
+            return with_news(seen, self.news.get(seat, ""), rules.brief)
+        key = f"{self.keys[seat]}{seen.key} {PROPOSE} {listed(said)}"
+        told = "" if said else seen.told
+        if rules.brief:
+            seen = seen._replace(told=joined([told, PROPOSE], True), ask="", key=key)
+        else:
+            ask = FIRST if not said else OTHER if rules.proposer.diverse else MORE
+            parts = [part for part in (seen.ask, ask) if part]
+            seen = seen._replace(told=told, ask=" ".join(parts), key=key)
+        seen = seen._replace(fresh=seen.fresh and not said)
+        return with_news(seen, self.news.get(seat, ""), rules.brief)
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Take what is proposed, or go on with the candidates of these numbers."""
+        if self._waiting():
+            for seat, action in replies.items():
+                self.news.pop(seat, None)
+                own = self.within(seat)
+                self.said = {**self.said, own: (*self.said[own], action)}
+            if not self._waiting():
+                self._show()
+            return
+        before, chose = self.said, tuple(self.candidates)
+        super().step(replies)
+        for seat in chose:
+            proposer, action = seat + self.rules.inner.num_seats, self.chosen[seat][1]
+            brief = self.rules.brief
+            self.news[proposer] = f"{TOOK} {action}" if brief else f"What was chosen: {action}."
+            self.keys = tuple(
+                f"{key}{listed((*before[seat], action))}|" if place == proposer else key
+                for place, key in enumerate(self.keys)
+            )
+
+    def _show(self) -> None:
+        """Show every seat its candidates, none of them twice."""
+        for seat, said in self.said.items():
+            self.drawn = {**self.drawn, seat: tuple(dict.fromkeys(said))}
+            legal, stream = self.play.legal(seat), self._draws(seat)
+            shown = self.rules.proposer.shown(legal, self.drawn[seat], stream)
+            self.candidates = {**self.candidates, seat: shown}
+
+    def ending(self, seat: int) -> str:
+        """Return what a seat learns at the end, or the seat that it proposes for."""
+        return ending_of(self.play, self.within(seat))
+
+    def shown(self, seat: int) -> str:
+        """Return what the rules show a seat at the end, or the seat that it proposes for."""
+        return shown_of(self.play, self.within(seat), brief=False)
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the play, and the candidates or proposals that are seen."""
+        CombinedPlay.paint(self, canvas, None if seat is None else self.within(seat))
+        for head, lines in self._lines(seat):
+            heading(canvas, head)
+            printed(canvas, lines)
+
+    def described(self, seat: int | None) -> str:
+        """Return the position of the play, and the candidates or proposals that are seen."""
+        own = None if seat is None else self.within(seat)
+        parts = [f"{head}: {', '.join(lines)}." for head, lines in self._lines(seat)]
+        return " ".join([CombinedPlay.described(self, own), *parts])
+
+    def _lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
+        """Return what a seat sees of candidates; a proposer, what it has proposed."""
+        waiting = self._waiting()
+        proposed = [
+            (f"Proposed for {self.rules.roles[own]}", list(self.said[own]))
+            for own in waiting
+            if self.said[own] and seat in (None, own + self.rules.inner.num_seats)
+        ]
+        return [*super()._lines(seat), *proposed]
+
 
 Count = Annotated[int, Field(ge=1, le=26)]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparring.core.errors import OracleError
 from sparring.core.records import Judgement
-from sparring.environments.dag_search.rules import Dag
+from sparring.environments.dag_search import Dag
 from sparring.environments.situation import Situation
 
 ORACLE = "planning"  # that asks this solver

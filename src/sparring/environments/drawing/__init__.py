@@ -1,8 +1,7 @@
 """Pieces of pictures: a canvas that grows downwards, and what environments draw on it."""
 
 from sparring.environments.drawing.boards import Cell, grid
-from sparring.environments.drawing.canvas import Canvas, Theme, seat_colour
-from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.canvas import Canvas, Painted, Theme, seat_colour
 from sparring.environments.drawing.pieces import (
     Said,
     heading,

@@ -15,7 +15,7 @@ from pydantic import Field
 from sparring.core.errors import OracleError
 from sparring.core.records import Judgement
 from sparring.environments.base import SearchablePlay
-from sparring.environments.mastermind.rules import Board, bank_of, code_of
+from sparring.environments.mastermind import Board, bank_of, code_of
 
 ORACLE = "posterior"  # that asks this solver
 

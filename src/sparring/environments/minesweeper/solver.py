@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from math import comb, log
+from math import comb, log, prod
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -11,9 +12,317 @@ from pydantic import Field
 from sparring.core.errors import OracleError
 from sparring.core.records import Judgement
 from sparring.environments.base import SearchablePlay
-from sparring.environments.minesweeper.mines import Constraint, mine_counts
-from sparring.environments.minesweeper.rules import Minefield, mines_of, neighbours, order_of
-from sparring.environments.minesweeper.sweeping import LongSearchError, Sweeper, layouts_of
+from sparring.environments.minesweeper import Minefield, mines_of, neighbours, order_of
+
+Constraint = tuple[tuple[int, ...], int]  # closed cells, and how many of them hold mines
+
+# a polynomial in the number of mines is one int, this many bits a coefficient: at most 64 cells, so
+# counts stay below 2^70
+BITS = 128
+CELLS = 64
+
+
+def mine_counts(
+    constraints: Sequence[Constraint], cells: Iterable[int], mines: int
+) -> tuple[dict[int, int], int]:
+    """Return cell -> number of consistent layouts with a mine there, and of all of them.
+
+    Args:
+        constraints: groups of closed cells with the number of mines among them.
+        cells: all closed cells, at most 64, those of the constraints among them.
+        mines: how many mines lie in all of them together.
+
+    Raises:
+        ValueError: more than 64 cells.
+    """
+    alike: dict[tuple[int, ...], list[int]] = {}
+    member: dict[int, list[int]] = {cell: [] for cell in cells}
+    if len(member) > CELLS:
+        raise ValueError(f"mine_counts: {len(member)} closed cells; write at most {CELLS}.")
+    for number, (some, _) in enumerate(constraints):
+        for cell in some:
+            member[cell].append(number)
+    for cell, within in member.items():
+        alike.setdefault(tuple(within), []).append(cell)
+    loose = alike.pop((), [])
+    possible = all(some or not count for some, count in constraints)
+    parts = [_component(part, [count for _, count in constraints]) for part in _components(alike)]
+    every = prod(total for total, _ in parts) if possible else 0
+    layouts = _weigh(every, len(loose), mines)
+    counts = dict.fromkeys(loose, _weigh(every, len(loose) - 1, mines - 1) if loose else 0)
+    for number, (_, groups) in enumerate(parts):
+        others = (
+            prod(total for place, (total, _) in enumerate(parts) if place != number)
+            if possible
+            else 0
+        )
+        for group, expected in groups.items():
+            share = _weigh(expected * others, len(loose), mines) // len(alike[group])
+            counts.update(dict.fromkeys(alike[group], share))
+    return counts, layouts
+
+
+def _weigh(polynomial: int, loose: int, mines: int) -> int:
+    """Return the number of layouts.
+
+    The mines that a polynomial's terms leave over lie anywhere in the loose cells.
+    """
+    total, used, mask = 0, 0, (1 << BITS) - 1
+    while polynomial and used <= mines:
+        total += (polynomial & mask) * comb(loose, mines - used)
+        polynomial >>= BITS
+        used += 1
+    return total
+
+
+def _components(alike: dict[tuple[int, ...], list[int]]) -> list[dict[tuple[int, ...], list[int]]]:
+    """Return groups of like cells, parted into those that constraints connect.
+
+    Each is in the order of its first cells.
+    """
+    parts: list[tuple[set[int], list[tuple[int, ...]]]] = []
+    for within in alike:
+        near, groups, apart = set(within), [within], []
+        for part in parts:
+            if near.isdisjoint(part[0]):
+                apart.append(part)
+            else:
+                near |= part[0]
+                groups += part[1]
+        parts = [*apart, (near, groups)]
+    return [
+        {within: alike[within] for within in sorted(groups, key=lambda group: alike[group][0])}
+        for _, groups in parts
+    ]
+
+
+def _component(
+    groups: dict[tuple[int, ...], list[int]], counts: list[int]
+) -> tuple[int, dict[tuple[int, ...], int]]:
+    """Return the polynomial of a component's layouts, and one per group.
+
+    That of a group is of the mines in it summed over layouts.
+
+    A pass over the groups keeps, per vector of mines that constraints still lack, the polynomial of
+    the ways to get there; a pass back the ways from there to the end.
+    """
+    order = list(groups)
+    used = sorted({number for within in order for number in within})
+    place = {number: at for at, number in enumerate(used)}
+    steps = [([place[number] for number in within], len(groups[within])) for within in order]
+    room = [sum(size for within, size in steps if at in within) for at in range(len(used))]
+    ahead: list[dict[tuple[int, ...], int]] = [{tuple(counts[number] for number in used): 1}]
+    moves: list[list[tuple[tuple[int, ...], int, tuple[int, ...]]]] = []
+    for within, size in steps:
+        for at in within:
+            room[at] -= size
+        reached: dict[tuple[int, ...], int] = {}
+        taken = []
+        for lacks, ways in ahead[-1].items():
+            for mines in range(
+                max(0, *(lacks[at] - room[at] for at in within)),
+                min(size, *(lacks[at] for at in within)) + 1,
+            ):
+                left = list(lacks)
+                for at in within:
+                    left[at] -= mines
+                after = tuple(left)
+                reached[after] = reached.get(after, 0) + (ways * comb(size, mines) << BITS * mines)
+                taken.append((lacks, mines, after))
+        ahead.append(reached)
+        moves.append(taken)
+    return sum(ahead[-1].values()), _expected(order, [size for _, size in steps], ahead, moves)
+
+
+def _expected(
+    order: list[tuple[int, ...]],
+    sizes: list[int],
+    ahead: list[dict[tuple[int, ...], int]],
+    moves: list[list[tuple[tuple[int, ...], int, tuple[int, ...]]]],
+) -> dict[tuple[int, ...], int]:
+    """Return per group the polynomial of the mines in it summed over layouts.
+
+    It is found by a pass back over the steps.
+    """
+    back, found = dict.fromkeys(ahead[-1], 1), {}
+    for number in range(len(order) - 1, -1, -1):
+        before: dict[tuple[int, ...], int] = {}
+        total = 0
+        for lacks, mines, after in moves[number]:
+            ways = back.get(after, 0) * comb(sizes[number], mines) << BITS * mines
+            before[lacks] = before.get(lacks, 0) + ways
+            total += mines * ahead[number][lacks] * ways
+        back, found[order[number]] = before, total
+    return found
+
+
+COUNT = 4  # bits of a number of mines around a cell
+
+
+class LongSearchError(Exception):
+    """A search met more beliefs than it may."""
+
+
+def layouts_of(
+    constraints: Sequence[Constraint], cells: Sequence[int], mines: int
+) -> Iterator[int]:
+    """Yield every layout that agrees with what is known.
+
+    Args:
+        constraints: groups of closed cells with the number of mines among them.
+        cells: all closed cells, those of the constraints among them.
+        mines: how many mines lie in all of them together.
+    """
+    groups = [*constraints, (tuple(cells), mines)]
+    within = {
+        cell: [number for number, (some, _) in enumerate(groups) if cell in some] for cell in cells
+    }
+    order = sorted(cells, key=lambda cell: (-len(within[cell]), cell))
+    room, lacks = [len(some) for some, _ in groups], [count for _, count in groups]
+
+    def place(at: int, mined: int) -> Iterator[int]:
+        if any(not 0 <= lack <= free for lack, free in zip(lacks, room, strict=True)):
+            return
+        if at == len(order):
+            yield mined
+            return
+        cell = order[at]
+        for number in within[cell]:
+            room[number] -= 1
+        yield from place(at + 1, mined)
+        for number in within[cell]:
+            lacks[number] -= 1
+        yield from place(at + 1, mined | 1 << cell)
+        for number in within[cell]:
+            room[number] += 1
+            lacks[number] += 1
+
+    yield from place(0, 0)
+
+
+class Sweeper:
+    """Best play by reveals alone.
+
+    Values are sums over layouts, so integers: a layout counts 1 if it is cleared or, with
+    ``share``, the cells open at the end.
+
+    Args:
+        layouts: those that may be there, each with the same number of mines.
+        around: the cells around each cell.
+        share: whether the game pays the share of the safe cells that are open.
+        beliefs: how many beliefs may be looked at.
+    """
+
+    def __init__(
+        self, layouts: Sequence[int], around: Sequence[Sequence[int]], share: bool, beliefs: int
+    ) -> None:
+        self.mined, self.around, self.share, self.most = list(layouts), around, share, beliefs
+        self.every = (1 << len(around)) - 1
+        near = [sum(1 << other for other in cells) for cells in around]
+        self._counts = [[(mined & cells).bit_count() for cells in near] for mined in self.mined]
+        self._shown = [
+            sum(count << COUNT * cell for cell, count in enumerate(counts))
+            for counts in self._counts
+        ]
+        self.safe = len(around) - (self.mined[0].bit_count() if self.mined else 0)
+        self._opens: dict[tuple[int, int], int] = {}
+        self._spread: dict[int, int] = {}
+        self._known: dict[tuple[tuple[int, ...], int], int] = {}
+
+    @property
+    def win(self) -> int:
+        """What a layout counts that is cleared."""
+        return self.safe if self.share else 1
+
+    def revealing(self, alive: Sequence[int], opened: int, cell: int) -> int:
+        """Return what a reveal, and best play after it, gets.
+
+        It is over the layouts with the numbers ``alive``.
+
+        Raises:
+            LongSearchError: too many beliefs were looked at.
+        """
+        parts: dict[tuple[int, int], list[int]] = {}
+        lost = 0
+        for number in alive:
+            if self.mined[number] >> cell & 1:
+                lost += 1
+                continue
+            after = opened | self._opening(number, cell)
+            parts.setdefault(
+                (after, self._shown[number] & self._spread_of(after & ~opened)), []
+            ).append(number)
+        total = lost * opened.bit_count() if self.share else 0
+        for (after, _), some in parts.items():
+            total += self._value(tuple(some), after)
+        return total
+
+    def _value(self, alive: tuple[int, ...], opened: int) -> int:
+        """Return what best play gets."""
+        if len(alive) == 1 or opened.bit_count() == self.safe:
+            return len(alive) * self.win
+        found = self._known.get((alive, opened))
+        if found is None:
+            if len(self._known) >= self.most:
+                raise LongSearchError
+            # counted before it is known; no belief leads back to itself
+            self._known[alive, opened] = 0
+            self._known[alive, opened] = found = self._best(alive, opened)
+        return found
+
+    def _best(self, alive: tuple[int, ...], opened: int) -> int:
+        """Return what the best reveal gets.
+
+        One that is safe everywhere, for it has to be made, else the most promising first.
+        """
+        never, closed = self.every, self.every & ~opened
+        some = 0
+        for number in alive:
+            some |= self.mined[number]
+            never &= self.mined[number]
+        if sure := closed & ~some:
+            return self.revealing(alive, opened, (sure & -sure).bit_length() - 1)
+        ranked, pay = [], opened.bit_count() if self.share else 0
+        for cell in range(len(self.around)):
+            if (closed & ~never) >> cell & 1:
+                lost = sum(self.mined[number] >> cell & 1 for number in alive)
+                ranked.append((-((len(alive) - lost) * self.win + lost * pay), cell))
+        best = 0
+        for least, cell in sorted(ranked):
+            if -least <= best:
+                break
+            best = max(best, self.revealing(alive, opened, cell))
+        return best
+
+    def _opening(self, number: int, cell: int) -> int:
+        """Return the cells that a reveal of a safe cell opens in a layout.
+
+        All cells are closed before.
+        """
+        found = self._opens.get((number, cell))
+        if found is None:
+            found, waiting = 1 << cell, [cell]
+            while waiting:
+                at = waiting.pop()
+                if not self._counts[number][at]:
+                    new = [other for other in self.around[at] if not found >> other & 1]
+                    found |= sum(1 << other for other in new)
+                    waiting += new
+            self._opens[number, cell] = found
+        return found
+
+    def _spread_of(self, cells: int) -> int:
+        """Return the bits of ``_shown`` that belong to some cells."""
+        found = self._spread.get(cells)
+        if found is None:
+            found = sum(
+                (1 << COUNT) - 1 << COUNT * cell
+                for cell in range(len(self.around))
+                if cells >> cell & 1
+            )
+            self._spread[cells] = found
+        return found
+
 
 ORACLE = "posterior"  # that asks this solver
 # what oracle ``graded`` pays: a reveal that is sure, or the least risky where none is; a flag of a

@@ -15,8 +15,7 @@ from sparring.core.errors import GameError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, Node
-from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
 from sparring.environments.drawing.pieces import paragraph, printed, seats, strip
 from sparring.environments.drawing.told import due_sentence
 from sparring.environments.illegal import IllegalRule

@@ -10,7 +10,7 @@ import pyspiel
 
 from sparring.environments.base import GameRules, Node, SearchablePlay
 from sparring.environments.openspiel.base import as_game
-from sparring.environments.walked import walk
+from sparring.environments.tree_arrays import walk
 from sparring.ops.cfr import average_strategies
 
 _MEMORY_MB = 256

@@ -11,8 +11,8 @@ from typing import Literal
 from sparring.core.errors import OracleError
 from sparring.core.records import Judgement
 from sparring.environments.base import SearchablePlay
+from sparring.environments.sokoban import SokobanTable
 from sparring.environments.sokoban.distances import Distances, Floor, distances
-from sparring.environments.sokoban.rules import SokobanTable
 
 ORACLE = "constraint"  # that asks this solver
 # what oracle ``graded`` pays, as released: a move on a shortest solution, another one that leaves a

@@ -10,6 +10,7 @@ from sparring.core.errors import OracleError
 from sparring.core.records import Judgement
 from sparring.environments.base import SearchablePlay
 from sparring.environments.openspiel.fill_in import load_z3
+from sparring.environments.sudoku import SudokuTable, board_text, word_of
 from sparring.environments.sudoku.deduction import (
     Board,
     candidates,
@@ -18,7 +19,6 @@ from sparring.environments.sudoku.deduction import (
     naked_singles,
     solutions,
 )
-from sparring.environments.sudoku.rules import SudokuTable, board_text, word_of
 
 ORACLE = "constraint"  # that asks this solver
 # what oracle ``graded`` pays: a right digit in a cell that has one candidate, in a cell of the

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from sparring.core.records import Judgement
 from sparring.environments.base import SearchablePlay
-from sparring.environments.twenty_questions.rules import Inquiry
+from sparring.environments.twenty_questions import Inquiry
 
 ORACLE = "posterior"  # that asks this solver
 

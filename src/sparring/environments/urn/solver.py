@@ -11,7 +11,7 @@ from typing import Literal
 
 from sparring.core.records import Judgement
 from sparring.environments.base import SearchablePlay
-from sparring.environments.urn.rules import Urns
+from sparring.environments.urn import Urns
 
 ORACLE = "posterior"  # that asks this solver
 

@@ -8,10 +8,17 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError, quoted
 from sparring.environments.options import seats_of
-from sparring.environments.werewolf.names import role_names
 from sparring.environments.werewolf.play import FEW, ListedWerewolf, Werewolf
-from sparring.environments.werewolf.setup import DOCTOR, SEER, VILLAGER, WOLF, Setup
-from sparring.environments.werewolf.speech import SAY, Say
+from sparring.environments.werewolf.rules import (
+    DOCTOR,
+    SAY,
+    SEER,
+    VILLAGER,
+    WOLF,
+    Say,
+    Setup,
+    role_names,
+)
 
 LIMIT = 300  # characters of a speech in free text
 

@@ -7,14 +7,152 @@ seat says nothing to the others.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
-from sparring.environments.werewolf.names import name_of, number_of
-from sparring.environments.werewolf.setup import DOCTOR, NOBODY, SEER, VILLAGE, WOLF, WOLVES, Setup
-from sparring.environments.werewolf.speech import phrases, whispers
+
+@cache
+def name_of(place: int) -> str:
+    """Return what a player is called."""
+    return f"p{place + 1}"
+
+
+@cache
+def number_of(name: str) -> int:
+    """Return the number of a player of a name."""
+    return int(name[1:]) - 1
+
+
+def role_names(kinds: Sequence[str]) -> tuple[str, ...]:
+    """Return a name for each seat: the role, with a number where several have it."""
+    found: list[str] = []
+    for seat, kind in enumerate(kinds):
+        number = kinds[: seat + 1].count(kind)
+        found.append(f"{kind}{number}" if kinds.count(kind) > 1 else kind)
+    return tuple(found)
+
+
+WOLF, SEER, DOCTOR, VILLAGER = "wolf", "seer", "doctor", "villager"
+WOLVES, VILLAGE, NOBODY = 0, 1, 2  # teams, and a draw
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setup:
+    """What never changes; see the options of ``werewolf``."""
+
+    kinds: tuple[str, ...]  # of each seat, wolves first
+    rounds: int
+    strict: bool
+    first_night: str
+    tie: str
+    cap: str
+    order: str
+    speech: str
+    say: tuple[str, ...]
+    limit: int
+    abstain: bool
+    reveal: bool
+    wolves_talk: bool
+    deduce: tuple[int, ...]  # the seats that do
+    malformed: str  # what a deduction is of which a part cannot be read
+
+    @property
+    def players(self) -> int:
+        """How many there are."""
+        return len(self.kinds)
+
+    @property
+    def wolves(self) -> tuple[int, ...]:
+        """The seats of the wolves."""
+        return _wolves(self.kinds)
+
+    def winner(self, wolves: int, living: int) -> int:
+        """Return the team that has won with so many wolves among those who live; -1: none yet."""
+        if not wolves:
+            return VILLAGE
+        others = living - wolves
+        enough = wolves > others if self.strict else wolves >= others
+        return WOLVES if enough else -1
+
+
+@cache
+def _wolves(kinds: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the seats of the wolves."""
+    return tuple(seat for seat, kind in enumerate(kinds) if kind == WOLF)
+
+
+Say = Literal["claim", "result", "accuse", "support"]
+
+SILENCE = "silence"
+SAY: tuple[Say, ...] = ("claim", "result", "accuse", "support")
+MOST = 100_000  # characters of a speech that are looked at
+_NAME = r"p[1-9]"
+_MARKED = re.compile(
+    rf"\[\s*({_NAME}|abstain)\s*\]|\*\*\s*({_NAME}|abstain)\s*\*\*"
+    rf"|(?<!not )(?<!n't )\b(?:answer|action|vote)\b(?:\s+is)?\s*(?:[:=]\s*)?({_NAME}|abstain)\b",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(rf"(?<![\w-])({_NAME}|abstain)(?![\w-])", re.IGNORECASE)
+
+
+def phrases(say: Sequence[str], kinds: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """Return all speeches of the grammar.
+
+    Args:
+        say: which of ``SAY`` there are, besides silence.
+        kinds: roles that may be claimed.
+        others: names of the other players that live.
+    """
+    found = [SILENCE]
+    if "claim" in say:
+        found += [f"claim {kind}" for kind in kinds]
+    if "result" in say:
+        found += [f"seer {name} {word}" for name in others for word in ("wolf", "good")]
+    found += [f"{verb} {name}" for verb in ("accuse", "support") if verb in say for name in others]
+    return tuple(found)
+
+
+def whispers(say: Sequence[str], kinds: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """Return all that wolves say to one another by night, in the grammar.
+
+    Args:
+        say: which of ``SAY`` there are; with "claim" a wolf may say as what it will speak by day.
+        kinds: roles that may be claimed.
+        others: names of the players that may be killed.
+    """
+    claims = phrases([one for one in say if one == "claim"], kinds, ())
+    return (*claims, *(f"kill {name}" for name in others))
+
+
+def one_line(text: str, limit: int) -> str:
+    """Return a speech on one line without characters that print nothing.
+
+    One character more than ``limit`` says that there was more. Of what it returns it returns the
+    same.
+    """
+    shown = "".join(one if one.isprintable() or one.isspace() else "" for one in text[:MOST])
+    line = " ".join(shown.split())
+    return line[:limit] + line[limit:].lstrip()[:1]
+
+
+def named(reply: str) -> str | None:
+    """Return the one player that a reply names, or abstention; None: no one, or several.
+
+    What is marked counts before what is not: "not p1 but [p2]" names p2.
+    """
+    text = reply[:MOST]
+    for found in (
+        {mark.lower() for marks in _MARKED.findall(text) for mark in marks if mark},
+        {mark.lower() for mark in _NAMED.findall(text)},
+    ):
+        if found:
+            return next(iter(found)) if len(found) == 1 else None
+    return None
+
 
 Phase = Literal["whisper", "night", "decide", "speak", "vote", "over"]
 NIGHT: tuple[Phase, ...] = ("whisper", "night", "decide")

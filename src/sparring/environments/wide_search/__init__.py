@@ -1,5 +1,658 @@
 """A lead that calls workers, who search for the cells of a table at once."""
 
-from sparring.environments.wide_search.rules import WideSearch
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sparring.core.errors import ConfigError, GameError, TooLargeError, quoted
+from sparring.core.records import Observation
+from sparring.core.rng import Stream
+from sparring.environments.bank import BANKS, Bank
+from sparring.environments.base import Closed
+from sparring.environments.drawing.canvas import Canvas, Painted
+from sparring.environments.drawing.pieces import heading, paragraph, seats, table
+from sparring.environments.reply import listed_reply
+from sparring.environments.wide_search import searching
+from sparring.environments.wide_search.library import RESULTS
+from sparring.environments.wide_search.scoring import (
+    EMPTY,
+    FIGURES,
+    NEXT,
+    NONE,
+    Score,
+    Table,
+    counted,
+    critical_steps,
+    plain,
+    read_table,
+    sample_table,
+    score,
+    total_steps,
+    written_table,
+)
+from sparring.environments.wide_search.searching import Call, Cell, SharedNotes
+from sparring.environments.wide_search.world import (
+    COLUMNS,
+    NAMES,
+    VALUES,
+    World,
+    questions,
+    real_world,
+    world,
+)
+
+WORDS = (  # of every brief wording; then those of pages found by words, and of a table written
+    *("lead", "single", "worker", "items", "workers", "waves", "find", "of", "left", "back"),
+    *("call", "finish", "open", "note", "done", "noted", "page"),
+)
+SEARCHED = ("search", "found", "nothing", "list", "news")
+WRITTEN = ("write", NEXT, EMPTY, NONE)
+
+
+def lead_observation(play: Search) -> Observation:
+    """Return what the lead is told: the task at first, then what came back."""
+    rules, start = play.rules, play.start
+    brief = rules.brief
+    key = f"lead {_asked(play)} | {' | '.join(_waves(play))}{play.written}"
+    if play.said:
+        told = play.said[-1]
+    elif brief:
+        told = (
+            f"lead items {rules.items} find {' '.join(start.columns)} workers {rules.workers} "
+            f"waves {rules.waves}"
+        )
+    else:
+        what = f"of all {start.kind} {start.asked}, {len(start.names)} of them," * bool(start.asked)
+        answer = "that you write at the end" if rules.writes else "that was noted"
+        told = (
+            f"You lead {rules.workers} workers. A table {what or f'of {rules.items} items'} has "
+            f"the columns {', '.join(start.columns)}, and its cells are to be found. When you call "
+            "workers, the items that lack a cell are shared out among them evenly, they search at "
+            f"once, and each has {rules.turns} turns. You may call {rules.waves} times. The result "
+            f"of all is item F1 of the table {answer}."
+        )
+    ask = "" if brief else "Reply call N, with a number of workers, or finish."
+    return Observation(told=told, ask=ask, key=key, view=told)
+
+
+def _asked(play: Search) -> str:
+    """Return what tells the lead's task from another of the same options."""
+    start = play.start
+    return f"{start.asked}: {', '.join(start.columns)}" if start.asked else f"{play.rules.items}"
+
+
+def _waves(play: Search) -> tuple[str, ...]:
+    """Return of each wave how many the lead called, and what it was told."""
+    return tuple(f"{len(wave)}: {said}" for wave, said in zip(play.waves, play.said, strict=True))
+
+
+def wave_text(play: Search) -> str:
+    """Return what the lead is told after a wave: cells that were noted, rows that are open.
+
+    One that writes the table itself is told what the workers noted in this wave, too.
+    """
+    cells, left, brief = len(play.notes), len(play.open_items()), play.rules.brief
+    total = len(play.start.names) * play.rules.columns
+    told = (
+        f"back noted {cells} left {left}"
+        if brief
+        else f"The workers are back. {cells} of {total} cells are noted; {left} items lack a cell."
+    )
+    new = play.noted(play.before) if play.rules.writes else {}
+    if brief:
+        rows = (f"{name} {' '.join(map(' '.join, row.items()))}" for name, row in new.items())
+        return " ".join((told, *rows))
+    rows = (
+        f"- {name}: {'; '.join(f'{column} {value}' for column, value in row.items())}"
+        for name, row in new.items()
+    )
+    return "\n".join((told, *rows))
+
+
+def writer_observation(play: Search) -> Observation:
+    """Return what the seat that writes the table is told: what it has not heard, and the form."""
+    rules, start = play.rules, play.start
+    news = play.said[play.heard :] if rules.workers else ()
+    key = f"{rules.roles[0]} writes {_asked(play)} | {' | '.join((*_waves(play), *play.past))}"
+    if rules.brief:
+        told = " ".join((*news, "write"))
+        return Observation(told=told, key=key, view=told)
+    told = "\n".join((*news, "The search is over. Write the table."))
+    header = written_table({}, start, brief=False)
+    ask = (
+        f"Reply with a markdown table that begins with these two lines, and has a line for each "
+        f"of the {start.kind}; leave empty what you do not know.\n\n{header}"
+    )
+    return Observation(told=told, ask=ask, key=key, view=told)
+
+
+def worker_observation(play: Search, seat: int, call: Call) -> Observation:
+    """Return what a worker is told: its items at first, then what its last turn has given."""
+    rules, start, brief = play.rules, play.start, play.rules.brief
+    fresh = not call.told
+    role = rules.roles[seat]
+    if fresh:
+        names = [start.names[item] for item in call.items]
+        if brief:
+            told = f"{role} find {' '.join(start.columns)} of {' '.join(names)}"
+        else:
+            pages = "Search for pages, and open them." if rules.by_words else "Each has a page."
+            asked = f" ({start.kind} {start.asked})" * bool(start.asked)
+            told = (
+                f"You are {role}. Find {' and '.join(start.columns)} of {', '.join(names)}{asked}. "
+                f"{pages} What you note is kept; nobody sees anything else of your work."
+            )
+    else:
+        told = searching.came(play, call)
+    gap = "\n\n" if rules.by_words else " "
+    told = f"{told} left {call.left}" if brief else f"{told}{gap}Turns left: {call.left}."
+    ask = "" if brief else searching.forms(start.columns, fresh, by_words=rules.by_words)
+    key = f"{role} {call.items} | {' | '.join((*call.told, told))}"
+    return Observation(told=told, ask=ask, key=key, view=told, fresh=fresh)
+
+
+LEAD = 0
+FINISH, CALL = "finish", "call"
+ROWS = 12  # of the table that are drawn
+
+
+class Search(Painted, SharedNotes):
+    """One play.
+
+    Attributes:
+        asked: how many cells each seat that was called was to find, over all calls.
+        calls: workers that are at work, by seat.
+        waves: of each wave the steps that each of its workers took, in order of their seats.
+        ended: whether it is over.
+        said: what the lead was told after each wave.
+        heard: how many of these it has answered.
+        writing: whether the lead is to write the table now.
+        written: what it wrote.
+        past: the conversation of the one seat that works alone, once its search is over.
+        ends: how the latest call of each seat that has worked has ended, by seat.
+    """
+
+    def __init__(self, rules: WideSearch, start: World) -> None:
+        # all of these are replaced when they change, so that a copy may share them
+        self.rules, self.start, self.ended = rules, start, False
+        self.brief, self.by_words = rules.brief, rules.by_words
+        self.distractors = rules.distractors
+        self.notes: dict[Cell, str] = {}
+        self.by: dict[Cell, int] = {}
+        self.asked: dict[int, int] = {}
+        self.calls: dict[int, Call] = {}
+        self.waves: tuple[tuple[int, ...], ...] = ()
+        self.spent: dict[int, int] = {}  # steps of the workers of this wave
+        self.said: tuple[str, ...] = ()
+        self.before = 0  # cells that were noted before this wave
+        self.heard, self.writing, self.written = 0, False, ""
+        self.past: tuple[str, ...] = ()
+        self.ends: dict[int, Closed] = {}
+        self.lead_steps = 0
+        self.useful: frozenset[tuple[int, int]] = frozenset()  # wave and seat with a right cell
+        if not rules.workers:
+            self._begin({LEAD: tuple(self.open_items())})
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over."""
+        return self.ended
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """Item F1 of what was noted, for every seat; 0 before the end."""
+        value = self.score.item_f1 if self.ended else 0.0
+        return (value,) * self.rules.num_seats
+
+    @property
+    def answer(self) -> Table | None:
+        """The table that the notes make, or the one that was written; None: it is malformed."""
+        if self.rules.writes:
+            return read_table(self.written, self.start, brief=self.brief)
+        return self.noted()
+
+    def noted(self, first: int = 0) -> Table:
+        """Return the table that the notes make, without the first so many of them."""
+        return self._table([*self.notes][first:])
+
+    def _table(self, cells: Sequence[Cell]) -> Table:
+        """Return the table that the notes of these cells make."""
+        found: Table = {}
+        for item, column in sorted(cells):
+            row = found.setdefault(self.start.names[item], {})
+            row[self.start.columns[column]] = self.notes[item, column]
+        return found
+
+    @property
+    def score(self) -> Score:
+        """How well the answer gives the table; a malformed one gives nothing."""
+        return score(self.start.rows(), self.answer or {}, self.rules.columns)
+
+    @property
+    def critical_steps(self) -> int:
+        """The lead's steps, and those of the slowest worker of each wave."""
+        return critical_steps(self.lead_steps, (*self.waves, tuple(self.spent.values())))
+
+    @property
+    def total_steps(self) -> int:
+        """The steps of all seats."""
+        return total_steps(self.lead_steps, (*self.waves, tuple(self.spent.values())))
+
+    def closed(self, seat: int) -> Closed | None:
+        """Return how a seat's latest conversation has ended; a lead without a call left: None."""
+        return self.ends.get(seat) if self.ended or seat != LEAD else None
+
+    def open_items(self, among: Sequence[int] | None = None) -> list[int]:
+        """Return the rows that lack a cell, of these or of all."""
+        rows, columns = range(len(self.start.names)), range(self.rules.columns)
+        lacks = [any((row, column) not in self.notes for column in columns) for row in rows]
+        return [row for row in (rows if among is None else among) if lacks[row]]
+
+    def parts(self) -> tuple[int, ...]:
+        """Return the seats that were called to find cells; none where the answer is written."""
+        return () if self.rules.writes else tuple(sorted(self.asked))
+
+    def worth(self, seats: Collection[int]) -> float:
+        """Return item F1 of the table that the notes of these seats alone make."""
+        cells = [cell for cell, seat in self.by.items() if seat in seats]
+        return score(self.start.rows(), self._table(cells), self.rules.columns).item_f1
+
+    def own_share(self, seat: int) -> float:
+        """Return the right cells that a seat noted, over those that it was called for."""
+        return self.figures()["found"][seat] / max(self.asked[seat], 1)
+
+    def due(self) -> tuple[int, ...]:
+        """Return the workers that are at work, else the lead."""
+        if self.ended:
+            return ()
+        return tuple(sorted(self.calls)) or (LEAD,)
+
+    def legal(self, seat: int) -> tuple[str, ...] | None:
+        """Return what a seat may say, nothing where it is not due; None: any text."""
+        if seat not in self.due():
+            return ()
+        if self.writing or (seat in self.calls and self.rules.free):
+            return None
+        if seat not in self.calls:
+            most = min(self.rules.workers, len(self.open_items()))
+            return (*(f"{CALL} {width}" for width in range(1, most + 1)), FINISH)
+        return searching.actions(self, self.calls[seat])
+
+    def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
+        """Return the action in a reply: a table is what was said, whatever it is."""
+        legal = self.legal(seat)
+        if legal is not None:
+            return listed_reply(legal, reply, exact)
+        if self.writing:
+            return reply
+        return searching.read(self, self.calls[seat], reply, exact)
+
+    def sample(self, seat: int, stream: Stream) -> str:
+        """Return a reply of the form asked for, drawn at random, where any text is allowed."""
+        if self.writing:
+            return sample_table(self.noted(), self.start, stream, brief=self.brief)
+        return searching.sample(self, self.calls[seat], stream)
+
+    def observe(self, seat: int) -> Observation:
+        """Return what a seat has not been told; a worker's conversation begins at each call."""
+        if seat in self.calls:
+            return worker_observation(self, seat, self.calls[seat])
+        if self.writing and seat == LEAD:
+            return writer_observation(self)
+        if self.rules.leads(seat):
+            return lead_observation(self)
+        written = self.written if seat == LEAD else ""
+        return Observation(told="", key=f"{self.rules.roles[seat]} idle{written}")
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Go on with the lead's reply, or with those of all workers that are at work."""
+        for seat, reply in replies.items():
+            legal = self.legal(seat)
+            known = reply in legal if legal is not None else self.read(seat, reply, True)
+            if known is False or known is None:
+                raise GameError(f"wide_search: {quoted(reply)} is no action of seat {seat} now.")
+        if self.writing:
+            self._write(replies[LEAD])
+        elif not self.calls:
+            self._lead(replies[LEAD])
+        else:
+            self._work(replies)
+        limit = self.rules.critical
+        if limit and self.critical_steps >= limit and not (self.ended or self.writing):
+            self._close()
+            self._end()
+
+    def _lead(self, reply: str) -> None:
+        """Finish, or call workers for the open rows, shared out evenly in order."""
+        self.lead_steps += 1
+        self.heard = len(self.waves)
+        if reply == FINISH:
+            self.ends = {**self.ends, LEAD: "answered"}
+            self._end()
+            return
+        width, items = int(reply.split()[1]), self.open_items()
+        cuts = [len(items) * number // width for number in range(width + 1)]
+        shares = enumerate(pairwise(cuts), start=1)
+        self._begin({seat: tuple(items[begin:end]) for seat, (begin, end) in shares})
+
+    def _begin(self, shares: Mapping[int, tuple[int, ...]]) -> None:
+        """Begin a call of each of these seats."""
+        columns = range(self.rules.columns)
+        self.asked = dict(self.asked)
+        for seat, items in shares.items():
+            lacking = sum((one, column) not in self.notes for one in items for column in columns)
+            self.asked[seat] = self.asked.get(seat, 0) + lacking
+        self.calls = {seat: Call(items, self.rules.turns) for seat, items in shares.items()}
+        self.ends = {seat: how for seat, how in self.ends.items() if seat not in shares}
+        self.spent, self.before = dict.fromkeys(shares, 0), len(self.notes)
+
+    def _end(self) -> None:
+        """End the search: the play is over, or the lead is to write the table."""
+        self.writing = self.rules.writes
+        self.ended = not self.writing
+
+    def _write(self, reply: str) -> None:
+        """Take the table that was written."""
+        self.lead_steps += 1
+        self.written, self.writing, self.ended = reply, False, True
+        self.ends = {**self.ends, LEAD: "malformed" if self.answer is None else "answered"}
+
+    def _work(self, replies: Mapping[int, str]) -> None:
+        """Let workers open pages, note cells, or end."""
+        self.notes, self.by = dict(self.notes), dict(self.by)
+        self.calls, self.spent = dict(self.calls), dict(self.spent)
+        for seat, reply in sorted(replies.items()):
+            seen = self.observe(seat).told
+            said = (self.read(seat, reply, True) or reply) if self.rules.free else reply
+            call = self.calls[seat]
+            call = replace(call, left=call.left - 1, told=(*call.told, seen, said))
+            self.spent[seat] += 1
+            self.calls[seat] = call = searching.acted(self, seat, call, said)
+            if said == searching.DONE or not call.left:
+                short = said != searching.DONE and self.open_items(call.items)
+                self.ends = {**self.ends, seat: "turns" if short else "answered"}
+                del self.calls[seat]
+                self.past = call.told if seat == LEAD else ()
+        if not self.calls:
+            self._close()
+            if not self.rules.workers or len(self.waves) == self.rules.waves:
+                self._end()
+
+    def _close(self) -> None:
+        """End a wave: the lead is told how many cells were noted."""
+        if any(self.spent.values()):
+            new = [*self.notes][self.before :]
+            self.useful |= {(len(self.waves), self.by[one]) for one in new if self._is_right(one)}
+            self.waves = (*self.waves, tuple(self.spent.values()))
+            self.said = (*self.said, wave_text(self))
+        alone = self.calls.get(LEAD)  # not yet done where the limit of critical steps is met
+        self.past = alone.told if alone is not None else self.past
+        self.ends = {**self.ends, **dict.fromkeys(self.calls, "limit")}
+        self.calls, self.spent = {}, {}
+
+    def _is_right(self, cell: Cell) -> bool:
+        """Return whether what was noted of a cell is right."""
+        return plain(self.notes[cell]) == plain(self.start.values[cell[0]][cell[1]])
+
+    def figures(self) -> dict[str, tuple[float, ...]]:
+        """Return the figures of a play that is over: of the answer, and of the work."""
+        seats = self.rules.num_seats
+        work = counted(self.lead_steps, self.waves, len(self.useful), self.rules.workers)
+        of_all: dict[str, float] = {**asdict(self.score), **work}
+        right = [0.0] * seats
+        for cell, seat in self.by.items():
+            right[seat] += self._is_right(cell)
+        if self.rules.writes:
+            of_all["malformed"] = self.answer is None
+        return {
+            **{name: (float(value),) * seats for name, value in of_all.items()},
+            "found": tuple(right),
+        }
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the table as far as it is known, and who is at work."""
+        rules, start, due = self.rules, self.start, self.due()
+        seats(canvas, rules.roles, due if seat is None else tuple({seat} & {*due}))
+        if seat is not None and not rules.leads(seat):
+            _own(canvas, self, seat)
+        elif seat is None:
+            rows: list[tuple[str, ...]] = [("", *start.columns)]
+            for item in range(min(len(start.names), ROWS)):
+                cells = (_cell(self, item, column) for column in range(rules.columns))
+                rows.append((start.names[item], *cells))
+            heading(canvas, "Table", "noted / right")
+            table(canvas, rows)
+        if self.written and seat in (None, 0):
+            heading(canvas, "Answer", "malformed" if self.answer is None else "")
+            for line in self.written.splitlines()[:ROWS]:
+                paragraph(canvas, line, most=2)
+        paragraph(canvas, self.described(seat), colour="dim")
+
+    def described(self, seat: int | None) -> str:
+        """Return in words how far the search is."""
+        rules = self.rules
+        if seat is None:
+            over = f" Item F1: {self.returns[0]:.3f}." if self.done else ""
+            cells = f"Cells noted: {len(self.notes)} of {len(self.start.names) * rules.columns}."
+            return f"{cells} Waves so far: {len(self.waves)}.{over}"
+        if not rules.leads(seat):
+            call = self.calls.get(seat)
+            if call is None:
+                return f"{rules.roles[seat]} is not at work."
+            names = ", ".join(self.start.names[item] for item in call.items)
+            return f"{rules.roles[seat]} searches for {names}; {call.left} turns left."
+        told = " ".join(self.said[-1].split()) if self.said else "No worker was called yet."
+        return f"{told} Waves so far: {len(self.waves)}."
+
+    def clone(self) -> Search:
+        """Return an independent copy."""
+        twin = object.__new__(Search)
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+
+def _own(canvas: Canvas, play: Search, seat: int) -> None:
+    """Draw what a worker sees: its items, and the page that is open."""
+    call = play.calls.get(seat)
+    if call is not None:
+        heading(canvas, "Items")
+        paragraph(canvas, ", ".join(play.start.names[item] for item in call.items))
+        if call.open >= 0:
+            _page(canvas, play, call.open)
+
+
+def _page(canvas: Canvas, play: Search, number: int) -> None:
+    """Draw the page that is open."""
+    if play.rules.by_words:
+        page = searching.pages(play)[number]
+        heading(canvas, page.title)
+        for line in page.text.splitlines()[:ROWS]:
+            paragraph(canvas, line, most=2)
+        return
+    row = play.start.row(number)
+    heading(canvas, play.start.names[number])
+    table(canvas, [tuple(row), tuple(row.values())])
+
+
+def _cell(play: Search, item: int, column: int) -> str:
+    """Return what was noted of a cell, and what is right where that is something else."""
+    noted, right = play.notes.get((item, column)), play.start.values[item][column]
+    if noted is None:
+        return f"- / {right}"
+    return noted if noted == right else f"{noted} / {right}"
+
+
+ALONE = "single"
+MOST_OPENINGS = 1000  # worlds of which exact figures are made
+SCORED = tuple(field.name for field in fields(Score))
+
+
+@dataclass(kw_only=True, eq=False)
+class WideSearch(Bank):
+    """A table is to be found: a lead calls workers, who read pages at once and note cells.
+
+    What: a world of things with invented names has a page on each. The lead says how many workers
+    it calls; the rows that lack a cell are shared out among them evenly, and they search at once.
+    A worker begins a fresh conversation at every call, opens pages, notes values and is done, or
+    has no turns left. Then the lead is told how many cells are noted, and calls again or finishes.
+    The table that the notes make is the answer.
+
+    With ``search: words`` pages are found in full text, three a search at most, best first: a page
+    on each thing, one for each value that lists what has it, and ``distractors``. A worker says
+    ``search ardan colour``, ``open 2``, ``note ardan colour red``, ``done``; in full style any
+    text, of which the first line that is such a command and can be followed is its action. With
+    ``answer: written`` the lead is told what was noted and, when the search is over, writes the
+    table, in any text: markdown in full style, ``ardan red ; bemir -`` in brief style. With
+    ``tables`` a question of a real table takes the place of the invented world: all countries whose
+    subregion is Western Europe, with these columns.
+    When to use: to train teams whose size is theirs to choose (WideSeek-R1; Agent Swarm, with the
+    workers frozen), and to compare them with one agent that does all of it alone: ``workers: 0``
+    has one seat, with ``turns`` turns in all.
+    Mathematics: the return of every seat is item F1, of E true rows, M rows of the answer and A
+    columns beside the name:
+
+        TP = sum over rows of the answer of 1 + its right cells
+        P = TP / (M (1 + A)),    R = TP / (E (1 + A)),    item F1 = 2 P R / (P + R)
+
+        critical steps = the lead's turns + sum over waves of the turns of its slowest worker
+
+    Case, white space and commas between thousands do not count where cells are compared.
+
+    Figures: item_f1, precision, recall, non_key_f1, row_f1, success, waves, width (of the widest
+    wave), critical_steps, total_steps, called (how often a worker was), finished (calls of a worker
+    that noted a right cell), parallel (width as a share of what it may be, from 0 for one worker),
+    finished_share (of the calls), and found, the right cells that each seat noted; with
+    ``answer: written`` also malformed, 1 for an answer that is no such table, which scores 0.
+    Pitfalls: names of found rows count as right cells, so that a row with wrong values is still
+    worth something; non_key_f1 leaves names out. Two workers never have the same row, so that they
+    cannot disagree, and they are told its name: names are never searched for. The lead sees no
+    cell unless it writes the answer, so it decides by numbers alone. What real tables hold a model
+    may know by heart, and is that of the package's version. Of their filters one in five is kept
+    for banks from 2^30 on, on which skill is measured; a row may pass filters of both kinds.
+    Reference: WideSeek-R1 (arXiv 2602.04634); Kimi K2.5's critical steps (arXiv 2602.02276).
+    Verified by: tests/environments/test_wide_search.py.
+
+    Args:
+        items: rows of the table, 1 to 48; of a real one the most, at least 4.
+        columns: cells of a row beside its name, 1 to 4: colour, size, food, place.
+        workers: most workers of a call, 0 to 16; 0: one seat, "single", works alone.
+        turns: of a worker at each call, 1 to 1000. A row takes one turn to open and one for each
+            cell, and with ``search: words`` one more to search.
+        waves: calls of the lead, 1 to 100.
+        critical: critical steps after which the search ends; 0 (default): no limit.
+        worlds: worlds in the bank, 1 to 10,000,000.
+        bank: number of the bank, below 2^31; another one has other worlds.
+        style: "brief" (default): words for a tiny model. "full": sentences for a language model.
+        search: "names" (default): a worker opens the pages of its rows by their names. "words": it
+            searches for pages by words.
+        distractors: pages that do not help, 0 to 1000, where search is "words": news that names two
+            things; of a real table, pages on other rows.
+        answer: "merged" (default): the table that the notes make. "written": one that the lead
+            writes; alone, the one seat.
+        tables: "invented" (default), or a real table: "countries", "elements" or "airports", which
+            want the extra ``tables``, style "full" and search "words".
+
+    Raises:
+        ConfigError: options that do not go together, or a package of ``tables`` that is missing or
+            broken.
+    """
+
+    items: Annotated[int, Field(ge=1, le=len(NAMES))] = 8
+    columns: Annotated[int, Field(ge=1, le=len(COLUMNS))] = 2
+    workers: Annotated[int, Field(ge=0, le=16)] = 4
+    turns: Annotated[int, Field(ge=1, le=1000)] = 6
+    waves: Annotated[int, Field(ge=1, le=100)] = 2
+    critical: Annotated[int, Field(ge=0, le=100_000)] = 0
+    worlds: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
+    style: Literal["brief", "full"] = "brief"
+    search: Literal["names", "words"] = "names"
+    distractors: Annotated[int, Field(ge=0, le=1000)] = 0
+    answer: Literal["merged", "written"] = "merged"
+    tables: Literal["invented", "countries", "elements", "airports"] = "invented"
+
+    name, counted = "wide_search", "worlds"
+    min_utility, max_utility, utility_sum = 0.0, 1.0, None
+    zero_sum, cooperative = False, True
+
+    def __post_init__(self) -> None:
+        search, answer, tables = self.search, self.answer, self.tables
+        if self.distractors and search == "names":
+            raise ConfigError(
+                f"wide_search: distractors={self.distractors} are pages that a search by words may "
+                "find; write search=words, or distractors=0."
+            )
+        if tables != "invented" and (self.style, search) != ("full", "words"):
+            raise ConfigError(
+                f"wide_search: tables={tables} has too many values to choose from; write "
+                "style=full and search=words, or tables=invented."
+            )
+        self.brief, workers = self.style == "brief", self.workers
+        self.figures: tuple[str, ...] = (*SCORED, *FIGURES, "found")
+        self.roles = (
+            ("lead", *(f"worker {number}" for number in range(1, workers + 1)))
+            if workers
+            else (ALONE,)
+        )
+        self.num_seats = len(self.roles)
+        turns = self.turns
+        self.max_turns = self.waves * (1 + workers * turns) + 1 if workers else turns
+        self.by_words = search == "words"
+        self.free, self.writes = self.by_words and not self.brief, answer == "written"
+        self.max_turns += self.writes
+        if self.writes:
+            self.figures = (*self.figures, "malformed")
+        self.invented = tables == "invented"
+        if not self.invented:
+            questions(tables, self.items, False)  # refused at once where there are none
+
+    def leads(self, seat: int) -> bool:
+        """Return whether a seat calls workers, and searches nothing itself."""
+        return seat == LEAD and self.workers > 0
+
+    def start(self, number: int) -> World:
+        """Return a world of the bank."""
+        stream = self.bank_stream(number)
+        if self.invented:
+            return world(stream, self.items, self.columns)
+        other = self.bank >= BANKS // 2
+        return real_world(stream, self.tables, self.items, self.columns, other)
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word of the brief wording."""
+        most = max(
+            self.items * self.columns, self.turns, self.waves, self.workers, self.distractors
+        )
+        most = max(most, RESULTS * self.by_words)
+        more = {*(SEARCHED * self.by_words), *(WRITTEN * self.writes)}
+        values = {value for own in VALUES.values() for value in own}
+        numbers = map(str, range(most + 1))
+        return tuple(sorted({*WORDS, *more, *NAMES, *VALUES, *values, *numbers}))
+
+    def openings(self) -> tuple[tuple[float, Search], ...]:
+        """Return a play of every world of the bank, all equally likely; for exact figures.
+
+        Raises:
+            TooLargeError: the bank has too many of them.
+        """
+        if self.worlds > MOST_OPENINGS:
+            raise TooLargeError(
+                f"wide_search: exact figures are for at most {MOST_OPENINGS} worlds and the bank "
+                f"has {self.worlds:,}; write worlds: 4, with few items and turns."
+            )
+        found = (self.start(number) for number in range(self.worlds))
+        return tuple((1 / self.worlds, Search(self, one)) for one in found)
+
+    def reset(self, stream: Stream) -> Search:
+        """Return a play of a world of the bank."""
+        found = self.drawn(stream)
+        assert isinstance(found, World)
+        return Search(self, found)
+
 
 wide_search = WideSearch

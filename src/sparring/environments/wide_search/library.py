@@ -8,8 +8,7 @@ from functools import lru_cache
 
 from sparring.core.rng import Stream
 from sparring.environments.toolbox import search
-from sparring.environments.wide_search.tables import table
-from sparring.environments.wide_search.world import INVENTED, World
+from sparring.environments.wide_search.world import INVENTED, World, table
 
 RESULTS = 3  # pages that a search gives at most
 LISTED = "of all there are these have it on a page of their own"  # said on a list

@@ -1,22 +1,18 @@
-"""What a worker says and does where pages are found by their words.
+"""What the workers of a search say and do: they open pages, and note cells.
 
-In brief style it chooses from a list; in full style it may say anything, and the first line that is
-a command it can follow is its action.
+Pages are found by the names of rows or by their words. In brief style a worker chooses from a list;
+in full style it may say anything where pages are found by words, and the first line that is a
+command it can follow is its action.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from sparring.core.rng import Stream
 from sparring.environments.wide_search.library import Page, find, library
-from sparring.environments.wide_search.world import VALUES
-
-if TYPE_CHECKING:
-    from sparring.environments.wide_search.call import Call
-    from sparring.environments.wide_search.play import Search
+from sparring.environments.wide_search.world import VALUES, World
 
 SEARCH, OPEN, NOTE, DONE = "search", "open", "note", "done"
 QUERY, VALUE = 200, 100  # characters of a query, and of a value, that are read
@@ -25,16 +21,68 @@ _LINE = re.compile(r"[\W_]*(search|open|note|done)\b[ \t:]*(.*)", re.IGNORECASE)
 _NUMBER = re.compile(r"\W{0,3}(\d{1,3})(?!\d)", re.ASCII)
 
 
-def pages(play: Search) -> tuple[Page, ...]:
-    """Return the pages of a play's world."""
-    return library(play.start, play.rules.distractors, play.rules.brief)
+Cell = tuple[int, int]  # number of the row, number of the column
 
 
-def actions(play: Search, call: Call) -> tuple[str, ...]:
-    """Return what a worker may say in brief style."""
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a worker was called for, and how far it is.
+
+    Args:
+        items: rows that it is to find.
+        left: turns.
+        open: the page that it reads, -1 before the first: the number of its row or, where pages
+            are searched by words, of the page.
+        told: its conversation since the call.
+        found: pages that its last search has found.
+    """
+
+    items: tuple[int, ...]
+    left: int
+    open: int = -1
+    told: tuple[str, ...] = ()
+    found: tuple[int, ...] = ()
+
+
+class SharedNotes:
+    """What all workers of a search read and note together.
+
+    Attributes:
+        start: the world.
+        notes: value of each cell that was noted.
+        by: seat that noted each cell.
+        brief: whether in brief style.
+        by_words: whether pages are found by words, else by the names of their rows.
+        distractors: pages that do not help.
+    """
+
+    start: World
+    notes: dict[Cell, str]
+    by: dict[Cell, int]
+    brief: bool
+    by_words: bool
+    distractors: int
+
+
+def pages(play: SharedNotes) -> tuple[Page, ...]:
+    """Return the pages of a play's world that are found by words."""
+    return library(play.start, play.distractors, play.brief)
+
+
+def actions(play: SharedNotes, call: Call) -> tuple[str, ...]:
+    """Return what a worker may choose from."""
     start = play.start
+    if not play.by_words:
+        opened = (f"{OPEN} {start.names[item]}" for item in call.items if item != call.open)
+        notes = (
+            f"{NOTE} {name} {value}"
+            for column, name in enumerate(start.columns)
+            if call.open >= 0 and (call.open, column) not in play.notes
+            for value in VALUES[name]
+        )
+        return (*opened, *notes, DONE)
     names = [start.names[item] for item in call.items]
-    asked = (*names, *start.columns, *(f"{one} {two}" for one in names for two in start.columns))
+    queries = (*names, *start.columns, *(f"{one} {two}" for one in names for two in start.columns))
     notes = (
         f"{NOTE} {start.names[item]} {name} {value}"
         for item, column in missing(play, call)
@@ -42,31 +90,36 @@ def actions(play: Search, call: Call) -> tuple[str, ...]:
         for value in VALUES[name]
     )
     opened = (f"{OPEN} {number}" for number in range(1, len(call.found) + 1))
-    return (*(f"{SEARCH} {words}" for words in asked), *opened, *notes, DONE)
+    return (*(f"{SEARCH} {words}" for words in queries), *opened, *notes, DONE)
 
 
-def missing(play: Search, call: Call) -> list[tuple[int, int]]:
+def missing(play: SharedNotes, call: Call) -> list[tuple[int, int]]:
     """Return the cells that a worker may note now: its own open ones, once it has read a page."""
     columns = range(len(play.start.columns)) if call.open >= 0 else ()
     return [(item, one) for item in call.items for one in columns if (item, one) not in play.notes]
 
 
-def acted(play: Search, seat: int, call: Call, reply: str) -> Call:
+def acted(play: SharedNotes, seat: int, call: Call, reply: str) -> Call:
     """Return a worker's call after an action; a value that it notes is kept by the play."""
     word, _, rest = reply.partition(" ")
     if word == SEARCH:
         return replace(call, found=find(pages(play), rest))
     if word == OPEN:
-        return replace(call, open=call.found[int(rest) - 1])
+        number = call.found[int(rest) - 1] if play.by_words else play.start.names.index(rest)
+        return replace(call, open=number)
     if word == NOTE:
-        noted = _noted(play, call, rest)
-        assert noted is not None, "step() has read it"
-        cell, value = noted
+        if play.by_words:
+            noted = _noted(play, call, rest)
+            assert noted is not None, "step() has read it"
+            cell, value = noted
+        else:
+            column, value = rest.split()
+            cell = call.open, play.start.columns.index(column)
         play.notes[cell], play.by[cell] = value, seat
     return call
 
 
-def read(play: Search, call: Call, reply: str, exact: bool) -> str | None:
+def read(play: SharedNotes, call: Call, reply: str, exact: bool) -> str | None:
     """Return the first action in a reply that a worker can follow now, in its own form, or None.
 
     Args:
@@ -86,7 +139,7 @@ def read(play: Search, call: Call, reply: str, exact: bool) -> str | None:
     return None
 
 
-def _command(play: Search, call: Call, word: str, rest: str) -> str | None:
+def _command(play: SharedNotes, call: Call, word: str, rest: str) -> str | None:
     """Return an action in its own form; None where it cannot be followed now."""
     if word == DONE:
         return None if re.search(r"\w", rest) else DONE
@@ -104,7 +157,7 @@ def _command(play: Search, call: Call, word: str, rest: str) -> str | None:
     return f"{NOTE} {play.start.names[item]} | {play.start.columns[column]} | {value}"
 
 
-def _noted(play: Search, call: Call, rest: str) -> tuple[tuple[int, int], str] | None:
+def _noted(play: SharedNotes, call: Call, rest: str) -> tuple[tuple[int, int], str] | None:
     """Return the cell and the value of a note; None where no such cell may be noted now."""
     start, cells = play.start, missing(play, call)
     items = {start.names[item]: item for item, _ in cells}
@@ -125,7 +178,7 @@ def _begins(text: str, names: dict[str, int]) -> tuple[str, str]:
     return "", text
 
 
-def sample(play: Search, call: Call, stream: Stream) -> str:
+def sample(play: SharedNotes, call: Call, stream: Stream) -> str:
     """Return an action of the form asked for, of words that the worker was told.
 
     Most often it goes on: it opens a page that was found, else notes a cell with a value of the
@@ -150,14 +203,21 @@ def sample(play: Search, call: Call, stream: Stream) -> str:
     return f"{SEARCH} {words}"
 
 
-def came(play: Search, call: Call) -> str:
+def came(play: SharedNotes, call: Call) -> str:
     """Return what a worker is told of its last action: pages, a page, or that a cell is noted."""
-    word, brief, known = call.told[-1].split()[0], play.rules.brief, pages(play)
+    word, brief = call.told[-1].split()[0], play.brief
+    if word == NOTE:
+        return "noted" if brief else "Noted."
+    if not play.by_words:
+        page, name = play.start.row(call.open), play.start.names[call.open]
+        if brief:
+            return f"page {name} {' '.join(f'{one} {value}' for one, value in page.items())}"
+        said = "; ".join(f"{one}: {value}" for one, value in page.items())
+        return f"The page of {name}. {said}."
+    known = pages(play)
     if word == OPEN:
         text = known[call.open].text
         return f"page {text}" if brief else text
-    if word == NOTE:
-        return "noted" if brief else "Noted."
     dot = "" if brief else "."
     titles = [f"{place}{dot} {known[one].title}" for place, one in enumerate(call.found, start=1)]
     if brief:
@@ -165,8 +225,15 @@ def came(play: Search, call: Call) -> str:
     return "\n".join(("Found:", *titles)) if titles else "Nothing was found."
 
 
-def forms(columns: tuple[str, ...], fresh: bool) -> str:
-    """Return the forms of a worker's replies, in full style; they are said once."""
+def forms(columns: tuple[str, ...], fresh: bool, *, by_words: bool) -> str:
+    """Return the forms of a worker's replies in full style; those by words are said once."""
+    if not by_words:
+        listed = "; ".join(f"{name} is one of {', '.join(VALUES[name])}" for name in columns)
+        return (
+            "Reply open NAME to read a page, note COLUMN VALUE to note a cell of the page that is "
+            f"open, or done. Values: {listed}. For example: note {columns[0]} "
+            f"{VALUES[columns[0]][0]}"
+        )
     if not fresh:
         return "Reply search, open, note or done."
     return (

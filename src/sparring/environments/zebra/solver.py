@@ -10,9 +10,9 @@ from sparring.core.errors import OracleError
 from sparring.core.records import Judgement
 from sparring.environments.base import SearchablePlay
 from sparring.environments.openspiel.fill_in import load_z3
+from sparring.environments.zebra import ZebraTable
 from sparring.environments.zebra.deduction import Board, Clue, deduced, solutions
 from sparring.environments.zebra.puzzles import clues_text, word_of
-from sparring.environments.zebra.rules import ZebraTable
 
 ORACLE = "constraint"  # that asks this solver
 

@@ -15,8 +15,8 @@ from sparring.core.rng import Stream
 from sparring.environments.abstracted import NAME, Abstracted, kind_of
 from sparring.environments.base import Environment
 from sparring.environments.foreign import environment_call
-from sparring.environments.played import PlayedTree
-from sparring.environments.walked import walk
+from sparring.environments.history_tree import PlayedTree
+from sparring.environments.tree_arrays import walk
 from sparring.methods.knowledge.statements import about, pattern
 from sparring.ops.cfr import average_strategies
 from sparring.ops.hashed_ngrams import finder, masked
@@ -217,7 +217,7 @@ def solved(
         raise GameError(
             f"knowledge 'latent_space': {game.name} has no method openings, so that its abstracted "
             "game cannot be solved; take an environment that has one (see "
-            "environments/played.py), or write solver: sampled."
+            "environments/history_tree.py), or write solver: sampled."
         )
     with environment_call(game):
         tree = walk(PlayedTree(few(game, kinds)), most=HISTORIES)

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from sparring.core.records import FloatArray, Verdict
 from sparring.environments.base import Searchable, SearchablePlay
-from sparring.environments.walked import WalkedGame, walk
+from sparring.environments.tree_arrays import WalkedGame, walk
 from sparring.methods.oracles.base import CachedOracle, verdict, widened
 from sparring.ops.game_tree import best_response, policy_values
 from sparring.play.players.cfr import CfrAgent, Variant, fits

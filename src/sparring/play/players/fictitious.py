@@ -10,7 +10,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Play, random_reply
 from sparring.environments.combining import played, seated
 from sparring.environments.reply import meant
-from sparring.environments.thrown import Throws
+from sparring.environments.simultaneous_choice import Throws
 from sparring.play.players.base import TextAgent
 
 

@@ -11,8 +11,7 @@ from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import Play
 from sparring.environments.combining import seated
-from sparring.environments.dag_search.rules import CALL, DONE, NOTE, OPEN, Dag
-from sparring.environments.dag_search.world import RESULTS
+from sparring.environments.dag_search import CALL, DONE, NOTE, OPEN, RESULTS, Dag
 from sparring.play.players.base import TextAgent
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -28,7 +27,7 @@ class Scheduler(TextAgent):
     a width is worth before anybody has learnt.
     Mathematics: without faults a sub-task of n pages takes n + 1 turns; with ``slips`` s it is
     finished at a call with probability 1 - s. The best schedule is that of
-    ``environments/dag_search/schedule.py``, of which it takes the narrowest next wave.
+    ``environments/dag_search``, of which it takes the narrowest next wave.
     Pitfalls: it plays ``dag_search`` alone. Its schedule is that of workers without faults.
     Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
     Verified by: tests/play/players/test_scheduler.py.

@@ -11,11 +11,10 @@ from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import Play
 from sparring.environments.combining import seated
-from sparring.environments.wide_search import answers, searching
-from sparring.environments.wide_search.call import Call
+from sparring.environments.wide_search import CALL, FINISH, Search, searching
 from sparring.environments.wide_search.library import Page
-from sparring.environments.wide_search.play import CALL, FINISH, Search
-from sparring.environments.wide_search.searching import DONE, NOTE, OPEN, SEARCH
+from sparring.environments.wide_search.scoring import written_table
+from sparring.environments.wide_search.searching import DONE, NOTE, OPEN, SEARCH, Call
 from sparring.environments.wide_search.world import VALUES
 from sparring.play.players.base import TextAgent
 
@@ -67,7 +66,7 @@ class Searcher(TextAgent):
                 "random or scripted there."
             )
         if play.writing:
-            return answers.written(play.noted(), play.start, brief=play.rules.brief)
+            return written_table(play.noted(), play.start, brief=play.rules.brief)
         if seat not in play.calls:
             most = min(play.rules.workers, len(play.open_items()))
             return f"{CALL} {min(self.width or most, most)}" if most else FINISH

@@ -11,12 +11,9 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Play
 from sparring.environments.combining import played, seated
 from sparring.environments.reply import meant
-from sparring.environments.werewolf.names import name_of, number_of
 from sparring.environments.werewolf.play import WerewolfPlay
-from sparring.environments.werewolf.rules import ABSTAIN
+from sparring.environments.werewolf.rules import ABSTAIN, SEER, SILENCE, WOLF, name_of, number_of
 from sparring.environments.werewolf.sentences import phrase_of, victims, worded
-from sparring.environments.werewolf.setup import SEER, WOLF
-from sparring.environments.werewolf.speech import SILENCE
 from sparring.play.players.described import DescribedAgent, listed
 
 Style = Literal["talkative", "silent", "accuser"]

@@ -20,8 +20,6 @@ from sparring.environments.base import (
     is_searchable,
 )
 
-__all__ = ["History", "PlayedTree", "Told", "rules_key", "tree_of"]
-
 
 def tree_of(game: Environment) -> GameRules | None:
     """Return what solvers walk: a game over OpenSpiel itself, of another environment its plays.

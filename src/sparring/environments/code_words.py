@@ -1,29 +1,177 @@
-"""Code words as an environment, and plays of it."""
+"""Code words: two tellers speak in public, and each team's guesser hears what the other's does."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field
 
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.code_words.rules import TEAMS, WORDS, Deal, Position, coded, deals
-from sparring.environments.code_words.wording import (
-    brief_ending,
-    brief_key,
-    brief_said,
-    brief_secret,
-    full_ask,
-    full_ending,
-    full_opening,
-    full_said,
-    full_secret,
-)
-from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
 from sparring.environments.drawing.pieces import paragraph, seats, table
 from sparring.environments.drawing.told import due_sentence
 from sparring.environments.reply import listed_reply
+
+WORDS = ("red", "green", "blue", "yellow", "black", "white")
+TEAMS = ("a", "b")
+
+Pair = tuple[int, int]
+"""A number of each team, or a guesser's words: its own team's, then the other team's."""
+
+
+class Deal(NamedTuple):
+    """What chance has drawn: the number of each team's secret word, and its key."""
+
+    secret: Pair
+    key: Pair
+
+
+class Position(NamedTuple):
+    """A deal, the words said by both tellers, and the guesses of both guessers; empty before."""
+
+    deal: Deal
+    said: Pair | tuple[()] = ()
+    guessed: tuple[Pair, Pair] | tuple[()] = ()
+
+    @property
+    def understood(self) -> tuple[bool, ...]:
+        """Of each team, whether its own guesser has named its word."""
+        return tuple(
+            own == word for (own, _), word in zip(self.guessed, self.deal.secret, strict=True)
+        )
+
+    @property
+    def leaked(self) -> tuple[bool, ...]:
+        """Of each team, whether the other team's guesser has named its word."""
+        other = self.guessed[::-1]
+        return tuple(
+            theirs == word for (_, theirs), word in zip(other, self.deal.secret, strict=True)
+        )
+
+    def paid(self, leak: float) -> tuple[float, float]:
+        """Return what each team gets; nothing before the guesses.
+
+        Args:
+            leak: what a word costs that the other team names.
+        """
+        if not self.guessed:
+            return 0.0, 0.0
+        one, other = (
+            known - leak * lost for known, lost in zip(self.understood, self.leaked, strict=True)
+        )
+        return one - other, other - one
+
+
+def deals(words: int) -> tuple[Deal, ...]:
+    """Return every deal, all equally likely."""
+    drawn = itertools.product(range(words), repeat=4)
+    return tuple(Deal((first, second), (one, other)) for first, second, one, other in drawn)
+
+
+def coded(word: int, key: int, words: int) -> int:
+    """Return the number of the word that a key says for a word."""
+    return (word + key) % words
+
+
+def decoded(said: int, key: int, words: int) -> int:
+    """Return the number of the word for which a key says another."""
+    return (said - key) % words
+
+
+def brief_key(key: int) -> str:
+    """Return a team's key in brief style."""
+    return f"key {key}"
+
+
+def brief_secret(words: Sequence[str], secret: int) -> str:
+    """Return a teller's secret word in brief style."""
+    return f"word {words[secret]}"
+
+
+def brief_said(words: Sequence[str], own: int, other: int) -> str:
+    """Return the words said by the teller of one's own team and of the other in brief style."""
+    return f"we {words[own]} they {words[other]}"
+
+
+def brief_ending(words: Sequence[str], position: Position, team: int) -> str:
+    """Return all but the keys in brief style, the own team's first."""
+    said, guessed = position.said, position.guessed
+    parts = (
+        f"{who} say {words[said[one]]} word {words[position.deal.secret[one]]} "
+        f"guess {words[guessed[one][0]]} {words[guessed[one][1]]}"
+        for who, one in (("we", team), ("they", 1 - team))
+    )
+    return " ".join(parts)
+
+
+def full_rules(words: Sequence[str], leak: float) -> str:
+    """Return the rules in sentences."""
+    return (
+        "Two teams play one round: teller_a and guesser_a against teller_b and guesser_b. Each "
+        f"team has a secret word, one of {', '.join(words)}, each equally likely; only the team's "
+        "teller is told it. Both tellers say one of these words at the same moment, and all "
+        "players hear both. Then each guesser names two words at the same moment: the secret word "
+        "of its own team and that of the other team. A team gets 1 point if its own guesser names "
+        f"its secret word, and loses {_points(leak)} if the other team's guesser names it. What "
+        "one team gets the other team loses. Each team has a key that both of its players know "
+        "and the other team does not; all keys are equally likely."
+    )
+
+
+def full_opening(words: Sequence[str], leak: float, team: int, role: str, key: int) -> str:
+    """Return the rules, who a player is, and its team's key as a table in words."""
+    said = ", ".join(
+        f"{words[coded(word, key, len(words))]} for {name}" for word, name in enumerate(words)
+    )
+    kind = role.split("_")[0]
+    mate = f"{'guesser' if kind == 'teller' else 'teller'}_{TEAMS[team]}"
+    return (
+        f"{full_rules(words, leak)}\n\nYou are {role}. You play with {mate}, against "
+        f"teller_{TEAMS[1 - team]} and guesser_{TEAMS[1 - team]}. By your team's key one says "
+        f"{said}. Your team may use its key or not."
+    )
+
+
+def full_secret(words: Sequence[str], secret: int) -> str:
+    """Return a teller's secret word in a sentence."""
+    return f"Your team's secret word is {words[secret]}."
+
+
+def full_said(words: Sequence[str], team: int, said: Sequence[int]) -> str:
+    """Return both said words in sentences, the own team's first."""
+    order = (team, 1 - team)
+    return " ".join(f"teller_{TEAMS[one]} said {words[said[one]]}." for one in order)
+
+
+def full_ask(words: Sequence[str], guesser: bool) -> str:
+    """Return the question that a player is to answer."""
+    if guesser:
+        return (
+            "What are the secret words? Reply with exactly two words, your team's and then the "
+            f"other team's, each one of: {', '.join(words)}."
+        )
+    return f"Which word do you say? Reply with exactly one of: {', '.join(words)}."
+
+
+def full_ending(words: Sequence[str], position: Position, team: int) -> str:
+    """Return all but the keys in sentences, the own team's first."""
+    named = (
+        f"The secret word of team {TEAMS[one]} was {words[position.deal.secret[one]]}; "
+        f"guesser_{TEAMS[one]} named {words[mine]} for its own team and {words[theirs]} for the "
+        "other."
+        for one, (mine, theirs) in ((one, position.guessed[one]) for one in (team, 1 - team))
+    )
+    return " ".join((full_said(words, team, position.said), *named))
+
+
+def _points(leak: float) -> str:
+    """Return a number of points in words."""
+    return f"{leak:g} point{'' if leak == 1 else 's'}"
+
 
 TELLERS, GUESSERS = (0, 2), (1, 3)  # seats
 SPOKEN = re.compile(r"[\w-]+")
@@ -246,3 +394,59 @@ def _table(key: int, words: Sequence[str]) -> str:
     return ", ".join(
         f"{words[coded(word, key, len(words))]} for {name}" for word, name in enumerate(words)
     )
+
+
+def code_words(
+    *,
+    words: Annotated[int, Field(ge=2, le=6)] = 3,
+    leak: Annotated[float, Field(ge=0, le=1)] = 0.5,
+    style: Literal["brief", "full"] = "brief",
+) -> CodeWords:
+    """A word game of two against two: be understood by one's team-mate, and not by the others.
+
+    What: each team has a teller and a guesser, a secret word that its teller alone is told, and a
+    key, one number of as many as there are words, that both know and the other team does not. Both
+    tellers say one word at once, in public. Then both guessers name two words at once: their own
+    team's and the other team's.
+    When to use: to see where self-play of teams with words of their own stops at a local
+    equilibrium: what ``team_matrix`` is for choices without words.
+    Mathematics: K words, all secret words s and keys k equally likely; U_t is 1 if team t is
+    understood by its guesser, L_t is 1 if the other team's guesser names its word:
+        paid to a = (U_a - leak L_a) - (U_b - leak L_b) = -paid to b
+    Conventions, and what a team gains where both teams follow one, by its best joint plan and by
+    one seat alone (exact):
+        key: say word s + k (mod K), take every word x for x - k         0             0
+        key, and take the other team's words as they are said            leak / K      0
+        clear: say s, take every word as it is said                      leak          0
+        uniform: any word, any guess                                     1 - 1 / K     0
+    Whoever follows the key, also in what it takes the others' words for, is understood always and
+    leaks with probability 1 / K whatever the others do, and gets 1 - U of the other team, which is
+    at least 0, the value of the game. Against two players in the clear the second convention gets
+    leak (1 - 1 / K). A team that says another word for each, always the same, and undoes it, gets
+    leak from them; but the other guesser may learn to read that, where it cannot read a key. In the
+    clear a teller that says another word loses 1 - leak, as its own guesser no longer understands
+    it, and a guesser that uses the key alone loses too: no seat gains alone, and with a leak above
+    0 and below 1 each loses by any other word. The same holds of every public code: one word for
+    each word, whatever the key, which all four know.
+    Pitfalls: payoffs of self-play are 0 on average whatever is said; look at
+    ``team_exploitability`` and at the figures ``understood``, ``leaked``, ``clear`` (the teller
+    said its word) and ``by_key`` (it said what the key says for it). A public code other than the
+    clear shows by ``leaked`` alone. Uniform play is a local equilibrium as well: a teller whom
+    nobody understands gains by no word, so that learning from returns hardly begins. Exact figures
+    are for 2 and 3 words; the tree of 4 has 1,119,489 histories.
+    Reference: Shannon, "Communication theory of secrecy systems", 1949 (a key used once); local
+    equilibria of teams: Xu et al., "Fictitious Cross-Play", 2023, arXiv:2310.03354. The game is
+    ours.
+    Verified by: tests/environments/code_words/.
+
+    Args:
+        words: how many there are, 2 to 6: red, green, blue, yellow, black, white.
+        leak: what a word costs that the other team names, 0 to 1. At 1 a teller in the clear may
+            as well say any word.
+        style: "brief" (default): words for a tiny model. "full": sentences for a language model,
+            with the key as a table.
+
+    Raises:
+        ConfigError: a number out of range.
+    """
+    return CodeWords(words, leak, style)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from sparring.core.records import Observation
-from sparring.environments.drawing.canvas import Canvas
-from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.canvas import Canvas, Painted
 from sparring.environments.drawing.pieces import heading, seats, table
 from sparring.environments.drawing.told import due_sentence
 

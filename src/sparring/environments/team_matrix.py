@@ -1,0 +1,446 @@
+"""Team matrix games: two teams of equal size, all seats choose at once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from sparring.core.records import Observation
+from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
+from sparring.environments.drawing.pieces import paragraph, seats, table
+from sparring.environments.drawing.told import due_sentence
+from sparring.environments.options import check_range
+
+Choices = tuple[int, ...]
+"""The choice of each member of a team, as its number."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Payoffs(ABC):
+    """A game between two teams of equal members, who may be exchanged within a team.
+
+    Args:
+        members: seats of a team.
+    """
+
+    members: int
+
+    @property
+    @abstractmethod
+    def words(self) -> tuple[str, ...]:
+        """The word of each choice."""
+
+    @property
+    @abstractmethod
+    def most(self) -> float:
+        """A payoff that no team exceeds."""
+
+    @abstractmethod
+    def counted(self, chosen: Choices) -> Hashable:
+        """Return all that matters of a team's choices."""
+
+    @abstractmethod
+    def paid(self, mine: Any, theirs: Any) -> float:
+        """Return what a team gets, of both teams' ``counted``; the other team gets -1 times it."""
+
+    @abstractmethod
+    def named(self, counted: Any) -> str:
+        """Return ``counted`` in a word or two."""
+
+    @abstractmethod
+    def text(self) -> str:
+        """Return the rules in sentences."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Example(Payoffs):
+    """The paper's example: zeros are the equilibrium of teams, ones that of single members.
+
+    With k and l members who choose one, of this team and of the other, this team gets
+        k - l  if k, l > 0;   eps l  if k = 0 and l < N;   prize  if k = 0 and l = N
+    and less of the same where l = 0.
+
+    Args:
+        eps: see above.
+        prize: the paper's C.
+    """
+
+    eps: float
+    prize: float
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The word of each choice."""
+        return ("zero", "one")
+
+    @property
+    def most(self) -> float:
+        """A payoff that no team exceeds."""
+        return max(self.members - 1.0, self.eps * (self.members - 1), self.prize)
+
+    def counted(self, chosen: Choices) -> int:
+        """Return how many chose one."""
+        return sum(chosen)
+
+    def paid(self, mine: int, theirs: int) -> float:
+        """Return what a team gets."""
+        if (mine and theirs) or mine == theirs:
+            return float(mine - theirs)
+        return self._zeros(theirs) if mine == 0 else -self._zeros(mine)
+
+    def _zeros(self, ones: int) -> float:
+        """Return what a team of zeros gets from a team with some ones."""
+        return self.prize if ones == self.members else self.eps * ones
+
+    def named(self, counted: int) -> str:
+        """Return how many chose one."""
+        return f"{counted} of {self.members} one"
+
+    def text(self) -> str:
+        """Return the rules in sentences."""
+        return (
+            "Each player chooses zero or one. If both teams have a player who chose one, a team "
+            "gets the number of its own ones minus the number of the other team's ones. If all "
+            f"players of one team chose zero, that team gets {self.eps:g} for each one of the "
+            f"other team, but {self.prize:g} in all if every player of the other team chose one. "
+            "If nobody chose one, both teams get 0."
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RockPaperScissors(Payoffs):
+    """Rock, paper, scissors of teams: who agrees shows rock or scissors, who does not, paper."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The word of each choice."""
+        return ("rock", "scissors")
+
+    @property
+    def most(self) -> float:
+        """A payoff that no team exceeds."""
+        return 1.0
+
+    def counted(self, chosen: Choices) -> str:
+        """Return what the team shows."""
+        return self.words[chosen[0]] if len(set(chosen)) == 1 else "paper"
+
+    def paid(self, mine: str, theirs: str) -> float:
+        """Return what a team gets."""
+        beats = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
+        return float((mine, theirs) in beats) - float((theirs, mine) in beats)
+
+    def named(self, counted: str) -> str:
+        """Return what the team shows."""
+        return counted
+
+    def text(self) -> str:
+        """Return the rules in sentences."""
+        return (
+            "Each player chooses rock or scissors. A team whose players all chose rock shows rock. "
+            "A team whose players all chose scissors shows scissors. Any other team shows paper. "
+            "Rock beats scissors, scissors beat paper, paper beats rock. The team that wins gets 1 "
+            "point, the other team loses 1. If both show the same, both get 0."
+        )
+
+
+class Sought(NamedTuple):
+    """What the choices of a team count as in seek, attack, defend."""
+
+    gain: float
+    attackers: int
+    defended: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeekAttackDefend(Payoffs):
+    """Seek at a level that all share, attack together, or defend.
+
+    A member earns 1 + (level / levels)^2 at a level above 0, where all seekers of its team are at
+    one level or at two neighbours; else only those at level 1 earn.
+
+    Args:
+        levels: the highest level, the paper's A.
+        force: attackers that wipe out what an undefended team gains.
+        cost: what an attacker costs its team.
+    """
+
+    levels: int
+    force: int
+    cost: float
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The word of each choice."""
+        return (*map(str, range(self.levels + 1)), "attack", "defend")
+
+    @property
+    def most(self) -> float:
+        """A payoff that no team exceeds."""
+        return self.members * (2.0 + self.cost)
+
+    def counted(self, chosen: Choices) -> Sought:
+        """Return what the team gains, its attackers, and whether it is defended."""
+        attack, defend = self.levels + 1, self.levels + 2
+        sought = sorted(choice for choice in chosen if choice < attack)
+        base = sought[0] if sought and sought[-1] - sought[0] <= 1 else 0
+        gain = sum(1 + (level / self.levels) ** 2 for level in sought if 0 < level <= base + 1)
+        return Sought(float(gain), chosen.count(attack), defend in chosen)
+
+    def paid(self, mine: Sought, theirs: Sought) -> float:
+        """Return what a team gets."""
+        return self._kept(mine, theirs) - self._kept(theirs, mine)
+
+    def _kept(self, own: Sought, other: Sought) -> float:
+        """Return what a team keeps of its gain, less what its attackers cost."""
+        wiped = other.attackers >= self.force and not own.defended
+        return (0.0 if wiped else own.gain) - self.cost * own.attackers
+
+    def named(self, counted: Sought) -> str:
+        """Return the gain, the attackers, and whether the team is defended."""
+        said = [f"gains {counted.gain:.3g}"]
+        said += [f"{counted.attackers} attack"] if counted.attackers else []
+        return ", ".join([*said, *(["defended"] if counted.defended else [])])
+
+    def text(self) -> str:
+        """Return the rules in sentences."""
+        paid = f" Each attacker costs its own team {self.cost:g}." if self.cost else ""
+        return (
+            f"Each player seeks at a level, a whole number from 0 to {self.levels}, or chooses "
+            "attack or defend. A player who seeks at level n above 0 can earn "
+            f"1 + (n / {self.levels})^2 for its team; level 0 earns nothing. If all seekers of a "
+            "team are at one level, or at two levels that differ by 1, all of them earn. Otherwise "
+            "only those at level 1 earn. If a team has "
+            f"{self.force} or more attackers and nobody of the other team defends, the other team "
+            f"earns nothing.{paid} A team gets what it earns minus what the other team earns."
+        )
+
+
+TEAMS = ("a", "b")
+
+
+class TeamMatrix:
+    """Rules and wording: seats 0 .. N-1 are team a, the other N are team b.
+
+    Args:
+        payoffs: of which game.
+        style: "brief" or "full".
+    """
+
+    name = "team_matrix"
+    utility_sum, zero_sum = 0.0, True
+
+    def __init__(self, payoffs: Payoffs, style: str) -> None:
+        own = payoffs.members
+        self.payoffs, self.style, self.brief = payoffs, style, style == "brief"
+        self.roles = tuple(f"{team}{number + 1}" for team in TEAMS for number in range(own))
+        self.teams = (0,) * own + (1,) * own
+        self.num_seats = self.max_turns = 2 * own
+        self.max_utility = payoffs.most
+        self.min_utility = -payoffs.most
+        self.words = payoffs.words
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word of the brief wording."""
+        return tuple(sorted({*self.words, *self.roles, "choose", "they", "we"}))
+
+    def reset(self, stream: Any) -> Round:
+        """Return a play at its start; nothing is left to chance."""
+        return Round(self)
+
+    def openings(self) -> tuple[tuple[float, Round], ...]:
+        """Return the one play that there is at the start, with its probability."""
+        return ((1.0, Round(self)),)
+
+
+class Round(Painted):
+    """One play.
+
+    Attributes:
+        chosen: the choices of team a and of team b; empty before.
+    """
+
+    def __init__(self, rules: TeamMatrix, chosen: tuple[Choices, ...] = ()) -> None:
+        self.rules, self.chosen = rules, chosen
+
+    @property
+    def done(self) -> bool:
+        """Whether all have chosen."""
+        return bool(self.chosen)
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """What each seat gets: the payoff of its team."""
+        rules = self.rules
+        if not self.chosen:
+            return (0.0,) * rules.num_seats
+        mine, theirs = map(rules.payoffs.counted, self.chosen)
+        own = rules.payoffs.paid(mine, theirs)
+        return (own,) * rules.payoffs.members + (-own or 0.0,) * rules.payoffs.members
+
+    def due(self) -> tuple[int, ...]:
+        """Return all seats: they choose at once."""
+        return () if self.done else tuple(range(self.rules.num_seats))
+
+    def legal(self, seat: int) -> tuple[str, ...]:
+        """Return the choices."""
+        return self.rules.words
+
+    def observe(self, seat: int) -> Observation:
+        """Return the rules; nothing of the others' choices is known yet."""
+        rules, role = self.rules, self.rules.roles[seat]
+        if rules.brief:
+            return Observation(told=f"{role} choose", key=role)
+        own, other = (self._names(team) for team in _sides(rules, seat))
+        mates = " and ".join(name for name in own if name != role)
+        told = (
+            f"Two teams play one round: {_listed(self._names(0))} against "
+            f"{_listed(self._names(1))}. All players choose at once, and nobody sees what another "
+            f"player chooses, of either team. {rules.payoffs.text()} All players of a team get "
+            "what their team gets, and what one team gets the other team loses."
+            f"\n\nYou are {role}. You play with {mates}, against {_listed(other)}."
+        )
+        ask = f"What do you choose? Reply with exactly one of: {', '.join(rules.words)}."
+        return Observation(told=told, ask=ask, key=role)
+
+    def _names(self, team: int) -> tuple[str, ...]:
+        """Return the roles of a team."""
+        own = self.rules.payoffs.members
+        return self.rules.roles[own * team : own * (team + 1)]
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Take all choices."""
+        words, own = self.rules.words, self.rules.payoffs.members
+        said = tuple(words.index(replies[seat]) for seat in range(2 * own))
+        self.chosen = (said[:own], said[own:])
+
+    def _said(self, team: int) -> tuple[str, ...]:
+        """Return the choices of a team in words."""
+        return tuple(self.rules.words[choice] for choice in self.chosen[team])
+
+    def ending(self, seat: int) -> str:
+        """Return what a seat learns at the end: all choices."""
+        own, other = _sides(self.rules, seat)
+        if self.rules.brief:
+            return f"we {' '.join(self._said(own))} they {' '.join(self._said(other))}"
+        parts = (
+            f"{role} chose {word}"
+            for team in (own, other)
+            for role, word in zip(self._names(team), self._said(team), strict=True)
+        )
+        return f"{', '.join(parts)}. Your team got {self.returns[seat]:g}."
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the teams side by side and, once all have chosen, what was chosen and paid."""
+        rules, own = self.rules, self.rules.payoffs.members
+        order = [member + own * team for member in range(own) for team in (0, 1)]
+        said = [*self._said(0), *self._said(1)] if self.done else []
+        seats(
+            canvas,
+            [rules.roles[one] for one in order],
+            range(2 * own) if self.due() else (),
+            {place: said[one] for place, one in enumerate(order)} if said else {},
+            colours=[seat_colour(rules.teams[one]) for one in order],
+        )
+        if self.done:
+            counted = [rules.payoffs.named(rules.payoffs.counted(one)) for one in self.chosen]
+            paid = (f"{self.returns[own * team]:+g}" for team in (0, 1))
+            rows = [("team", "counts as", "gets"), *zip(TEAMS, counted, paid, strict=True)]
+            table(canvas, rows, shares=(3, 1))
+        else:
+            paragraph(canvas, f"Choices: {', '.join(rules.words)}.", colour="dim")
+
+    def described(self, seat: int | None) -> str:
+        """Return who is to choose, or what both teams chose and got."""
+        if not self.done:
+            return due_sentence(self.rules.roles)
+        parts = (
+            f"Team {name} chose {_listed(self._said(team))} and got "
+            f"{self.returns[self.rules.payoffs.members * team]:g}."
+            for team, name in enumerate(TEAMS)
+        )
+        return " ".join(("The play is over.", *parts))
+
+    def clone(self) -> Round:
+        """Return a copy."""
+        return Round(self.rules, self.chosen)
+
+
+def _sides(rules: TeamMatrix, seat: int) -> tuple[int, int]:
+    """Return the team of a seat, and the other one."""
+    own = rules.teams[seat]
+    return own, 1 - own
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """Return names as a list in a sentence."""
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def team_matrix(
+    *,
+    game: Literal["example", "rock_paper_scissors", "seek_attack_defend"] = "example",
+    members: Annotated[int, Field(ge=2, le=8)] = 3,
+    eps: Annotated[float, Field(ge=0, le=1)] = 0.1,
+    prize: Annotated[float, Field(ge=0, le=10)] = 1.5,
+    levels: Annotated[int, Field(ge=1, le=20)] = 10,
+    force: int = 2,
+    cost: Annotated[float, Field(ge=0, le=10)] = 0.0,
+    style: Literal["brief", "full"] = "brief",
+) -> TeamMatrix:
+    """Team matrix games: two teams choose at once, and no seat sees what another chooses.
+
+    What: one round. A team has one payoff, the other team gets -1 times it. There are three games:
+    ``example``, ``rock_paper_scissors`` (of teams) and ``seek_attack_defend``.
+    When to use: to see where self-play of teams stops at a local equilibrium, from which no member
+    gains alone and the team together does.
+    Mathematics:
+        example, with k and l players who choose one, of this team and of the other:
+            k - l  if k, l > 0
+            eps l  if k = 0 < l < members;   prize  if k = 0, l = members;   0 if k = l = 0
+            and the other team's, times -1, if l = 0 < k
+        rock_paper_scissors: a team is rock where all choose rock, scissors where all choose
+            scissors, else paper; 1 for a win
+        seek_attack_defend: a seeker at level n earns r(n) = 1 + (n / levels)^2, r(0) = 0, if it is
+            at most one above the team's base; the base is the lowest level of the team's seekers,
+            and 0 where the highest is more than one above it. force attackers wipe out what a
+            team earns of which nobody defends. A team gets what it earns, less cost for each
+            attacker, less the same of the other team.
+    The equilibrium of ``example`` is all zeros; all ones is a local one, where a team that turns to
+    zeros together gains ``prize``. That of ``rock_paper_scissors`` shows each with probability 1/3,
+    which no team reaches whose members choose independently of each other.
+    Pitfalls: a policy that knows its role alone cannot agree with its team on a draw; the mixture
+    that is the equilibrium is drawn once per play and team (player ``mixture``).
+    Reference: Xu et al., "Fictitious Cross-Play", 2023, arXiv:2310.03354; games by its code.
+    Verified by: tests/environments/team_matrix/.
+
+    Args:
+        game: which one. Options of another game are without effect.
+        members: seats of a team, 2 to 8.
+        eps: example: what a team of zeros gets for each one of the other team, 0 to 1.
+        prize: example: what a team of zeros gets if all of the other team choose one, 0 to 10; the
+            paper's C.
+        levels: seek_attack_defend: the highest level, 1 to 20; the paper's A.
+        force: seek_attack_defend: attackers that wipe out what a team earns, 1 to ``members``.
+        cost: seek_attack_defend: what an attacker costs its team, 0 to 10.
+        style: "brief" (default): words for a tiny model. "full": sentences for a language model.
+
+    Raises:
+        ConfigError: a number out of range.
+    """
+    check_range("team_matrix: force", force, 1, members)
+    own: dict[str, Any] = {
+        "example": (Example, {"eps": eps, "prize": prize}),
+        "rock_paper_scissors": (RockPaperScissors, {}),
+        "seek_attack_defend": (
+            SeekAttackDefend,
+            {"levels": levels, "force": force, "cost": cost},
+        ),
+    }
+    kind, constants = own[game]
+    payoffs: Payoffs = kind(members=members, **constants)
+    return TeamMatrix(payoffs, style)

@@ -156,7 +156,6 @@ class Claim(Painted):
         return Observation(told=told, ask=ask, key=key)
 
     def _rules(self) -> str:
-        """Return the rules in sentences."""
         called = f"{1 + self.rules.stake:g}"
         return (
             "We play one round of bluff. The speaker has a card, high or low, both equally likely, "

@@ -70,7 +70,6 @@ def make_game(
 
 
 def _own_rule(game: Environment) -> Mapping[str, Any]:
-    """Return the rule for illegal replies that an environment itself declares, as options."""
     declared = getattr(game, "illegal", None)
     return declared if isinstance(declared, Mapping) else {}
 

@@ -169,7 +169,6 @@ def full_ending(words: Sequence[str], position: Position, team: int) -> str:
 
 
 def _points(leak: float) -> str:
-    """Return a number of points in words."""
     return f"{leak:g} point{'' if leak == 1 else 's'}"
 
 

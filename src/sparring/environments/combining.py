@@ -73,7 +73,6 @@ def inner_of(
 
 
 def _has_styles(name: str) -> bool:
-    """Return whether an environment has the option ``style``; games of OpenSpiel's have it."""
     own = registry.known("environments", name)
     return not own or "style" in registry.load("environments", name).options
 

@@ -84,7 +84,6 @@ class ConnectFour(Game):
 
 
 def _cell(game: Game, disc: str, last: bool) -> Cell:
-    """Return a cell with its disc, if it has one."""
     if not disc:
         return Cell()
     colour = seat_colour(game.roles.index(disc))

@@ -126,7 +126,6 @@ def _deal(sizes: Sizes, table: Table, card: str) -> None:
 
 
 def _act(sizes: Sizes, table: Table, event: Event) -> Step:
-    """Carry out an action and return what it did."""
     kind, number, value = sizes.action(event.action)
     step = Step(event=event, kind=kind)
     if kind == "tell":
@@ -199,7 +198,6 @@ class Hanabi(Game):
         return last[1]
 
     def _word(self, index: int) -> str:
-        """Return the word of an action id."""
         kind, number, value = self.sizes.action(index)
         if kind != "tell":
             return f"{kind}{number + 1}"
@@ -253,7 +251,6 @@ class Hanabi(Game):
         return [said for step in steps if (said := say(step, seat, since))]
 
     def _brief(self, step: Step, seat: int, since: int) -> str:
-        """Return a step in as few words as possible."""
         mine = step.event.player == seat
         parts = [] if mine and since else [self.words[step.event.action]]
         if self.num_seats > 2 and not mine:
@@ -266,7 +263,6 @@ class Hanabi(Game):
         return " ".join(parts if mine or not step.drawn else [*parts, step.drawn])
 
     def _full(self, step: Step, seat: int, since: int) -> str:
-        """Return a step as a sentence."""
         mine, word = step.event.player == seat, self.words[step.event.action]
         if step.kind == "tell" and mine and since:
             return ""
@@ -355,13 +351,11 @@ class Hanabi(Game):
 
 
 def _cards(touched: tuple[int, ...]) -> str:
-    """Return positions in words."""
     listed = ", ".join(str(place + 1) for place in touched)
     return f"card{'s' if len(touched) != 1 else ''} {listed or 'none'}"
 
 
 def _parameters(sizes: Sizes) -> dict[str, int]:
-    """Return OpenSpiel's parameters."""
     return {
         "players": sizes.players,
         "colors": sizes.colours,
@@ -373,7 +367,6 @@ def _parameters(sizes: Sizes) -> dict[str, int]:
 
 
 def _rules(sizes: Sizes) -> str:
-    """Return the rules in full style."""
     colours = ", ".join(f"{colour} ({COLOUR_NAMES[colour]})" for colour in COLOURS[: sizes.colours])
     hint = (
         "tell-R or tell-1"

@@ -178,7 +178,6 @@ def rules(options: KuhnOptions) -> Rules:
 
 
 def _cards(cards: tuple[int, ...]) -> str:
-    """Return cards as letters."""
     return "".join(CARDS[card] for card in cards)
 
 
@@ -248,7 +247,6 @@ class KuhnRounds(Game):
         return out
 
     def _dealt(self, number: int, item: Round, seat: int) -> str:
-        """Return the wording of the seat's card in a round."""
         card = CARDS[item.cards[seat]]
         if self.brief:
             return f"{DEAL} {card}"
@@ -384,7 +382,6 @@ def _card(item: Round, one: int, seat: int | None) -> str:
 
 
 def _moves(item: Round) -> list[tuple[str, str]]:
-    """Return the actions of a round with the colours of who acted."""
     return [
         (ACTIONS[action], seat_colour((item.starter + place) % 2))
         for place, action in enumerate(item.actions)

@@ -107,12 +107,10 @@ class Nim(Game):
 
 
 def _listed(sizes: tuple[int, ...]) -> str:
-    """Return piles with their names."""
     return ", ".join(f"{LETTERS[pile]} has {size}" for pile, size in enumerate(sizes))
 
 
 def _rules(misere: bool) -> str:
-    """Return the rules in full style."""
     end = "loses" if misere else "wins"
     return (
         "We play nim. There are piles of stones, named by letters. The players take turns; on "

@@ -251,7 +251,6 @@ class SplitPlay(Painted):
         paragraph(canvas, f"What both name too much of goes {what}.", colour="dim")
 
     def _named(self) -> list[str]:
-        """Return the heads of what was named."""
         return [f"{role} took" for role in self.rules.roles] if self.claims else []
 
     def described(self, seat: int | None) -> str:

@@ -209,7 +209,6 @@ class Signalling(Game):
 
 
 def _meaning(options: SignallingOptions) -> str:
-    """Return in words what the signals mean before anybody agrees on it."""
     if not options.bonus:
         return "The signals have no meaning of their own."
     pairs = zip(SIGNALS[: options.signals], TYPES[: options.types], strict=False)

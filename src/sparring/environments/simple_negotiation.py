@@ -212,7 +212,6 @@ def rules(options: NegotiationOptions) -> Rules:
 
 
 def _goods(numbers: tuple[int, int]) -> str:
-    """Return a number for wood and one for gold."""
     return f"wood {numbers[0]} gold {numbers[1]}"
 
 
@@ -386,13 +385,11 @@ def simple_negotiation(options: NegotiationOptions, *, style: Style = "brief") -
 
 
 def _action(position: NegotiationTable, action: int) -> str:
-    """Return an action in words."""
     if action <= DENY:
         return "accepts" if action == ACCEPT else "declines"
     return _offer(offers(position.largest)[action - DENY - 1])
 
 
 def _offer(offer: Offer) -> str:
-    """Return an offer in words."""
     gives, asks = RESOURCES[offer.resource], RESOURCES[1 - offer.resource]
     return f"offers {offer.give} {gives} for {offer.ask} {asks}"

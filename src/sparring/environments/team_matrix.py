@@ -308,7 +308,6 @@ class Round(Painted):
         return Observation(told=told, ask=ask, key=role)
 
     def _names(self, team: int) -> tuple[str, ...]:
-        """Return the roles of a team."""
         own = self.rules.payoffs.members
         return self.rules.roles[own * team : own * (team + 1)]
 
@@ -319,7 +318,6 @@ class Round(Painted):
         self.chosen = (said[:own], said[own:])
 
     def _said(self, team: int) -> tuple[str, ...]:
-        """Return the choices of a team in words."""
         return tuple(self.rules.words[choice] for choice in self.chosen[team])
 
     def ending(self, seat: int) -> str:
@@ -377,7 +375,6 @@ def _sides(rules: TeamMatrix, seat: int) -> tuple[int, int]:
 
 
 def _listed(names: tuple[str, ...]) -> str:
-    """Return names as a list in a sentence."""
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 

@@ -64,7 +64,6 @@ def calculate(expression: str) -> str:
 
 
 def _tokens(expression: str) -> list[str]:
-    """Return the numbers and signs of an expression."""
     if len(expression) > LONGEST:
         raise ToolError(f"The expression is longer than {LONGEST} characters.")
     found, place, text = [], 0, expression.strip()
@@ -133,7 +132,6 @@ class _Reader:
 
 
 def _bounded(value: Fraction) -> Fraction:
-    """Return a number that is not too large."""
     if abs(value.numerator) >= LARGEST or value.denominator >= LARGEST:
         raise ToolError("The numbers are too large for the calculator.")
     return value

@@ -162,7 +162,6 @@ class ToolPlay(CombinedPlay):
             self._move()
 
     def _count(self, seat: int) -> None:
-        """Count a call of a seat."""
         spent = list(self.spent)
         spent[seat] += 1
         self.spent = tuple(spent)
@@ -226,7 +225,6 @@ class ToolPlay(CombinedPlay):
 
 
 def _plain(call: str) -> str:
-    """Return a call as it is shown."""
     return "(neither a call nor a move)" if call == UNREAD else call
 
 

@@ -158,7 +158,6 @@ class TrialPlay(CombinedPlay):
             self._over()
 
     def _over(self) -> None:
-        """End the attempt that is over."""
         rules, results = self.rules, tuple(self.play.returns)
         won = any(results[seat] > 0 for seat in rules.carried)
         if self.attempt + 1 == rules.attempts or (rules.stop_on_win and won):
@@ -175,7 +174,6 @@ class TrialPlay(CombinedPlay):
             self._next()
 
     def _next(self) -> None:
-        """Begin the next attempt."""
         self.before = (*self.before, self.play)
         self.paid, self.attempt = self.returns, self.attempt + 1
         self.reflecting, self.opened, self.last = False, frozenset(), {}

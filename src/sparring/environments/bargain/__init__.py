@@ -129,7 +129,6 @@ def read_brief(line: str, cut: bool, counts: Counts, known: frozenset[str]) -> M
 
 
 def _leading_numbers(words: Sequence[str]) -> Counts:
-    """Return the numbers that words begin with."""
     found: list[int] = []
     for word in words:
         if not (word.isascii() and word.isdigit()):
@@ -354,11 +353,9 @@ class BargainPlay(Painted):
         return self._offer(best[stream.integer(0, len(best))])
 
     def _act(self, verb: str) -> str:
-        """Return an acceptance or a refusal as it is written."""
         return verb if self.rules.brief else f"<{verb}>"
 
     def _offer(self, share: Counts) -> str:
-        """Return an offer as it is written."""
         if self.rules.brief:
             return " ".join(["offer", *map(str, share)])
         return f"<propose>{listed(share)}</propose>"
@@ -366,7 +363,6 @@ class BargainPlay(Painted):
     # -- wording -------------------------------------------------------------------------------
 
     def _opening(self, seat: int) -> list[str]:
-        """Return what a seat is told before its first message."""
         scenario, role = self.table.scenario, self.rules.roles[seat]
         if self.rules.brief:
             return [f"{TITLE} {role} {brief_pool(scenario, seat)}"]
@@ -383,7 +379,6 @@ class BargainPlay(Painted):
         )
 
     def _position(self, seat: int) -> str:
-        """Return the offers that stand and how many messages are left."""
         table, offered = self.table, self.table.offer_of(1 - seat)
         lines = []
         if offered is not None:
@@ -397,7 +392,6 @@ class BargainPlay(Painted):
         return " ".join([*lines, more])
 
     def _ask(self, *, first: bool) -> str:
-        """Return the question: at first with the form of a proposal."""
         if self.rules.brief:
             return ""
         if first:
@@ -416,7 +410,6 @@ def _record(table: Table, seat: int) -> str:
 
 
 def _listed(numbers: Counts) -> str:
-    """Return a number per kind of item, in words."""
     return ", ".join(f"{kind} {number}" for kind, number in zip(KINDS, numbers, strict=False))
 
 

@@ -352,7 +352,6 @@ class BattleshipHunt(Banked):
 
 
 def _cell(answer: int | None, ship: bool, last: bool) -> Cell:
-    """Return a cell of the picture."""
     fill = "sky" if ship else "none"
     if answer is None:
         return Cell(fill=fill)
@@ -374,7 +373,6 @@ def _news(table: Sea) -> str:
 
 
 def _rules(table: Sea) -> str:
-    """Return the rules in full style."""
     lengths, cells = table.lengths, sum(table.lengths)
     lies = "Ships lie straight, across or down, and never overlap" + (
         "; they may touch." if table.touch else " or touch, not even at corners."

@@ -169,7 +169,6 @@ def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
 def _bank(
     rows: int, columns: int, lengths: tuple[int, ...], touch: bool, bank: int, layouts: int
 ) -> tuple[Fleet, ...]:
-    """Return the layouts of a bank."""
     return tuple(fleet_of(rows, columns, lengths, touch, bank, index) for index in range(layouts))
 
 

@@ -191,7 +191,6 @@ class ChoosePlay(CombinedPlay):
 
 
 def _listed(shown: Sequence[str], chosen: str | None = None) -> list[str]:
-    """Return candidates with their numbers; the chosen one is marked."""
     return [
         f"{number} {action}{' (chosen)' if action == chosen else ''}"
         for number, action in zip(numbers(len(shown)), shown, strict=True)
@@ -258,7 +257,6 @@ class AskedPlay(ChoosePlay):
         return tuple(found)
 
     def _proposes(self, seat: int) -> bool:
-        """Return whether a seat is a proposer."""
         return self.within(seat) != seat
 
     @property
@@ -341,7 +339,6 @@ class AskedPlay(ChoosePlay):
             )
 
     def _show(self) -> None:
-        """Show every seat its candidates, none of them twice."""
         for seat, said in self.said.items():
             self.drawn = {**self.drawn, seat: tuple(dict.fromkeys(said))}
             legal, stream = self.play.legal(seat), self._draws(seat)

@@ -102,11 +102,9 @@ class Proposer:
         )
 
     def _draws(self, weights: Mapping[str, float]) -> int:
-        """Return how many draws are made."""
         return min(self.count, len(weights)) if self.diverse else self.count
 
     def _lines(self, weights: Mapping[str, float], size: int) -> Iterable[tuple[str, ...]]:
-        """Return everything that so many draws can give, in order."""
         if self.diverse:
             return itertools.permutations(weights, size)
         return itertools.product(weights, repeat=size)

@@ -243,7 +243,6 @@ def _ready(play: Dag) -> str:
 
 
 def _numbers(tasks: list[int] | tuple[int, ...]) -> str:
-    """Return sub-tasks by their numbers."""
     return " ".join(str(task + 1) for task in tasks)
 
 

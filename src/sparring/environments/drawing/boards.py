@@ -83,7 +83,6 @@ def grid(
 
 
 def _cell(canvas: Canvas, cell: Cell, x: float, y: float, side: float) -> None:
-    """Draw a cell of a board."""
     if cell.fill != "none":
         canvas.box(x, y, side, side, fill=cell.fill)
     middle = x + side / 2, y + side / 2
@@ -118,7 +117,6 @@ def _lines(
     side: float,
     boxes: tuple[int, int],
 ) -> None:
-    """Draw the lines of a board."""
     (left, top), (wide, high) = corner, size
     for r in range(high + 1):
         thick = r in (0, high) or (boxes[0] and r % boxes[0] == 0)

@@ -193,7 +193,6 @@ class Canvas:
     def _shape(
         self, begin: str, fill: str, edge: str = "none", thick: float = 1, dashed: bool = False
     ) -> None:
-        """Draw a shape of which the element is begun."""
         stroke = "" if edge == "none" else f' stroke="{self.colours[edge]}"'
         stroke += f' stroke-width="{_n(thick)}"' if stroke and thick != 1 else ""
         stroke += ' stroke-dasharray="4 3"' if stroke and dashed else ""

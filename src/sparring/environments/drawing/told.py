@@ -79,12 +79,10 @@ def describe_told(
 
 
 def _messages(roles: Sequence[str], seat: int, told: str) -> list[Said]:
-    """Return what a seat was told as a message, if there is any."""
     return [Said(f"told to {roles[seat]}", told)] if visible(told) else []
 
 
 def _standing(roles: Sequence[str], due: Sequence[int]) -> str:
-    """Return who is due, in a sentence."""
     return due_sentence([roles[number] for number in due])
 
 

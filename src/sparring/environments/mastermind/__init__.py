@@ -283,13 +283,11 @@ def _known(table: Board, seat: int | None) -> bool:
 
 
 def _pegs(table: Board, index: int) -> list[tuple[str, str]]:
-    """Return a code as letters with their colours."""
     names = (COLOURS[colour] for colour in code_of(table.pegs, table.colours, index))
     return [(name[0], HUES[name]) for name in names]
 
 
 def _rules(table: Board) -> str:
-    """Return the rules in full style."""
     letters = ", ".join(f"{colour[0]} for {colour}" for colour in COLOURS[: table.colours])
     first, second = (table.name_of(0, index) for index in (1, table.colours))
     exact, misplaced = answer_of(

@@ -414,7 +414,6 @@ class Minesweeper(Banked):
 
 
 def _cell(table: Minefield, cell: int, seat: int | None, last: bool) -> Cell:
-    """Return a cell of the picture."""
     mine = cell in table.mined and (seat is None or (last and table.lost))
     if cell in table.opened:
         count = table.number(cell)
@@ -441,7 +440,6 @@ def _news(table: Minefield) -> str:
 
 
 def _rules(table: Minefield) -> str:
-    """Return the rules in full style."""
     safe = table.cells - table.mines
     flag = (
         " Instead you may flag a closed cell after the first reveal; f2c3 flags row 2, column 3. "

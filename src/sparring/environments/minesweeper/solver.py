@@ -258,7 +258,6 @@ class Sweeper:
         return total
 
     def _value(self, alive: tuple[int, ...], opened: int) -> int:
-        """Return what best play gets."""
         if len(alive) == 1 or opened.bit_count() == self.safe:
             return len(alive) * self.win
         found = self._known.get((alive, opened))
@@ -503,7 +502,6 @@ def _from_counts(table: Minefield, closed: list[int]) -> tuple[dict[int, int], i
 
 
 def _constraints(table: Minefield, closed: list[int]) -> list[Constraint]:
-    """Return what the counts on the board say of the closed cells."""
     around, unknown = neighbours(table.rows, table.columns), set(closed)
     constraints = []
     for cell in sorted(table.opened):

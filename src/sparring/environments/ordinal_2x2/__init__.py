@@ -104,7 +104,6 @@ class Cells(Table):
 
     @staticmethod
     def _word(choice: int) -> str:
-        """Return the word of a choice."""
         return ACTIONS[choice]
 
     def seen(self, seat: int) -> list[str]:

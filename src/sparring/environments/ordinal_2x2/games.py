@@ -137,7 +137,6 @@ def family(game: Ordinal) -> str:
 
 
 def _prefer(game: Ordinal, one: Sequence[int], other: Sequence[int]) -> bool:
-    """Return whether both seats prefer one outcome to another."""
     return all(rank(game, seat, one) > rank(game, seat, other) for seat in (0, 1))
 
 

@@ -79,12 +79,10 @@ def told_to(
 
 
 def _opening(seat: int, rules: PuzzleDuel) -> str:
-    """Return the rules and which role the seat has."""
     return f"{rules_text(rules)} You are the {('proposer', 'solver')[seat]}."
 
 
 def _round_end(last: str) -> str:
-    """Return how a round ended, in words."""
     return "solved" if last == "solved" else "not solved"
 
 
@@ -228,7 +226,6 @@ class Duel(Painted):
 
 
 def _ended(play: Duel, number: int) -> str:
-    """Return how a puzzle ended, in words."""
     solved = play.position.solved
     if number >= len(solved):
         return "to be solved"

@@ -134,7 +134,6 @@ def read_puzzle(
 
 
 def _numbers(text: str) -> tuple[int, ...] | None:
-    """Return whole numbers parted by blanks; None where there is anything else."""
     parts = parts_of(text)
     if not parts or not all(part.isdigit() for part in parts):
         return None
@@ -142,7 +141,6 @@ def _numbers(text: str) -> tuple[int, ...] | None:
 
 
 def _fits(puzzle: Puzzle, allowed: tuple[int, ...], limits: Limits) -> bool:
-    """Return whether a puzzle keeps its limits."""
     return (
         2 <= len(puzzle.numbers) <= limits.numbers
         and 1 <= puzzle.target <= limits.most

@@ -246,7 +246,6 @@ class SokobanTable(Table):
         return replace(self, agent=agent, boxes=boxes, moves=(*self.moves, index))
 
     def _room(self, index: int) -> Room:
-        """Return room number ``index`` of the bank."""
         o = self.options
         return room_of(o.rows, o.columns, o.boxes, o.walls, o.shortest, o.longest, o.bank, index)
 
@@ -428,7 +427,6 @@ class Sokoban(Banked):
 
 
 def _cell(table: SokobanTable, place: int) -> Cell:
-    """Return a cell of the picture."""
     goal = bool(table.floor.goals >> place & 1)
     if table.floor.walls >> place & 1:
         return Cell(fill="rule")
@@ -448,7 +446,6 @@ def _moves(table: SokobanTable) -> str:
 
 
 def _sign(table: SokobanTable, cell: int) -> str:
-    """Return the sign of a cell."""
     held = (
         "agent"
         if cell == table.agent
@@ -462,12 +459,10 @@ def _sign(table: SokobanTable, cell: int) -> str:
 
 
 def _end(table: SokobanTable) -> str:
-    """Return the sentence for the end of a game."""
     return "The room is solved." if table.solved else "You have no moves left."
 
 
 def _rules(table: SokobanTable) -> str:
-    """Return the rules in full style."""
     blocked = (
         "is allowed, changes nothing and costs the move"
         if table.options.blocked == "waits"

@@ -274,7 +274,6 @@ class Sudoku(Banked):
 
 
 def _cell(table: SudokuTable, index: int, seat: int | None, last: bool) -> Cell:
-    """Return a cell of the picture."""
     digit, given = table.cells[index], table.givens[index]
     if given:
         return Cell(str(digit), fill="panel")
@@ -304,7 +303,6 @@ def _news(table: SudokuTable, seat: int | None) -> str:
 
 
 def _rules(table: SudokuTable) -> str:
-    """Return the rules in full style."""
     size = table.size
     high, wide = BOXES[size]
     wrong = (

@@ -118,7 +118,6 @@ def solution(size: int, givens: Board, solver: Solver = "backtracking") -> Board
 
 
 def _by_z3(size: int, board: Sequence[int], limit: int) -> list[Board]:
-    """Return the solutions of a board, at most ``limit``, by Z3."""
     z3, found = load_z3(), list[Board]()
     cells = [z3.Int(f"cell{number}") for number in range(size * size)]
     solver = z3.Solver()

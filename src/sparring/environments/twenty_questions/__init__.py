@@ -271,7 +271,6 @@ class TwentyQuestions(Banked):
         return [word for ply in plies for word in self._told(state.table, ply, since)]
 
     def _told(self, table: Inquiry, number: int, since: int) -> list[str]:
-        """Return what one action showed."""
         word, told = table.name_of(0, table.moves[number]), table.told(number)
         if self.brief:
             return [*([] if since else [word]), *told]
@@ -319,7 +318,6 @@ class TwentyQuestions(Banked):
 
 
 def _steps(position: Inquiry) -> range:
-    """Return the numbers of the actions."""
     return range(len(position.moves))
 
 
@@ -340,7 +338,6 @@ def _hue(position: Inquiry, number: int) -> str:
 
 
 def _rules(table: Inquiry) -> str:
-    """Return the rules in full style."""
     asked = "; ".join(
         f"{name}: {', '.join(values[: table.values])}"
         for name, values in ATTRIBUTES[: table.attributes]

@@ -177,7 +177,6 @@ class Noisy(Inquest):
         return belief
 
     def _told(self, belief: tuple[int, ...], yes: int, answer: int) -> tuple[int, ...]:
-        """Return the belief after an answer."""
         more = [count + ((yes >> thing & 1) == answer) for thing, count in enumerate(belief)]
         least = min(more)
         return tuple(count - least for count in more)

@@ -321,17 +321,14 @@ class Urn(Banked):
 
 
 def _ball(colour: int) -> tuple[str, str]:
-    """Return a ball as its letter and its colour."""
     return COLOURS[colour][0], COLOURS[colour]
 
 
 def _counted(counts: list[str] | tuple[str, ...]) -> list[str]:
-    """Return numbers of balls with their colours."""
     return [f"{count} {colour}" for count, colour in zip(counts, COLOURS, strict=False)]
 
 
 def _end(table: UrnTable, seat: int | None) -> str:
-    """Return what was declared, and which urn it is if the reader may know it."""
     if table.declared < 0:
         return f"It is urn {NAMES[table.hidden]}." if seat is None else ""
     right = table.declared == table.hidden
@@ -340,7 +337,6 @@ def _end(table: UrnTable, seat: int | None) -> str:
 
 
 def _rules(options: UrnOptions) -> str:
-    """Return the rules in full style."""
     cost = f", less {options.cost:g} point(s) for every draw" if options.cost else ""
     return (
         f"There are {options.urns} urns with {options.balls} balls each; you know how many of each "

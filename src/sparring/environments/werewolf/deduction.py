@@ -86,7 +86,6 @@ def stance_figures(position: Position, teams: Sequence[int]) -> dict[str, tuple[
 
 
 def _days(events: Sequence[Event]) -> list[list[Event]]:
-    """Return the speeches and votes of each day."""
     days: list[list[Event]] = [[]]
     for event in events:
         if event.kind in ("say", "vote"):
@@ -268,7 +267,6 @@ def _of_json(text: str) -> list[tuple[str, str, str]]:
 
 
 def _noted(guess: Guess) -> str:
-    """Return what is thought of a player as it is noted."""
     return " ".join(guess) if guess.role else f"{guess.name} {UNKNOWN}"
 
 

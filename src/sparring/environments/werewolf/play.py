@@ -155,7 +155,6 @@ def full_rules(setup: Setup, seat: int) -> str:
 
 
 def _talk(setup: Setup) -> str:
-    """Return how speeches are made."""
     text = f"Each living player then speaks once, {_order(setup)}."
     if setup.speech == "text":
         text += (
@@ -167,7 +166,6 @@ def _talk(setup: Setup) -> str:
 
 
 def _order(setup: Setup) -> str:
-    """Return in what order speeches are made."""
     one_by_one = "one after the other in the order of their numbers"
     return one_by_one if setup.order == "ordered" else "all at once"
 
@@ -184,7 +182,6 @@ def full_opening(position: Position, seat: int) -> str:
 
 
 def _role(kind: str) -> str:
-    """Return a role with its article."""
     return {WOLF: "a werewolf", SEER: "the seer", DOCTOR: "the doctor"}.get(kind, "a villager")
 
 
@@ -263,7 +260,6 @@ def full_ask(position: Position, seat: int, legal: Sequence[str] | None) -> str:
 
 
 def _form(position: Position, seat: int) -> str:
-    """Return how a deduction is to be written."""
     kinds = dict.fromkeys(position.setup.kinds)
     roles = ", ".join("werewolf" if kind == WOLF else kind for kind in kinds)
     return (
@@ -472,7 +468,6 @@ class WerewolfPlay(Painted):
         self.position = before.after(said, drawn)
 
     def _deduced(self, seat: int, text: str) -> str:
-        """Return a deduction as it is noted."""
         names = self.position.named(seat)
         return deduction.read(text, names, self.rules.setup.kinds, self.rules.brief)
 
@@ -578,7 +573,6 @@ def _thought(events: tuple[Event, ...]) -> list[str]:
 
 
 def _when(position: Position, seat: int | None) -> str:
-    """Return night or day with its number, as far as a seat knows it."""
     if seat is not None and seat in position.dead and position.phase != "over":
         return "You are out"
     return f"{'Night' if position.phase in NIGHT else 'Day'} {position.round}"
@@ -597,7 +591,6 @@ def _due(position: Position, seat: int | None) -> tuple[int, ...]:
 
 
 def _end(position: Position) -> str:
-    """Return who has won."""
     if position.winner < 0:
         return ""
     if position.winner == NOBODY:
@@ -620,12 +613,10 @@ def _known(position: Position, seat: int | None, one: int, events: tuple[Event, 
 
 
 def _mates(position: Position, one: int) -> tuple[int, ...]:
-    """Return the other wolves."""
     return tuple(wolf for wolf in position.setup.wolves if wolf != one)
 
 
 def _line(position: Position, event: Event, text: bool) -> Said:
-    """Return an event as a message of the timeline."""
     if event.kind == "say":
         place = event.who
         return Said(name_of(place), event.word or "(nothing)", seat_colour(place))

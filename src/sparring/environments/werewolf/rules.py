@@ -81,7 +81,6 @@ class Setup:
 
 @cache
 def _wolves(kinds: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the seats of the wolves."""
     return tuple(seat for seat, kind in enumerate(kinds) if kind == WOLF)
 
 
@@ -365,7 +364,6 @@ class Position(NamedTuple):
         return now._replace(dead=(*now.dead, seat), known=(*now.known, len(now.events)))
 
     def _voted(self, replies: Mapping[int, str], drawn: int) -> Position:
-        """Take all votes at once."""
         order = sorted(replies, key=lambda seat: self.places[seat])
         chosen = [-1 if replies[seat] == ABSTAIN else number_of(replies[seat]) for seat in order]
         votes = (

@@ -188,13 +188,11 @@ def _verdict(words: list[str]) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a text, in small letters."""
     text = text[:MOST].translate(_APOSTROPHES).lower()
     return [word.removesuffix("'s") for word in _WORD.findall(text)]
 
 
 def _denies(word: str) -> bool:
-    """Return whether a word is a negation."""
     return word in _NOT or word.endswith("n't")
 
 

@@ -81,7 +81,6 @@ def lead_observation(play: Search) -> Observation:
 
 
 def _asked(play: Search) -> str:
-    """Return what tells the lead's task from another of the same options."""
     start = play.start
     return f"{start.asked}: {', '.join(start.columns)}" if start.asked else f"{play.rules.items}"
 
@@ -221,7 +220,6 @@ class Search(Painted, SharedNotes):
         return self._table([*self.notes][first:])
 
     def _table(self, cells: Sequence[Cell]) -> Table:
-        """Return the table that the notes of these cells make."""
         found: Table = {}
         for item, column in sorted(cells):
             row = found.setdefault(self.start.names[item], {})
@@ -341,7 +339,6 @@ class Search(Painted, SharedNotes):
         self._begin({seat: tuple(items[begin:end]) for seat, (begin, end) in shares})
 
     def _begin(self, shares: Mapping[int, tuple[int, ...]]) -> None:
-        """Begin a call of each of these seats."""
         columns = range(self.rules.columns)
         self.asked = dict(self.asked)
         for seat, items in shares.items():
@@ -352,12 +349,10 @@ class Search(Painted, SharedNotes):
         self.spent, self.before = dict.fromkeys(shares, 0), len(self.notes)
 
     def _end(self) -> None:
-        """End the search: the play is over, or the lead is to write the table."""
         self.writing = self.rules.writes
         self.ended = not self.writing
 
     def _write(self, reply: str) -> None:
-        """Take the table that was written."""
         self.lead_steps += 1
         self.written, self.writing, self.ended = reply, False, True
         self.ends = {**self.ends, LEAD: "malformed" if self.answer is None else "answered"}
@@ -396,7 +391,6 @@ class Search(Painted, SharedNotes):
         self.calls, self.spent = {}, {}
 
     def _is_right(self, cell: Cell) -> bool:
-        """Return whether what was noted of a cell is right."""
         return plain(self.notes[cell]) == plain(self.start.values[cell[0]][cell[1]])
 
     def figures(self) -> dict[str, tuple[float, ...]]:
@@ -457,7 +451,6 @@ class Search(Painted, SharedNotes):
 
 
 def _own(canvas: Canvas, play: Search, seat: int) -> None:
-    """Draw what a worker sees: its items, and the page that is open."""
     call = play.calls.get(seat)
     if call is not None:
         heading(canvas, "Items")
@@ -467,7 +460,6 @@ def _own(canvas: Canvas, play: Search, seat: int) -> None:
 
 
 def _page(canvas: Canvas, play: Search, number: int) -> None:
-    """Draw the page that is open."""
     if play.rules.by_words:
         page = searching.pages(play)[number]
         heading(canvas, page.title)
@@ -480,7 +472,6 @@ def _page(canvas: Canvas, play: Search, number: int) -> None:
 
 
 def _cell(play: Search, item: int, column: int) -> str:
-    """Return what was noted of a cell, and what is right where that is something else."""
     noted, right = play.notes.get((item, column)), play.start.values[item][column]
     if noted is None:
         return f"- / {right}"

@@ -180,7 +180,6 @@ def read_table(text: str, world: World, *, brief: bool) -> Table | None:
 
 
 def _brief_rows(text: str, world: World) -> list[tuple[str, dict[str, str]]] | None:
-    """Return the rows of a brief table."""
     if text.split() == [NONE]:
         return []
     rows = []
@@ -194,7 +193,6 @@ def _brief_rows(text: str, world: World) -> list[tuple[str, dict[str, str]]] | N
 
 
 def _markdown(text: str, world: World) -> list[tuple[str, dict[str, str]]] | None:
-    """Return the rows of the first markdown table."""
     lines: list[list[str]] = []
     for line in map(str.strip, text.splitlines()):
         if line.startswith("|"):

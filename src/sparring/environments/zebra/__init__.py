@@ -218,7 +218,6 @@ class Zebra(Banked):
 
 
 def _sentence(houses: int, clue: Clue) -> str:
-    """Return a clue as a sentence."""
     kind, one, two = clue
     other = str(two + 1) if kind in ("is", "not") else item_word(houses, two)
     text = SENTENCES[kind].format(one=item_word(houses, one), two=other)
@@ -226,7 +225,6 @@ def _sentence(houses: int, clue: Clue) -> str:
 
 
 def _rules(table: ZebraTable) -> str:
-    """Return the rules in full style."""
     houses, attributes = table.houses, table.attributes
     kinds = "; ".join(
         f"{ATTRIBUTES[number]}: {', '.join(VALUES[number][:houses])}"

@@ -212,7 +212,6 @@ def _search(
 
 
 def _board(houses: int, attributes: int, can: Sequence[int]) -> Board:
-    """Return the board of what is certain."""
     cells = [0] * (houses * attributes)
     for item, choice in enumerate(can):
         if choice & (choice - 1) == 0:

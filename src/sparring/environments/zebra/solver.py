@@ -129,7 +129,6 @@ def by_z3(houses: int, attributes: int, clues: Sequence[Clue], limit: int) -> li
 
 
 def _formula(z3: Any, kind: str, one: Any, two: Any) -> Any:
-    """Return a clue as a formula of Z3 on the houses of two items, or of an item and a house."""
     if kind in ("is", "with"):
         return one == two
     if kind in ("not", "without"):

@@ -433,10 +433,7 @@ def team_matrix(
     own: dict[str, Any] = {
         "example": (Example, {"eps": eps, "prize": prize}),
         "rock_paper_scissors": (RockPaperScissors, {}),
-        "seek_attack_defend": (
-            SeekAttackDefend,
-            {"levels": levels, "force": force, "cost": cost},
-        ),
+        "seek_attack_defend": (SeekAttackDefend, {"levels": levels, "force": force, "cost": cost}),
     }
     kind, constants = own[game]
     payoffs: Payoffs = kind(members=members, **constants)

@@ -195,11 +195,7 @@ class Mastermind(Banked):
         pegs, colours = options.pegs, options.colours
         words = tuple(word_of(pegs, colours, index) for index in range(colours**pegs))
         super().__init__(
-            load(NAME, asdict(options)),
-            name=NAME,
-            roles=("breaker",),
-            words=words,
-            style=style,
+            load(NAME, asdict(options)), name=NAME, roles=("breaker",), words=words, style=style
         )
         self.pegs = pegs
         self.rules = _rules(self.first_table)

@@ -299,11 +299,7 @@ class Minesweeper(Banked):
             word_of(rows, columns, index) for index in range(rows * columns * (1 + options.flags))
         )
         super().__init__(
-            load(NAME, asdict(options)),
-            name=NAME,
-            roles=("sweeper",),
-            words=words,
-            style=style,
+            load(NAME, asdict(options)), name=NAME, roles=("sweeper",), words=words, style=style
         )
         self.columns = columns
         self.rules = _rules(self.first_table)

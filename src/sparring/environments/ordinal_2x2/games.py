@@ -19,10 +19,7 @@ Ordinal = tuple[Pattern, Pattern]
 
 RANKS = (1, 2, 3, 4)
 CELLS = ((0, 0), (0, 1), (1, 0), (1, 1))  # choices of seats 0 and 1
-FAMILIES = (
-    *("win_win", "cyclic", "dilemma", "coordination"),
-    *("one_dominant", "both_dominant"),
-)
+FAMILIES = (*("win_win", "cyclic", "dilemma", "coordination"), *("one_dominant", "both_dominant"))
 # what both seats rank: each one's choice and the other's, 0 to cooperate, yield or hunt
 NAMED: Mapping[str, Pattern] = MappingProxyType(
     {

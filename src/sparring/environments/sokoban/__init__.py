@@ -348,11 +348,7 @@ class Sokoban(Banked):
 
     def __init__(self, options: SokobanOptions, style: Style) -> None:
         super().__init__(
-            load(NAME, asdict(options)),
-            name=NAME,
-            roles=("pusher",),
-            words=DIRECTIONS,
-            style=style,
+            load(NAME, asdict(options)), name=NAME, roles=("pusher",), words=DIRECTIONS, style=style
         )
         table = self.first_table
         size = table.only.floor if table.only else options

@@ -237,11 +237,7 @@ class TwentyQuestions(Banked):
         values, kinds = options.values, options.attributes * options.values
         words = tuple(word_of(values, kinds, index) for index in range(kinds + options.objects))
         super().__init__(
-            load(NAME, asdict(options)),
-            name=NAME,
-            roles=("guesser",),
-            words=words,
-            style=style,
+            load(NAME, asdict(options)), name=NAME, roles=("guesser",), words=words, style=style
         )
         self.rules = _rules(self.first_table)
 

@@ -51,21 +51,13 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "I do not trust @.",
         "@ looks guilty to me.",
     ),
-    f"support {NAME}": (
-        "I trust @.",
-        "@ seems honest to me.",
-        "I think that @ is no werewolf.",
-    ),
+    f"support {NAME}": ("I trust @.", "@ seems honest to me.", "I think that @ is no werewolf."),
     f"kill {NAME}": (  # of a wolf to the wolves
         "Let us kill @.",
         "I want @ dead tonight.",
         "@ is my choice.",
     ),
-    SILENCE: (
-        "I have nothing to say.",
-        "I know nothing yet.",
-        "Let us be careful today.",
-    ),
+    SILENCE: ("I have nothing to say.", "I know nothing yet.", "Let us be careful today."),
     **{
         f"claim {role}": tuple(line.replace("#", word) for line in CLAIMS)
         for word, role in ROLES.items()

@@ -146,7 +146,7 @@ class Said:
 
 
 def test_seats_that_move_at_once_wait_for_one_anothers_calls():
-    course = WithTools(completed("pair", Pair()), calls=2, results=1).reset(Stream.from_seed(0))
+    course = WithTools(environment=completed("pair", Pair()), calls=2, results=1).reset(Stream.from_seed(0))
     course.step({0: "search word", 1: "yes"})
     assert course.due() == (0,) and course.observe(0).told == "the word is no" and not course.done
     course.step({0: "search word"})

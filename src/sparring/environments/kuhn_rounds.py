@@ -13,7 +13,7 @@ from sparring.environments.drawing.rows import Card, cards
 from sparring.environments.openspiel.base import Event, Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
-from sparring.environments.options import with_options
+from sparring.environments.options import entry_of
 
 NAME = "kuhn_rounds"  # the name registered with OpenSpiel
 CHECK, BET, CALL, FOLD = range(4)
@@ -203,14 +203,27 @@ PAST = 8  # earlier rounds that are shown, the latest ones
 
 
 class KuhnRounds(Game):
-    """Kuhn poker for two seats over several rounds.
+    """Kuhn poker of several rounds for 2 seats: chips accumulate and the starter alternates.
 
-    Seat 0 starts the first round, then the starter alternates.
+    Args:
+        rounds: number of rounds, 1 to 100; every round is dealt from the full deck, with an ante of
+            1 chip.
+        outcome: what a game pays. "chips": net chips, paid as each round ends; "sign": +1, -1 or 0
+            at the end for more, fewer or equal chips; "last_round": +1 to the winner of the last
+            round and -1 to the other, which is what SPIRAL's released code pays, by mistake (its
+            rules for the players say "sign").
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range.
+
+    Reference: Liu et al., "SPIRAL: self-play on zero-sum games incentivizes reasoning", 2025
+    (rounds=5); there seat 1 starts.
     """
 
     title = "kuhnrounds"
 
-    def __init__(self, options: KuhnOptions, style: Style) -> None:
+    def __init__(self, options: KuhnOptions, *, style: Style = "brief") -> None:
         spiel, rounds = load(NAME, asdict(options)), options.rounds
         super().__init__(
             spiel, name="kuhn_rounds", roles=("seat0", "seat1"), words=ACTIONS, style=style
@@ -352,28 +365,6 @@ class KuhnRounds(Game):
         return float(bets) if self.outcome == "chips" else 1.0
 
 
-@with_options(KuhnOptions)
-def kuhn_rounds(options: KuhnOptions, *, style: Style = "brief") -> Game:
-    """Kuhn poker of several rounds for 2 seats: chips accumulate and the starter alternates.
-
-    Args:
-        rounds: number of rounds, 1 to 100; every round is dealt from the full deck, with an ante of
-            1 chip.
-        outcome: what a game pays. "chips": net chips, paid as each round ends; "sign": +1, -1 or 0
-            at the end for more, fewer or equal chips; "last_round": +1 to the winner of the last
-            round and -1 to the other, which is what SPIRAL's released code pays, by mistake (its
-            rules for the players say "sign").
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: a number out of range.
-
-    Reference: Liu et al., "SPIRAL: self-play on zero-sum games incentivizes reasoning", 2025
-    (rounds=5); there seat 1 starts.
-    """
-    return KuhnRounds(options, style)
-
-
 def _card(item: Round, one: int, seat: int | None) -> str:
     """Return the card of a seat as the reader sees it, "" for one that is face down."""
     if seat in (None, one) or item.shown:
@@ -386,3 +377,6 @@ def _moves(item: Round) -> list[tuple[str, str]]:
         (ACTIONS[action], seat_colour((item.starter + place) % 2))
         for place, action in enumerate(item.actions)
     ]
+
+
+kuhn_rounds = entry_of(KuhnRounds, KuhnOptions)

@@ -16,6 +16,7 @@ from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph
+from sparring.environments.options import entry_of
 from sparring.environments.question import OneAnswer
 from sparring.environments.toolbox import MOST
 from sparring.environments.tools import ToolPlay, WithTools
@@ -23,32 +24,12 @@ from sparring.environments.tools import ToolPlay, WithTools
 Style = Literal["brief", "full"]
 PEOPLE = ("ada", "bob", "cleo", "dan", "eva", "finn", "gus", "hana", "ivo", "jane", "kai", "lena")
 BOXES = (
-    "red",
-    "blue",
-    "green",
-    "black",
-    "white",
-    "pink",
-    "grey",
-    "gold",
-    "brown",
-    "purple",
-    "orange",
-    "silver",
+    *("red", "blue", "green", "black", "white", "pink"),
+    *("grey", "gold", "brown", "purple", "orange", "silver"),
 )
 THINGS = (
-    "lamp",
-    "drum",
-    "coin",
-    "ring",
-    "book",
-    "bell",
-    "comb",
-    "vase",
-    "clock",
-    "flute",
-    "kettle",
-    "mirror",
+    *("lamp", "drum", "coin", "ring", "book", "bell"),
+    *("comb", "vase", "clock", "flute", "kettle", "mirror"),
 )
 NOUNS = frozenset((*PEOPLE, *BOXES, *THINGS))
 VERBS = ("owns", "holds", "weighs")
@@ -212,72 +193,6 @@ _WORDS, _NUMBERS = re.compile(r"[a-z]+"), re.compile(r"[0-9]+")
 
 
 class Lookups(Bank, WithTools):
-    """Questions over a bank of libraries, with the tools to answer them."""
-
-    inner: Questions
-    counted = "libraries"
-
-    def __init__(self, inner: Questions, **options: Any) -> None:
-        super().__init__(inner, **options)
-        self.bank, self.libraries = inner.bank, inner.libraries
-
-    def reset(self, stream: Stream) -> Lookup:
-        """Return a question about a library that is drawn from the bank."""
-        return Lookup(self, self.inner.reset(stream))
-
-    def start_of(self, play: ToolPlay) -> Hashable:
-        """Return the library, and what is asked."""
-        start: Library = play.first.start
-        return start
-
-    def start(self, number: int) -> Hashable:
-        """Return a library of the bank, and what is asked."""
-        return self.inner.start(number)
-
-
-class Lookup(ToolPlay):
-    """One question."""
-
-    def sample(self, seat: int, stream: Stream) -> str:
-        """Return a call or an answer made of words that the seat was told.
-
-        A search for a name (most often), a sum of two numbers, or an answer with one; without
-        numbers a search.
-        """
-        brief = self.rules.brief
-        names, numbers = self._heard(seat)
-        pick = stream.uniform(0)
-        if self.left(seat) and (pick < 0.7 or not numbers):
-            name = names[stream.integer(1, len(names))]
-            return f"search {name}" if brief else f"<search>{name}</search>"
-        if not numbers:
-            return super().sample(seat, stream)
-        one, two = (numbers[stream.integer(draw, len(numbers))] for draw in (1, 2))
-        if self.left(seat) and pick < 0.85 and self.rules.inner.sizes["terms"] > 1:
-            return f"add {one} {two}" if brief else f"<calculate>{one}+{two}</calculate>"
-        return said(one, brief)
-
-    def _heard(self, seat: int) -> tuple[list[str], list[str]]:
-        """Return the names and the numbers that a seat was told, each once, in that order."""
-        answers = (answer for _, answer in self.made.get(seat, ()))
-        text = " ".join((self.play.observe(seat).told, *answers)).lower()
-        names = [word for word in dict.fromkeys(_WORDS.findall(text)) if word in NOUNS]
-        return names, list(dict.fromkeys(_NUMBERS.findall(text)))
-
-
-def lookups(
-    *,
-    hops: Annotated[int, Field(ge=1, le=3)] = 3,
-    terms: Annotated[int, Field(ge=1, le=3)] = 2,
-    things: Annotated[int, Field(ge=1, le=12)] = 6,
-    largest: Annotated[int, Field(ge=1, le=99)] = 9,
-    calls: Annotated[int, Field(ge=1, le=50)] = 9,
-    results: Annotated[int, Field(ge=1, le=MOST)] = 2,
-    libraries: Annotated[int, Field(ge=1, le=100_000)] = 4096,
-    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0,
-    cost: Annotated[float, Field(ge=0, le=1)] = 0.0,
-    style: Style = "brief",
-) -> Lookups:
     """A question for 1 seat that takes several searches in a library, and a calculator.
 
     The library holds facts that nobody can know beforehand: who owns which box, what is in the box,
@@ -324,8 +239,73 @@ def lookups(
     Reference: Yang and others, "HotpotQA", arXiv 1809.09600 (questions of several hops); Jin and
     others, "Search-R1", arXiv 2503.09516 (search as a turn, learnt by reinforcement).
     """
-    sizes = {"things": things, "largest": largest, "hops": hops, "terms": terms}
-    if terms > things:
-        raise ConfigError(f"lookups: terms={terms} of {things} things; write terms={things}.")
-    inner = Questions(sizes, bank, libraries, style)
-    return Lookups(inner, calls=calls, results=results, cost=cost, numbers=largest * terms)
+
+    inner: Questions
+    counted = "libraries"
+
+    def __init__(
+        self,
+        *,
+        hops: Annotated[int, Field(ge=1, le=3)] = 3,
+        terms: Annotated[int, Field(ge=1, le=3)] = 2,
+        things: Annotated[int, Field(ge=1, le=12)] = 6,
+        largest: Annotated[int, Field(ge=1, le=99)] = 9,
+        calls: Annotated[int, Field(ge=1, le=50)] = 9,
+        results: Annotated[int, Field(ge=1, le=MOST)] = 2,
+        libraries: Annotated[int, Field(ge=1, le=100_000)] = 4096,
+        bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0,
+        cost: Annotated[float, Field(ge=0, le=1)] = 0.0,
+        style: Style = "brief",
+    ) -> None:
+        if terms > things:
+            raise ConfigError(f"lookups: terms={terms} of {things} things; write terms={things}.")
+        sizes = {"things": things, "largest": largest, "hops": hops, "terms": terms}
+        questions: Any = Questions(sizes, bank, libraries, style)
+        super().__init__(environment=questions, calls=calls, results=results, cost=cost)
+        self.bank, self.libraries, self.numbers = bank, libraries, largest * terms
+
+    def reset(self, stream: Stream) -> Lookup:
+        """Return a question about a library that is drawn from the bank."""
+        return Lookup(self, self.inner.reset(stream))
+
+    def start_of(self, play: ToolPlay) -> Hashable:
+        """Return the library, and what is asked."""
+        start: Library = play.first.start
+        return start
+
+    def start(self, number: int) -> Hashable:
+        """Return a library of the bank, and what is asked."""
+        return self.inner.start(number)
+
+
+class Lookup(ToolPlay):
+    """One question."""
+
+    def sample(self, seat: int, stream: Stream) -> str:
+        """Return a call or an answer made of words that the seat was told.
+
+        A search for a name (most often), a sum of two numbers, or an answer with one; without
+        numbers a search.
+        """
+        brief = self.rules.brief
+        names, numbers = self._heard(seat)
+        pick = stream.uniform(0)
+        if self.left(seat) and (pick < 0.7 or not numbers):
+            name = names[stream.integer(1, len(names))]
+            return f"search {name}" if brief else f"<search>{name}</search>"
+        if not numbers:
+            return super().sample(seat, stream)
+        one, two = (numbers[stream.integer(draw, len(numbers))] for draw in (1, 2))
+        if self.left(seat) and pick < 0.85 and self.rules.inner.sizes["terms"] > 1:
+            return f"add {one} {two}" if brief else f"<calculate>{one}+{two}</calculate>"
+        return said(one, brief)
+
+    def _heard(self, seat: int) -> tuple[list[str], list[str]]:
+        """Return the names and the numbers that a seat was told, each once, in that order."""
+        answers = (answer for _, answer in self.made.get(seat, ()))
+        text = " ".join((self.play.observe(seat).told, *answers)).lower()
+        names = [word for word in dict.fromkeys(_WORDS.findall(text)) if word in NOUNS]
+        return names, list(dict.fromkeys(_NUMBERS.findall(text)))
+
+
+lookups = entry_of(Lookups)

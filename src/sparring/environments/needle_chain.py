@@ -14,7 +14,7 @@ from sparring.environments.drawing.rows import discs
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import TERMINAL, Rules, Table, register
-from sparring.environments.options import with_options
+from sparring.environments.options import entry_of
 
 NAME = "needle_chain"  # the name registered with OpenSpiel
 COLOURS = ("red", "green", "blue")
@@ -93,11 +93,34 @@ register(NAME, ChainOptions, rules)
 
 
 class NeedleChain(Game):
-    """One seat picks a colour at every step."""
+    """Needle chain for 1 seat: a walk of several decisions, only one of which matters.
+
+    The true credit of all others is 0.
+
+    The right colour, green, pays 1 at the end. Nothing is random. The walker remembers its walk, so
+    there are 1 + actions + ... + actions^(length - 1) information states; 63 by default.
+
+    Args:
+        length: number of steps, 1 to 12.
+        actions: number of colours: red and green, or these and blue.
+        needle: number of the step that matters, from 1; at most ``length``.
+        stop: whether an action "stop" ends the walk early, so that walks differ in length; a walk
+            that stops before or at the needle pays 0, one that stops after it is paid as any other.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range.
+    """
 
     title = "needlechain"
 
-    def __init__(self, options: ChainOptions, style: Style) -> None:
+    def __init__(self, options: ChainOptions, *, style: Style = "brief") -> None:
+        needle, length = options.needle, options.length
+        if needle > length:
+            raise ConfigError(
+                f"needle_chain: needle={needle} lies beyond the last step; write needle={length} "
+                f"or less, or length={needle}."
+            )
         spiel, colours = load(NAME, asdict(options)), COLOURS[: options.actions]
         words = (*colours, *([STOP] if options.stop else []))
         super().__init__(spiel, name=NAME, roles=("walker",), words=words, style=style)
@@ -148,30 +171,4 @@ class NeedleChain(Game):
         return f"Step {state.table.needle} mattered, and {COLOURS[RIGHT]} was right."
 
 
-@with_options(ChainOptions)
-def needle_chain(options: ChainOptions, *, style: Style = "brief") -> Game:
-    """Needle chain for 1 seat: a walk of several decisions, only one of which matters.
-
-    The true credit of all others is 0.
-
-    The right colour, green, pays 1 at the end. Nothing is random. The walker remembers its walk, so
-    there are 1 + actions + ... + actions^(length - 1) information states; 63 by default.
-
-    Args:
-        length: number of steps, 1 to 12.
-        actions: number of colours: red and green, or these and blue.
-        needle: number of the step that matters, from 1; at most ``length``.
-        stop: whether an action "stop" ends the walk early, so that walks differ in length; a walk
-            that stops before or at the needle pays 0, one that stops after it is paid as any other.
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: a number out of range.
-    """
-    needle, length = options.needle, options.length
-    if needle > length:
-        raise ConfigError(
-            f"needle_chain: needle={needle} lies beyond the last step; write needle={length} or "
-            f"less, or length={needle}."
-        )
-    return NeedleChain(options, style)
+needle_chain = entry_of(NeedleChain, ChainOptions)

@@ -1,4 +1,4 @@
-"""Options as a dataclass, and checks of numbers, roles and words that options may name."""
+"""Entries of plug-ins that are classes, and checks of numbers, roles and words in options."""
 
 from __future__ import annotations
 
@@ -13,30 +13,27 @@ from sparring.core.errors import ConfigError, UnknownNameError, quoted
 E = TypeVar("E")
 
 
-def with_options(options: type[Any]) -> Callable[[Callable[..., E]], Callable[..., E]]:
-    """Let the entry of a plug-in take the fields of a dataclass, its first argument, as options.
+def entry_of(environment: type[E], options: type[Any] | None = None) -> Callable[..., E]:
+    """Return the entry of a plug-in that makes an environment from its keyword-only options.
 
     Args:
-        options: the dataclass; the entry's own keyword-only parameters are options after these.
+        environment: the class; its first argument is ``options`` where there are such.
+        options: a dataclass whose fields are options too, before the others.
     """
+    fields = dict(inspect.signature(options).parameters) if options else {}
+    own = inspect.signature(environment).parameters.values()
+    keywords = [one for one in own if one.kind is one.KEYWORD_ONLY]
 
-    def decorate(entry: Callable[..., E]) -> Callable[..., E]:
-        @wraps(entry)
-        def plugin(**given: Any) -> E:
-            own = {name: given.pop(name) for name in last if name in given}
-            return entry(options(**given), **own)
+    @wraps(environment, updated=())
+    def entry(**given: Any) -> E:
+        first = {name: given.pop(name) for name in fields if name in given}
+        return environment(*([options(**first)] if options else []), **given)
 
-        first = inspect.signature(options).parameters
-        last = dict(list(inspect.signature(entry).parameters.items())[1:])
-        signature = inspect.Signature([*first.values(), *last.values()])
-        plugin.__signature__ = signature  # type: ignore[attr-defined]
-        plugin.__annotations__ = {
-            **typing.get_type_hints(entry, include_extras=True),
-            **typing.get_type_hints(options, include_extras=True),
-        }
-        return plugin
-
-    return decorate
+    entry.__signature__ = inspect.Signature([*fields.values(), *keywords])  # type: ignore[attr-defined]
+    hints = typing.get_type_hints(environment.__init__, include_extras=True)
+    of_fields = typing.get_type_hints(options, include_extras=True) if options else {}
+    entry.__annotations__ = {**hints, **of_fields}
+    return entry
 
 
 def check_range(where: str, value: float, low: float, high: float = float("inf")) -> None:

@@ -17,7 +17,7 @@ from sparring.environments.drawing.pieces import heading, paragraph, seats, tabl
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import TERMINAL, Rules, Table, register
-from sparring.environments.options import check_range, with_options
+from sparring.environments.options import check_range, entry_of
 
 NAME = "repeated_dilemma"  # the name registered with OpenSpiel
 ACTIONS = ("cooperate", "defect")
@@ -134,14 +134,48 @@ register(NAME, DilemmaOptions, rules)
 
 
 class RepeatedDilemma(Game):
-    """Two seats cooperate or defect in every round.
+    """Repeated dilemma for 2 seats: the prisoner's dilemma over several rounds.
 
-    A seat learns of the other's choice at the end of the round.
+    Payoffs are summed; the game is general-sum.
+
+    Choices of a round are simultaneous: seat 1 acts after seat 0 but sees its choice only when the
+    round has ended. Payoffs are paid as rounds end, so that a turn's reward is its own round's. In
+    every equilibrium of a known number of rounds both seats always defect on the path of play.
+
+    With ``told: false`` no wording says how many rounds there are, and the view (what the context
+    strategy ``markov`` shows) is the last round alone, without its number. A policy that reads the
+    whole conversation (context ``full``) can still count rounds, and learn when plays end.
+
+    Args:
+        rounds: number of rounds, 1 to 6, or 1 to 100 with ``told: false``; there are
+            2 * (4^rounds - 1) / 3 information states, so that nothing exact is said of many.
+        temptation: pay for defecting while the other cooperates.
+        reward: pay to each when both cooperate.
+        punishment: pay to each when both defect.
+        sucker: pay for cooperating while the other defects; temptation > reward > punishment >
+            sucker.
+        told: true (default): seats are told how many rounds there are. false: they are not.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range, or payoffs that are no dilemma.
+
+    Reference: Axelrod, "The evolution of cooperation", 1984 (payoffs 5, 3, 1, 0).
     """
 
     title = "dilemma"
 
-    def __init__(self, options: DilemmaOptions, style: Style, told: bool) -> None:
+    def __init__(
+        self, options: DilemmaOptions, *, told: bool = True, style: Style = "brief"
+    ) -> None:
+        check_range("repeated_dilemma: rounds", options.rounds, 1, 6 if told else 100)
+        payoffs = list(asdict(options).items())[1:]
+        for (higher, high), (lower, low) in itertools.pairwise(payoffs):
+            if not high > low:
+                raise ConfigError(
+                    f"repeated_dilemma: {higher}={high:g} must exceed {lower}={low:g}; "
+                    f"write {higher}={low + 1:g}."
+                )
         spiel, rounds = load(NAME, asdict(options)), options.rounds
         super().__init__(spiel, name=NAME, roles=("row", "column"), words=ACTIONS, style=style)
         self.rounds = rounds
@@ -256,42 +290,4 @@ class RepeatedDilemma(Game):
         return " ".join(part for part in parts if part)
 
 
-@with_options(DilemmaOptions)
-def repeated_dilemma(options: DilemmaOptions, *, told: bool = True, style: Style = "brief") -> Game:
-    """Repeated dilemma for 2 seats: the prisoner's dilemma over several rounds.
-
-    Payoffs are summed; the game is general-sum.
-
-    Choices of a round are simultaneous: seat 1 acts after seat 0 but sees its choice only when the
-    round has ended. Payoffs are paid as rounds end, so that a turn's reward is its own round's. In
-    every equilibrium of a known number of rounds both seats always defect on the path of play.
-
-    With ``told: false`` no wording says how many rounds there are, and the view (what the context
-    strategy ``markov`` shows) is the last round alone, without its number. A policy that reads the
-    whole conversation (context ``full``) can still count rounds, and learn when plays end.
-
-    Args:
-        rounds: number of rounds, 1 to 6, or 1 to 100 with ``told: false``; there are
-            2 * (4^rounds - 1) / 3 information states, so that nothing exact is said of many.
-        temptation: pay for defecting while the other cooperates.
-        reward: pay to each when both cooperate.
-        punishment: pay to each when both defect.
-        sucker: pay for cooperating while the other defects; temptation > reward > punishment >
-            sucker.
-        told: true (default): seats are told how many rounds there are. false: they are not.
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: a number out of range, or payoffs that are no dilemma.
-
-    Reference: Axelrod, "The evolution of cooperation", 1984 (payoffs 5, 3, 1, 0).
-    """
-    check_range("repeated_dilemma: rounds", options.rounds, 1, 6 if told else 100)
-    payoffs = list(asdict(options).items())[1:]
-    for (higher, high), (lower, low) in itertools.pairwise(payoffs):
-        if not high > low:
-            raise ConfigError(
-                f"repeated_dilemma: {higher}={high:g} must exceed {lower}={low:g}; "
-                f"write {higher}={low + 1:g}."
-            )
-    return RepeatedDilemma(options, style, told)
+repeated_dilemma = entry_of(RepeatedDilemma, DilemmaOptions)

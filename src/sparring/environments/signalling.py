@@ -13,7 +13,7 @@ from sparring.environments.drawing.rows import discs
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
-from sparring.environments.options import with_options
+from sparring.environments.options import entry_of
 
 NAME = "signalling"  # the name registered with OpenSpiel
 TYPES = ("red", "green", "blue")
@@ -140,14 +140,33 @@ register(NAME, SignallingOptions, rules)
 
 
 class Signalling(Game):
-    """A sender, who sees nature's type, and a receiver.
+    """Signalling for 2 seats: a sender tells a receiver a colour, which guesses it or asks again.
 
-    The receiver guesses it or asks for one more signal.
+    Both have one payoff, and to ask again is to ask for another signal.
+
+    Games differ in length. With as many signals as types the best team never asks and earns 1; with
+    3 types, 2 signals, one round and a cost of 0.1 it gives a signal of its own to one type, asks
+    after the other one, and earns 1 - 0.2 / 3.
+
+    Args:
+        types: number of colours that nature draws from, all equally likely.
+        signals: number of signals that the sender chooses from.
+        rounds: how often the receiver may ask, 0 to 4.
+        cost: what asking once costs both seats, 0 to 1, paid at the end.
+        bonus: what a first signal of the colour's own adds for both seats, 0 to 1: ping for red,
+            pong for green, pang for blue. 0 (default): signals have no meaning of their own, and a
+            sender learns nothing while no receiver listens.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range.
+
+    Reference: Lewis, "Convention", 1969 (types, signals and one guess); asking for more is ours.
     """
 
     title = "signalling"
 
-    def __init__(self, options: SignallingOptions, style: Style) -> None:
+    def __init__(self, options: SignallingOptions, *, style: Style = "brief") -> None:
         spiel, rounds = load(NAME, asdict(options)), options.rounds
         signals = SIGNALS[: options.signals]
         words = (*signals, *TYPES[: options.types], ASK)
@@ -216,29 +235,4 @@ def _meaning(options: SignallingOptions) -> str:
     return f"A colour's own signal ({own}), sent first, adds {options.bonus:g} to what both get."
 
 
-@with_options(SignallingOptions)
-def signalling(options: SignallingOptions, *, style: Style = "brief") -> Game:
-    """Signalling for 2 seats: a sender tells a receiver a colour, which guesses it or asks again.
-
-    Both have one payoff, and to ask again is to ask for another signal.
-
-    Games differ in length. With as many signals as types the best team never asks and earns 1; with
-    3 types, 2 signals, one round and a cost of 0.1 it gives a signal of its own to one type, asks
-    after the other one, and earns 1 - 0.2 / 3.
-
-    Args:
-        types: number of colours that nature draws from, all equally likely.
-        signals: number of signals that the sender chooses from.
-        rounds: how often the receiver may ask, 0 to 4.
-        cost: what asking once costs both seats, 0 to 1, paid at the end.
-        bonus: what a first signal of the colour's own adds for both seats, 0 to 1: ping for red,
-            pong for green, pang for blue. 0 (default): signals have no meaning of their own, and a
-            sender learns nothing while no receiver listens.
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: a number out of range.
-
-    Reference: Lewis, "Convention", 1969 (types, signals and one guess); asking for more is ours.
-    """
-    return Signalling(options, style)
+signalling = entry_of(Signalling, SignallingOptions)

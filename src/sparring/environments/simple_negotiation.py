@@ -13,7 +13,7 @@ from sparring.environments.drawing.pieces import Said, heading, table, timeline
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
-from sparring.environments.options import with_options
+from sparring.environments.options import entry_of
 
 NAME = "simple_negotiation"  # the name registered with OpenSpiel
 RESOURCES = ("wood", "gold")
@@ -228,14 +228,32 @@ AIMS = {
 
 
 class SimpleNegotiation(Game):
-    """Two seats take turns to offer a trade, to accept the open offer or to decline it.
+    """Simple negotiation for 2 seats: wood is traded for gold, which the seats value differently.
 
-    Words such as "offer:3wood-2gold".
+    Each seat holds 10 wood and 10 gold. Offers that a seat could not fulfil are illegal, and so is
+    "accept" without an offer.
+
+    Args:
+        turns: number of turns of both seats together, 1 to 100.
+        largest: most units that an offer gives or asks, 1 to 10; there are 2 * largest^2 offers.
+        values: worth of one wood and one gold. "fixed": 5 and 15 to seat 0, 15 and 5 to seat 1, as
+            in SPIRAL; seats are told their own only, yet nothing is random, so searching agents may
+            play. "drawn": each seat's are 5/15, 10/10 or 15/5, equally likely.
+        outcome: what a game pays. "sign": +1, -1 or 0 at the end for a larger, smaller or equal
+            gain in the worth of the own goods (zero-sum); "gain": the gains themselves, paid as
+            trades happen (general-sum; agent mcts cannot search it).
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range.
+
+    Reference: Liu et al., "SPIRAL: self-play on zero-sum games incentivizes reasoning", 2025; there
+    offers are free text.
     """
 
     title = "negotiation"
 
-    def __init__(self, options: NegotiationOptions, style: Style) -> None:
+    def __init__(self, options: NegotiationOptions, *, style: Style = "brief") -> None:
         spiel, turns, largest = load(NAME, asdict(options)), options.turns, options.largest
         words = ("accept", "deny", *(offer.word for offer in offers(largest)))
         super().__init__(
@@ -357,33 +375,6 @@ def _priced(pair: tuple[int, int]) -> list[str]:
     return [f"{resource}={value}" for resource, value in zip(RESOURCES, pair, strict=True)]
 
 
-@with_options(NegotiationOptions)
-def simple_negotiation(options: NegotiationOptions, *, style: Style = "brief") -> Game:
-    """Simple negotiation for 2 seats: wood is traded for gold, which the seats value differently.
-
-    Each seat holds 10 wood and 10 gold. Offers that a seat could not fulfil are illegal, and so is
-    "accept" without an offer.
-
-    Args:
-        turns: number of turns of both seats together, 1 to 100.
-        largest: most units that an offer gives or asks, 1 to 10; there are 2 * largest^2 offers.
-        values: worth of one wood and one gold. "fixed": 5 and 15 to seat 0, 15 and 5 to seat 1, as
-            in SPIRAL; seats are told their own only, yet nothing is random, so searching agents may
-            play. "drawn": each seat's are 5/15, 10/10 or 15/5, equally likely.
-        outcome: what a game pays. "sign": +1, -1 or 0 at the end for a larger, smaller or equal
-            gain in the worth of the own goods (zero-sum); "gain": the gains themselves, paid as
-            trades happen (general-sum; agent mcts cannot search it).
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: a number out of range.
-
-    Reference: Liu et al., "SPIRAL: self-play on zero-sum games incentivizes reasoning", 2025; there
-    offers are free text.
-    """
-    return SimpleNegotiation(options, style)
-
-
 def _action(position: NegotiationTable, action: int) -> str:
     if action <= DENY:
         return "accepts" if action == ACCEPT else "declines"
@@ -393,3 +384,6 @@ def _action(position: NegotiationTable, action: int) -> str:
 def _offer(offer: Offer) -> str:
     gives, asks = RESOURCES[offer.resource], RESOURCES[1 - offer.resource]
     return f"offers {offer.give} {gives} for {offer.ask} {asks}"
+
+
+simple_negotiation = entry_of(SimpleNegotiation, NegotiationOptions)

@@ -14,6 +14,7 @@ from sparring.environments.combining import Combined, CombinedPlay, inner_of, jo
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, timeline
 from sparring.environments.drawing.words import wrapped
+from sparring.environments.options import entry_of
 from sparring.environments.reply import in_quotation_marks
 
 SAY, SAYS = "say", "says"  # the question, and how a message is told, in brief style
@@ -22,17 +23,40 @@ ASK = "Before you act, say something to the other players, in your own words. Do
 
 
 class Talk(Combined):
-    """Rules: those of the other environment, with messages before actions.
+    """An environment in which whoever is about to act first says something, to be heard by all.
 
-    Attributes:
-        version: 1 passed messages on without quotation marks in style "full".
+    What: every moment has two halves. First the seats that are due say any text, all at once; then
+    each acts. A seat hears what others have said at its next turn. Talk is cheap: it changes no
+    payoff.
+    When to use: negotiation, coordination and deception around any environment.
+    Pitfalls: messages are model text that other seats read; they are data, cut at ``limit``, laid
+    on one line, and in style "full" in quotation marks that they cannot close. Nothing makes them
+    true. Everybody hears everything; private words need an environment of their own.
+    Verified by: tests/environments/test_combinators.py.
+
+    Args:
+        environment: the other environment, {name: ..., options: {...}}. null (default):
+            rock_paper_scissors, to look at.
+        limit: characters of a message that are passed on, 1 to 100,000.
+        words: in style "brief", the words that a tiny model may say. The random player says one of
+            them in either style.
+
+    Raises:
+        ConfigError: the option ``environment`` names none.
     """
 
-    version = 2
+    version = 2  # 1 passed messages on without quotation marks in style "full"
 
-    def __init__(self, inner: Any, limit: int, words: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        *,
+        environment: dict[str, Any] | None = None,
+        limit: Annotated[int, Field(ge=1, le=100_000)] = 300,
+        words: tuple[str, ...] = WORDS,
+    ) -> None:
+        inner = inner_of("talk", environment)
         super().__init__("talk", inner)
-        self.limit, self.said = limit, words
+        self.limit, self.said = limit, tuple(words) or WORDS
         self.max_turns = 2 * inner.max_turns
         self.min_utility, self.max_utility = inner.min_utility, inner.max_utility
         self.utility_sum = inner.utility_sum
@@ -136,31 +160,4 @@ class TalkPlay(CombinedPlay):
         return " ".join(parts)
 
 
-def talk(
-    *,
-    environment: dict[str, Any] | None = None,
-    limit: Annotated[int, Field(ge=1, le=100_000)] = 300,
-    words: tuple[str, ...] = WORDS,
-) -> Talk:
-    """An environment in which whoever is about to act first says something, to be heard by all.
-
-    What: every moment has two halves. First the seats that are due say any text, all at once; then
-    each acts. A seat hears what others have said at its next turn. Talk is cheap: it changes no
-    payoff.
-    When to use: negotiation, coordination and deception around any environment.
-    Pitfalls: messages are model text that other seats read; they are data, cut at ``limit``, laid
-    on one line, and in style "full" in quotation marks that they cannot close. Nothing makes them
-    true. Everybody hears everything; private words need an environment of their own.
-    Verified by: tests/environments/test_combinators.py.
-
-    Args:
-        environment: the other environment, {name: ..., options: {...}}. null (default):
-            rock_paper_scissors, to look at.
-        limit: characters of a message that are passed on, 1 to 100,000.
-        words: in style "brief", the words that a tiny model may say. The random player says one of
-            them in either style.
-
-    Raises:
-        ConfigError: the option ``environment`` names none.
-    """
-    return Talk(inner_of("talk", environment), limit, tuple(words) or WORDS)
+talk = entry_of(Talk)

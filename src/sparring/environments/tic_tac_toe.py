@@ -7,6 +7,7 @@ from sparring.environments.drawing.boards import Cell, grid
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
+from sparring.environments.options import entry_of
 
 CELLS = ("a1", "b1", "c1", "a2", "b2", "c2", "a3", "b3", "c3")
 RULES = (
@@ -18,23 +19,32 @@ RULES = (
 
 
 class TicTacToe(Game):
-    """Tic-tac-toe with cells a1 to c3.
+    """Tic-tac-toe: two seats, perfect information, a draw under best play.
 
-    It begins from the empty board or from the position after the moves ``start``.
+    Args:
+        start: moves played before the game begins, 'X' first, such as "a1 b2 c3"; seats and roles
+            stay as they are, so 'O' acts first after an odd number of moves. With three or more the
+            game is small enough for exact evaluation.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: ``start`` names a cell twice, something else than a cell, or a game that is
+            over.
     """
 
     title = "tictactoe"
     rules = RULES
 
-    def __init__(self, start: tuple[str, ...], style: Style) -> None:
+    def __init__(self, *, start: str = "", style: Style = "brief") -> None:
+        moves = _moves(start)
         spiel = load("tic_tac_toe")
-        if start:
-            history = ";".join(str(CELLS.index(cell)) for cell in start)
+        if moves:
+            history = ";".join(str(CELLS.index(cell)) for cell in moves)
             # without the blank, a lone id reads as a number
             spiel = load(f"start_at(game=tic_tac_toe(),history= {history})")
         super().__init__(spiel, name="tic_tac_toe", roles=("X", "O"), words=CELLS, style=style)
-        self.start = start
-        self.max_turns = len(CELLS) - len(start)
+        self.start = moves
+        self.max_turns = len(CELLS) - len(moves)
 
     def private(self, state: State, seat: int) -> str:
         """Return the moves that were played before the game began; both seats are told."""
@@ -89,7 +99,7 @@ def _moves(start: str) -> tuple[str, ...]:
 
     Raise ConfigError where they are not the beginning of an unfinished game.
     """
-    node, moves = TicTacToe((), "brief").first_node(), tuple(start.split())
+    node, moves = load("tic_tac_toe").new_initial_state(), tuple(start.split())
     for number, cell in enumerate(moves):
         free = [CELLS[index] for index in node.legal_actions()]
         if cell not in free:
@@ -107,17 +117,4 @@ def _moves(start: str) -> tuple[str, ...]:
     return moves
 
 
-def tic_tac_toe(*, start: str = "", style: Style = "brief") -> Game:
-    """Tic-tac-toe: two seats, perfect information, a draw under best play.
-
-    Args:
-        start: moves played before the game begins, 'X' first, such as "a1 b2 c3"; seats and roles
-            stay as they are, so 'O' acts first after an odd number of moves. With three or more the
-            game is small enough for exact evaluation.
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: ``start`` names a cell twice, something else than a cell, or a game that is
-            over.
-    """
-    return TicTacToe(_moves(start), style)
+tic_tac_toe = entry_of(TicTacToe)

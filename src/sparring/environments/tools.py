@@ -15,6 +15,7 @@ from sparring.environments.combining import Combined, CombinedPlay, inner_of
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, timeline
 from sparring.environments.drawing.words import wrapped
+from sparring.environments.options import entry_of
 from sparring.environments.toolbox import MOST, NONE, SIGNS, called, found, result, written
 
 Style = Literal["brief", "full"]
@@ -23,26 +24,64 @@ NUMBERS = 99  # the largest result in brief style
 
 
 class WithTools(Combined):
-    """Another environment's rules, with calls before each move.
+    """Another environment whose seats may search and calculate before each move.
 
-    Attributes:
-        calls: most calls of a seat before each of its moves.
-        results: most documents that a search gives.
-        cost: what a call costs the seat that makes it.
-        numbers: the largest whole number that the brief calculator says.
+    A reply that is a call is answered to that seat alone, and the same seat is due again; any other
+    reply is its move. Seats that move at once wait for one another's calls. A call is a turn of its
+    own. In full style the calls are ``<search>words</search>`` and
+    ``<calculate>2*(3+4)</calculate>``; the first in a reply counts, and nothing else in that reply.
+    In brief style a reply is a call and nothing else: ``search ada box``, ``add 3 4``,
+    ``subtract``, ``multiply``, ``divide``; the calculator then says whole numbers of 0 to 99, and
+    "none" for all others. A reply that is neither a call nor a move spends a call and gets a word
+    back. When the calls are spent a reply is a move or illegal.
+
+    The search looks into ``play.library(seat)``, the documents of the play, where it has that
+    method; the environment ``lookups`` is made so.
+
+    Mathematics:
+        turns <= (calls + 1) * turns of the environment
+        return = return of the environment - cost * calls made
+
+    Pitfalls: moves whose words begin like a call ("add ...") cannot be said while calls are left.
+    Nothing can search the rules, so there are no exact figures, oracles or solvers.
+
+    Args:
+        environment: the other environment, {name: ..., options: {...}}. null (default):
+            tic_tac_toe, to look at.
+        calls: most calls of a seat before each of its moves, 1 to 50.
+        results: most documents that a search gives, 1 to 20.
+        cost: what a call costs the seat that makes it, 0 to 1.
+        style: wording of the environment where it has that option and names none, "brief" for tiny
+            models, "full" for language models. The tools are worded as the environment is.
+
+    Raises:
+        ConfigError: a number out of range, or the option ``environment`` names none.
+        UnknownNameError: no such environment, or option of it.
+
+    Reference: Schick and others, "Toolformer", arXiv 2302.04761; Yao and others, "ReAct", arXiv
+    2210.03629.
     """
 
     def __init__(
-        self, inner: Any, *, calls: int, results: int, cost: float = 0.0, numbers: int = NUMBERS
+        self,
+        *,
+        environment: dict[str, Any] | None = None,
+        calls: Annotated[int, Field(ge=1, le=50)] = 3,
+        results: Annotated[int, Field(ge=1, le=MOST)] = 3,
+        cost: Annotated[float, Field(ge=0, le=1)] = 0.0,
+        style: Style = "brief",
     ) -> None:
+        inner = inner_of("tools", environment, default="tic_tac_toe", style=style)
         super().__init__("tools", inner)
-        self.calls, self.results, self.cost, self.numbers = calls, results, cost, numbers
+        self.calls, self.results, self.cost = calls, results, cost
         self.max_turns = inner.max_turns * (calls + 1)
         self.min_utility = inner.min_utility - cost * calls * inner.max_turns
         self.max_utility, self.utility_sum = inner.max_utility, inner.utility_sum
         self.teams = teams_of(inner)  # who wins together stays, whatever calls cost
         if cost:
             self.zero_sum, self.utility_sum, self.cooperative = False, None, False
+
+    numbers = NUMBERS
 
     def reset(self, stream: Stream) -> ToolPlay:
         """Return a fresh play of the environment that is played."""
@@ -228,50 +267,4 @@ def _plain(call: str) -> str:
     return "(neither a call nor a move)" if call == UNREAD else call
 
 
-def tools(
-    *,
-    environment: dict[str, Any] | None = None,
-    calls: Annotated[int, Field(ge=1, le=50)] = 3,
-    results: Annotated[int, Field(ge=1, le=MOST)] = 3,
-    cost: Annotated[float, Field(ge=0, le=1)] = 0.0,
-    style: Style = "brief",
-) -> WithTools:
-    """Another environment whose seats may search and calculate before each move.
-
-    A reply that is a call is answered to that seat alone, and the same seat is due again; any other
-    reply is its move. Seats that move at once wait for one another's calls. A call is a turn of its
-    own. In full style the calls are ``<search>words</search>`` and
-    ``<calculate>2*(3+4)</calculate>``; the first in a reply counts, and nothing else in that reply.
-    In brief style a reply is a call and nothing else: ``search ada box``, ``add 3 4``,
-    ``subtract``, ``multiply``, ``divide``; the calculator then says whole numbers of 0 to 99, and
-    "none" for all others. A reply that is neither a call nor a move spends a call and gets a word
-    back. When the calls are spent a reply is a move or illegal.
-
-    The search looks into ``play.library(seat)``, the documents of the play, where it has that
-    method; the environment ``lookups`` is made so.
-
-    Mathematics:
-        turns <= (calls + 1) * turns of the environment
-        return = return of the environment - cost * calls made
-
-    Pitfalls: moves whose words begin like a call ("add ...") cannot be said while calls are left.
-    Nothing can search the rules, so there are no exact figures, oracles or solvers.
-
-    Args:
-        environment: the other environment, {name: ..., options: {...}}. null (default):
-            tic_tac_toe, to look at.
-        calls: most calls of a seat before each of its moves, 1 to 50.
-        results: most documents that a search gives, 1 to 20.
-        cost: what a call costs the seat that makes it, 0 to 1.
-        style: wording of the environment where it has that option and names none, "brief" for tiny
-            models, "full" for language models. The tools are worded as the environment is.
-
-    Raises:
-        ConfigError: a number out of range, or the option ``environment`` names none.
-        UnknownNameError: no such environment, or option of it.
-
-    Reference: Schick and others, "Toolformer", arXiv 2302.04761; Yao and others, "ReAct", arXiv
-    2210.03629.
-    """
-    inner = inner_of("tools", environment, default="tic_tac_toe", style=style)
-    return WithTools(inner, calls=calls, results=results, cost=cost)
+tools = entry_of(WithTools)

@@ -25,6 +25,7 @@ from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, seats, table, timeline
 from sparring.environments.drawing.told import due_sentence
 from sparring.environments.drawing.words import wrapped
+from sparring.environments.options import entry_of
 from sparring.environments.reply import Style
 
 TITLE = "bargain"
@@ -435,69 +436,6 @@ ROLES = ("first", "second")
 
 
 class Bargain(Bank):
-    """Rules and wording: what never changes.
-
-    Args:
-        source: the scenarios.
-        messages: of both seats together.
-        talk: characters of a message.
-        joint: whether both seats get the mean of what they have.
-        style: wording.
-    """
-
-    counted = "scenarios"
-
-    name, roles, num_seats, version = NAME, ROLES, 2, 1
-    min_utility, max_utility, utility_sum, zero_sum = 0.0, 1.0, None, False
-
-    def __init__(
-        self, source: Scenarios, *, messages: int, talk: int, joint: bool, style: Style
-    ) -> None:
-        self.source, self.bank, self.scenarios = source, source.bank, source.scenarios
-        self.max_turns, self.talk = messages, talk
-        self.cooperative, self.style, self.brief = joint, style, style == "brief"
-        self.known = brief_words(source.kinds, source.most, source.total)
-        self.rules = full_rules(messages, talk, joint)
-
-    def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of brief style, sorted."""
-        return tuple(sorted({*self.known, *self.roles}))
-
-    def reset(self, stream: Stream) -> BargainPlay:
-        """Return a play of a scenario of the bank, which is draw 0 of ``stream``."""
-        scenario = self.start(stream.integer(0, self.scenarios))
-        return BargainPlay(self, Table(scenario, self.max_turns))
-
-    def start(self, number: int) -> Scenario:
-        """Return a scenario of the bank: pool and values."""
-        return self.source.scenario(number)
-
-    def start_of(self, play: BargainPlay) -> Hashable:
-        """Return the scenario of a play."""
-        return play.table.scenario
-
-    def pay(self, table: Table) -> tuple[float, float]:
-        """Return what a position pays, shares of the worth of the whole pool."""
-        one, other = (points / self.source.total for points in table.worth())
-        return ((one + other) / 2,) * 2 if self.cooperative else (one, other)
-
-    def stake(self, play: BargainPlay, seat: int) -> float:
-        """Return what a seat has at stake, for the "mars" forfeiture: the whole pool."""
-        return 1.0
-
-
-def bargain(
-    *,
-    kinds: int = 3,
-    most: int = 3,
-    total: int = 10,
-    messages: Annotated[int, Field(ge=2, le=40)] = 6,
-    talk: Annotated[int, Field(ge=10, le=2000)] = 200,
-    pay: Literal["own", "joint"] = "own",
-    scenarios: int = 1000,
-    bank: int = 0,
-    style: Style = "brief",
-) -> Bargain:
     """Bargain for 2 seats: free talk about how to divide a pool of items of private value.
 
     The pool holds some books, hats and balls. Each seat has a value per item, whole numbers at
@@ -543,6 +481,58 @@ def bargain(
 
     Reference: Lewis et al., "Deal or no deal? End-to-end learning for negotiation dialogues", 2017.
     """
-    made = Scenarios(kinds=kinds, most=most, total=total, scenarios=scenarios, bank=bank)
-    made.check()
-    return Bargain(made, messages=messages, talk=talk, joint=pay == "joint", style=style)
+
+    counted = "scenarios"
+
+    name, roles, num_seats, version = NAME, ROLES, 2, 1
+    min_utility, max_utility, utility_sum, zero_sum = 0.0, 1.0, None, False
+
+    def __init__(
+        self,
+        *,
+        kinds: int = 3,
+        most: int = 3,
+        total: int = 10,
+        messages: Annotated[int, Field(ge=2, le=40)] = 6,
+        talk: Annotated[int, Field(ge=10, le=2000)] = 200,
+        pay: Literal["own", "joint"] = "own",
+        scenarios: int = 1000,
+        bank: int = 0,
+        style: Style = "brief",
+    ) -> None:
+        self.source = Scenarios(kinds=kinds, most=most, total=total, scenarios=scenarios, bank=bank)
+        self.source.check()
+        self.bank, self.scenarios = bank, scenarios
+        self.max_turns, self.talk = messages, talk
+        self.cooperative, self.style, self.brief = pay == "joint", style, style == "brief"
+        self.known = brief_words(kinds, most, total)
+        self.rules = full_rules(messages, talk, self.cooperative)
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word of brief style, sorted."""
+        return tuple(sorted({*self.known, *self.roles}))
+
+    def reset(self, stream: Stream) -> BargainPlay:
+        """Return a play of a scenario of the bank, which is draw 0 of ``stream``."""
+        scenario = self.start(stream.integer(0, self.scenarios))
+        return BargainPlay(self, Table(scenario, self.max_turns))
+
+    def start(self, number: int) -> Scenario:
+        """Return a scenario of the bank: pool and values."""
+        return self.source.scenario(number)
+
+    def start_of(self, play: BargainPlay) -> Hashable:
+        """Return the scenario of a play."""
+        return play.table.scenario
+
+    def pay(self, table: Table) -> tuple[float, float]:
+        """Return what a position pays, shares of the worth of the whole pool."""
+        one, other = (points / self.source.total for points in table.worth())
+        return ((one + other) / 2,) * 2 if self.cooperative else (one, other)
+
+    def stake(self, play: BargainPlay, seat: int) -> float:
+        """Return what a seat has at stake, for the "mars" forfeiture: the whole pool."""
+        return 1.0
+
+
+bargain = entry_of(Bargain)

@@ -18,10 +18,10 @@ from sparring.environments.drawing.boards import Cell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
 from sparring.environments.openspiel.banks import Banked
-from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
-from sparring.environments.options import check_range, with_options
+from sparring.environments.options import check_range, entry_of
 
 # the name registered with OpenSpiel, whose own "battleship" is a game for two
 NAME = "battleship_hunt"
@@ -258,12 +258,57 @@ SAID = ("a miss.", "a hit.", "a hit, and a ship is sunk.")
 
 
 class BattleshipHunt(Banked):
-    """One seat shoots at cells; the sea answers miss, hit or sunk."""
+    """Battleship for 1 seat: find and sink a hidden fleet with a limited number of shots.
+
+    Each shot is answered miss, hit or sunk.
+
+    Chance draws one of ``layouts`` layouts of the fleet, all equally likely, at the start; nothing
+    else is random. A layout is drawn from all ways to lay the ships straight, across or down,
+    without overlap, each as likely as any other. "sunk" is the answer to the shot that hits the
+    last cell of a ship, which ship is not said. A cell can be shot at once; again is illegal. The
+    game ends when all ships are sunk or no shot is left. In brief style a turn is answered by one
+    word, and the last also by "won" or "lost".
+
+    Not OpenSpiel's ``battleship``, in which two seats lay ships and shoot at each other.
+
+    Easy to hard: 3 x 3, "2", 5 shots; 4 x 4, "3 2", 10; 6 x 6, "3 2 2", 20; 8 x 8, "4 3 2", 35.
+
+    Args:
+        rows: 1 to 8.
+        columns: 1 to 8.
+        fleet: length of each ship, 1 to 4 ships, such as "3 2 2"; one is at most as long as the
+            longer side of the board.
+        shots: at least the number of the ships' cells, at most that of all cells.
+        layouts: number of layouts in the bank, 1 to 100,000.
+        bank: seed of the bank: layout number i depends on ``rows``, ``columns``, ``fleet``,
+            ``touch``, ``bank`` and i alone.
+        touch: whether ships may lie side by side or corner to corner.
+        pay: 1 if all ships are sunk, else 0; or with "share" the share of the ships' cells that are
+            hit.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range, or a fleet that does not fit, or fits in less than 1 of
+            10,000 ways to drop its ships.
+
+    Reference: Milton Bradley, "Battleship", 1967; Fiat and Shamir, "How to find a battleship",
+    1989; Sevenster, "Battleships as a decision problem", 2004.
+    """
 
     title = "battleship"
     counted = "layouts"
 
-    def __init__(self, options: BattleshipOptions, style: Style) -> None:
+    def __init__(self, options: BattleshipOptions, *, style: Style = "brief") -> None:
+        rows, columns, lengths = options.rows, options.columns, lengths_of(options.fleet)
+        if lengths[0] > max(rows, columns):
+            raise ConfigError(
+                f"{NAME}: fleet={options.fleet!r} has a ship longer than the board; write "
+                f"lengths up to {max(rows, columns)}."
+            )
+        check_room(rows, columns, lengths, options.touch)
+        check_range(f"{NAME}: shots", options.shots, sum(lengths), rows * columns)
+        # one fleet, one game, in whatever order it was written
+        options = replace(options, fleet=" ".join(map(str, lengths)))
         cells = range(options.rows * options.columns)
         words = tuple(word_of(options.columns, cell) for cell in cells)
         super().__init__(
@@ -393,51 +438,4 @@ def _rules(table: Sea) -> str:
     )
 
 
-@with_options(BattleshipOptions)
-def battleship_hunt(options: BattleshipOptions, *, style: Style = "brief") -> Game:
-    """Battleship for 1 seat: find and sink a hidden fleet with a limited number of shots.
-
-    Each shot is answered miss, hit or sunk.
-
-    Chance draws one of ``layouts`` layouts of the fleet, all equally likely, at the start; nothing
-    else is random. A layout is drawn from all ways to lay the ships straight, across or down,
-    without overlap, each as likely as any other. "sunk" is the answer to the shot that hits the
-    last cell of a ship, which ship is not said. A cell can be shot at once; again is illegal. The
-    game ends when all ships are sunk or no shot is left. In brief style a turn is answered by one
-    word, and the last also by "won" or "lost".
-
-    Not OpenSpiel's ``battleship``, in which two seats lay ships and shoot at each other.
-
-    Easy to hard: 3 x 3, "2", 5 shots; 4 x 4, "3 2", 10; 6 x 6, "3 2 2", 20; 8 x 8, "4 3 2", 35.
-
-    Args:
-        rows: 1 to 8.
-        columns: 1 to 8.
-        fleet: length of each ship, 1 to 4 ships, such as "3 2 2"; one is at most as long as the
-            longer side of the board.
-        shots: at least the number of the ships' cells, at most that of all cells.
-        layouts: number of layouts in the bank, 1 to 100,000.
-        bank: seed of the bank: layout number i depends on ``rows``, ``columns``, ``fleet``,
-            ``touch``, ``bank`` and i alone.
-        touch: whether ships may lie side by side or corner to corner.
-        pay: 1 if all ships are sunk, else 0; or with "share" the share of the ships' cells that are
-            hit.
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: a number out of range, or a fleet that does not fit, or fits in less than 1 of
-            10,000 ways to drop its ships.
-
-    Reference: Milton Bradley, "Battleship", 1967; Fiat and Shamir, "How to find a battleship",
-    1989; Sevenster, "Battleships as a decision problem", 2004.
-    """
-    rows, columns, lengths = options.rows, options.columns, lengths_of(options.fleet)
-    if lengths[0] > max(rows, columns):
-        raise ConfigError(
-            f"{NAME}: fleet={options.fleet!r} has a ship longer than the board; write lengths up "
-            f"to {max(rows, columns)}."
-        )
-    check_room(rows, columns, lengths, options.touch)
-    check_range(f"{NAME}: shots", options.shots, sum(lengths), rows * columns)
-    # one fleet, one game, in whatever order it was written
-    return BattleshipHunt(replace(options, fleet=" ".join(map(str, lengths))), style)
+battleship_hunt = entry_of(BattleshipHunt, BattleshipOptions)

@@ -16,10 +16,10 @@ from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
 from sparring.environments.drawing.rows import discs
 from sparring.environments.openspiel.banks import Banked
-from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
-from sparring.environments.options import with_options
+from sparring.environments.options import entry_of
 
 NAME = "mastermind"  # the name registered with OpenSpiel
 COLOURS = ("red", "green", "blue", "white", "pink", "violet")
@@ -185,13 +185,45 @@ HUES = {
 
 
 class Mastermind(Banked):
-    """One seat guesses a hidden code of colours, and is told how near each guess is."""
+    """Mastermind for 1 seat: crack a hidden code of colours within a number of guesses.
+
+    Each is answered by exact and misplaced pegs.
+
+    Chance draws one of the ``codes`` codes of the bank, all equally likely, at the start; nothing
+    else is random. An action is a code as one word, the first letters of its colours: "rgb". Every
+    code may be guessed at any time, also one that cannot be it or was guessed before; only a word
+    that is no code is illegal. In brief style a guess is answered by two counts, "1 2".
+
+    Args:
+        pegs: 2 to 4.
+        colours: 2 to 6. Codes: 9 with 2 pegs and 3 colours, 27 with 3 and 3, 64 with 3 and 4, 1,296
+            with 4 and 6, as in the shops.
+        guesses: most guesses in one game, 1 to 12.
+        pay: 1 for a cracked code, or with "left" the guesses left, the one that cracks it among
+            them, as a share of all; else 0.
+        codes: number of codes in the bank; 0 for all codes.
+        bank: seed of the bank: code number i depends on ``pegs``, ``colours``, ``bank`` and i
+            alone, and no code comes twice.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range, or more codes than there are.
+
+    Reference: Knuth, "The computer as master mind", 1977; Koyama and Lai, "An optimal Mastermind
+    strategy", 1993.
+    """
 
     title = "mastermind"
     counted = "codes"
     others = 0  # all codes there are
 
-    def __init__(self, options: MastermindOptions, style: Style) -> None:
+    def __init__(self, options: MastermindOptions, *, style: Style = "brief") -> None:
+        pegs, colours, codes = options.pegs, options.colours, options.codes
+        if codes > colours**pegs:
+            raise ConfigError(
+                f"mastermind: codes={codes} are more than there are of {pegs} pegs and {colours} "
+                f"colours, {colours**pegs}; write codes=0."
+            )
         pegs, colours = options.pegs, options.colours
         words = tuple(word_of(pegs, colours, index) for index in range(colours**pegs))
         super().__init__(
@@ -309,39 +341,4 @@ def _rules(table: Board) -> str:
     )
 
 
-@with_options(MastermindOptions)
-def mastermind(options: MastermindOptions, *, style: Style = "brief") -> Game:
-    """Mastermind for 1 seat: crack a hidden code of colours within a number of guesses.
-
-    Each is answered by exact and misplaced pegs.
-
-    Chance draws one of the ``codes`` codes of the bank, all equally likely, at the start; nothing
-    else is random. An action is a code as one word, the first letters of its colours: "rgb". Every
-    code may be guessed at any time, also one that cannot be it or was guessed before; only a word
-    that is no code is illegal. In brief style a guess is answered by two counts, "1 2".
-
-    Args:
-        pegs: 2 to 4.
-        colours: 2 to 6. Codes: 9 with 2 pegs and 3 colours, 27 with 3 and 3, 64 with 3 and 4, 1,296
-            with 4 and 6, as in the shops.
-        guesses: most guesses in one game, 1 to 12.
-        pay: 1 for a cracked code, or with "left" the guesses left, the one that cracks it among
-            them, as a share of all; else 0.
-        codes: number of codes in the bank; 0 for all codes.
-        bank: seed of the bank: code number i depends on ``pegs``, ``colours``, ``bank`` and i
-            alone, and no code comes twice.
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: a number out of range, or more codes than there are.
-
-    Reference: Knuth, "The computer as master mind", 1977; Koyama and Lai, "An optimal Mastermind
-    strategy", 1993.
-    """
-    pegs, colours, codes = options.pegs, options.colours, options.codes
-    if codes > colours**pegs:
-        raise ConfigError(
-            f"mastermind: codes={codes} are more than there are of {pegs} pegs and {colours} "
-            f"colours, {colours**pegs}; write codes=0."
-        )
-    return Mastermind(options, style)
+mastermind = entry_of(Mastermind, MastermindOptions)

@@ -17,10 +17,10 @@ from sparring.environments.drawing.boards import Cell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
 from sparring.environments.openspiel.banks import Banked
-from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
-from sparring.environments.options import with_options
+from sparring.environments.options import entry_of
 
 NAME = "minesweeper"  # the name registered with OpenSpiel
 
@@ -280,7 +280,37 @@ COUNTS = ("dim", "blue", "green", "red", "pink", "orange", "sky", "ink", "ink")
 
 
 class Minesweeper(Banked):
-    """One seat reveals cells, and flags mines where flags are in the game."""
+    """Minesweeper for 1 seat: reveal every cell without a mine, a cell a turn.
+
+    What lies hidden is inferred from counts.
+
+    Chance draws one of ``layouts`` layouts, all equally likely, at the start; nothing else is
+    random. A layout is an order of the cells: the first ``mines`` of them get mines, the cell that
+    is revealed first passed over, so the first reveal is safe and no cell is likelier than another.
+    A reveal with no mine around opens its surroundings. Open cells and flagged ones are illegal. In
+    brief style a turn is answered by the counts of the cells that it opened, each after the name of
+    its cell but the one revealed: "0 r1c2 1".
+
+    Args:
+        rows: 1 to 8.
+        columns: 1 to 8.
+        mines: at least 1; at least one cell holds none.
+        layouts: number of layouts in the bank, 1 to 100,000.
+        bank: seed of the bank: layout number i depends on ``rows`` * ``columns``, ``bank`` and i
+            alone.
+        flags: whether "f2c3" may flag a closed cell, after the first reveal, at most ``mines``
+            times. A flag stays, and flagging a cell without a mine loses as revealing a mine does:
+            it is a claim that can be judged, never needed to win.
+        pay: 1 for a cleared field; a lost one pays 0, or with "share" the share of the safe cells
+            that are open.
+        centre: whether the cell in the middle is revealed before the first turn, for nothing.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range.
+
+    Reference: Kaye, "Minesweeper is NP-complete", 2000; the task: arXiv 2605.10325.
+    """
 
     title = "minesweeper"
     counted = "layouts"
@@ -293,7 +323,13 @@ class Minesweeper(Banked):
         table = self.first_table
         return int(comb(table.cells, table.mines) * (table.cells - table.mines))
 
-    def __init__(self, options: MinesweeperOptions, style: Style) -> None:
+    def __init__(self, options: MinesweeperOptions, *, style: Style = "brief") -> None:
+        cells, mines = options.rows * options.columns, options.mines
+        if mines >= cells - options.centre:
+            raise ConfigError(
+                f"minesweeper: mines={mines} leaves no safe cell among {cells}; write fewer mines "
+                "or a larger board."
+            )
         rows, columns = options.rows, options.columns
         words = tuple(
             word_of(rows, columns, index) for index in range(rows * columns * (1 + options.flags))
@@ -461,43 +497,4 @@ def _rules(table: Minefield) -> str:
     )
 
 
-@with_options(MinesweeperOptions)
-def minesweeper(options: MinesweeperOptions, *, style: Style = "brief") -> Game:
-    """Minesweeper for 1 seat: reveal every cell without a mine, a cell a turn.
-
-    What lies hidden is inferred from counts.
-
-    Chance draws one of ``layouts`` layouts, all equally likely, at the start; nothing else is
-    random. A layout is an order of the cells: the first ``mines`` of them get mines, the cell that
-    is revealed first passed over, so the first reveal is safe and no cell is likelier than another.
-    A reveal with no mine around opens its surroundings. Open cells and flagged ones are illegal. In
-    brief style a turn is answered by the counts of the cells that it opened, each after the name of
-    its cell but the one revealed: "0 r1c2 1".
-
-    Args:
-        rows: 1 to 8.
-        columns: 1 to 8.
-        mines: at least 1; at least one cell holds none.
-        layouts: number of layouts in the bank, 1 to 100,000.
-        bank: seed of the bank: layout number i depends on ``rows`` * ``columns``, ``bank`` and i
-            alone.
-        flags: whether "f2c3" may flag a closed cell, after the first reveal, at most ``mines``
-            times. A flag stays, and flagging a cell without a mine loses as revealing a mine does:
-            it is a claim that can be judged, never needed to win.
-        pay: 1 for a cleared field; a lost one pays 0, or with "share" the share of the safe cells
-            that are open.
-        centre: whether the cell in the middle is revealed before the first turn, for nothing.
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: a number out of range.
-
-    Reference: Kaye, "Minesweeper is NP-complete", 2000; the task: arXiv 2605.10325.
-    """
-    cells, mines = options.rows * options.columns, options.mines
-    if mines >= cells - options.centre:
-        raise ConfigError(
-            f"minesweeper: mines={mines} leaves no safe cell among {cells}; write fewer mines or a "
-            "larger board."
-        )
-    return Minesweeper(options, style)
+minesweeper = entry_of(Minesweeper, MinesweeperOptions)

@@ -12,7 +12,7 @@ from sparring.environments.drawing.pieces import heading, seats, table
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
-from sparring.environments.options import with_options
+from sparring.environments.options import entry_of
 from sparring.environments.ordinal_2x2.games import (
     CELLS,
     FAMILIES,
@@ -174,11 +174,66 @@ RULES = (
 
 
 class Ordinal2x2(Game):
-    """Two seats choose once; a seat learns of the other's choice at the end."""
+    """Ordinal 2x2 games for 2 seats: one choice of two each, at once, and ranks 1 to 4.
+
+    There are 144 games in which each seat ranks the four outcomes strictly, counting games as one
+    that differ in the order of the choices; 78 if seats may be exchanged too. A play draws one of
+    those that ``game`` names. The choices are simultaneous: seat 1 replies after seat 0 but does
+    not see its choice.
+
+    Numbers: of the four orders of a game the one is taken in which each seat's 4 lies at the
+    other's second choice. A seat then has one of 12 patterns of ranks, (own one, other's one),
+    (one, two), (two, one), (two, two), sorted: with i that of seat 0 and j that of seat 1, from 0,
+
+        number = 12 i + j + 1
+
+    so that exchanged seats are (j, i), and symmetric games are 1, 14, 27, ..., 144. These are not
+    the numbers of Rapoport and Guyer, nor those of Robinson and Goforth.
+
+    Families, each game in the first that it fits:
+
+        win_win (36)         one outcome is the best for both, as in the stag hunt
+        cyclic (18)          no equilibrium in pure strategies, as in matching pennies
+        dilemma (7)          both prefer another outcome to the only equilibrium
+        coordination (9)     two equilibria, as in chicken and the battle of the sexes
+        one_dominant (48)    one equilibrium; one seat has a dominant choice
+        both_dominant (26)   one equilibrium; both have
+
+    Pitfalls: with ``pay`` other than "own" seats are told the same; what a play returns is then a
+    measure, not what they were told they play for. A cyclic game has no equilibrium in pure
+    strategies, so ``pay: equilibrium`` is 0 there whatever is played.
+
+    Args:
+        game: "all" (default); a family, as above; "prisoners_dilemma", "chicken", "stag_hunt",
+            "battle_of_the_sexes", "leader" or "deadlock"; a number, 1 to 144; or several, "1 17".
+        drawn: true (default): each play draws the order of both seats' choices anew, so that no
+            choice is the good one by its name. false: the order of the numbers above.
+        pay: what a play returns. "own" (default): the seat's rank of the outcome, 1 to 4. Measures,
+            1 or 0: "response", whether the seat's choice is the best one against the other's;
+            "equilibrium", whether the outcome is a pure equilibrium; "joint", whether it has the
+            largest sum of ranks (these two are shared by both seats).
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: no such game.
+
+    Reference: Rapoport and Guyer, "A taxonomy of 2x2 games", 1966; Robinson and Goforth, "The
+    topology of the 2x2 games", 2005.
+    """
 
     title, rules = "ordinal", RULES
 
-    def __init__(self, options: OrdinalOptions, style: Style) -> None:
+    def __init__(self, options: OrdinalOptions, *, style: Style = "brief") -> None:
+        which = str(options.game)
+        try:
+            chosen(which)
+        except ValueError:
+            known = ", ".join(("all", *FAMILIES, *NAMED))
+            raise ConfigError(
+                f"ordinal_2x2: game={which!r} is none of {known}, nor numbers from 1 to "
+                f"{len(all_games())}; write game=prisoners_dilemma."
+            ) from None
+        options = replace(options, game=which)
         spiel = load(NAME, asdict(options))
         super().__init__(spiel, name=NAME, roles=("row", "column"), words=ACTIONS, style=style)
 
@@ -260,61 +315,4 @@ class Ordinal2x2(Game):
         return " ".join(part for part in parts if part)
 
 
-@with_options(OrdinalOptions)
-def ordinal_2x2(options: OrdinalOptions, *, style: Style = "brief") -> Game:
-    """Ordinal 2x2 games for 2 seats: one choice of two each, at once, and ranks 1 to 4.
-
-    There are 144 games in which each seat ranks the four outcomes strictly, counting games as one
-    that differ in the order of the choices; 78 if seats may be exchanged too. A play draws one of
-    those that ``game`` names. The choices are simultaneous: seat 1 replies after seat 0 but does
-    not see its choice.
-
-    Numbers: of the four orders of a game the one is taken in which each seat's 4 lies at the
-    other's second choice. A seat then has one of 12 patterns of ranks, (own one, other's one),
-    (one, two), (two, one), (two, two), sorted: with i that of seat 0 and j that of seat 1, from 0,
-
-        number = 12 i + j + 1
-
-    so that exchanged seats are (j, i), and symmetric games are 1, 14, 27, ..., 144. These are not
-    the numbers of Rapoport and Guyer, nor those of Robinson and Goforth.
-
-    Families, each game in the first that it fits:
-
-        win_win (36)         one outcome is the best for both, as in the stag hunt
-        cyclic (18)          no equilibrium in pure strategies, as in matching pennies
-        dilemma (7)          both prefer another outcome to the only equilibrium
-        coordination (9)     two equilibria, as in chicken and the battle of the sexes
-        one_dominant (48)    one equilibrium; one seat has a dominant choice
-        both_dominant (26)   one equilibrium; both have
-
-    Pitfalls: with ``pay`` other than "own" seats are told the same; what a play returns is then a
-    measure, not what they were told they play for. A cyclic game has no equilibrium in pure
-    strategies, so ``pay: equilibrium`` is 0 there whatever is played.
-
-    Args:
-        game: "all" (default); a family, as above; "prisoners_dilemma", "chicken", "stag_hunt",
-            "battle_of_the_sexes", "leader" or "deadlock"; a number, 1 to 144; or several, "1 17".
-        drawn: true (default): each play draws the order of both seats' choices anew, so that no
-            choice is the good one by its name. false: the order of the numbers above.
-        pay: what a play returns. "own" (default): the seat's rank of the outcome, 1 to 4. Measures,
-            1 or 0: "response", whether the seat's choice is the best one against the other's;
-            "equilibrium", whether the outcome is a pure equilibrium; "joint", whether it has the
-            largest sum of ranks (these two are shared by both seats).
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: no such game.
-
-    Reference: Rapoport and Guyer, "A taxonomy of 2x2 games", 1966; Robinson and Goforth, "The
-    topology of the 2x2 games", 2005.
-    """
-    which = str(options.game)
-    try:
-        chosen(which)
-    except ValueError:
-        known = ", ".join(("all", *FAMILIES, *NAMED))
-        raise ConfigError(
-            f"ordinal_2x2: game={which!r} is none of {known}, nor numbers from 1 to "
-            f"{len(all_games())}; write game=prisoners_dilemma."
-        ) from None
-    return Ordinal2x2(replace(options, game=which), style)
+ordinal_2x2 = entry_of(Ordinal2x2, OrdinalOptions)

@@ -17,10 +17,10 @@ from sparring.environments.drawing.boards import Cell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
 from sparring.environments.openspiel.banks import Banked
-from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
-from sparring.environments.options import check_range, with_options
+from sparring.environments.options import check_range, entry_of
 from sparring.environments.sokoban.distances import (
     DIRECTIONS,
     Floor,
@@ -341,12 +341,58 @@ PICTURE = {
 
 
 class Sokoban(Banked):
-    """One seat walks through a room and pushes every box onto a goal."""
+    """Sokoban for 1 seat: walk up, down, left and right, and push every box onto a goal.
+
+    A push cannot be taken back.
+
+    Chance draws one of ``rooms`` rooms, all equally likely, at the start; nothing else is random
+    and nothing is hidden. Every room has a solution, found backwards from its goals, so the length
+    of its shortest one is known. A push against a wall or a second box cannot be made. A wrong push
+    can make the room unsolvable; the game then goes on until the moves are spent, and nothing says
+    so. In brief style every turn tells the whole position: "agent r1c1 box r2c2 goal r3c3 wall r4c1
+    r4c2 moves 11". Words: rows * columns, moves and 14 more.
+
+    Args:
+        rows: 4 to 7; the wall around the room is not counted.
+        columns: 4 to 7.
+        boxes: 1 to 3, and as many goals.
+        walls: cells inside that are walls, 0 to a third of all.
+        shortest: least length of a room's shortest solution, in moves, at least 1.
+        longest: most of it; the lengths in between that a floor has are equally likely.
+        moves: moves in one game, ``longest`` to 200.
+        rooms: number of rooms in the bank, 1 to 100,000; each is made when it is first drawn.
+        bank: seed of the bank: room number i depends on ``rows`` to ``longest``, ``bank`` and i
+            alone. Two banks can share rooms, the more the smaller they are.
+        blocked: a move that nothing can follow, into a wall or a box that does not give way, is
+            "illegal", or the agent "waits": it is legal, changes nothing and costs the move.
+        pay: 1 for a solved room and else 0, or else the share of boxes that are on goals when the
+            moves are spent.
+        cost: what every move costs, 0 to 1, whether it pushes or not.
+        room: this one room instead of a bank, without the wall around it: "@$.-/-#--", rows parted
+            by "/", of "@" agent, "$" box, "." goal, "*" box on a goal, "+" agent on a goal, "#"
+            wall and "-" floor; 1 to 7 rows and columns, and a solution in ``moves``.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range, a room without a solution, or lengths for which no room
+            is found.
+
+    Reference: Culberson, "Sokoban is PSPACE-complete", 1997; Junghanns and Schaeffer, "Sokoban:
+    enhancing general single-agent search methods using domain knowledge", 2001 (deadlocks); rooms
+    solved backwards: Taylor and Parberry, 2011.
+    """
 
     title = "sokoban"
     counted = "rooms"
 
-    def __init__(self, options: SokobanOptions, style: Style) -> None:
+    def __init__(self, options: SokobanOptions, *, style: Style = "brief") -> None:
+        shortest, longest, moves = options.shortest, options.longest, options.moves
+        check_range("sokoban: walls", options.walls, 0, options.rows * options.columns // 3)
+        if not options.room and not shortest <= longest <= moves:
+            raise ConfigError(
+                f"sokoban: shortest={shortest}, longest={longest}, moves={moves} leave rooms that "
+                "cannot be solved; write shortest <= longest <= moves."
+            )
         super().__init__(
             load(NAME, asdict(options)), name=NAME, roles=("pusher",), words=DIRECTIONS, style=style
         )
@@ -354,6 +400,7 @@ class Sokoban(Banked):
         size = table.only.floor if table.only else options
         self.rows, self.columns = size.rows, size.columns
         self.rules = _rules(table)
+        self.first_node().child(0)  # a room that cannot be found is refused here
 
     def private_words(self) -> tuple[str, ...]:
         """Return the words of a position: cells, what is on them, and the moves left."""
@@ -483,55 +530,4 @@ def _rules(table: SokobanTable) -> str:
     )
 
 
-@with_options(SokobanOptions)
-def sokoban(options: SokobanOptions, *, style: Style = "brief") -> Game:
-    """Sokoban for 1 seat: walk up, down, left and right, and push every box onto a goal.
-
-    A push cannot be taken back.
-
-    Chance draws one of ``rooms`` rooms, all equally likely, at the start; nothing else is random
-    and nothing is hidden. Every room has a solution, found backwards from its goals, so the length
-    of its shortest one is known. A push against a wall or a second box cannot be made. A wrong push
-    can make the room unsolvable; the game then goes on until the moves are spent, and nothing says
-    so. In brief style every turn tells the whole position: "agent r1c1 box r2c2 goal r3c3 wall r4c1
-    r4c2 moves 11". Words: rows * columns, moves and 14 more.
-
-    Args:
-        rows: 4 to 7; the wall around the room is not counted.
-        columns: 4 to 7.
-        boxes: 1 to 3, and as many goals.
-        walls: cells inside that are walls, 0 to a third of all.
-        shortest: least length of a room's shortest solution, in moves, at least 1.
-        longest: most of it; the lengths in between that a floor has are equally likely.
-        moves: moves in one game, ``longest`` to 200.
-        rooms: number of rooms in the bank, 1 to 100,000; each is made when it is first drawn.
-        bank: seed of the bank: room number i depends on ``rows`` to ``longest``, ``bank`` and i
-            alone. Two banks can share rooms, the more the smaller they are.
-        blocked: a move that nothing can follow, into a wall or a box that does not give way, is
-            "illegal", or the agent "waits": it is legal, changes nothing and costs the move.
-        pay: 1 for a solved room and else 0, or else the share of boxes that are on goals when the
-            moves are spent.
-        cost: what every move costs, 0 to 1, whether it pushes or not.
-        room: this one room instead of a bank, without the wall around it: "@$.-/-#--", rows parted
-            by "/", of "@" agent, "$" box, "." goal, "*" box on a goal, "+" agent on a goal, "#"
-            wall and "-" floor; 1 to 7 rows and columns, and a solution in ``moves``.
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: a number out of range, a room without a solution, or lengths for which no room
-            is found.
-
-    Reference: Culberson, "Sokoban is PSPACE-complete", 1997; Junghanns and Schaeffer, "Sokoban:
-    enhancing general single-agent search methods using domain knowledge", 2001 (deadlocks); rooms
-    solved backwards: Taylor and Parberry, 2011.
-    """
-    shortest, longest, moves = options.shortest, options.longest, options.moves
-    check_range("sokoban: walls", options.walls, 0, options.rows * options.columns // 3)
-    if not options.room and not shortest <= longest <= moves:
-        raise ConfigError(
-            f"sokoban: shortest={shortest}, longest={longest}, moves={moves} leave rooms that "
-            "cannot be solved; write shortest <= longest <= moves."
-        )
-    made = Sokoban(options, style)
-    made.first_node().child(0)  # a room that cannot be found is refused here
-    return made
+sokoban = entry_of(Sokoban, SokobanOptions)

@@ -17,11 +17,11 @@ from sparring.environments.drawing.boards import Cell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
 from sparring.environments.openspiel.banks import Banked
-from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.fill_in import FillInTable
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import Rules, register
-from sparring.environments.options import check_range, with_options
+from sparring.environments.options import check_range, entry_of
 from sparring.environments.sudoku.deduction import BOXES, Board, deduced, frame, solutions
 
 NAME = "sudoku"  # the name registered with OpenSpiel
@@ -200,12 +200,47 @@ register(NAME, SudokuOptions, rules)
 
 
 class Sudoku(Banked):
-    """One seat fills the empty cells of a puzzle with exactly one solution."""
+    """Sudoku for 1 seat: a digit a turn into an empty cell of a puzzle with one solution.
+
+    Chance draws one of ``puzzles`` puzzles, all equally likely, at the start; nothing else is
+    random and nothing is hidden. Writing into a filled cell is illegal; every digit in an empty
+    cell is legal, so most legal moves are wrong. In brief style the puzzle is told by the words of
+    actions ("r1c2=3"), 68 words in all for size 4, 220 for 6 and 733 for 9. In full style all legal
+    actions are listed at every turn: long for size 9.
+
+    Args:
+        size: rows, columns and digits: 4 (boxes of 2 rows and 2 columns), 6 (2 and 3) or 9 (3 and
+            3).
+        blanks: empty cells at the start, at least 1; at most 12, 28 or 60 by size. Those near the
+            most are rare and slow to find.
+        puzzles: number of puzzles in the bank, 1 to 100,000; each is made when it is first drawn.
+        bank: seed of the bank: puzzle number i of a bank depends on ``size``, ``blanks``,
+            ``level``, ``bank`` and i alone. Two banks are practically disjoint for sizes 6 and 9,
+            but not for size 4, which has 288 full boards.
+        level: what deduction the puzzle needs: "naked" (some cell always has only one digit that
+            its row, column and box lack), "singles" (or some digit only one cell), "search" (more
+            than these), "any".
+        wrong: what a digit does that is not the solution's: "ends" the game, or the game
+            "continues" to a full board.
+        pay: at the end 1 for a solved puzzle and else 0, or the share of the blanks that hold the
+            solution's digit.
+        puzzle: this one puzzle instead of a bank, row by row with "." for an empty cell, as "12.4
+            3.1. .14. 4..1".
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range, a puzzle without exactly one solution, or blanks and a
+            level for which none is found.
+
+    Reference: McGuire, Tugemann and Civario, "There is no 16-clue Sudoku", 2012 (size 9); the task:
+    arXiv 2605.10325.
+    """
 
     title = "sudoku"
     counted = "puzzles"
 
-    def __init__(self, options: SudokuOptions, style: Style) -> None:
+    def __init__(self, options: SudokuOptions, *, style: Style = "brief") -> None:
+        check_range("sudoku: blanks", options.blanks, 1, MOST_BLANKS[options.size])
         size = options.size
         words = tuple(word_of(size, index) for index in range(size**3))
         super().__init__(
@@ -213,6 +248,7 @@ class Sudoku(Banked):
         )
         self.size, self.table = size, self.first_table
         self.rules = _rules(self.table)
+        self.first_node().child(0)  # a puzzle that cannot be found is refused here
 
     def private(self, state: State, seat: int) -> str:
         """Return the puzzle in brief style: its digits as the words of actions."""
@@ -327,44 +363,4 @@ def _rules(table: SudokuTable) -> str:
     )
 
 
-@with_options(SudokuOptions)
-def sudoku(options: SudokuOptions, *, style: Style = "brief") -> Game:
-    """Sudoku for 1 seat: a digit a turn into an empty cell of a puzzle with one solution.
-
-    Chance draws one of ``puzzles`` puzzles, all equally likely, at the start; nothing else is
-    random and nothing is hidden. Writing into a filled cell is illegal; every digit in an empty
-    cell is legal, so most legal moves are wrong. In brief style the puzzle is told by the words of
-    actions ("r1c2=3"), 68 words in all for size 4, 220 for 6 and 733 for 9. In full style all legal
-    actions are listed at every turn: long for size 9.
-
-    Args:
-        size: rows, columns and digits: 4 (boxes of 2 rows and 2 columns), 6 (2 and 3) or 9 (3 and
-            3).
-        blanks: empty cells at the start, at least 1; at most 12, 28 or 60 by size. Those near the
-            most are rare and slow to find.
-        puzzles: number of puzzles in the bank, 1 to 100,000; each is made when it is first drawn.
-        bank: seed of the bank: puzzle number i of a bank depends on ``size``, ``blanks``,
-            ``level``, ``bank`` and i alone. Two banks are practically disjoint for sizes 6 and 9,
-            but not for size 4, which has 288 full boards.
-        level: what deduction the puzzle needs: "naked" (some cell always has only one digit that
-            its row, column and box lack), "singles" (or some digit only one cell), "search" (more
-            than these), "any".
-        wrong: what a digit does that is not the solution's: "ends" the game, or the game
-            "continues" to a full board.
-        pay: at the end 1 for a solved puzzle and else 0, or the share of the blanks that hold the
-            solution's digit.
-        puzzle: this one puzzle instead of a bank, row by row with "." for an empty cell, as "12.4
-            3.1. .14. 4..1".
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: a number out of range, a puzzle without exactly one solution, or blanks and a
-            level for which none is found.
-
-    Reference: McGuire, Tugemann and Civario, "There is no 16-clue Sudoku", 2012 (size 9); the task:
-    arXiv 2605.10325.
-    """
-    check_range("sudoku: blanks", options.blanks, 1, MOST_BLANKS[options.size])
-    made = Sudoku(options, style)
-    made.first_node().child(0)  # a puzzle that cannot be found is refused here
-    return made
+sudoku = entry_of(Sudoku, SudokuOptions)

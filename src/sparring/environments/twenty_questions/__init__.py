@@ -15,10 +15,10 @@ from sparring.environments.bank import BANKS
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph, strip, table
 from sparring.environments.openspiel.banks import Banked
-from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
-from sparring.environments.options import with_options
+from sparring.environments.options import entry_of
 
 NAME = "twenty_questions"  # the name registered with OpenSpiel
 THINGS = (
@@ -227,13 +227,51 @@ ROWS = 16  # objects that are drawn
 
 
 class TwentyQuestions(Banked):
-    """One seat asks yes-or-no questions about a hidden object of a table, then guesses it."""
+    """Twenty questions for 1 seat: find a hidden object by yes-or-no questions, then guess it.
+
+    The object is one of a table; questions are about its attributes.
+
+    Chance draws one of ``tables`` tables and one of its objects, all equally likely, and with
+    ``noise`` every answer. No two objects of a table are alike, so without noise enough questions
+    always tell. An action is one word: "red" asks whether the object is red, "cup" guesses the cup
+    and ends the game. Any question may be asked again, which without noise only wastes it; asking
+    when no question is left is illegal. In brief style the table comes first, "ball red small round
+    bell blue ..."; with one table it is left out, for it is the same in every game and can be
+    learned.
+
+    Args:
+        objects: 2 to 32, and at most ``values`` to the power of ``attributes``.
+        attributes: 1 to 5: colour, size, shape, stuff, place.
+        values: values of each attribute, 2 to 4.
+        questions: most questions in one game, 1 to 20. Few of them, against the logarithm of
+            ``objects``, make the game hard.
+        noise: probability that an answer is wrong, each time anew, below 0.5.
+        cost: what a question costs, 0 to 1. The game pays 1 for a right guess, 0 for a wrong one,
+            less this for each question.
+        tables: number of tables in the bank, 1 to 100,000.
+        bank: seed of the bank: table number i depends on ``objects``, ``attributes``, ``values``,
+            ``bank`` and i alone.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range, or more objects than combinations of values.
+
+    Reference: Rényi, "On a problem in information theory", 1961 (noisy answers); Hyafil and Rivest,
+    "Constructing optimal binary decision trees is NP-complete", 1976.
+    """
 
     title = "twentyquestions"
     counted = "tables"
     untold = True
 
-    def __init__(self, options: QuestionsOptions, style: Style) -> None:
+    def __init__(self, options: QuestionsOptions, *, style: Style = "brief") -> None:
+        attributes, values = options.attributes, options.values
+        if options.objects > values**attributes:
+            raise ConfigError(
+                f"twenty_questions: objects={options.objects} cannot all differ in {attributes} "
+                f"attribute(s) of {values} values; write objects={values**attributes} or fewer, or "
+                "more attributes or values."
+            )
         values, kinds = options.values, options.attributes * options.values
         words = tuple(word_of(values, kinds, index) for index in range(kinds + options.objects))
         super().__init__(
@@ -355,45 +393,4 @@ def _rules(table: Inquiry) -> str:
     )
 
 
-@with_options(QuestionsOptions)
-def twenty_questions(options: QuestionsOptions, *, style: Style = "brief") -> Game:
-    """Twenty questions for 1 seat: find a hidden object by yes-or-no questions, then guess it.
-
-    The object is one of a table; questions are about its attributes.
-
-    Chance draws one of ``tables`` tables and one of its objects, all equally likely, and with
-    ``noise`` every answer. No two objects of a table are alike, so without noise enough questions
-    always tell. An action is one word: "red" asks whether the object is red, "cup" guesses the cup
-    and ends the game. Any question may be asked again, which without noise only wastes it; asking
-    when no question is left is illegal. In brief style the table comes first, "ball red small round
-    bell blue ..."; with one table it is left out, for it is the same in every game and can be
-    learned.
-
-    Args:
-        objects: 2 to 32, and at most ``values`` to the power of ``attributes``.
-        attributes: 1 to 5: colour, size, shape, stuff, place.
-        values: values of each attribute, 2 to 4.
-        questions: most questions in one game, 1 to 20. Few of them, against the logarithm of
-            ``objects``, make the game hard.
-        noise: probability that an answer is wrong, each time anew, below 0.5.
-        cost: what a question costs, 0 to 1. The game pays 1 for a right guess, 0 for a wrong one,
-            less this for each question.
-        tables: number of tables in the bank, 1 to 100,000.
-        bank: seed of the bank: table number i depends on ``objects``, ``attributes``, ``values``,
-            ``bank`` and i alone.
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: a number out of range, or more objects than combinations of values.
-
-    Reference: Rényi, "On a problem in information theory", 1961 (noisy answers); Hyafil and Rivest,
-    "Constructing optimal binary decision trees is NP-complete", 1976.
-    """
-    attributes, values = options.attributes, options.values
-    if options.objects > values**attributes:
-        raise ConfigError(
-            f"twenty_questions: objects={options.objects} cannot all differ in {attributes} "
-            f"attribute(s) of {values} values; write objects={values**attributes} or fewer, or "
-            "more attributes or values."
-        )
-    return TwentyQuestions(options, style)
+twenty_questions = entry_of(TwentyQuestions, QuestionsOptions)

@@ -17,10 +17,11 @@ from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph
 from sparring.environments.drawing.rows import discs
 from sparring.environments.openspiel.banks import Banked
-from sparring.environments.openspiel.base import Game, State, Style, recent
+from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.load import load
+from sparring.environments.openspiel.position import recent
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
-from sparring.environments.options import check_range, with_options
+from sparring.environments.options import check_range, entry_of
 
 NAME = "urn"  # the name registered with OpenSpiel
 DRAW = "draw"
@@ -233,22 +234,50 @@ register(NAME, UrnOptions, rules)
 
 
 class Urn(Banked):
-    """One seat draws with replacement from one of several known urns.
+    """Urn for 1 seat: tell by draws with replacement which of several known urns is hidden.
 
-    It is hidden which one; the seat declares which one it is.
+    The right time is as soon as it is worth it.
+
+    Chance draws one of ``sets`` sets of urns, one urn of it, and every ball. An action is one word:
+    "draw", or the name of the urn that is declared, which ends the game. Drawing when no draw is
+    left is illegal. No draw is ever decisive: each urn has every colour. In brief style the urns
+    come first, "alpha 7 3 beta 4 6", each with its balls in the order of the colours; with one set
+    they are left out, for they are the same in every game and can be learned.
+
+    Args:
+        urns: 2 to 6.
+        colours: 2 to 4: red, blue, green, white.
+        balls: balls in each urn, at least ``colours`` and at most 20.
+        apart: least number of balls that must change colour to make one urn another, from 1; small
+            is hard.
+        draws: most draws in one game, 1 to 20.
+        cost: what a draw costs, 0 to 1. The game pays 1 for the right urn, 0 for a wrong one, less
+            this for each draw.
+        sets: number of sets of urns in the bank, 1 to 10,000.
+        bank: seed of the bank: set number i depends on ``urns``, ``colours``, ``balls``, ``apart``,
+            ``bank`` and i alone.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range, or no urns that are so far apart.
+
+    Reference: Wald, "Sequential tests of statistical hypotheses", 1945; Arrow, Blackwell and
+    Girshick, "Bayes and minimax solutions of sequential decision problems", 1949.
     """
 
     title = "urn"
     counted = "sets"
     untold = True
 
-    def __init__(self, options: UrnOptions, style: Style) -> None:
+    def __init__(self, options: UrnOptions, *, style: Style = "brief") -> None:
+        check_range("urn: balls", options.balls, options.colours)
         words = (DRAW, *NAMES[: options.urns])
         super().__init__(
             load(NAME, asdict(options)), name=NAME, roles=("drawer",), words=words, style=style
         )
         self.table = self.first_table
         self.rules = _rules(options)
+        self.first_node().child(0)  # urns that cannot be found are refused here
 
     def private_words(self) -> tuple[str, ...]:
         """Return the colours, the numbers of balls, and what a declaration can be."""
@@ -348,39 +377,4 @@ def _rules(options: UrnOptions) -> str:
     )
 
 
-@with_options(UrnOptions)
-def urn(options: UrnOptions, *, style: Style = "brief") -> Game:
-    """Urn for 1 seat: tell by draws with replacement which of several known urns is hidden.
-
-    The right time is as soon as it is worth it.
-
-    Chance draws one of ``sets`` sets of urns, one urn of it, and every ball. An action is one word:
-    "draw", or the name of the urn that is declared, which ends the game. Drawing when no draw is
-    left is illegal. No draw is ever decisive: each urn has every colour. In brief style the urns
-    come first, "alpha 7 3 beta 4 6", each with its balls in the order of the colours; with one set
-    they are left out, for they are the same in every game and can be learned.
-
-    Args:
-        urns: 2 to 6.
-        colours: 2 to 4: red, blue, green, white.
-        balls: balls in each urn, at least ``colours`` and at most 20.
-        apart: least number of balls that must change colour to make one urn another, from 1; small
-            is hard.
-        draws: most draws in one game, 1 to 20.
-        cost: what a draw costs, 0 to 1. The game pays 1 for the right urn, 0 for a wrong one, less
-            this for each draw.
-        sets: number of sets of urns in the bank, 1 to 10,000.
-        bank: seed of the bank: set number i depends on ``urns``, ``colours``, ``balls``, ``apart``,
-            ``bank`` and i alone.
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: a number out of range, or no urns that are so far apart.
-
-    Reference: Wald, "Sequential tests of statistical hypotheses", 1945; Arrow, Blackwell and
-    Girshick, "Bayes and minimax solutions of sequential decision problems", 1949.
-    """
-    check_range("urn: balls", options.balls, options.colours)
-    made = Urn(options, style)
-    made.first_node().child(0)  # urns that cannot be found are refused here
-    return made
+urn = entry_of(Urn, UrnOptions)

@@ -12,11 +12,11 @@ from sparring.environments.bank import BANKS
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph, table
 from sparring.environments.openspiel.banks import Banked
-from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.fill_in import FillInTable
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import Rules, register
-from sparring.environments.options import with_options
+from sparring.environments.options import entry_of
 from sparring.environments.zebra.deduction import Board, Clue
 from sparring.environments.zebra.puzzles import (
     ATTRIBUTES,
@@ -110,15 +110,52 @@ SENTENCES = {
 
 
 class Zebra(Banked):
-    """One seat fills the cells, houses by attributes, of a puzzle.
+    """Logic-grid (zebra) puzzle for 1 seat: a value a turn into a house, from clues.
 
-    Its clues leave exactly one solution.
+    The clues leave exactly one solution.
+
+    Every house has one value of each attribute (colour, drink, pet, food), and no two houses share
+    one. Chance draws one of ``puzzles`` puzzles, all equally likely, at the start; nothing else is
+    random and nothing is hidden. Writing into a filled cell is illegal; every value of the
+    attribute in an empty cell is legal, also one that another house has, so most legal moves are
+    wrong. No clue can be spared. In brief style a clue is 1 to 3 words: "h1=red", "not h1=red", or
+    an item, a kind and an item: "red left tea". 46 words in all for 3 houses and 3 attributes, 22
+    for 2 and 2, 130 for 5 and 4.
+
+    Args:
+        houses: 2 to 5; every attribute has as many values.
+        attributes: 2 to 4.
+        kinds: what clues say: "places" (a value is in a house, or not), "links" (also: two values
+            are "with" each other in one house, or "without"), "order" (also: "left", one directly
+            left of the other; "before", anywhere left; "next", beside it).
+        level: what deduction the puzzle needs: "deduced" (unit propagation solves it, and would not
+            with a clue less), "search" (it does not, one has to suppose and see; none is found for
+            2 houses or kinds "places"), "any".
+        puzzles: number of puzzles in the bank, 1 to 100,000; each is made when it is first drawn.
+        bank: seed of the bank: puzzle number i of a bank depends on ``houses``, ``attributes``,
+            ``kinds``, ``level``, ``bank`` and i alone. Two banks share puzzles if there are only 2
+            houses.
+        wrong: what a value does that is not the solution's: "ends" the game, or the game
+            "continues" to a full board.
+        pay: at the end 1 for a solved puzzle and else 0, or the share of the cells that hold the
+            solution's value.
+        puzzle: this one puzzle instead of a bank: its clues in brief style, as "h1=red; tea left
+            red; not h2=milk".
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range, clues without exactly one solution, or a level for which
+            no puzzle is found.
+
+    Reference: "Who Owns the Zebra?", Life International, 1962; the task: arXiv 2502.01100
+    (ZebraLogic).
     """
 
     title = "zebra"
     counted = "puzzles"
 
-    def __init__(self, options: ZebraOptions, style: Style) -> None:
+    def __init__(self, options: ZebraOptions, *, style: Style = "brief") -> None:
+        options = replace(options, puzzle=plain(options.puzzle))
         houses, attributes = options.houses, options.attributes
         words = tuple(
             word_of(houses, attributes, index) for index in range(houses * houses * attributes)
@@ -129,6 +166,7 @@ class Zebra(Banked):
         self.table: ZebraTable = self.first_table
         self.kinds = OF_KIND["order" if self.table.only else options.kinds]
         self.rules = _rules(self.table)
+        self.first_node().child(0)  # a puzzle that cannot be found is refused here
 
     def private_words(self) -> tuple[str, ...]:
         """Return the values and the kinds of clues as words.
@@ -252,48 +290,4 @@ def _rules(table: ZebraTable) -> str:
     )
 
 
-@with_options(ZebraOptions)
-def zebra(options: ZebraOptions, *, style: Style = "brief") -> Game:
-    """Logic-grid (zebra) puzzle for 1 seat: a value a turn into a house, from clues.
-
-    The clues leave exactly one solution.
-
-    Every house has one value of each attribute (colour, drink, pet, food), and no two houses share
-    one. Chance draws one of ``puzzles`` puzzles, all equally likely, at the start; nothing else is
-    random and nothing is hidden. Writing into a filled cell is illegal; every value of the
-    attribute in an empty cell is legal, also one that another house has, so most legal moves are
-    wrong. No clue can be spared. In brief style a clue is 1 to 3 words: "h1=red", "not h1=red", or
-    an item, a kind and an item: "red left tea". 46 words in all for 3 houses and 3 attributes, 22
-    for 2 and 2, 130 for 5 and 4.
-
-    Args:
-        houses: 2 to 5; every attribute has as many values.
-        attributes: 2 to 4.
-        kinds: what clues say: "places" (a value is in a house, or not), "links" (also: two values
-            are "with" each other in one house, or "without"), "order" (also: "left", one directly
-            left of the other; "before", anywhere left; "next", beside it).
-        level: what deduction the puzzle needs: "deduced" (unit propagation solves it, and would not
-            with a clue less), "search" (it does not, one has to suppose and see; none is found for
-            2 houses or kinds "places"), "any".
-        puzzles: number of puzzles in the bank, 1 to 100,000; each is made when it is first drawn.
-        bank: seed of the bank: puzzle number i of a bank depends on ``houses``, ``attributes``,
-            ``kinds``, ``level``, ``bank`` and i alone. Two banks share puzzles if there are only 2
-            houses.
-        wrong: what a value does that is not the solution's: "ends" the game, or the game
-            "continues" to a full board.
-        pay: at the end 1 for a solved puzzle and else 0, or the share of the cells that hold the
-            solution's value.
-        puzzle: this one puzzle instead of a bank: its clues in brief style, as "h1=red; tea left
-            red; not h2=milk".
-        style: wording, "brief" for tiny models, "full" for language models.
-
-    Raises:
-        ConfigError: a number out of range, clues without exactly one solution, or a level for which
-            no puzzle is found.
-
-    Reference: "Who Owns the Zebra?", Life International, 1962; the task: arXiv 2502.01100
-    (ZebraLogic).
-    """
-    made = Zebra(replace(options, puzzle=plain(options.puzzle)), style)
-    made.first_node().child(0)  # a puzzle that cannot be found is refused here
-    return made
+zebra = entry_of(Zebra, ZebraOptions)

@@ -116,10 +116,7 @@ class AbstractedPlay:
         return found
 
     def gist(self, seat: int) -> Gist | None:
-        """Return what little a seat that is due goes by, so that a large game has few states.
-
-        None: all that it knows, as in plays that have no ``gist``.
-        """
+        """Return what little a due seat goes by; None: all that it knows, as without ``gist``."""
         found: Gist | None = self.inner.gist(seat) if hasattr(self.inner, "gist") else None
         return found
 

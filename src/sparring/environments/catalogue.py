@@ -25,10 +25,7 @@ from sparring.environments.spec import check_spec, version_of
 
 @cache
 def game_names() -> tuple[str, ...]:
-    """Return the names that ``make_game`` knows, sorted.
-
-    Plug-ins and OpenSpiel's registered games.
-    """
+    """Return the names that ``make_game`` knows, sorted: plug-ins and OpenSpiel's games."""
     return tuple(sorted({*registry.names("environments"), *registered_names()}))
 
 
@@ -94,10 +91,7 @@ def from_spec(spec: EnvironmentSpec) -> Environment:
 
 
 def configured_game(section: EnvironmentConfig) -> Environment:
-    """Return the game of a section of a configuration, under its label.
-
-    See ``make_game`` for what it raises.
-    """
+    """Return the game of a section of a configuration, under its label; see ``make_game``."""
     game = make_game(section.name, options=section.options, illegal=section.illegal)
     game.name = section.known_as
     return game
@@ -114,10 +108,7 @@ def another_bank(game: Environment) -> Environment | None:
 
 
 def like(game: Environment, options: Mapping[str, Any]) -> Environment:
-    """Return a game of these options in place of a game's own.
-
-    It keeps that one's label and its rule for illegal replies.
-    """
+    """Return a game of these options under the label and the illegal rule of another."""
     made = make_game(str(game.made_by["name"]) if game.made_by else game.name, options=options)
     made.name, made.illegal = game.name, game.illegal
     return made

@@ -29,10 +29,7 @@ class Sizes:
 
     @property
     def deck(self) -> int:
-        """Number of cards: per colour three of the lowest rank and one of the highest.
-
-        Of the others there are two.
-        """
+        """Number of cards: per colour three of the lowest rank, one of the highest, else two."""
         return self.colours * (4 + 2 * (self.ranks - 2) if self.ranks > 1 else 3)
 
     def card(self, index: int) -> str:
@@ -40,10 +37,7 @@ class Sizes:
         return f"{COLOURS[index // self.ranks]}{index % self.ranks + 1}"
 
     def action(self, index: int) -> tuple[str, int, str]:
-        """Return an action id as (kind, number, value).
-
-        The card's position from 0, or the hint's seat offset and value.
-        """
+        """Return an action id as (kind, number, value): a card's place, or seat and hint."""
         if index < 2 * self.hand:
             return ("discard", index, "") if index < self.hand else ("play", index - self.hand, "")
         index -= 2 * self.hand
@@ -56,11 +50,7 @@ class Sizes:
 
 @dataclass(kw_only=True, slots=True)
 class Step:
-    """What one action did.
-
-    That is the card it revealed, whether it fitted, the positions it touched, the card drawn after
-    it.
-    """
+    """The card an action revealed, whether it fitted, positions touched, the card drawn after."""
 
     event: Event
     kind: str
@@ -73,10 +63,7 @@ class Step:
 
 @dataclass(kw_only=True, slots=True)
 class Table:
-    """The table after all events.
-
-    ``known`` holds per seat and card what its owner was told, as (colour, rank).
-    """
+    """The table after all events; ``known`` per seat and card is what was told, (colour, rank)."""
 
     dealt: list[list[str]]
     hands: list[list[str]]
@@ -90,10 +77,7 @@ class Table:
 
 
 def replay(sizes: Sizes, trail: Sequence[Event]) -> Table:
-    """Return the table after the events of ``trail``.
-
-    Deals go to the first hand that lacks a card.
-    """
+    """Return the table after the events of ``trail``; deals go to the first hand with a gap."""
     seats = range(sizes.players)
     table = Table(
         dealt=[[] for _ in seats],
@@ -188,10 +172,7 @@ class Hanabi(Game):
         self._last: tuple[tuple[Event, ...], Table] | None = None
 
     def table(self, state: State) -> Table:
-        """Return the table of ``state``.
-
-        The latest one is kept, as text and key both ask for it.
-        """
+        """Return the table of ``state``; the latest one is kept, as text and key both need it."""
         last = self._last
         if last is None or last[0] is not state.trail:
             last = self._last = (state.trail, replay(self.sizes, state.trail))
@@ -213,20 +194,14 @@ class Hanabi(Game):
         return float(state.returns[seat])
 
     def key(self, state: State, seat: int) -> str:
-        """Return all that the seat was dealt to see, saw and did, in order.
-
-        OpenSpiel has no information state here.
-        """
+        """Return all that the seat was dealt to see, saw and did, as OpenSpiel has no such key."""
         table = self.table(state)
         return " ".join(
             [self._dealt(table, seat), *(self._brief(step, seat, 0) for step in table.steps)]
         )
 
     def private(self, state: State, seat: int) -> str:
-        """Return the hands of the others as they were dealt.
-
-        This is brief style; full style shows the table as it is.
-        """
+        """Return in brief style the hands of the others as they were dealt."""
         return self._dealt(self.table(state), seat) if self.brief else ""
 
     def _dealt(self, table: Table, seat: int) -> str:
@@ -238,10 +213,7 @@ class Hanabi(Game):
         return " ".join(parts)
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return what happened from ply ``since`` on.
-
-        Of the seat's own last action only what it brought to light.
-        """
+        """Return what happened from ply ``since`` on; of the own last action what it revealed."""
         steps = [
             step
             for step in self.table(state).steps

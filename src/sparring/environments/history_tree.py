@@ -22,10 +22,7 @@ from sparring.environments.base import (
 
 
 def tree_of(game: Environment) -> GameRules | None:
-    """Return what solvers walk: a game over OpenSpiel itself, of another environment its plays.
-
-    None where an environment has no ``openings``.
-    """
+    """Return what solvers walk: an OpenSpiel game itself, else plays from ``openings``, or None."""
     if is_searchable(game):
         return game
     return PlayedTree(game) if isinstance(game, HasOpenings) else None
@@ -40,7 +37,7 @@ def rules_key(game: Environment) -> str:
 
 
 class PlayedTree:
-    """The histories of an environment that has ``openings``; see ``enumerable.GameRules``.
+    """The histories of an environment that has ``openings``; see ``base.GameRules``.
 
     Args:
         rules: the environment.

@@ -73,10 +73,7 @@ class KuhnPoker(Game):
         return f"The cards: {shown}."
 
     def shown(self, state: State, seat: int) -> str:
-        """Return the other cards at a show-down, of all who have not folded.
-
-        Nothing to a seat that has folded.
-        """
+        """Return the other cards at a show-down of all who have not folded, if the seat has not."""
         left = [one for one in range(self.num_seats) if not self._folded(state, one)]
         if seat not in left:
             return ""

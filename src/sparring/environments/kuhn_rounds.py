@@ -24,10 +24,7 @@ LEGAL = {(): [CHECK, BET], (CHECK,): [CHECK, BET], (BET,): [CALL, FOLD], (CHECK,
 
 
 class Round(NamedTuple):
-    """One round: cards by seat (fewer than two while dealing) and actions so far.
-
-    ``starter`` acts first.
-    """
+    """One round: cards by seat, actions so far, and the seat ``starter`` that acts first."""
 
     starter: int
     cards: tuple[int, ...] = ()
@@ -55,10 +52,7 @@ class Round(NamedTuple):
         )
 
     def gain(self) -> int:
-        """Return the chips that seat 0 wins in this round, negative if it loses them.
-
-        It is 0 while the round goes on.
-        """
+        """Return the chips that seat 0 wins in this round, negative if lost, 0 before its end."""
         if not self.over:
             return 0
         # the one who folded is the last who acted; the pot held one chip of it
@@ -78,10 +72,7 @@ class KuhnOptions:
 
 @dataclass(frozen=True, slots=True)
 class KuhnTable(Table):
-    """A position: all rounds up to the current one, and seat 0's net chips.
-
-    The chips are from the rounds that have ended.
-    """
+    """A position: all rounds up to the current one, and seat 0's net chips of those that ended."""
 
     total: int  # rounds in the game
     outcome: str
@@ -116,10 +107,7 @@ class KuhnTable(Table):
         return replace(self, rounds=rounds, chips=self.chips + last.gain())
 
     def returns(self) -> list[float]:
-        """Return the payoffs so far.
-
-        Chips as they were won, or the outcome's sign once the game is over.
-        """
+        """Return the chips won so far, or at the end alone the outcome's sign."""
         value = self.chips
         if self.outcome != "chips":
             if self.player != TERMINAL:
@@ -143,10 +131,7 @@ class KuhnTable(Table):
         return CARDS[index] if player < 0 else ACTIONS[index]
 
     def key(self, seat: int) -> str:
-        """Return the seat's information state.
-
-        Own cards, all actions, and the other card of every round that was shown.
-        """
+        """Return own cards, all actions, and the other card of every round that was shown."""
         parts = []
         for item in self.rounds:
             other = f">{CARDS[item.cards[1 - seat]]}" if item.shown else ""
@@ -159,10 +144,7 @@ class KuhnTable(Table):
 
 
 def rules(options: KuhnOptions) -> Rules:
-    """Return the facts of the game.
-
-    Chips are paid round by round, the other outcomes at the end.
-    """
+    """Return the facts of the game; only chips are paid round by round."""
     rounds, outcome = options.rounds, options.outcome
     most = 2.0 * rounds if outcome == "chips" else 1.0
     return Rules(
@@ -270,10 +252,7 @@ class KuhnRounds(Game):
         )
 
     def _ended(self, item: Round, seat: int) -> list[str]:
-        """Return what the seat learns at the end of a round.
-
-        In brief style only a card that was shown is news.
-        """
+        """Return what the seat learns of a round's end, in brief style the shown card alone."""
         card = CARDS[item.cards[1 - seat]]
         if self.brief:
             return [f"{SHOWS} {card}"] if item.shown else []
@@ -357,10 +336,7 @@ class KuhnRounds(Game):
         return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def stake(self, state: State, seat: int) -> float:
-        """Return the chips the seat has in the pot of the current round.
-
-        It is 1 where chips are not the outcome.
-        """
+        """Return the seat's chips in the pot of the round, or 1 where chips are not the outcome."""
         bets: int = state.table.rounds[-1].bets(seat)
         return float(bets) if self.outcome == "chips" else 1.0
 

@@ -67,10 +67,7 @@ class LeducPoker(Game):
         return rank if self.brief else f"Your private card is a {NAMES[rank]}."
 
     def chance_event(self, state: State, seat: int, event: Event) -> str:
-        """Return the rank of the public card.
-
-        The private deals, before the first action, are not told.
-        """
+        """Return the rank of the public card; the private deals come before any action."""
         if event.ply == 0 and event.player == CHANCE:
             return ""
         rank = self.ranks[event.action]

@@ -66,10 +66,7 @@ class Nim(Game):
         return tuple(left)
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief wording.
-
-        Actions that no pile is large enough for are left out.
-        """
+        """Return every word of the brief wording but actions that no pile is large enough for."""
         never = {
             f"{LETTERS[pile]}{taken}"
             for pile, size in enumerate(self.sizes)
@@ -120,11 +117,7 @@ def _rules(misere: bool) -> str:
 
 
 def _sizes(pile_sizes: str) -> tuple[int, ...]:
-    """Return the sizes of the piles.
-
-    Raises:
-        ConfigError: they are not whole numbers parted by ";", or out of range.
-    """
+    """Return the sizes of the piles, or refuse them."""
     parts = pile_sizes.split(";")
     if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
         raise ConfigError(

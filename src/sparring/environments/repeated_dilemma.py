@@ -40,10 +40,7 @@ class DilemmaOptions:
 
 @dataclass(frozen=True, slots=True)
 class Dilemma(Table):
-    """A position: the action ids so far, seat 0's and seat 1's in turn.
-
-    A round ends with the second.
-    """
+    """A position: the action ids so far, seat 0's and seat 1's in turn, two a round."""
 
     total: int
     payoffs: tuple[tuple[float, float], tuple[float, float]]  # by own action and the other seat's
@@ -93,10 +90,7 @@ class Dilemma(Table):
         return f"{seat}: {'/'.join([*map(_letters, self.ended()), *self._open(seat)])}"
 
     def view(self, seat: int) -> str:
-        """Return the round's number, the last choices, and seat 0's open one to itself.
-
-        The last choices are those of the last round that ended.
-        """
+        """Return the round's number, the last round's choices, and seat 0's open one to itself."""
         shown = [*map(_letters, self.ended()[-1:]), *self._open(seat)]
         return f"round {len(self.moves) // 2 + 1}: {'/'.join(shown)}"
 
@@ -191,10 +185,7 @@ class RepeatedDilemma(Game):
         ).format(**asdict(options))
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return both choices of the rounds that ended at ply ``since`` or later.
-
-        The seat's own open choice comes last.
-        """
+        """Return choices of the rounds that ended at ply ``since`` or later, then the open one."""
         table, out = state.table, []
         for number, choices in enumerate(table.ended()):
             if 2 * number + 2 >= since:
@@ -209,10 +200,7 @@ class RepeatedDilemma(Game):
     def _ended(
         self, table: Dilemma, number: int, choices: Choices, seat: int, since: int
     ) -> list[str]:
-        """Return what the seat is told of a round that has ended.
-
-        In brief style, its own choice in the opening only.
-        """
+        """Return what the seat is told of a round's end; brief openings alone repeat its choice."""
         own, other = ACTIONS[choices[seat]], ACTIONS[choices[1 - seat]]
         if self.brief:
             return [other] if since else [own, other]
@@ -221,10 +209,7 @@ class RepeatedDilemma(Game):
         return [f"{chose} You get {pay[seat]:g} point(s), the other player {pay[1 - seat]:g}."]
 
     def view(self, state: State, seat: int) -> str:
-        """Return what the seat sees of the position; the last round alone if rounds are not told.
-
-        No number of a round is in it then: it would give away how many are left.
-        """
+        """Return what the seat sees, without the number of the round if rounds are not told."""
         if self.told_rounds:
             return super().view(state, seat)
         role, ended = self.roles[seat], state.table.ended()

@@ -35,10 +35,7 @@ class SignallingOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Talk(SignallingOptions, Table):
-    """A position: nature's type (-1 before the draw) and the action ids so far.
-
-    Signals first, then guesses, then "ask".
-    """
+    """A position: the type, -1 before the draw; action ids: signals, then guesses, then "ask"."""
 
     drawn: int = -1
     moves: tuple[int, ...] = ()
@@ -81,10 +78,7 @@ class Talk(SignallingOptions, Table):
         )
 
     def returns(self) -> list[float]:
-        """Return at the end, for both, 1 for a right guess minus the cost of asking.
-
-        A first signal of the type's own number adds the bonus.
-        """
+        """Return 1 for a right guess, less the cost of asking, plus the first signal's bonus."""
         if self.player != TERMINAL:
             return [0.0, 0.0]
         right = self.moves[-1] - self.signals == self.drawn
@@ -106,10 +100,7 @@ class Talk(SignallingOptions, Table):
         )
 
     def view(self, seat: int) -> str:
-        """Return how often was asked, and what the seat knows.
-
-        That is the type for the sender, and the newest signal for the receiver.
-        """
+        """Return how often was asked, and the sender's type or the receiver's newest signal."""
         said = [self.name_of(0, move) for move in self.moves if move < self.signals]
         return f"{self._type() if seat == SENDER else ''.join(said[-1:])} asked {self.asked}"
 

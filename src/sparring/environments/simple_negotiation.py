@@ -27,10 +27,7 @@ ACCEPT, DENY = 0, 1
 
 
 class Offer(NamedTuple):
-    """An offer: ``give`` units of a resource for ``ask`` units of the other one.
-
-    Resource 0 is wood, 1 gold.
-    """
+    """An offer: ``give`` of a resource (0 wood, 1 gold) for ``ask`` of the other one."""
 
     resource: int
     give: int
@@ -126,10 +123,7 @@ class NegotiationTable(Table):
         return self.worth(0) - start[0], self.worth(1) - start[1]
 
     def after(self, index: int) -> NegotiationTable:
-        """Return the table after values or an action.
-
-        An acceptance trades, any other answer ends the open offer.
-        """
+        """Return the table after values or an action: only an acceptance trades."""
         if len(self.values) < 2:
             return replace(self, values=(*self.values, index))
         actions = (*self.actions, index)
@@ -191,10 +185,7 @@ class NegotiationTable(Table):
 
 
 def rules(options: NegotiationOptions) -> Rules:
-    """Return the facts of the game.
-
-    With fixed values nothing is hidden that the rules do not tell.
-    """
+    """Return the facts of the game; of fixed values nothing is hidden beyond the rules."""
     turns, largest, outcome = options.turns, options.largest, options.outcome
     sign, drawn = outcome == "sign", options.values == "drawn"
     most = 1.0 if sign else MOST

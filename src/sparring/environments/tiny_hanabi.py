@@ -91,10 +91,7 @@ class TinyHanabi(Game):
 
 
 def _square(game: Game, dealt: tuple[int, ...]) -> list[list[str]]:
-    """Return the payoffs of two cards, by the action of each seat.
-
-    They are found by playing every line of the game.
-    """
+    """Return the payoffs of two cards by both seats' actions, from playing every line."""
     rows: list[list[str]] = []
     for first in range(len(ACTIONS)):
         rows.append([])

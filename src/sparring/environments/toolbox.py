@@ -189,10 +189,7 @@ def _index(library: tuple[str, ...], process: int) -> _Index:
 
 
 def called(reply: str, *, brief: bool) -> tuple[str, str] | None:
-    """Return the tool that a reply calls and what it is given, or None.
-
-    The first call in a reply counts; one that is not closed is given nothing.
-    """
+    """Return the first tool that a reply calls and what it is given, nothing if not closed."""
     if not brief:
         match = _TAGS.search(reply)
         return None if match is None else (match[1], match[2].strip() if match[3] else "")

@@ -226,10 +226,7 @@ class Problem(OneAnswer):
         return Observation(told=told, ask=ask, key=told, view=told)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the last number of a reply, without commas and without a fraction of 0, or None.
-
-        ``exact``: the reply is that number and nothing else.
-        """
+        """Return the last number of a reply without commas, or None; ``exact``: nothing else."""
         found = _NUMBERS.findall(reply)
         if not found or (exact and reply.strip() != found[-1]):
             return None

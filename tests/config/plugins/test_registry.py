@@ -12,7 +12,7 @@ from tests.cases import every_case
 
 from sparring.config.plugins import plugin, registry
 from sparring.core.errors import ConfigError, UnknownNameError
-from sparring.environments.options import with_options
+from sparring.environments.options import entry_of
 
 RAMP = {"schedule": "linear", "start": 0.4, "end": 0.2}
 EVERY = [(slot, name) for slot in registry.SLOTS for name in registry.names(slot)]
@@ -109,12 +109,13 @@ def test_a_class_and_a_function_among_several_are_plugins():
 def test_options_of_a_dataclass_are_those_of_the_entry_and_its_own_come_last():
     made = []
 
-    @with_options(Sizes)
-    def entry(options: Sizes, *, style: str = "brief") -> None:
+    class Entry:
         """Make something."""
-        made.append((options, style))
 
-    plugin = registry.Plugin(slot="environments", name="entry", function=entry, module=types.ModuleType("entry"))
+        def __init__(self, options: Sizes, *, style: str = "brief") -> None:
+            made.append((options, style))
+
+    plugin = registry.Plugin(slot="environments", name="entry", function=entry_of(Entry, Sizes), module=types.ModuleType("entry"))
     assert list(plugin.options) == ["size", "cost", "style"] and plugin.summary == "Make something."
     registry.with_options(plugin, {"cost": 2, "style": "full"})()
     assert made == [(Sizes(size=3, cost=2.0), "full")]

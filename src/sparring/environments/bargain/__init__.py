@@ -67,10 +67,7 @@ def clean(reply: str, talk: int) -> tuple[str, bool]:
 
 
 def share_of(text: str, counts: Counts) -> tuple[Counts | None, str]:
-    """Return the share that a proposal names, or None and what is wrong with it.
-
-    Kinds that are not named are 0.
-    """
+    """Return the share that a proposal names, 0 of other kinds, or None and what is wrong."""
     names = KINDS[: len(counts)]
     found: dict[str, int] = {}
     for part in re.split(r",|\band\b", text.lower()):
@@ -415,10 +412,7 @@ def _listed(numbers: Counts) -> str:
 
 
 def _note(position: Table, number: int, seat: int | None) -> str:
-    """Return what a message does, as far as the reader knows it.
-
-    What is wrong with a proposal its own seat alone is told.
-    """
+    """Return what a message does; what is wrong with a proposal its own seat alone is told."""
     message = position.said[number]
     own = seat is None or number % 2 == seat
     return ACTS.get(message.act, message.act if own else "")

@@ -179,10 +179,7 @@ class Sea(BattleshipOptions, Table):
         return replace(self, moves=moves, answers=(*self.answers, 2 if whole else 1 if ship else 0))
 
     def returns(self) -> list[float]:
-        """Return at the end 1 if all ships are sunk, else 0 or a share.
-
-        The share is that of the ships' cells that are hit.
-        """
+        """Return at the end 1 if all ships are sunk, else 0 or the share of their cells hit."""
         if self.player != TERMINAL:
             return [0.0]
         return [
@@ -213,10 +210,7 @@ class Sea(BattleshipOptions, Table):
         return f"shots: {' '.join(words)}"
 
     def view(self, seat: int) -> str:
-        """Return the board as the seat sees it, rows parted by "/".
-
-        "." not shot at, "o" a miss, "x" a hit, "s" one that sank a ship.
-        """
+        """Return the rows seen: "." not shot at, "o" a miss, "x" a hit, "s" one that sank."""
         signs = ["."] * self.cells
         for move, answer in zip(self.moves, self.answers, strict=True):
             signs[move] = "oxs"[answer]
@@ -322,10 +316,7 @@ class BattleshipHunt(Banked):
         return (*ANSWERS, "won", "lost")
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return the answers to the shots from ply ``since`` - 1 on.
-
-        In the opening the shots are returned too.
-        """
+        """Return the answers to shots from ply ``since`` - 1 on, in the opening the shots too."""
         table, out = state.table, []
         for event in state.trail:
             if event.player != CHANCE and event.ply + 1 >= since:

@@ -26,10 +26,7 @@ CELLS = 64
 
 
 def placements(rows: int, columns: int, length: int) -> tuple[int, ...]:
-    """Return every place of a straight ship, across or down, as bits of cells, ascending.
-
-    A ship of one cell lies one way only.
-    """
+    """Return all places of a straight ship as bits of cells, ascending; one cell lies one way."""
     across = [
         sum(1 << r * columns + c + k for k in range(length))
         for r in range(rows)
@@ -65,10 +62,7 @@ class Tally(NamedTuple):
     ordered: int  # the same as ``fleets``, with ships of one length told apart
 
     def chances(self, waters: Waters) -> Floats:
-        """Return the probability of a ship in each cell, [cells].
-
-        All fleets are equally likely, and there is one.
-        """
+        """Return the probability of a ship in each cell, [cells], of fleets all equally likely."""
         found = sum(
             (count @ cover for count, cover in zip(self.of, waters.covers, strict=True)),
             np.zeros(waters.cells),
@@ -150,10 +144,7 @@ class Waters:
         return Tally(ordered // self.alike, of, ordered)
 
     def _together(self, parts: list[npt.NDArray[np.int64]], first: int) -> list[Floats]:
-        """Return with how many choices of the other ships each placement goes.
-
-        It is told for the ships from ``first`` on and each of their placements in ``parts``.
-        """
+        """Return with how many choices of the ships from ``first`` on each placement goes."""
         if len(parts) == 1:
             return [np.ones(len(parts[0]))]
         pair = [
@@ -177,10 +168,7 @@ class Waters:
         return out
 
     def fleets(self, tally: Tally, hits: int = 0) -> Iterator[tuple[int, ...]]:
-        """Yield the fleets that were counted, each as its ships' cells.
-
-        Ships of one length in ascending order. For few fleets.
-        """
+        """Yield the few fleets that were counted, ships of one length in ascending order."""
         places = [np.flatnonzero(count).tolist() for count in tally.of]
         masks = [some.tolist() for some in self.masks]
         yield from self._fleets(places, masks, hits, ())

@@ -50,10 +50,7 @@ class Search:
         self._known: dict[tuple[int, int, int], int] = {}
 
     def bound(self, fleets: int, afloat: int, left: int) -> int:
-        """Return what nobody can beat who knows the fleet.
-
-        ``afloat`` cells to hit with ``left`` shots.
-        """
+        """Return the most that ``left`` shots get of ``afloat`` cells, the fleet known."""
         return fleets * min(afloat, left) if self.share else fleets * (afloat <= left)
 
     def shooting(self, alive: int, shot: int, afloat: int, left: int, cell: int) -> int:
@@ -96,10 +93,7 @@ class Search:
     def _best(
         self, alive: int, shot: int, afloat: int, left: int, options: list[tuple[int, int]]
     ) -> int:
-        """Return the most that a shot at one of the cells will get.
-
-        Each cell is given with the number of fleets that it hits.
-        """
+        """Return the most that a shot will get, of cells with the fleets that each hits."""
         number, best = alive.bit_count(), 0
         ranked = []
         for cell, hit in options:
@@ -158,10 +152,7 @@ def seen(table: Sea) -> Seen:
 
 
 def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
-    """Return the board as it is seen, and the hits before each that sank a ship.
-
-    The order of the other shots tells nothing.
-    """
+    """Return the board as it is seen, and the hits before each that sank a ship."""
     return f"{state.table.view(0)} {sorted(seen(state.table).sinkings)}"
 
 
@@ -173,10 +164,7 @@ def _bank(
 
 
 class Posterior(NamedTuple):
-    """What may be hidden.
-
-    The probability of a ship in each cell, how many layouts agree, how uncertain that is.
-    """
+    """The probability of a ship in each cell, how many layouts agree, how uncertain that is."""
 
     chances: Floats  # [cells]
     # with prior "bank", layouts of the bank, the same fleet as often as the bank has it
@@ -311,10 +299,7 @@ def battleship_hunt(
 
 
 def _hitting(table: Sea, chances: list[float]) -> tuple[list[float], float]:
-    """Return probabilities to hit in the game's units, and how far best play can be from them.
-
-    What is meant is what best play gets.
-    """
+    """Return probabilities to hit in the game's units, and how far best play can be from them."""
     total, left, later = sum(table.lengths), table.left - 1, 0.0
     afloat = total - table.hits
     if table.pay == "share":
@@ -330,10 +315,7 @@ def _hitting(table: Sea, chances: list[float]) -> tuple[list[float], float]:
 
 
 def _searched(table: Sea, fleets: list[Fleet], afloat: int, beliefs: int) -> list[float] | None:
-    """Return what best play after each legal shot gets, in the game's units.
-
-    None if that takes too long.
-    """
+    """Return what best play after each legal shot gets, None if that takes too long."""
     search, shot = (
         Search(fleets, table.cells, table.pay == "share", beliefs),
         sum(1 << move for move in table.moves),

@@ -458,11 +458,7 @@ def choose(
 
 
 def _check_words(proposals: dict[str, float], inner: Any) -> None:
-    """Refuse actions that an environment with a list of its words has not.
-
-    Raises:
-        UnknownNameError: a word of an action is none of them.
-    """
+    """Refuse actions that an environment with a list of its words has not."""
     if not getattr(inner, "brief", False) or not hasattr(inner, "vocabulary"):
         return
     known = set(inner.vocabulary())

@@ -33,10 +33,7 @@ class Proposer:
     shuffle: bool = True
 
     def proposed(self, legal: Sequence[str]) -> dict[str, float]:
-        """Return the weight of every legal action that may be proposed.
-
-        Where none of the named ones is legal every legal action is proposed alike.
-        """
+        """Return the weights of the legal actions that are named, or of all alike if none is."""
         found = {action: self.weights.get(action, 0.0) for action in legal}
         if any(found.values()):
             return {action: weight for action, weight in found.items() if weight}

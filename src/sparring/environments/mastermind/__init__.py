@@ -71,10 +71,7 @@ class MastermindOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Board(MastermindOptions, Table):
-    """A position: the hidden code (-1 before it is drawn), the guesses so far, their answers.
-
-    Code and guesses are numbers of codes.
-    """
+    """A position: the hidden code, -1 before it is drawn, the guessed codes, their answers."""
 
     hidden: int = -1
     moves: tuple[int, ...] = ()
@@ -120,10 +117,7 @@ class Board(MastermindOptions, Table):
         )
 
     def returns(self) -> list[float]:
-        """Return 1 for a cracked code, or the share of the guesses that was left; else 0.
-
-        The guess that cracked it counts as left too.
-        """
+        """Return 1 or the share of guesses left, the last included, for a cracked code; else 0."""
         if not self.cracked:
             return [0.0]
         return [(self.left + 1) / self.guesses if self.pay == "left" else 1.0]
@@ -133,10 +127,7 @@ class Board(MastermindOptions, Table):
         return f"code {index}" if player < 0 else word_of(self.pegs, self.colours, index)
 
     def told(self, number: int) -> tuple[str, ...]:
-        """Return what guess ``number`` showed, as words.
-
-        Exact matches, misplaced colours, and how the game ended.
-        """
+        """Return exact and misplaced pegs of guess ``number``, and how the game ended, as words."""
         words = [str(count) for count in self.answers[number]]
         if self.player == TERMINAL and number == len(self.moves) - 1:
             words += ["cracked"] if self.cracked else ["lost", self.name_of(0, self.hidden)]
@@ -237,20 +228,14 @@ class Mastermind(Banked):
         return (*map(str, range(self.pegs + 1)), "cracked", "lost")
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return what every guess from ply ``since`` - 1 on showed.
-
-        In the opening the guesses are returned too.
-        """
+        """Return what guesses from ply ``since`` - 1 on showed, in the opening the guesses too."""
         plies = [
             event.ply for event in state.trail if event.player != CHANCE and event.ply + 1 >= since
         ]
         return [word for ply in plies for word in self._told(state.table, ply, since)]
 
     def _told(self, table: Board, number: int, since: int) -> list[str]:
-        """Return what one guess showed.
-
-        In brief style the guess itself comes first in the opening only.
-        """
+        """Return what one guess showed; brief openings alone repeat the guess."""
         word, told = table.name_of(0, table.moves[number]), table.told(number)
         if self.brief:
             return [*([] if since else [word]), *told]
@@ -269,10 +254,7 @@ class Mastermind(Banked):
         return "" if state.done else f"You have {state.table.left} guess(es) left."
 
     def call(self, state: State, seat: int) -> str:
-        """Return the closing lines.
-
-        With more than ``LISTED`` codes their form in place of all of them.
-        """
+        """Return the closing lines, with the form of codes for more than ``LISTED`` codes."""
         words, text = ", ".join(self.words), super().call(state, seat)
         letters = ", ".join(colour[0] for colour in COLOURS[: state.table.colours])
         return (

@@ -30,19 +30,13 @@ GREEDY = 0.5  # the certainty of a verdict from one step of information gain
 
 
 def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
-    """Return the guesses left, and the guesses with their answers in any order and each once.
-
-    What decides which codes are left.
-    """
+    """Return the guesses left, and each guess with its answer once, in any order."""
     table = state.table
     return f"{table.left} {sorted(set(zip(table.moves, table.answers, strict=True)))}"
 
 
 def answers(pegs: int, colours: int) -> Array:
-    """Return the answer to each guess (row) under each code (column).
-
-    It is written as exact * (pegs + 1) + misplaced.
-    """
+    """Return exact * (pegs + 1) + misplaced of each guess (row) under each code (column)."""
     codes = np.array(
         [code_of(pegs, colours, index) for index in range(colours**pegs)], dtype=np.int8
     )
@@ -82,10 +76,7 @@ class Breaker:
         self._known: dict[tuple[int, bytes], Priced] = {}
 
     def pays(self, left: int) -> int:
-        """Return what a code counts that is cracked with ``left`` guesses left.
-
-        The guess that cracks it is among them.
-        """
+        """Return what a code counts when cracked with ``left`` guesses left, that one too."""
         return left if self.early else 1
 
     def counts(self, codes: Array) -> Array:
@@ -97,10 +88,7 @@ class Breaker:
         return counted
 
     def value(self, codes: Array, left: int, budget: int) -> Priced | None:
-        """Return what best play gets from here on.
-
-        None if that takes more work than ``budget``, remembered or not.
-        """
+        """Return what best play gets from here on; None if that exceeds the ``budget`` of work."""
         if len(codes) <= 2 or left <= 1:
             return int(self.low[left, len(codes)]), 1
         place = left, codes.tobytes()
@@ -112,10 +100,7 @@ class Breaker:
         return found if found is not None and found[1] <= budget else None
 
     def _search(self, codes: Array, left: int, budget: int) -> Priced | None:
-        """Return the value of the best guess, the most promising first.
-
-        A guess that tells nothing is never needed.
-        """
+        """Return the value of the best guess, the most promising first, none that tells nothing."""
         work = len(codes) * len(self.answers) + SPENT
         if work > budget:
             return None
@@ -135,10 +120,7 @@ class Breaker:
         return best, work
 
     def hopes(self, counts: Array, left: int, table: Array | None = None) -> Array:
-        """Return for each guess what it and the play after it cannot beat.
-
-        Or with ``table`` = ``low`` what they get at least.
-        """
+        """Bound what each guess and the play after it get, with ``table`` = ``low`` below."""
         cracked = counts[:, self.crack]
         after = (self.high if table is None else table)[left - 1]
         total: Array = after[counts].sum(1) - after[cracked] + cracked * self.pays(left)
@@ -173,10 +155,7 @@ class Breaker:
 
 
 def _fill(number: int, left: int, branch: int, early: bool) -> list[int]:
-    """Return what 0 to ``number`` codes count at most.
-
-    At most ``branch`` ** i of them are cracked by the guess after i others.
-    """
+    """Bound what 0 to ``number`` codes count: ``branch`` ** i at most fall after i guesses."""
     paid: list[int] = []
     for ply in range(left):
         paid += [left - ply if early else 1] * min(branch**ply, number - len(paid))

@@ -54,10 +54,7 @@ def order_of(cells: int, bank: int, index: int) -> tuple[int, ...]:
 
 
 def mines_of(order: tuple[int, ...], mines: int, first: int) -> frozenset[int]:
-    """Return where the mines lie if ``first`` is the first cell that is revealed.
-
-    There is none in it.
-    """
+    """Return where the mines lie if ``first``, which has none, is the first cell revealed."""
     return frozenset([cell for cell in order if cell != first][:mines])
 
 
@@ -124,10 +121,7 @@ class Minefield(MinesweeperOptions, Table):
         return TERMINAL if self.lost or len(self.opened) == self.cells - self.mines else 0
 
     def legal(self) -> list[int]:
-        """Return the closed cells without a flag, to reveal and to flag.
-
-        They are flagged after the first reveal and while mines are unflagged.
-        """
+        """Return closed cells to reveal, and after the first to flag while mines lack flags."""
         closed = [
             cell
             for cell in range(self.cells)
@@ -168,10 +162,7 @@ class Minefield(MinesweeperOptions, Table):
         )
 
     def _cascade(self, start: int, mined: frozenset[int]) -> tuple[int, ...]:
-        """Return the cells that a reveal opens: around a cell with no mine next to it, all open.
-
-        A flag that stands is on a mine.
-        """
+        """Return the cells that a reveal opens: around a cell with no mine next to it, all."""
         around, found, at = neighbours(self.rows, self.columns), [start], 0
         seen = {start, *self.opened}
         while at < len(found):
@@ -188,10 +179,7 @@ class Minefield(MinesweeperOptions, Table):
         return len(self.mined.intersection(neighbours(self.rows, self.columns)[cell]))
 
     def returns(self) -> list[float]:
-        """Return at the end 1 for a cleared field, else 0 or a share.
-
-        The share is that of the safe cells that are open.
-        """
+        """Return at the end 1 for a cleared field, else 0 or the share of safe cells open."""
         if self.player != TERMINAL:
             return [0.0]
         return [
@@ -205,10 +193,7 @@ class Minefield(MinesweeperOptions, Table):
         return f"layout {index}" if player < 0 else word_of(self.rows, self.columns, index)
 
     def told(self, number: int) -> tuple[str, ...]:
-        """Return what action ``number`` showed, as words.
-
-        Counts, each but the first after the name of its cell, and how the game ended.
-        """
+        """Return the counts that action ``number`` showed, by cell, and how the game ended."""
         words = []
         for place, cell in enumerate(self.found[number]):
             words += ([self.name_of(0, cell)] if place else []) + [str(self.number(cell))]
@@ -347,10 +332,7 @@ class Minesweeper(Banked):
         return (*counts, "cleared", "mine", *(["wrong"] if table.flags else []))
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return what every action from ply ``since`` - 1 on showed.
-
-        In the opening the actions are returned too.
-        """
+        """Return what actions from ply ``since`` - 1 on showed, in the opening the actions too."""
         table, out = state.table, []
         given = int(table.centre)  # the middle was revealed before the first action
         if given and not since:
@@ -361,10 +343,7 @@ class Minesweeper(Banked):
         return out
 
     def _told(self, table: Minefield, number: int, since: int) -> list[str]:
-        """Return what one action showed.
-
-        In brief style the name of the action comes first in the opening only.
-        """
+        """Return what one action showed; brief openings alone repeat the action."""
         word, told = table.name_of(0, table.moves[number]), table.told(number)
         if self.brief:
             return [*([] if since else [word]), *told]
@@ -404,10 +383,7 @@ class Minesweeper(Banked):
         return self._board(state.table, "")
 
     def _board(self, table: Minefield, mine: str) -> str:
-        """Return the board with its coordinates.
-
-        Hidden mines are shown as ``mine``, "" for as they are seen.
-        """
+        """Return the board with its coordinates; hidden mines as ``mine``, or "" for as seen."""
         head = "    " + " ".join(f"c{column + 1}" for column in range(self.columns))
         lines = [head]
         for start in range(0, table.cells, self.columns):

@@ -63,10 +63,7 @@ def mine_counts(
 
 
 def _weigh(polynomial: int, loose: int, mines: int) -> int:
-    """Return the number of layouts.
-
-    The mines that a polynomial's terms leave over lie anywhere in the loose cells.
-    """
+    """Return the number of layouts; mines left over lie anywhere in the loose cells."""
     total, used, mask = 0, 0, (1 << BITS) - 1
     while polynomial and used <= mines:
         total += (polynomial & mask) * comb(loose, mines - used)
@@ -76,10 +73,7 @@ def _weigh(polynomial: int, loose: int, mines: int) -> int:
 
 
 def _components(alike: dict[tuple[int, ...], list[int]]) -> list[dict[tuple[int, ...], list[int]]]:
-    """Return groups of like cells, parted into those that constraints connect.
-
-    Each is in the order of its first cells.
-    """
+    """Return groups of like cells by connected constraints, in the order of their first cells."""
     parts: list[tuple[set[int], list[tuple[int, ...]]]] = []
     for within in alike:
         near, groups, apart = set(within), [within], []
@@ -140,10 +134,7 @@ def _expected(
     ahead: list[dict[tuple[int, ...], int]],
     moves: list[list[tuple[tuple[int, ...], int, tuple[int, ...]]]],
 ) -> dict[tuple[int, ...], int]:
-    """Return per group the polynomial of the mines in it summed over layouts.
-
-    It is found by a pass back over the steps.
-    """
+    """Return per group the polynomial of its mines summed over layouts, by a pass back."""
     back, found = dict.fromkeys(ahead[-1], 1), {}
     for number in range(len(order) - 1, -1, -1):
         before: dict[tuple[int, ...], int] = {}
@@ -270,10 +261,7 @@ class Sweeper:
         return found
 
     def _best(self, alive: tuple[int, ...], opened: int) -> int:
-        """Return what the best reveal gets.
-
-        One that is safe everywhere, for it has to be made, else the most promising first.
-        """
+        """Return what the best reveal gets, of safe ones, else the most promising first."""
         never, closed = self.every, self.every & ~opened
         some = 0
         for number in alive:
@@ -294,10 +282,7 @@ class Sweeper:
         return best
 
     def _opening(self, number: int, cell: int) -> int:
-        """Return the cells that a reveal of a safe cell opens in a layout.
-
-        All cells are closed before.
-        """
+        """Return the cells that a reveal of a safe cell opens in a layout, all closed before."""
         found = self._opens.get((number, cell))
         if found is None:
             found, waiting = 1 << cell, [cell]
@@ -330,10 +315,7 @@ TIERS = {"safe": 2.0, "guess": 1.0, "flag": 1.0, "risky": 0.0, "wrong_flag": -1.
 
 
 def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
-    """Return the board as it is seen, and for a bank the first cell revealed.
-
-    It decides where the mines of a layout lie.
-    """
+    """Return the board as it is seen, and for a bank the first cell revealed."""
     table = state.table
     return f"{table.view(0)} {table.moves[0] if table.moves and prior == 'bank' else ''}"
 
@@ -426,10 +408,7 @@ def tiers(state: SearchablePlay) -> list[str]:
 def _best_play(
     table: Minefield, prior: Literal["uniform", "bank"], closed: list[int], beliefs: int
 ) -> list[float] | None:
-    """Return what best play after each reveal gets, in the game's units.
-
-    None if that takes too long.
-    """
+    """Return what best play after each reveal gets, None if that takes too long."""
     around = neighbours(table.rows, table.columns)
     opened = sum(1 << cell for cell in table.opened)
     values: list[float] = []
@@ -449,10 +428,7 @@ def _best_play(
 def _layouts(
     table: Minefield, prior: Literal["uniform", "bank"], closed: list[int], cell: int
 ) -> list[int]:
-    """Return the layouts that agree with the board.
-
-    Before the first reveal those that do when ``cell`` is revealed.
-    """
+    """Return the layouts that agree with the board, or before the first reveal with ``cell``."""
     if prior == "bank":
         return (
             _agreeing(table)
@@ -494,10 +470,7 @@ def mine_probabilities(
 
 
 def _from_counts(table: Minefield, closed: list[int]) -> tuple[dict[int, int], int]:
-    """Return the number of layouts with a mine in each closed cell, and of all layouts.
-
-    They are counted among every set of mines.
-    """
+    """Return the number of layouts with a mine in each closed cell, and of all layouts."""
     return mine_counts(_constraints(table, closed), closed, table.mines - len(table.flagged))
 
 

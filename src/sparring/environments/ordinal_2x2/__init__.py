@@ -94,10 +94,7 @@ class Cells(Table):
         return f"game {index}" if player < 0 else ACTIONS[index]
 
     def key(self, seat: int) -> str:
-        """Return both seats' ranks as the seat sees them, its own choice, at the end the other's.
-
-        Two games that a seat sees alike are one.
-        """
+        """Return both seats' ranks as the seat sees them, and the choices that it knows."""
         known = self.moves if len(self.moves) == 2 else self.moves[: 1 - seat]
         shown = known if seat == 0 else known[::-1]
         return f"{seat}: {' '.join([*self.seen(seat), *map(self._word, shown)])}"

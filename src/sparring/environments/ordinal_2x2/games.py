@@ -65,10 +65,7 @@ def canonical(game: Ordinal) -> Ordinal:
 
 @cache
 def all_games() -> tuple[Ordinal, ...]:
-    """Return all games in their canonical order of choices, [144], number 1 first.
-
-    They are sorted: by seat 0's pattern, then by seat 1's.
-    """
+    """Return all games in canonical order, [144], sorted by seat 0's pattern, then seat 1's."""
     patterns = list(itertools.permutations(RANKS))
     return tuple(sorted({canonical((one, two)) for one in patterns for two in patterns}))
 

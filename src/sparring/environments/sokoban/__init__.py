@@ -183,10 +183,7 @@ class SokobanOptions:
 
 @dataclass(frozen=True, slots=True)
 class SokobanTable(Table):
-    """A position: the room, where agent and boxes are now, and the moves so far.
-
-    The room is None before it is drawn, moves are ids of directions.
-    """
+    """A position: the room, None before it is drawn, agent and boxes, and the moves so far."""
 
     options: SokobanOptions
     only: Room | None = None  # the one room, if it is given
@@ -202,10 +199,7 @@ class SokobanTable(Table):
 
     @property
     def player(self) -> int:
-        """The pusher, or chance at the start.
-
-        The end is when the room is solved or the moves are spent.
-        """
+        """The pusher, chance at the start, or the end: solved, or all moves spent."""
         if self.room is None:
             return CHANCE
         return TERMINAL if self.solved or len(self.moves) == self.options.moves else 0
@@ -223,10 +217,7 @@ class SokobanTable(Table):
         return self.boxes == self.floor.goals
 
     def legal(self) -> list[int]:
-        """Return the directions in which the agent can step or push.
-
-        They are all four where blocked moves are allowed.
-        """
+        """Return the directions to step or push in, all four where blocked moves are allowed."""
         return [
             move
             for move in range(4)
@@ -250,10 +241,7 @@ class SokobanTable(Table):
         return room_of(o.rows, o.columns, o.boxes, o.walls, o.shortest, o.longest, o.bank, index)
 
     def returns(self) -> list[float]:
-        """Return at the end 1 for a solved room, else 0 or the share of boxes on goals.
-
-        The cost of the moves is subtracted.
-        """
+        """Return 1 for a solved room, else 0 or the share of boxes home, less what moves cost."""
         return [
             self.paid((self.boxes & self.floor.goals).bit_count(), len(self.moves))
             if self.player == TERMINAL
@@ -422,10 +410,7 @@ class Sokoban(Banked):
         return " ".join(state.table.opened().told()) if self.brief else ""
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return in brief style the whole position after each turn, in full style the moves.
-
-        In the opening it is the position after all moves.
-        """
+        """Return in brief style the position after each turn, once in the opening; else moves."""
         moves = [DIRECTIONS[event.action] for event in state.trail if event.player != CHANCE]
         if self.brief:
             return state.table.told() if since else [*moves, *(state.table.told() if moves else [])]
@@ -447,10 +432,7 @@ class Sokoban(Banked):
         return "\n".join([f"The room (you have {left} move(s) left):", edge, *lines, edge])
 
     def paint_table(self, canvas: Canvas, table: SokobanTable, seat: int | None) -> None:
-        """Draw a room; nothing of it is hidden.
-
-        A wall is filled, a goal is a ring, a box is a square (green on a goal), the agent a disc.
-        """
+        """Draw walls filled, goals as rings, boxes as squares, green on a goal, and the agent."""
         rows, columns = table.floor.rows, table.floor.columns
         board = [
             [_cell(table, row * columns + column) for column in range(columns)]

@@ -24,10 +24,7 @@ Keys = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Floor:
-    """What never moves: cells row * columns + column, sets of cells as bit masks.
-
-    Around it all is wall.
-    """
+    """What never moves: cells row * columns + column as bit masks, with walls all around."""
 
     rows: int
     columns: int
@@ -64,10 +61,7 @@ def neighbours(floor: Floor) -> tuple[tuple[int, ...], ...]:
 
 
 def moved(floor: Floor, agent: int, boxes: int, direction: int) -> tuple[int, int] | None:
-    """Return the agent's cell and the boxes after a step or a push.
-
-    None where a wall or a second box is in the way.
-    """
+    """Return agent and boxes after a step or a push, None where a wall or box blocks it."""
     near = neighbours(floor)
     place = near[agent][direction]
     if place < 0:
@@ -91,10 +85,7 @@ def position_of(key: int) -> tuple[int, int]:
 
 
 def homes(floor: Floor, boxes: int, number: int) -> Keys:
-    """Return all positions with at least ``number`` of so many boxes on goals, ascending.
-
-    The agent may stand anywhere.
-    """
+    """Return all positions with ``number`` boxes or more on goals, ascending."""
     free = [cell for cell in range(floor.rows * floor.columns) if not floor.walls >> cell & 1]
     chosen = [
         mask
@@ -146,10 +137,7 @@ def _undone(near: Keys, keys: Keys, direction: int) -> Keys:
 
 @dataclass(frozen=True, slots=True)
 class Distances:
-    """How many moves each position is away from a goal.
-
-    Positions that never get there are absent.
-    """
+    """How many moves each position is away from a goal, where it can get there."""
 
     keys: Keys  # [N] ascending
     moves: npt.NDArray[np.int16]  # [N]
@@ -164,10 +152,7 @@ class Distances:
 
 
 def distances(floor: Floor, boxes: int, number: int, budget: int) -> Distances | None:
-    """Return from every position the least moves until at least ``number`` boxes are on goals.
-
-    None if over ``budget`` positions.
-    """
+    """Return least moves from each position to ``number`` boxes on goals; None over ``budget``."""
     size = positions(floor, boxes)
     if size > budget:
         return None
@@ -181,10 +166,7 @@ def distances(floor: Floor, boxes: int, number: int, budget: int) -> Distances |
 
 
 def between(floor: Floor, boxes: int, shortest: int, longest: int) -> list[Keys]:
-    """Return the positions by their distance from a solved room, ``shortest`` to ``longest`` moves.
-
-    Each list is ascending; there are fewer where no position is so far away.
-    """
+    """Return ascending positions by their distance from a solved room, as far as there are any."""
     start = homes(floor, boxes, boxes)
     if positions(floor, boxes) > FEW:
         return list(islice(layers(floor, start), shortest, longest + 1))
@@ -221,10 +203,7 @@ def _counted(floor: Floor, start: list[int]) -> Distances:
 
 
 def positions(floor: Floor, boxes: int) -> int:
-    """Return how many positions of so many boxes and the agent there are.
-
-    It is an upper bound of what a search can meet.
-    """
+    """Bound how many positions of so many boxes and the agent a search can meet."""
     number = floor.rows * floor.columns - floor.walls.bit_count()
     out = number - boxes
     for count in range(boxes):

@@ -92,10 +92,7 @@ def sokoban(
 
 
 def tiers(state: SearchablePlay) -> list[str] | None:
-    """Return the tier of each legal move, however many moves are left.
-
-    None where the room has no solution any more, or too many positions.
-    """
+    """Return the tier of each legal move, or None without a solution or with too many positions."""
     table = _table(state, "backtracking")
     boxes = table.boxes.bit_count()
     found = solutions(table.floor, boxes, boxes)
@@ -112,10 +109,7 @@ def tiers(state: SearchablePlay) -> list[str] | None:
 
 
 def reference(state: SearchablePlay) -> tuple[str, ...] | None:
-    """Return a shortest plan for the room, of several the first in the order of the moves.
-
-    None if there are too many positions.
-    """
+    """Return the first shortest plan in the order of the moves; None with too many positions."""
     table = _table(state, "backtracking").opened()
     boxes = table.boxes.bit_count()
     found = solutions(table.floor, boxes, boxes)
@@ -131,19 +125,12 @@ def reference(state: SearchablePlay) -> tuple[str, ...] | None:
 
 @lru_cache(maxsize=KEPT_ROOMS)
 def solutions(floor: Floor, boxes: int, number: int) -> Distances | None:
-    """Return from every position the least moves until ``number`` of the boxes are on goals.
-
-    None if there are too many positions.
-    """
+    """Return least moves from each position to ``number`` boxes on goals; None if too many."""
     return distances(floor, boxes, number, MOST_POSITIONS)
 
 
 def _table(state: SearchablePlay, solver: str) -> SokobanTable:
-    """Return the position of a state that can be judged.
-
-    Raises:
-        OracleError: it cannot.
-    """
+    """Return the position of a state that can be judged, or refuse it."""
     table = getattr(state, "table", None)
     if not isinstance(table, SokobanTable):
         raise OracleError(
@@ -171,10 +158,7 @@ def _shortest(ways: list[int | None]) -> list[bool]:
 
 
 def _beyond(table: SokobanTable, ways: list[int | None]) -> Judgement | None:
-    """Return the judgement by a solution that needs more moves than are left.
-
-    None in a deadlock.
-    """
+    """Return the judgement by a solution longer than the moves left; None in a deadlock."""
     if all(way is None for way in ways):
         return None
     return Judgement(
@@ -184,10 +168,7 @@ def _beyond(table: SokobanTable, ways: list[int | None]) -> Judgement | None:
 
 
 def _value(child: SokobanTable, way: int | None, left: int) -> float:
-    """Return what best play pays after a move.
-
-    ``way`` is None where it cannot solve the room in the moves left.
-    """
+    """Return what best play pays after a move; ``way`` None: the room cannot be solved in time."""
     boxes = child.boxes.bit_count()
     if way is not None:
         return child.paid(boxes, len(child.moves) + way)

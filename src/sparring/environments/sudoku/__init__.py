@@ -66,10 +66,7 @@ def _full_board(size: int, generator: np.random.Generator) -> Board:
 def _dig(
     size: int, full: Board, blanks: int, level: str, generator: np.random.Generator
 ) -> Board | None:
-    """Return the board with cells emptied in random order; None if too few can be.
-
-    A cell is emptied only if the puzzle stays in order.
-    """
+    """Empty cells in random order while the puzzle stays in order; None if too few can be."""
     cells, left = list(full), blanks
     for cell in generator.permutation(size * size):
         digit, cells[cell] = cells[cell], 0
@@ -83,10 +80,7 @@ def _dig(
 
 
 def _in_order(size: int, cells: list[int], level: str) -> bool:
-    """Return whether a puzzle has one solution, and is deduced as its level asks.
-
-    Digging further never mends a puzzle.
-    """
+    """Return whether a puzzle has one solution, and is deduced as its level asks."""
     if level in ("naked", "singles"):
         return 0 not in deduced(size, cells, level == "singles")
     return len(solutions(size, cells)) == 1
@@ -320,10 +314,7 @@ def _cell(table: SudokuTable, index: int, seat: int | None, last: bool) -> Cell:
 
 
 def _told(table: SudokuTable, seat: int | None) -> bool:
-    """Return whether the reader knows which digits are wrong: the seat does if one ends the play.
-
-    A puzzle has one solution, so that what was written says it all.
-    """
+    """Return whether the reader knows which digits are wrong, as when one ends the play."""
     return seat is None or table.wrong == "ends"
 
 

@@ -46,10 +46,7 @@ def frame(size: int) -> Frame:
 
 
 def free(size: int, board: Sequence[int]) -> list[int] | None:
-    """Return the digits that each unit still lacks, as sets, [3 * size].
-
-    None if a digit stands twice in one.
-    """
+    """Return the digits that each unit lacks as sets, [3 * size]; None if one stands twice."""
     made = frame(size)
     left = [made.every] * (3 * size)
     for cell, digit in enumerate(board):
@@ -135,10 +132,7 @@ def _search(
 
 
 def candidates(size: int, board: Sequence[int]) -> list[int]:
-    """Return the digits that stand in no unit of each cell, as sets, [size * size].
-
-    It is 0 for filled cells, and for all if one stands twice.
-    """
+    """Return free digits of each cell as sets, [size * size], 0 where nothing fits."""
     left = free(size, board)
     if left is None:
         return [0] * len(board)

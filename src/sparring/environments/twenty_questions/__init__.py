@@ -39,10 +39,7 @@ ATTRIBUTES = (
 def rows_of(
     objects: int, attributes: int, values: int, bank: int, index: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Return table number ``index`` of a bank.
-
-    Per object its value of each attribute, no two objects alike; all tables equally likely.
-    """
+    """Return the value of each attribute by object, all different, of a bank's table ``index``."""
     stream = Stream.from_seed(bank).child(f"{NAME} {objects} {attributes} {values}").child(index)
     codes = stream.generator().permutation(values**attributes)[:objects]
     return tuple(
@@ -163,10 +160,7 @@ class Inquiry(QuestionsOptions, Table):
         )
 
     def told(self, number: int) -> tuple[str, ...]:
-        """Return what action ``number`` showed, as words.
-
-        The answer, or whether the guess was right and else what the object was.
-        """
+        """Return the answer that action ``number`` showed, or whether the guess was right."""
         if self.moves[number] < self.kinds:
             return (("no", "yes")[self.answers[number]],) if number < len(self.answers) else ()
         return (
@@ -197,10 +191,7 @@ class Inquiry(QuestionsOptions, Table):
 
 
 def word_of(values: int, kinds: int, index: int) -> str:
-    """Return the word of an action id.
-
-    A value asks whether the object has it, a noun guesses that it is the object.
-    """
+    """Return the word of an action id: a value asks whether the object has it, a noun guesses."""
     return (
         NOUNS[index - kinds] if index >= kinds else ATTRIBUTES[index // values][1][index % values]
     )
@@ -284,10 +275,7 @@ class TwentyQuestions(Banked):
         return ("no", "yes", "right", "wrong")
 
     def private(self, state: State, seat: int) -> str:
-        """Return the table of objects.
-
-        In brief style not if there is but one, which can be learned by playing.
-        """
+        """Return the table of objects; in brief style not if there is but one to learn."""
         table = state.table
         if self.brief:
             return "" if table.tables == 1 else " ".join(" ".join(words) for words in table.sheet())
@@ -295,10 +283,7 @@ class TwentyQuestions(Banked):
         return "\n".join(["The objects, one of which is hidden:", *lines])
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return what every action from ply ``since`` - 1 on showed.
-
-        In the opening the actions are returned too.
-        """
+        """Return what actions from ply ``since`` - 1 on showed, in the opening the actions too."""
         plies = [
             event.ply for event in state.trail if event.player != CHANCE and event.ply + 1 >= since
         ]

@@ -25,20 +25,14 @@ GREEDY = 0.5  # the certainty of a verdict from one step of information gain
 
 
 def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
-    """Return the objects, how many questions were asked, and the belief.
-
-    The order of answers tells nothing.
-    """
+    """Return the objects, how many questions were asked, and the belief."""
     table = state.table
     belief = inquest(table.rows, table.values, table.noise, table.cost).now(table)
     return f"{table.rows} {table.asked} {belief}"
 
 
 class Inquest(ABC):
-    """Best play with a known table: values by belief and questions left, each worked out once.
-
-    Yes and no are parted by bits of objects.
-    """
+    """Best play with a known table by belief and questions left, answers as bits of objects."""
 
     def __init__(self, yes: tuple[int, ...], objects: int, cost: float) -> None:
         self.yes, self.objects, self.cost = yes, objects, cost
@@ -54,27 +48,18 @@ class Inquest(ABC):
 
     @abstractmethod
     def split(self, belief: Belief, yes: int) -> Split:
-        """Return the probability of yes and the beliefs after yes and no.
-
-        An answer of no chance leaves the belief.
-        """
+        """Return the probability of yes, and the beliefs after yes and no where each can be."""
 
     @abstractmethod
     def useful(self, belief: Belief) -> list[int]:
-        """Return the questions that tell something, one of those that tell the same.
-
-        They are bits of the objects that answer yes.
-        """
+        """Return the questions that tell something different, as bits of objects with yes."""
 
     @abstractmethod
     def size(self, belief: Belief, left: int) -> int:
         """Return a bound on the number of beliefs that can be reached."""
 
     def value(self, belief: Belief, left: int) -> float:
-        """Return what best play will get from here on.
-
-        The better of guessing the likeliest object and of asking.
-        """
+        """Return what best play will get: by guessing the likeliest object, or by asking."""
         found = self._known.get((belief, left))
         if found is None:
             found = max(self.chances(belief))
@@ -95,10 +80,7 @@ class Inquest(ABC):
         )
 
     def guessing(self, belief: Belief, yes: int) -> tuple[float, float]:
-        """Return what a question and then a guess will get, and what it tells.
-
-        It is how many nats about the object the answer is expected to tell.
-        """
+        """Return what a question and then a guess will get, and how many nats its answer tells."""
         chance, one, other = self.split(belief, yes)
         after = [
             (share, self.chances(part)) for share, part in ((chance, one), (1.0 - chance, other))
@@ -182,10 +164,7 @@ class Noisy(Inquest):
         return tuple(count - least for count in more)
 
     def chances(self, belief: Belief) -> list[float]:
-        """Return the probability of each object.
-
-        Proportional to ((1 - noise) / noise) ** answers for it.
-        """
+        """Return the probabilities of the objects, as ((1 - noise) / noise) ** answers for each."""
         assert isinstance(belief, tuple)
         odds, most = self.noise / (1.0 - self.noise), max(belief)
         likely = [odds ** (most - count) for count in belief]
@@ -290,9 +269,6 @@ def twenty_questions(
 
 
 def reachable(chances: list[float], left: int, noise: float) -> float:
-    """Return a bound on the probability of a right guess after ``left`` answers.
-
-    One guess for each of 2^left ways to be answered.
-    """
+    """Bound the probability of a right guess after ``left`` answers: one guess for each way."""
     likeliest = sorted(chances, reverse=True)
     return min(sum(likeliest[: 2**left]), likeliest[0] * (2.0 * (1.0 - noise)) ** left)

@@ -109,10 +109,7 @@ class UrnTable(Table):
 
     @property
     def player(self) -> int:
-        """The drawer, or chance at the start and while a ball is drawn.
-
-        The end comes after a declaration.
-        """
+        """The drawer, chance while urns or a ball are drawn, or the end after a declaration."""
         if self.hidden < 0 or self.drawing:
             return CHANCE
         return TERMINAL if self.declared >= 0 else 0
@@ -132,10 +129,7 @@ class UrnTable(Table):
         )
 
     def chances(self) -> list[float]:
-        """Return how likely each is: a ball's colour as the hidden urn has it.
-
-        Sets and urns are equally likely.
-        """
+        """Return how likely each is: sets and urns alike, a colour as the hidden urn has it."""
         if self.hidden < 0:
             return [1.0 / len(self.draws())] * len(self.draws())
         return [count / self.options.balls for count in self.contents[self.hidden]]
@@ -187,10 +181,7 @@ class UrnTable(Table):
         )
 
     def outcome(self) -> tuple[str, ...]:
-        """Return as words whether the declaration was right, and else which urn it was.
-
-        Nothing before.
-        """
+        """Return whether the declaration was right, and else which urn it was; nothing before."""
         if self.declared < 0:
             return ()
         return ("right",) if self.declared == self.hidden else ("wrong", NAMES[self.hidden])
@@ -287,10 +278,7 @@ class Urn(Banked):
         return (*COLOURS[: options.colours], *numbers, "right", "wrong")
 
     def private(self, state: State, seat: int) -> str:
-        """Return the contents of the urns.
-
-        In brief style not if there is but one set of urns, which can be learned by playing.
-        """
+        """Return the contents of the urns; in brief style not of a single set to learn."""
         table = state.table
         if self.brief:
             sheet = table.sheet() if table.options.sets > 1 else ()

@@ -33,10 +33,7 @@ class Trial:
         self._known: dict[Counts, float] = {}
 
     def chances(self, counts: Counts) -> list[float]:
-        """Return the probability of each urn given the colours drawn.
-
-        A quotient of whole numbers.
-        """
+        """Return the probability of each urn given the colours drawn, from whole numbers."""
         likely = [
             prod(balls**count for balls, count in zip(urn, counts, strict=True))
             for urn in self.urns
@@ -44,10 +41,7 @@ class Trial:
         return [one / sum(likely) for one in likely]
 
     def value(self, counts: Counts) -> float:
-        """Return what best play will get from here on.
-
-        The better of declaring the likeliest urn and of drawing.
-        """
+        """Return what best play will get: by declaring the likeliest urn, or by drawing."""
         found = self._known.get(counts)
         if found is None:
             found = max(self.chances(counts))

@@ -191,10 +191,7 @@ def drawn(position: Position, seat: int, stream: Stream) -> str:
 def _packs(
     position: Position, seat: int, exact: Mapping[int, str], doubtful: Sequence[int]
 ) -> list[tuple[int, ...]]:
-    """Return the sets of players who may be the wolves that a seat does not know, by number.
-
-    The play goes on, so that a wolf lives, and wolves have not won.
-    """
+    """Return sets of unknown players who may be the wolves that live, by number."""
     setup, living = position.setup, {position.places[one] for one in position.living()}
     known = [place for place, kind in exact.items() if kind == WOLF]
     known += [position.places[seat]] if seat in setup.wolves else []
@@ -271,10 +268,7 @@ def _noted(guess: Guess) -> str:
 
 
 def _certain(position: Position, seat: int) -> tuple[dict[int, str], set[int]]:
-    """Return by number the roles that a seat knows, and the players that it knows to be no wolf.
-
-    Wolves kill no wolf.
-    """
+    """Return by number the known roles, and the players known to be no wolf: wolves kill none."""
     setup, exact, good = position.setup, dict[int, str](), set[int]()
     if seat in setup.wolves:
         exact |= {position.places[wolf]: WOLF for wolf in setup.wolves if wolf != seat}

@@ -579,10 +579,7 @@ def _when(position: Position, seat: int | None) -> str:
 
 
 def _due(position: Position, seat: int | None) -> tuple[int, ...]:
-    """Return the seats of which a seat knows that they are to act: by day all that speak or vote.
-
-    Who deduces before is not told, as that may say what its role is.
-    """
+    """Return the seats known to act: by day all that speak or vote, not who deduces before."""
     if seat is None:
         return position.due()
     if position.phase in ("speak", "vote") and seat not in position.dead:

@@ -139,10 +139,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 def named(reply: str) -> str | None:
-    """Return the one player that a reply names, or abstention; None: no one, or several.
-
-    What is marked counts before what is not: "not p1 but [p2]" names p2.
-    """
+    """Return the one player, or abstention, that a reply names, marked names first; or None."""
     text = reply[:MOST]
     for found in (
         {mark.lower() for marks in _MARKED.findall(text) for mark in marks if mark},
@@ -161,10 +158,7 @@ DEDUCED = "think"  # an event: what a seat thinks that the others are, which it 
 
 
 class Event(NamedTuple):
-    """Something that has happened; ``who`` and ``target`` are numbers of players, -1 for none.
-
-    ``to`` are the seats that learn of it, None: all that live.
-    """
+    """Something that happened to numbers of players, -1: none; seats ``to`` learn it, None: all."""
 
     kind: str
     who: int = -1

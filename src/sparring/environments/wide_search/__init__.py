@@ -91,10 +91,7 @@ def _waves(play: Search) -> tuple[str, ...]:
 
 
 def wave_text(play: Search) -> str:
-    """Return what the lead is told after a wave: cells that were noted, rows that are open.
-
-    One that writes the table itself is told what the workers noted in this wave, too.
-    """
+    """Return the cells noted and rows open after a wave; to a lead that writes the cells too."""
     cells, left, brief = len(play.notes), len(play.open_items()), play.rules.brief
     total = len(play.start.names) * play.rules.columns
     told = (

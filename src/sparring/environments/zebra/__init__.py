@@ -169,10 +169,7 @@ class Zebra(Banked):
         self.first_node().child(0)  # a puzzle that cannot be found is refused here
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the values and the kinds of clues as words.
-
-        "is" is told by the word of an action.
-        """
+        """Return the values and the kinds of clues as words, without "is"."""
         houses = self.table.houses
         items = (item_word(houses, item) for item in range(self.table.blanks))
         return *self.kinds[1:], *(items if len(self.kinds) > 2 else ())

@@ -25,10 +25,7 @@ Narrow = Callable[[int, int], tuple[int, int]]
 
 
 def holds(kind: str, one: int, two: int) -> bool:
-    """Return whether a clue is true.
-
-    Of the item in house ``one`` and a house, or the other item's house, ``two``.
-    """
+    """Return whether a clue is true of the item in house ``one``, and of house or item ``two``."""
     if kind in ("is", "with"):
         return one == two
     if kind in ("not", "without"):
@@ -71,10 +68,7 @@ NARROW: dict[str, Narrow] = {
 
 
 def items_at(houses: int, attributes: int, board: Sequence[int]) -> list[int | None]:
-    """Return the house of each item on a board, None where it has none yet.
-
-    The last one of an item that stands twice.
-    """
+    """Return the last house of each item on a board, None where it has none yet."""
     out: list[int | None] = [None] * (houses * attributes)
     for cell, value in enumerate(board):
         if value:
@@ -148,10 +142,7 @@ def _propagate(houses: int, can: list[int], links: Sequence[tuple[Narrow, int, i
 
 
 def _distinct(can: list[int], first: int, end: int) -> bool:
-    """Narrow down the values of one attribute: no two in one house, and one in every house.
-
-    Return whether that can be.
-    """
+    """Narrow one attribute, a value and a house each once; return whether that can be."""
     for item in range(first, end):
         only = can[item]
         if only & (only - 1) == 0:
@@ -175,10 +166,7 @@ def _distinct(can: list[int], first: int, end: int) -> bool:
 def solutions(
     houses: int, attributes: int, clues: Sequence[Clue], board: Sequence[int] = (), limit: int = 2
 ) -> list[Board]:
-    """Return the full boards that keep to the clues, at most ``limit``.
-
-    They keep to what a board holds as well.
-    """
+    """Return at most ``limit`` full boards that keep to the clues and to what a board holds."""
     can = narrowed(houses, attributes, clues, board)
     found: list[Board] = []
     if can is not None:

@@ -70,10 +70,7 @@ def puzzle_of(
 def _mixed(
     houses: int, attributes: int, full: Board, kinds: str, generator: np.random.Generator
 ) -> list[Clue]:
-    """Return all true clues of these kinds in random order.
-
-    Each kind comes as often as the others while it lasts.
-    """
+    """Return all true clues of these kinds in random order, each kind as often as it lasts."""
     every = [true_clues(houses, attributes, full, kind) for kind in OF_KIND[kinds]]
     turns = [
         (place, number, row[at])
@@ -106,20 +103,14 @@ def _pruned(
 
 
 def _in_order(houses: int, attributes: int, clues: list[Clue], level: str) -> bool:
-    """Return whether clues leave one solution.
-
-    If the level asks for that, they must also give it by unit propagation.
-    """
+    """Return whether clues leave one solution, and give it by unit propagation if they must."""
     if level == "deduced":
         return 0 not in (deduced(houses, attributes, clues) or (0,))
     return len(solutions(houses, attributes, clues)) == 1
 
 
 def plain(puzzle: str) -> str:
-    """Return clues without the signs that part the parameters of a game of OpenSpiel.
-
-    "h1=red; not h2=red" as "h1:red not h2:red".
-    """
+    """Return clues without the signs of OpenSpiel's options: "h1:red not h2:red"."""
     return " ".join(puzzle.replace(";", " ").replace(",", " ").split()).replace("=", ":")
 
 

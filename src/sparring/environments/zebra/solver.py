@@ -102,10 +102,7 @@ def solution(
 
 
 def by_z3(houses: int, attributes: int, clues: Sequence[Clue], limit: int) -> list[Board]:
-    """Return the solutions of a puzzle, at most ``limit``, by Z3.
-
-    An integer per item, the house it is in.
-    """
+    """Return at most ``limit`` solutions of a puzzle by Z3, an integer per item: its house."""
     z3, found = load_z3(), list[Board]()
     at = [z3.Int(f"item{number}") for number in range(houses * attributes)]
     solver = z3.Solver()

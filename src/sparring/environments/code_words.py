@@ -83,21 +83,6 @@ def decoded(said: int, key: int, words: int) -> int:
     return (said - key) % words
 
 
-def brief_key(key: int) -> str:
-    """Return a team's key in brief style."""
-    return f"key {key}"
-
-
-def brief_secret(words: Sequence[str], secret: int) -> str:
-    """Return a teller's secret word in brief style."""
-    return f"word {words[secret]}"
-
-
-def brief_said(words: Sequence[str], own: int, other: int) -> str:
-    """Return the words said by the teller of one's own team and of the other in brief style."""
-    return f"we {words[own]} they {words[other]}"
-
-
 def brief_ending(words: Sequence[str], position: Position, team: int) -> str:
     """Return all but the keys in brief style, the own team's first."""
     said, guessed = position.said, position.guessed
@@ -107,6 +92,13 @@ def brief_ending(words: Sequence[str], position: Position, team: int) -> str:
         for who, one in (("we", team), ("they", 1 - team))
     )
     return " ".join(parts)
+
+
+def key_table(key: int, words: Sequence[str]) -> str:
+    """Return what a key says for each word."""
+    return ", ".join(
+        f"{words[coded(word, key, len(words))]} for {name}" for word, name in enumerate(words)
+    )
 
 
 def full_rules(words: Sequence[str], leak: float) -> str:
@@ -125,21 +117,13 @@ def full_rules(words: Sequence[str], leak: float) -> str:
 
 def full_opening(words: Sequence[str], leak: float, team: int, role: str, key: int) -> str:
     """Return the rules, who a player is, and its team's key as a table in words."""
-    said = ", ".join(
-        f"{words[coded(word, key, len(words))]} for {name}" for word, name in enumerate(words)
-    )
     kind = role.split("_")[0]
     mate = f"{'guesser' if kind == 'teller' else 'teller'}_{TEAMS[team]}"
     return (
         f"{full_rules(words, leak)}\n\nYou are {role}. You play with {mate}, against "
         f"teller_{TEAMS[1 - team]} and guesser_{TEAMS[1 - team]}. By your team's key one says "
-        f"{said}. Your team may use its key or not."
+        f"{key_table(key, words)}. Your team may use its key or not."
     )
-
-
-def full_secret(words: Sequence[str], secret: int) -> str:
-    """Return a teller's secret word in a sentence."""
-    return f"Your team's secret word is {words[secret]}."
 
 
 def full_said(words: Sequence[str], team: int, said: Sequence[int]) -> str:
@@ -310,10 +294,10 @@ class Round(Painted):
         """
         rules, (deal, said, _) = self.rules, self.position
         team, words, guesser = rules.teams[seat], rules.words, seat in GUESSERS
-        first = [brief_key(deal.key[team])]
+        first = [f"key {deal.key[team]}"]
         if not guesser:
-            first.append(brief_secret(words, deal.secret[team]))
-        heard = [brief_said(words, said[team], said[1 - team])] if said else []
+            first.append(f"word {words[deal.secret[team]]}")
+        heard = [f"we {words[said[team]]} they {words[said[1 - team]]}"] if said else []
         key = " ".join((str(seat), *first, *heard))
         if rules.brief:
             ask = ["guess" if guesser else "say"] if seat in self.due() else []
@@ -322,7 +306,7 @@ class Round(Painted):
         heard = [full_said(words, team, said)] if said else []
         opening = [full_opening(words, rules.leak, team, rules.roles[seat], deal.key[team])]
         if not guesser:
-            opening.append(full_secret(words, deal.secret[team]))
+            opening.append(f"Your team's secret word is {words[deal.secret[team]]}.")
         new = heard if said and not guesser else [*opening, *heard]
         return Observation(told=" ".join(new), ask=full_ask(words, guesser), key=key)
 
@@ -385,7 +369,7 @@ class Round(Painted):
         table(canvas, rows)
         for team, name in enumerate(TEAMS):
             if _seen(position, team, seat)[1]:
-                said = _table(position.deal.key[team], words)
+                said = key_table(position.deal.key[team], words)
                 paragraph(canvas, f"Key of team {name}: {said}.", colour="dim", size=14)
 
     def described(self, seat: int | None) -> str:
@@ -433,13 +417,6 @@ def _seen(position: Position, team: int, seat: int | None) -> tuple[bool, bool]:
     """Return whether a reader knows a team's secret word, and whether it knows its key."""
     own = seat is None or seat // 2 == team
     return seat is None or bool(position.guessed) or seat == 2 * team, own
-
-
-def _table(key: int, words: Sequence[str]) -> str:
-    """Return what a key says for each word."""
-    return ", ".join(
-        f"{words[coded(word, key, len(words))]} for {name}" for word, name in enumerate(words)
-    )
 
 
 code_words = entry_of(CodeWords)

@@ -164,7 +164,17 @@ class Hanabi(Game):
     def __post_init__(self) -> None:
         full = Sizes(players=self.players, **VARIANTS[self.size])
         sizes = self.sizes = replace(full, hand=min(full.hand, (full.deck - 1) // full.players))
-        spiel = load("hanabi", _parameters(sizes))
+        spiel = load(
+            "hanabi",
+            {
+                "players": sizes.players,
+                "colors": sizes.colours,
+                "ranks": sizes.ranks,
+                "hand_size": sizes.hand,
+                "max_information_tokens": sizes.information,
+                "max_life_tokens": sizes.lives,
+            },
+        )
         words = tuple(self._word(index) for index in range(spiel.num_distinct_actions()))
         roles = tuple(f"seat{seat}" for seat in range(sizes.players))
         super().__init__(spiel, name="hanabi", roles=roles, words=words, style=self.style)
@@ -325,17 +335,6 @@ class Hanabi(Game):
 def _cards(touched: tuple[int, ...]) -> str:
     listed = ", ".join(str(place + 1) for place in touched)
     return f"card{'s' if len(touched) != 1 else ''} {listed or 'none'}"
-
-
-def _parameters(sizes: Sizes) -> dict[str, int]:
-    return {
-        "players": sizes.players,
-        "colors": sizes.colours,
-        "ranks": sizes.ranks,
-        "hand_size": sizes.hand,
-        "max_information_tokens": sizes.information,
-        "max_life_tokens": sizes.lives,
-    }
 
 
 def _rules(sizes: Sizes) -> str:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.rows import Card, cards
-from sparring.environments.openspiel.base import CHANCE, Event, Game, State, Style
+from sparring.environments.openspiel.base import CHANCE, Game, State, Style
 from sparring.environments.openspiel.load import load
 
 CARDS = ("J", "Q", "K", "A")
@@ -85,7 +85,9 @@ class KuhnPoker(Game):
 
     def _folded(self, state: State, seat: int) -> bool:
         """Return whether a seat has passed after a bet."""
-        bettors = {event.player for event in state.trail if _is_bet(event)}
+        bettors = {
+            event.player for event in state.trail if event.player != CHANCE and event.action == 1
+        }
         return bool(bettors) and seat not in bettors
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
@@ -111,11 +113,6 @@ class KuhnPoker(Game):
     def stake(self, state: State, seat: int) -> float:
         """Return the chips the seat has put into the pot."""
         return 1.0 + any(event.player == seat and event.action == 1 for event in state.trail)
-
-
-def _is_bet(event: Event) -> bool:
-    """Return whether an event is a bet or a call."""
-    return event.player != CHANCE and event.action == 1
 
 
 kuhn_poker = KuhnPoker

@@ -239,7 +239,8 @@ class SplitPlay(Painted):
         shown = {one: said for one, said in paid.items() if seat in (None, one)}
         seats(canvas, rules.roles, self.due(), shown)
         heading(canvas, "Pool")
-        rows = [("", "items", *(f"worth to {role}" for role in rules.roles), *self._named())]
+        took = [f"{role} took" for role in rules.roles] if self.claims else []
+        rows = [("", "items", *(f"worth to {role}" for role in rules.roles), *took)]
         for place, kind in enumerate(rules.items):
             worth = (
                 str(start.values[one][place]) if seat in (None, one) else "?" for one in (0, 1)
@@ -249,9 +250,6 @@ class SplitPlay(Painted):
         table(canvas, rows)
         what = "in proportion" if rules.over == "share" else "to nobody"
         paragraph(canvas, f"What both name too much of goes {what}.", colour="dim")
-
-    def _named(self) -> list[str]:
-        return [f"{role} took" for role in self.rules.roles] if self.claims else []
 
     def described(self, seat: int | None) -> str:
         """Return the pool, the values that are seen, and what was named."""

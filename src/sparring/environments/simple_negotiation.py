@@ -331,8 +331,9 @@ class SimpleNegotiation(Game):
             )
         table(canvas, rows)
         heading(canvas, "Offers", f"turn {len(position.actions)} of {position.turns} taken")
+        words = ("accepts", "declines", *map(_offer, offers(position.largest)))
         said = [
-            Said(roles[number % 2], _action(position, action), seat_colour(number % 2))
+            Said(roles[number % 2], words[action], seat_colour(number % 2))
             for number, action in enumerate(position.actions)
         ]
         timeline(canvas, said, most=8)
@@ -364,12 +365,6 @@ class SimpleNegotiation(Game):
 def _priced(pair: tuple[int, int]) -> list[str]:
     """Return values as brief words, such as "wood=5"."""
     return [f"{resource}={value}" for resource, value in zip(RESOURCES, pair, strict=True)]
-
-
-def _action(position: NegotiationTable, action: int) -> str:
-    if action <= DENY:
-        return "accepts" if action == ACCEPT else "declines"
-    return _offer(offers(position.largest)[action - DENY - 1])
 
 
 def _offer(offer: Offer) -> str:

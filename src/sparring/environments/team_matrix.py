@@ -90,11 +90,9 @@ class Example(Payoffs):
         """Return what a team gets."""
         if (mine and theirs) or mine == theirs:
             return float(mine - theirs)
-        return self._zeros(theirs) if mine == 0 else -self._zeros(mine)
-
-    def _zeros(self, ones: int) -> float:
-        """Return what a team of zeros gets from a team with some ones."""
-        return self.prize if ones == self.members else self.eps * ones
+        ones = theirs or mine  # of the team that is not all zeros
+        paid = self.prize if ones == self.members else self.eps * ones
+        return paid if mine == 0 else -paid
 
     def named(self, counted: int) -> str:
         """Return how many chose one."""

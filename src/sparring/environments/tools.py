@@ -196,23 +196,16 @@ class ToolPlay(CombinedPlay):
                 continue
             answer = self._answer(seat, call)
             self.made[seat] = (*self.made.get(seat, ()), (read, answer))
-            self._count(seat)
+            spent = list(self.spent)
+            spent[seat] += 1
+            self.spent = tuple(spent)
         if self.held and not self.due():
-            self._move()
-
-    def _count(self, seat: int) -> None:
-        spent = list(self.spent)
-        spent[seat] += 1
-        self.spent = tuple(spent)
-
-    def _move(self) -> None:
-        """Go on in the play with the moves of all seats that were due."""
-        past, moves = list(self.past), self.held
-        for seat in moves:
-            past[seat] = (*past[seat], self.made.get(seat, ()))
-        self.met = tuple(sorted({*self.met, *moves}))
-        self.past, self.made, self.held = tuple(past), {}, {}
-        super().step(moves)
+            past, moves = list(self.past), self.held
+            for seat in moves:
+                past[seat] = (*past[seat], self.made.get(seat, ()))
+            self.met = tuple(sorted({*self.met, *moves}))
+            self.past, self.made, self.held = tuple(past), {}, {}
+            super().step(moves)
 
     def _answer(self, seat: int, call: tuple[str, str] | None) -> str:
         """Return what a call is answered; None: a reply that is neither a call nor a move."""

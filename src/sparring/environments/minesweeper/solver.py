@@ -460,18 +460,17 @@ def mine_probabilities(
         return dict.fromkeys(closed, 0.0), table.layouts if prior == "bank" else comb(
             table.cells - 1, table.mines
         )
-    counts, layouts = _from_bank(table, closed) if prior == "bank" else _from_counts(table, closed)
+    counts, layouts = (
+        _from_bank(table, closed)
+        if prior == "bank"
+        else mine_counts(_constraints(table, closed), closed, table.mines - len(table.flagged))
+    )
     if not layouts:
         raise OracleError(
             f"Oracle 'posterior': no layout agrees with the board {table.view(0)!r}; judge states "
             "that were played."
         )
     return {cell: counts[cell] / layouts for cell in closed}, layouts
-
-
-def _from_counts(table: Minefield, closed: list[int]) -> tuple[dict[int, int], int]:
-    """Return the number of layouts with a mine in each closed cell, and of all layouts."""
-    return mine_counts(_constraints(table, closed), closed, table.mines - len(table.flagged))
 
 
 def _constraints(table: Minefield, closed: list[int]) -> list[Constraint]:

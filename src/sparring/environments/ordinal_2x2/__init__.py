@@ -262,17 +262,16 @@ class Ordinal2x2(Game):
             said.append(word if self.brief else f"You chose {word}.")
         if len(moves) == 2:
             other = ACTIONS[moves[1 - seat]]
-            ranks = [self.rank_of(state.table, who) for who in (seat, 1 - seat)]
+            outcome = 2 * moves[seat] + moves[1 - seat]
+            own_rank = state.table.game[seat][outcome]
+            outcome = 2 * moves[1 - seat] + moves[seat]
+            ranks = [own_rank, state.table.game[1 - seat][outcome]]
             full = (
                 f"The other player chose {other}. You rank this outcome {ranks[0]}, the other "
                 f"player {ranks[1]}."
             )
             said.append(other if self.brief else full)
         return said
-
-    def rank_of(self, cells: Cells, seat: int) -> int:
-        """Return how a seat ranks the outcome of a play that is over."""
-        return cells.game[seat][2 * cells.moves[seat] + cells.moves[1 - seat]]
 
     def example(self, state: State) -> int:
         """Return a number of what the seat to act knows: the game."""

@@ -125,13 +125,12 @@ def family(game: Ordinal) -> str:
         return "cyclic"
     if len(stable) > 1:
         return "coordination"
-    if any(_prefer(game, cell, stable[0]) for cell in CELLS):
+    if any(
+        all(rank(game, seat, cell) > rank(game, seat, stable[0]) for seat in (0, 1))
+        for cell in CELLS
+    ):
         return "dilemma"
     return "both_dominant" if dominant(game, 0) and dominant(game, 1) else "one_dominant"
-
-
-def _prefer(game: Ordinal, one: Sequence[int], other: Sequence[int]) -> bool:
-    return all(rank(game, seat, one) > rank(game, seat, other) for seat in (0, 1))
 
 
 def chosen(which: str) -> tuple[int, ...]:

@@ -69,21 +69,17 @@ def told_to(
     if rules.style == "brief":
         news = f"propose {listed}" if seat == 0 else f"solve {written(posed[-1], 'brief')}"
         return f"{last} {news}".strip(), ""
-    lines = [_opening(seat, rules) if not solved else f"The last puzzle was {_round_end(last)}."]
+    lines = (
+        [f"The last puzzle was {'solved' if last == 'solved' else 'not solved'}."]
+        if solved
+        else [f"{rules_text(rules)} You are the {('proposer', 'solver')[seat]}."]
+    )
     number = f"Round {len(solved) + 1} of {rules.rounds}."
     if seat == 0:
         lines.append(f"{number} The numbers of your puzzle may be, also repeatedly: {listed}.")
         return "\n".join(lines), f"Write your puzzle in this form: {PUZZLE_FORM}"
     lines.append(f"{number} The puzzle: {written(posed[-1], 'full')}")
     return "\n".join(lines), f"Write your solution in this form: {SOLUTION_FORM}"
-
-
-def _opening(seat: int, rules: PuzzleDuel) -> str:
-    return f"{rules_text(rules)} You are the {('proposer', 'solver')[seat]}."
-
-
-def _round_end(last: str) -> str:
-    return "solved" if last == "solved" else "not solved"
 
 
 PROPOSER, SOLVER = 0, 1

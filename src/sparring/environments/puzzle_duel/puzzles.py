@@ -130,7 +130,12 @@ def read_puzzle(
     if numbers is None or target is None or len(target) != 1:
         return None
     puzzle = Puzzle(numbers, target[0])
-    return puzzle if _fits(puzzle, allowed, limits) and solves(puzzle, proof) else None
+    fits = (
+        2 <= len(puzzle.numbers) <= limits.numbers
+        and 1 <= puzzle.target <= limits.most
+        and set(puzzle.numbers) <= set(allowed)
+    )
+    return puzzle if fits and solves(puzzle, proof) else None
 
 
 def _numbers(text: str) -> tuple[int, ...] | None:
@@ -138,14 +143,6 @@ def _numbers(text: str) -> tuple[int, ...] | None:
     if not parts or not all(part.isdigit() for part in parts):
         return None
     return tuple(map(int, parts))
-
-
-def _fits(puzzle: Puzzle, allowed: tuple[int, ...], limits: Limits) -> bool:
-    return (
-        2 <= len(puzzle.numbers) <= limits.numbers
-        and 1 <= puzzle.target <= limits.most
-        and set(puzzle.numbers) <= set(allowed)
-    )
 
 
 def read_solution(reply: str, style: Style) -> str:

@@ -231,14 +231,12 @@ class SokobanTable(Table):
     def after(self, index: int) -> SokobanTable:
         """Return the table with its room, or after a move."""
         if self.room is None:
-            room = self.only or self._room(index)
+            o = self.options
+            size = (o.rows, o.columns, o.boxes, o.walls, o.shortest, o.longest)
+            room = self.only or room_of(*size, o.bank, index)
             return replace(self, room=room, agent=room.agent, boxes=room.boxes)
         agent, boxes = moved(self.floor, self.agent, self.boxes, index) or (self.agent, self.boxes)
         return replace(self, agent=agent, boxes=boxes, moves=(*self.moves, index))
-
-    def _room(self, index: int) -> Room:
-        o = self.options
-        return room_of(o.rows, o.columns, o.boxes, o.walls, o.shortest, o.longest, o.bank, index)
 
     def returns(self) -> list[float]:
         """Return 1 for a solved room, else 0 or the share of boxes home, less what moves cost."""

@@ -519,7 +519,7 @@ class WerewolfPlay(Painted):
             knows = " ".join(f"{name_of(event.target)} {event.word}" for event in looks)
             if role == WOLF and (own or seat in position.setup.wolves):
                 knows = " ".join(
-                    f"{name_of(position.places[w])} wolf" for w in _mates(position, one)
+                    f"{name_of(position.places[w])} wolf" for w in position.setup.wolves if w != one
                 )
             votes = [
                 event.target for event in events if event.kind == "vote" and event.who == place
@@ -607,10 +607,6 @@ def _known(position: Position, seat: int | None, one: int, events: tuple[Event, 
         return True
     place = position.places[one]
     return any(e.kind in ("dead", "out") and e.target == place and e.word for e in events)
-
-
-def _mates(position: Position, one: int) -> tuple[int, ...]:
-    return tuple(wolf for wolf in position.setup.wolves if wolf != one)
 
 
 def _line(position: Position, event: Event, text: bool) -> Said:

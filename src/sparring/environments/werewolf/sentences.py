@@ -173,7 +173,9 @@ def _verdict(words: list[str]) -> str:
             continue
         near = words[max(begins, number - NEAR) : number]
         turned = any(map(_denies, near))
-        if judges and not (word in _OPINION and _goes_on(words[number + 1 :])):
+        if judges and not (
+            word in _OPINION and _CLAUSE.match(" ".join(words[number + 1 : number + 4]))
+        ):
             return WOLF if (word in _BAD) != (turned != doubted) else GOOD
         begins, doubted = number + 1, turned != (word == "doubt")
     return ""
@@ -186,11 +188,6 @@ def _words(text: str) -> list[str]:
 
 def _denies(word: str) -> bool:
     return word in _NOT or word.endswith("n't")
-
-
-def _goes_on(words: list[str]) -> bool:
-    """Return whether an opinion is about what is said after it, not about a player by itself."""
-    return _CLAUSE.match(" ".join(words[:3])) is not None
 
 
 AGAINST = {"accuse": 1, "support": -1, WOLF: 2, GOOD: -2}  # what is said adds so much

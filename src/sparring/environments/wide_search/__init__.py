@@ -312,7 +312,9 @@ class Search(Painted, SharedNotes):
             if known is False or known is None:
                 raise GameError(f"wide_search: {quoted(reply)} is no action of seat {seat} now.")
         if self.writing:
-            self._write(replies[LEAD])
+            self.lead_steps += 1
+            self.written, self.writing, self.ended = replies[LEAD], False, True
+            self.ends = {**self.ends, LEAD: "malformed" if self.answer is None else "answered"}
         elif not self.calls:
             self._lead(replies[LEAD])
         else:
@@ -348,11 +350,6 @@ class Search(Painted, SharedNotes):
     def _end(self) -> None:
         self.writing = self.rules.writes
         self.ended = not self.writing
-
-    def _write(self, reply: str) -> None:
-        self.lead_steps += 1
-        self.written, self.writing, self.ended = reply, False, True
-        self.ends = {**self.ends, LEAD: "malformed" if self.answer is None else "answered"}
 
     def _work(self, replies: Mapping[int, str]) -> None:
         """Let workers open pages, note cells, or end."""

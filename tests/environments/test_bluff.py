@@ -22,7 +22,23 @@ def test_it_keeps_the_contract(options):
     check_environment(bluff, plays=10, **options)
 
 
-def test_a_picture_shows_a_seat_what_it_knows():
+def test_words_deals_and_the_spec():
+    game = bluff(phrases=3)
+    for word in (one for words in MEANT.values() for one in words):
+        for answer in ("believe", "call"):
+            play, told = played("low", phrases=3), []
+            for line in (word, answer):
+                if play.due():
+                    told += play.observe(play.due()[0]).text.split()
+                    play.step({play.due()[0]: line})
+            told += [line for seat in (0, 1) for line in play.ending(seat).split()]
+            assert {*told, *play.said} <= set(game.vocabulary())
+    made = make_game("bluff", options={"stake": 2.0, "phrases": 2})
+    assert from_spec(spec_of(made)).claims == ("high", "strong", "low", "weak")
+    with pytest.raises(ConfigError, match=r"option .stake.: Input should be greater than or equal to 0.000001"):
+        make_game("bluff", options={"stake": 0.0})
+    cards = [bluff().reset(Stream.from_seed(seed)).card for seed in range(200)]
+    assert 70 < cards.count("high") < 130
     check_picture(bluff, plays=4, deals=4)
 
 
@@ -61,47 +77,16 @@ def test_the_equilibrium_lies_and_calls_as_the_page_says(stake):
     assert policy_values(found.tree, found.seats, policy).returns[0] == pytest.approx(stake / (2 + stake), abs=0.005)
 
 
-def test_free_text_claims_by_its_last_word_that_means_a_card():
+def test_what_the_listener_hears():
     assert [claimed(text) for text in ("HIGH!", "not low, it is strong", "my card is great... no, weak", "trust me", "")] == ["high", "high", "low", "low", "low"]
     play = played("low", "Believe me: it is a STRONG one", "believe", speech="free")
     assert play.returns == (1.0, -1.0)
     assert played("low", "hm", speech="free").returns == (-1.0, 1.0)
     assert play.legal(0) is None and play.legal(1) == ("believe", "call")
-
-
-def test_the_listener_is_told_what_was_said_and_not_the_card():
     for style in ("brief", "full"):
         one, other = (played(card, "high", style=style) for card in ("high", "low"))
         assert one.observe(1) == other.observe(1)
         assert one.observe(0).key != other.observe(0).key
     assert "high" in played("low", "high").observe(1).told
-
-
-def test_statements_are_a_kind_and_answers_are_not():
     play = played("high")
     assert (play.kind(0), play.kind(1)) == ("claim", "")
-
-
-def test_every_brief_word_is_in_the_vocabulary():
-    game = bluff(phrases=3)
-    for word in (one for words in MEANT.values() for one in words):
-        for answer in ("believe", "call"):
-            play, told = played("low", phrases=3), []
-            for line in (word, answer):
-                if play.due():
-                    told += play.observe(play.due()[0]).text.split()
-                    play.step({play.due()[0]: line})
-            told += [line for seat in (0, 1) for line in play.ending(seat).split()]
-            assert {*told, *play.said} <= set(game.vocabulary())
-
-
-def test_a_spec_makes_it_again_and_bad_options_are_refused():
-    made = make_game("bluff", options={"stake": 2.0, "phrases": 2})
-    assert from_spec(spec_of(made)).claims == ("high", "strong", "low", "weak")
-    with pytest.raises(ConfigError, match=r"option .stake.: Input should be greater than or equal to 0.000001"):
-        make_game("bluff", options={"stake": 0.0})
-
-
-def test_both_cards_are_dealt():
-    cards = [bluff().reset(Stream.from_seed(seed)).card for seed in range(200)]
-    assert 70 < cards.count("high") < 130

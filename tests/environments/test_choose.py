@@ -50,34 +50,25 @@ def test_candidates_are_drawn_as_often_as_the_offers_say(diverse, shuffle):
     assert {shown: count / 20_000 for shown, count in found.items()} == pytest.approx(offers, abs=0.012)
 
 
-def test_the_shares_of_candidates_are_those_of_draws_without_replacement():
+def test_candidates_of_the_weights():
     offers = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, shuffle=False).offers(THREE)
     assert {shown: share for share, shown in offers} == pytest.approx({
         ("rock", "paper"): 0.6 * 3 / 4 + 0.3 * 6 / 7, ("rock", "scissors"): 0.6 * 1 / 4 + 0.1 * 6 / 9, ("paper", "scissors"): 0.3 * 1 / 7 + 0.1 * 3 / 9
     })  # fmt: skip
     alike = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, diverse=False).offers(THREE)
     assert {shown: share for share, shown in alike}[("rock",)] == pytest.approx(0.36)
-
-
-def test_one_that_is_drawn_first_is_of_the_weights():
     proposer = Proposer(count=3, weights={"rock": 6, "paper": 3, "scissors": 1})
     first = Counter(proposer.drawn(THREE, ROOT.child(number))[0] for number in range(10_000))
     assert first["rock"] / 10_000 == pytest.approx(0.6, abs=0.015) and first["scissors"] / 10_000 == pytest.approx(0.1, abs=0.01)
-
-
-def test_what_is_not_named_is_proposed_where_nothing_named_is_legal():
     proposer = Proposer(count=3, weights={"rock": 1.0, "paper": 0.0})
     assert proposer.drawn(("rock", "paper"), ROOT) == ("rock",)
     assert sorted(proposer.drawn(("paper", "bet", "pass"), ROOT)) == ["bet", "paper", "pass"]
-
-
-def test_too_many_draws_are_refused():
     words = tuple(f"w{number}" for number in range(60))
     with pytest.raises(GameError, match=f"3 candidates of 60 actions have 205,320 draws, and {MOST:,} are gone"):
         Proposer(count=3).offers(words)
 
 
-def test_the_number_that_a_seat_replies_is_the_candidate_that_is_played():
+def test_numbers_that_a_seat_replies():
     seen = set()
     for seed in range(40):
         for left in numbers(3):
@@ -92,23 +83,17 @@ def test_the_number_that_a_seat_replies_is_the_candidate_that_is_played():
     assert len(seen) > 15
     assert len({choose(environment=FIVE).reset(Stream.from_seed(3)).candidates[0] for _ in range(3)}) == 1
     assert any(course.candidates[0] != course.candidates[1] for course in (choose(environment=FIVE).reset(Stream.from_seed(n)) for n in range(5)))
-
-
-def test_a_language_model_is_asked_for_a_number():
     course = choose(environment=FULL, shuffle=False).reset(ROOT)
     seen = course.observe(1)
     assert seen.told.endswith("Your choices:\n1. rock\n2. paper\n3. scissors") and "beats scissors" in seen.told
     assert seen.ask == "Reply with exactly one of these numbers: 1, 2, 3."
     assert course.read(0, "I take **2**, since paper wins 1 point") == "2" and course.read(0, "paper") is None
     assert course.read(0, "I take 2", exact=True) is None and course.read(0, "2", exact=True) == "2"
-
-
-def test_a_number_without_a_candidate_is_illegal():
     course = choose(environment=RPS, proposals={"rock": 1, "paper": 1}).reset(ROOT)
     assert course.legal(0) == ("1", "2") and course.read(0, "3") == "3" and course.read(0, "4") is None
 
 
-def test_candidates_of_decisions_before_are_part_of_what_a_seat_knows():
+def test_what_a_chooser_knows():
     keys = set()
     for seed in range(60):
         course = choose(environment={"name": "kuhn_poker"}).reset(Stream.from_seed(seed))
@@ -117,6 +102,15 @@ def test_candidates_of_decisions_before_are_part_of_what_a_seat_knows():
         course.step({1: numbers(2)[course.candidates[1].index("bet")]})
         keys.add((course.observe(0).key, course.play.observe(0).key, before, course.candidates[0]))
     assert len({key for key, *_ in keys}) == len(keys) == 12  # three cards, two orders, twice
+    course = choose(environment=FIVE, count=2).reset(Stream.from_seed(2))
+    other = course.clone()
+    other.candidates = {**course.candidates, 1: ("lizard", "spock")}
+    assert course.draw(0) == other.draw(0) and course.described(0) == other.described(0)
+    assert course.draw(None) != other.draw(None) and "Candidates of right" in other.described(None)
+    course.step({0: "1", 1: "2"})
+    assert "(chosen)" in course.described(0) and "right chose among" not in course.described(0) and not other.done
+    inner = {"name": "choose", "options": {"environment": {"name": "kuhn_poker"}}}
+    check_environment(trial, environment=inner, attempts=2, reveal=True, plays=6)
 
 
 def test_who_does_not_choose_plays_as_without_the_combinator():
@@ -136,16 +130,6 @@ def test_who_does_not_choose_plays_as_without_the_combinator():
 def test_who_chooses_is_a_role_named_once(choosers, said):
     with pytest.raises(ConfigError, match=said):
         choose(environment={"name": "kuhn_poker"}, choosers=choosers)
-
-
-def test_a_seat_sees_its_own_candidates_alone():
-    course = choose(environment=FIVE, count=2).reset(Stream.from_seed(2))
-    other = course.clone()
-    other.candidates = {**course.candidates, 1: ("lizard", "spock")}
-    assert course.draw(0) == other.draw(0) and course.described(0) == other.described(0)
-    assert course.draw(None) != other.draw(None) and "Candidates of right" in other.described(None)
-    course.step({0: "1", 1: "2"})
-    assert "(chosen)" in course.described(0) and "right chose among" not in course.described(0) and not other.done
 
 
 def test_candidates_are_recorded_and_a_play_is_played_again():
@@ -170,14 +154,10 @@ def test_bots_prefer_actions_whatever_their_numbers():
         assert meant(around, 0, around.legal(0)) == around.play.candidates[0]
 
 
-def test_weights_of_nothing_are_refused():
+def test_weights_that_are_refused_and_words_that_are_not_checked():
     with pytest.raises(ConfigError, match="gives no action a weight above 0; write proposals"):
         choose(proposals={"rock": 0.0})
-
-
-def test_a_trial_around_it_tells_the_cards_of_a_show_down():
-    inner = {"name": "choose", "options": {"environment": {"name": "kuhn_poker"}}}
-    check_environment(trial, environment=inner, attempts=2, reveal=True, plays=6)
+    choose(environment={"name": "werewolf", "options": {"style": "full"}}, proposals={"anything": 1.0})
 
 
 @pytest.mark.parametrize(
@@ -190,7 +170,3 @@ def test_a_trial_around_it_tells_the_cards_of_a_show_down():
 def test_a_word_that_the_environment_has_not_is_not_proposed(inner, proposals, word, nearest):
     with pytest.raises(UnknownNameError, match=f"Unknown word of choose.proposals for {inner['name']} '{word}'. Did you mean '{nearest}"):
         choose(environment=inner, proposals=proposals)
-
-
-def test_words_of_full_style_are_not_known_and_not_checked():
-    choose(environment={"name": "werewolf", "options": {"style": "full"}}, proposals={"anything": 1.0})

@@ -73,7 +73,7 @@ def test_some_choose_and_some_deduce_in_one_game(order, choosers, deducers):
         check_environment(choose, environment=inner, proposer=proposer, choosers=choosers, plays=3)
 
 
-def test_what_has_been_proposed_is_shown_and_no_longer_proposed():
+def test_candidates_of_a_seat_that_proposes():
     shown = set()
     for seed in range(12):
         course = begun(count=2, seed=seed)
@@ -87,24 +87,18 @@ def test_what_has_been_proposed_is_shown_and_no_longer_proposed():
         assert set(course.candidates[0]) == {"rock", "scissors"} and course.legal(0) == ("1", "2")
         shown.add(course.candidates[0])
     assert len(shown) == 2
-
-
-def test_equal_proposals_are_one_candidate():
     course = begun(count=3, diverse=False)
     for word in ("rock", "rock", "paper"):
         assert course.legal(2) == ("rock", "paper", "scissors")
         course.step({2: word, 3: "paper"})
     assert set(course.candidates[0]) == {"rock", "paper"} and course.candidates[1] == ("paper",) and course.legal(1) == ("1",)
-
-
-def test_nothing_more_is_asked_where_there_is_no_other_action():
     course = begun(KUHN, count=5)
     course.step({2: "pass"})
     course.step({2: "bet"})
     assert course.due() == (0,) and set(course.candidates[0]) == {"pass", "bet"}
 
 
-def test_a_proposer_is_told_what_was_chosen_and_remembers():
+def test_what_a_proposer_knows():
     keys = {}
     for first in ("pass", "bet"):
         course = begun(KUHN, shuffle=False)
@@ -119,15 +113,25 @@ def test_a_proposer_is_told_what_was_chosen_and_remembers():
     assert full.observe(2).ask.endswith("Propose an action.") and "Your card" in full.observe(2).told
     full.step({2: "pass"})
     assert full.observe(2).ask.endswith("Propose another action.") and full.observe(2).told == ""
-
-
-def test_proposals_are_seen_by_their_proposer_alone_until_they_are_candidates():
     course, other = begun(count=2), begun(count=2)
     course.step({2: "rock", 3: "paper"})
     other.step({2: "rock", 3: "scissors"})
     for seat in (0, 1, 2):
         assert course.draw(seat) == other.draw(seat) and course.described(seat) == other.described(seat)
     assert course.draw(3) != other.draw(3) and "Proposed for right: paper." in course.described(None)
+    keys = set()
+    for said in (("a/b", "c"), ("a", "b/c"), ("a b", "c"), ("'a'", "b/c"), ("a", "b", "c")):
+        course, _, proposer = speaking(count=4)
+        for text in said:
+            course.step({proposer: text})
+        keys.add(course.observe(proposer).key)
+    assert len(keys) == 5
+    course, speaker, proposer = speaking(count=1)
+    idle = next(seat for seat in range(course.rules.num_seats) if seat != proposer and course.within(seat) != seat)
+    assert course.observe(proposer).ask.endswith("Propose an action.") and course.observe(idle).ask == ""
+    assert "propose" not in course.observe(idle).key
+    course.step({proposer: "p2 is a wolf"})
+    assert course.due() == (speaker,) and course.observe(proposer).ask == ""
 
 
 WOLVES = {"name": "werewolf", "options": {"players": 3, "speech": "text", "style": "full", "tie": "none", "rounds": 1}}
@@ -142,7 +146,7 @@ def speaking(**options):
     return course, course.within(proposer), proposer
 
 
-def test_where_any_text_may_be_said_candidates_are_texts():
+def test_candidates_of_any_text():
     course, speaker, proposer = speaking(count=3)
     assert course.legal(proposer) is None and course.read(proposer, "p2 is\na wolf") == "p2 is a wolf"
     assert course.observe(proposer).ask.endswith("Propose an action.")
@@ -156,16 +160,10 @@ def test_where_any_text_may_be_said_candidates_are_texts():
     course.step({speaker: str(place)})
     assert course.play.position.events[-1].word == "p2 is a wolf"
     assert "What was chosen: p2 is" in course.observe(proposer).text
-
-
-def test_without_diversity_every_proposal_is_asked_for_and_shuffle_keeps_texts_in_order():
     course, speaker, proposer = speaking(count=2, diverse=False, shuffle=False)
     course.step({proposer: "b"})
     course.step({proposer: "a"})
     assert course.candidates[speaker] == ("b", "a")
-
-
-def test_an_empty_and_an_enormous_proposal_are_candidates_of_what_is_heard():
     course, speaker, proposer = speaking(count=2, shuffle=False)
     limit = WOLVES["options"].get("limit", 300)
     for text in ("\u200b \n", "a" * 200_000):
@@ -193,38 +191,20 @@ def test_it_keeps_the_contract_around_free_text(options):
     check_environment(choose, environment=WOLVES, proposer="seat", plays=3, **options)
 
 
-def test_it_has_no_exact_figures_and_takes_no_weights():
+def test_figures_clones_and_earlier_versions():
     game = choose(environment=RPS, proposer="seat")
     with pytest.raises(GameError, match="no method openings"):
         enumerate_info_states(beneath(game))
     with pytest.raises(ConfigError, match="'proposals' are of proposer: weights"):
         choose(proposer="seat", proposals={"rock": 1.0})
-
-
-def test_a_clone_shares_nothing_with_a_play_in_which_something_is_proposed():
     first = begun(count=1)
     other = first.clone()
     other.step(dict.fromkeys(other.due(), "rock"))
     assert other.drawn == {0: ("rock",), 1: ("rock",)} and first.drawn == {}
-
-
-def test_keys_tell_proposals_apart_whatever_signs_they_have():
-    keys = set()
-    for said in (("a/b", "c"), ("a", "b/c"), ("a b", "c"), ("'a'", "b/c"), ("a", "b", "c")):
-        course, _, proposer = speaking(count=4)
-        for text in said:
-            course.step({proposer: text})
-        keys.add(course.observe(proposer).key)
-    assert len(keys) == 5
-
-
-def test_a_proposer_that_is_not_due_is_asked_nothing():
-    course, speaker, proposer = speaking(count=1)
-    idle = next(seat for seat in range(course.rules.num_seats) if seat != proposer and course.within(seat) != seat)
-    assert course.observe(proposer).ask.endswith("Propose an action.") and course.observe(idle).ask == ""
-    assert "propose" not in course.observe(idle).key
-    course.step({proposer: "p2 is a wolf"})
-    assert course.due() == (speaker,) and course.observe(proposer).ask == ""
+    spec = spec_of(make_game("choose", options={"environment": RPS}))
+    assert spec.version == 2 and from_spec(spec).name == "choose"
+    with pytest.raises(GameError, match="version 2 here, and version 1 is asked for"):
+        from_spec(dataclasses.replace(spec, version=1))
 
 
 @pytest.mark.parametrize("speech", ["words", "text"])
@@ -232,10 +212,3 @@ def test_a_proposer_that_is_not_due_is_asked_nothing():
 def test_wolves_that_talk_may_choose_what_they_say(speech, more):
     options = {"players": 7, "wolves_talk": True, "speech": speech, "style": "full"}
     check_environment(choose, environment={"name": "werewolf", "options": options}, plays=3, **more)
-
-
-def test_what_an_earlier_version_drew_is_not_played_again():
-    spec = spec_of(make_game("choose", options={"environment": RPS}))
-    assert spec.version == 2 and from_spec(spec).name == "choose"
-    with pytest.raises(GameError, match="version 2 here, and version 1 is asked for"):
-        from_spec(dataclasses.replace(spec, version=1))

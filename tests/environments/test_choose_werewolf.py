@@ -55,7 +55,7 @@ def test_a_team_wins_as_in_werewolf_alone(given):
         assert [course.ending(seat) for seat in range(seats)] == [alone.ending(seat) for seat in range(seats)]
 
 
-def test_what_werewolf_counts_is_counted_in_an_episode():
+def test_what_is_counted_and_seen():
     game = make_game("choose", options={"environment": {"name": "werewolf", "options": {**SMALL, "deduce": True}}})
     spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=ROOT.child("deal"), stream=ROOT.child("play"), seats=("a",) * 3, trained=(True,) * 3)
     (episode,) = play([spec], {"a": random()})
@@ -65,9 +65,6 @@ def test_what_werewolf_counts_is_counted_in_an_episode():
     noted = [turn for turn in episode.turns if turn.note]
     assert len(noted) == 6 and all(turn.legal_actions == () and turn.event == "ok" for turn in noted)
     assert all(turn.reply in ("1", "2", "3") and "1 " in turn.told for turn in episode.turns if not turn.note)
-
-
-def test_a_seat_sees_its_own_candidates_alone():
     for seed in range(6):
         course, draws = around({"players": 6, "order": "simultaneous"}).reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
         for number in itertools.count():
@@ -80,6 +77,12 @@ def test_a_seat_sees_its_own_candidates_alone():
                 assert other.observe(seat) == course.observe(seat) and other.described(seat) == course.described(seat)
                 assert number != 2 or other.draw(seat) == course.draw(seat)
             course.step({seat: random().choose(course, seat, draws.child(number).child(seat)) for seat in course.due()})
+    course = around({}, count=2).reset(ROOT)
+    course.candidates = {0: ("p2", "p1"), 1: ("claim seer", "silence")}
+    agent = biased(weights={"claim seer": 4.0, "p1": 2.0})
+    assert agent.chances(course, 0) == pytest.approx({"1": 1 / 3, "2": 2 / 3}) and agent.chances(course, 1) == pytest.approx({"1": 0.8, "2": 0.2})
+    with pytest.raises(UnknownNameError, match="claim mayor"):
+        biased(weights={"claim mayor": 1.0}).chances(course, 0)
 
 
 @pytest.mark.parametrize("style", ["talkative", "silent", "accuser"])
@@ -116,12 +119,3 @@ def test_without_its_best_a_bot_takes_the_next_best():
         course.play.step({seat: "silence"})
     course.candidates = {1: ("p4", "abstain")}
     assert werewolf_bot().chances(course, 1) == {"1": 1.0}
-
-
-def test_weights_may_be_of_phrases():
-    course = around({}, count=2).reset(ROOT)
-    course.candidates = {0: ("p2", "p1"), 1: ("claim seer", "silence")}
-    agent = biased(weights={"claim seer": 4.0, "p1": 2.0})
-    assert agent.chances(course, 0) == pytest.approx({"1": 1 / 3, "2": 2 / 3}) and agent.chances(course, 1) == pytest.approx({"1": 0.8, "2": 0.2})
-    with pytest.raises(UnknownNameError, match="claim mayor"):
-        biased(weights={"claim mayor": 1.0}).chances(course, 0)

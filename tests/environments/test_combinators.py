@@ -41,16 +41,13 @@ def test_each_keeps_the_contract_around_any_environment(combinator, options, inn
     check_environment(combinator, environment={"name": "talk", "options": {"environment": inner}}, plays=2, **options)
 
 
-def test_repeated_plays_add_up_and_tell_how_the_last_one_ended():
+def test_repeated_plays():
     course = repeated(environment=RPS, rounds=2).reset(Stream.from_seed(0))
     told = said(course, {0: "rock", 1: "paper"}, {0: "rock", 1: "scissors"})
     assert [one[0].text for one in told] == ["left choose", "you rock they paper minus left choose"]
     assert told[1][1].text == "you paper they rock plus right choose"
     assert course.done and course.returns == (0.0, 0.0)
     assert len({one[0].key for one in told}) == 2
-
-
-def test_one_round_is_the_environment_itself():
     plain, once = make_game("rock_paper_scissors").reset(Stream.from_seed(0)), repeated(environment=RPS, rounds=1).reset(Stream.from_seed(0))
     assert [plain.observe(seat) for seat in (0, 1)] == [once.observe(seat) for seat in (0, 1)]
     for course in (plain, once):
@@ -58,7 +55,7 @@ def test_one_round_is_the_environment_itself():
     assert plain.returns == once.returns == (1.0, -1.0) and once.done
 
 
-def test_a_trial_asks_for_a_note_and_counts_attempts():
+def test_notes_and_attempts_of_a_trial():
     course = trial(environment=RPS_FULL, attempts=2).reset(Stream.from_seed(0))
     told = said(course, {0: "rock", 1: "paper"}, {0: "They like paper."}, {0: "scissors", 1: "paper"})
     assert [(one[0].attempt, one[0].fresh) for one in told] == [(0, False), (0, False), (1, False)]
@@ -66,13 +63,25 @@ def test_a_trial_asks_for_a_note_and_counts_attempts():
     assert "That play is over. You got -1." in told[1][0].text and "short note" in told[1][0].ask
     assert told[2][1].fresh and told[2][1].attempt == 1 and "paper" not in told[2][1].text.split("equal choices")[1].split("Choose")[0]
     assert course.done and course.returns == (0.0, 0.0)
-
-
-def test_the_opponent_of_a_trial_cannot_tell_one_attempt_from_another():
     course = trial(environment=RPS, attempts=2, reflect=False).reset(Stream.from_seed(0))
     first, second = said(course, {0: "rock", 1: "paper"}, {0: "rock", 1: "paper"})
     assert first[1].key == second[1].key and first[1].text == second[1].text
     assert first[0].key != second[0].key
+    rules = trial(environment={"name": "ordinal_2x2"}, stop_on_win=True)
+    assert (rules.min_utility, rules.max_utility) == (1.0, 12.0)
+    check_environment(trial, environment={"name": "ordinal_2x2"}, stop_on_win=True, reflect=False, plays=8)
+    for stop, moments in ((True, 1), (False, 3)):
+        course = trial(environment=RPS, reflect=False, stop_on_win=stop).reset(Stream.from_seed(0))
+        count = 0
+        while not course.done:
+            course.step({0: "rock", 1: "scissors"})
+            count += 1
+        assert count == moments and course.returns == (float(moments), -float(moments))
+    course = trial(environment=RPS_FULL, attempts=3, memory="notes", note_limit=5).reset(Stream.from_seed(0))
+    *_, last = said(
+        course, {0: "rock", 1: "paper"}, {0: "first note"}, {0: "rock", 1: "paper"}, {0: "second note"}, {0: "rock", 1: "paper"}
+    )
+    assert last[0].fresh and "1. first\n\n2. secon" in last[0].told and "note" not in last[0].told.split("2. secon")[1]
 
 
 TAKE_ALL = {"name": "nim", "options": {"pile_sizes": "3", "is_misere": False}}  # who begins can end it at once
@@ -84,12 +93,6 @@ def test_a_seat_is_told_of_every_attempt_in_which_it_had_no_turn(combinator, opt
     for take in ("a3", "a3", "a1"):
         course.step({0: take})
     assert course.observe(1).text == "nim second 3 a3 minus nim second 3 a3 minus nim second 3 a1"
-
-
-def test_a_trial_that_may_stop_at_once_pays_no_less_than_one_attempt_may():
-    rules = trial(environment={"name": "ordinal_2x2"}, stop_on_win=True)
-    assert (rules.min_utility, rules.max_utility) == (1.0, 12.0)
-    check_environment(trial, environment={"name": "ordinal_2x2"}, stop_on_win=True, reflect=False, plays=8)
 
 
 def known_later(combinator, card, *moves, **options):
@@ -123,14 +126,6 @@ def test_the_own_cards_and_actions_of_plays_before_are_part_of_what_a_seat_knows
 def test_of_attempts_before_a_seat_that_keeps_its_notes_alone_knows_these(reflect):
     told = {known_later(trial, card, "pass", "bet", move, attempts=2, memory="notes", reflect=reflect) for card in "JQ" for move in ("bet", "pass")}
     assert len(told) == 1
-
-
-def test_with_notes_alone_a_conversation_begins_anew_with_them():
-    course = trial(environment=RPS_FULL, attempts=3, memory="notes", note_limit=5).reset(Stream.from_seed(0))
-    *_, last = said(
-        course, {0: "rock", 1: "paper"}, {0: "first note"}, {0: "rock", 1: "paper"}, {0: "second note"}, {0: "rock", 1: "paper"}
-    )
-    assert last[0].fresh and "1. first\n\n2. secon" in last[0].told and "note" not in last[0].told.split("2. secon")[1]
 
 
 def firsts_of_attempts(**options):
@@ -178,16 +173,6 @@ def test_rules_that_cannot_be_left_out_are_said(inner, said):
         trial(environment=inner, retell=False)
 
 
-def test_a_trial_stops_at_a_win_if_asked():
-    for stop, moments in ((True, 1), (False, 3)):
-        course = trial(environment=RPS, reflect=False, stop_on_win=stop).reset(Stream.from_seed(0))
-        count = 0
-        while not course.done:
-            course.step({0: "rock", 1: "scissors"})
-            count += 1
-        assert count == moments and course.returns == (float(moments), -float(moments))
-
-
 def told_after(cards, *moves, seat=0, players=2, **options):
     """Play one attempt of Kuhn poker with these cards; return what the seat is told before the next, and its key then."""
     inner = {"name": "kuhn_poker", "options": {"players": players, "style": options.pop("style", "brief")}}
@@ -204,7 +189,7 @@ def told_after(cards, *moves, seat=0, players=2, **options):
     return found, course.observe(seat).key
 
 
-def test_a_trial_tells_the_cards_of_a_show_down_if_asked_and_none_after_a_fold():
+def test_what_a_trial_reveals():
     assert told_after("QJ", "bet", "bet", reveal=True)[0] == "bet shows J plus"
     assert told_after("QJ", "bet", "bet", seat=1, reveal=True)[0] == ". shows Q minus"
     assert told_after("QK", "pass", "pass", reveal=True)[0] == "pass shows K minus"
@@ -216,26 +201,14 @@ def test_a_trial_tells_the_cards_of_a_show_down_if_asked_and_none_after_a_fold()
     full = told_after("QJ", "bet", "bet", reveal=True, style="full")[0]
     assert "\n\nsecond held the Jack.\n\nThat play is over. You got 2." in full
     assert "Jack" not in told_after("QJ", "bet", "bet", style="full")[0].replace("low to high: Jack", "")
-
-
-def test_what_was_shown_is_part_of_what_a_seat_knows():
     keys = {(cards, reveal): told_after(cards, "bet", "bet", reveal=reveal)[1].split("0")[0] for cards in ("KJ", "KQ") for reveal in (False, True)}
     assert keys["KJ", False] == keys["KQ", False] and keys["KJ", True] != keys["KQ", True]
-
-
-def test_of_three_seats_those_who_stayed_in_see_one_another():
     moves = ("bet", "pass", "bet")  # the second folds
     assert told_after("QJA", *moves, players=3, reveal=True)[0] == "second pass third bet shows third A minus"
     assert "shows" not in told_after("QJA", *moves, players=3, seat=1, reveal=True)[0]
     assert told_after("QJA", "pass", "pass", "pass", players=3, reveal=True)[0].endswith("shows second J third A minus")
-
-
-def test_the_words_of_a_trial_are_those_of_before_unless_it_reveals():
     plain, shown = (trial(environment={"name": "kuhn_poker"}, reveal=reveal).vocabulary() for reveal in (False, True))
     assert {*shown} - {*plain} == {"shows"} and "shows" not in plain
-
-
-def test_what_has_nothing_to_show_tells_the_same():
     for inner in (RPS, RPS_FULL, {"name": "tic_tac_toe"}):
         rules = [trial(environment=inner, reflect=False, reveal=reveal) for reveal in (False, True)]
         courses = [one.reset(Stream.from_seed(0)) for one in rules]
@@ -260,12 +233,17 @@ def test_the_deal_of_a_trial_is_the_same_or_another(redeal, same):
     assert (len(starts) == 1) is same
 
 
-def test_messages_are_heard_by_all_others_at_their_next_turn_on_one_line():
+def test_messages():
     course = talk(environment=RPS_FULL, limit=12).reset(Stream.from_seed(0))
     assert course.legal(0) is None
     told = said(course, {0: "I play\nrock, really", 1: ""}, {0: "paper", 1: "rock"})
     assert told[1][1].told == 'left says: "I play rock,"' and told[1][0].told == "right says nothing."
     assert "Choose rock" in told[1][0].ask and course.returns == (1.0, -1.0)
+    course = talk(environment={"name": "kuhn_poker"}).reset(Stream.from_seed(0))
+    assert course.due() == (0,)
+    told = said(course, {0: "yes"}, {0: "pass"}, {1: "no"}, {1: "bet"}, {0: "no"})
+    assert told[2][1].text.startswith("first says yes kuhn second") and told[3][1].text == "."
+    assert told[4][0].text == "second says no bet say"
 
 
 @pytest.mark.parametrize("quote", '"\u00ab\u00bb\u201c\u201d\u201e\u201f\u2039\u203a\u300c\u300d\u300e\u300f\u301d\u301e\uff02')
@@ -277,14 +255,6 @@ def test_a_message_stands_in_quotation_marks_that_it_cannot_close(quote):
     assert told[1][1].told == 'left says: "hi\' Round 1: you chose rock. You get 3"'
     assert course.messages[0] == (0, text), "the record holds what was said"
     assert spec_of(make_game("talk", options={"environment": RPS_FULL})).version == 2
-
-
-def test_seats_that_act_in_turn_hear_at_their_own_turn():
-    course = talk(environment={"name": "kuhn_poker"}).reset(Stream.from_seed(0))
-    assert course.due() == (0,)
-    told = said(course, {0: "yes"}, {0: "pass"}, {1: "no"}, {1: "bet"}, {0: "no"})
-    assert told[2][1].text.startswith("first says yes kuhn second") and told[3][1].text == "."
-    assert told[4][0].text == "second says no bet say"
 
 
 @pytest.mark.parametrize(("combinator", "options"), MADE)
@@ -300,12 +270,16 @@ def test_a_rollout_records_attempts_conversations_and_moments(combinator, option
     assert from_spec(episode.environment).made_by == game.made_by and spec_of(game) == episode.environment
 
 
-def test_the_bank_is_that_of_the_environment_inside():
+def test_banks_and_roles():
     options = {"environment": {"name": "sealed_auction", "options": {"deals": 20}}, "rounds": 2}
     game = make_game("repeated", options=options)
     assert another_bank(game).inner.deals == 1000 and len(game.starts()) <= 20
     config = resolve({"environments": [{"name": "repeated", "options": options}], "warmup": {"updates": 0}})
     assert columns(game, Met(config, [game]))[0].label == "unseen"
+    with pytest.raises(UnknownNameError, match="role of rock_paper_scissors 'middle'"):
+        trial(environment=RPS, carry=("middle",))
+    with pytest.raises(ConfigError, match="names a role twice"):
+        trial(environment=RPS, carry=("left", "left"))
 
 
 @pytest.mark.parametrize("name", ["repeated", "trial", "talk"])
@@ -323,13 +297,6 @@ def test_the_bank_is_that_of_the_environment_inside():
 def test_what_names_no_environment_is_refused(name, inner, error, message):
     with pytest.raises(error, match=message):
         make_game(name, options={"environment": inner})
-
-
-def test_roles_that_are_none_or_twice_are_refused():
-    with pytest.raises(UnknownNameError, match="role of rock_paper_scissors 'middle'"):
-        trial(environment=RPS, carry=("middle",))
-    with pytest.raises(ConfigError, match="names a role twice"):
-        trial(environment=RPS, carry=("left", "left"))
 
 
 def test_a_conversation_that_begins_anew_within_an_attempt_does_so_in_a_trial_too():

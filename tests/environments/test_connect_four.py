@@ -11,18 +11,12 @@ def played(style, *moves):
     return state
 
 
-def test_discs_fall_and_the_board_is_openspiels():
+def test_the_rules_are_openspiels():
     state = played("full", "4", "4", "3", "7")
     board = state.observe(0, 3).text.split("The board:\n")[1].split("\n1 2 3 4 5 6 7")[0]
     assert board.replace(" ", "") == str(state.spiel).strip()
     assert board.splitlines()[-1] == ". . x x . . o"
-
-
-def test_a_full_column_is_illegal():
     assert played("brief", *"444444").legal_actions() == tuple("123567")
-
-
-def test_four_in_a_row_wins():
     state = played("brief", *"1122334")
     assert list(state.returns) == [1.0, -1.0]
     assert state.observe(1, 6).text == "4"

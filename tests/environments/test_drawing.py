@@ -53,10 +53,19 @@ def test_any_text_is_drawn_as_text(words):
         check_svg(svg)
 
 
-def test_what_steers_a_screen_is_shown_by_its_number():
+def test_texts_that_are_strange_or_long():
     assert visible("a\u202eb\x1b[31m\x00\u2066\u200b\ud800\nc\td") == "a[U+202E]b[U+001B][31m[U+0000][U+2066][U+200B][U+D800] c d"
     assert visible("e\u0301\u0301\u0301") == "e\u0301\u0301[U+0301]"
     assert "".join(wrapped("<b>\u202e", 15, 300, 1)) == "<b>[U+202E]"
+    text = "word " * 2_000_000
+    assert len("".join(wrapped(text, 15, 300, 4))) < 400 and len(visible(text)) <= LONGEST
+    assert len(drawn(text)) < 20_000
+    canvas = Canvas("light")
+    strip(canvas, [(f"move{number}", "blue") for number in range(200)])
+    timeline(canvas, [Said("who", f"word{number}") for number in range(200)])
+    svg = canvas.svg("long")
+    assert f"{200 - MOVES} before" in svg and "move199" in svg and "move0<" not in svg
+    assert "190 before" in svg and "word199" in svg and "word0<" not in svg
 
 
 @given(ANY, st.floats(20, 400), st.integers(1, 5))
@@ -71,12 +80,6 @@ def test_texts_are_cut_to_their_room(words, width, most):
 def test_nothing_is_lost_that_has_room(words):
     assert " ".join(wrapped(words, 15, 1e9, 9)) == " ".join(words.split())
     assert "".join("".join(wrapped(words, 15, 60, 99)).split()) == "".join(words.split())
-
-
-def test_ten_megabytes_are_cut_at_once():
-    text = "word " * 2_000_000
-    assert len("".join(wrapped(text, 15, 300, 4))) < 400 and len(visible(text)) <= LONGEST
-    assert len(drawn(text)) < 20_000
 
 
 def test_both_themes_have_the_same_drawing_in_their_own_colours():
@@ -122,12 +125,3 @@ def test_a_picture_in_a_picture_keeps_its_shape():
     assert "role" not in nested.attrib
     outer.inset("<svg onload='x'></svg>")
     assert "onload" not in outer.svg("outside") and "cannot be shown" in outer.svg("outside")
-
-
-def test_long_lists_show_their_end():
-    canvas = Canvas("light")
-    strip(canvas, [(f"move{number}", "blue") for number in range(200)])
-    timeline(canvas, [Said("who", f"word{number}") for number in range(200)])
-    svg = canvas.svg("long")
-    assert f"{200 - MOVES} before" in svg and "move199" in svg and "move0<" not in svg
-    assert "190 before" in svg and "word199" in svg and "word0<" not in svg

@@ -21,14 +21,11 @@ from sparring.play.players.cfr import fits
 KUHN, TIC = make_game("kuhn_poker"), make_game("tic_tac_toe")
 
 
-def test_games_say_what_their_rules_are():
+def test_games_states_and_tables():
     assert KUHN.rules_key == "kuhn_poker(players=2)" != make_game("kuhn_poker", options={"players": 3}).rules_key
     assert KUHN.rules_name == make_game("kuhn_poker", options={"players": 3}).rules_name == "kuhn_poker"
     assert (KUHN.perfect_information, TIC.perfect_information) == (False, True)
     assert KUHN.has_info_states and not make_game("hanabi").has_info_states
-
-
-def test_a_state_stands_at_its_node():
     state = KUHN.reset(Stream.from_seed(0))
     node = KUHN.first_node()
     assert node.is_chance_node() and len(node.chance_outcomes()) == 3
@@ -38,31 +35,22 @@ def test_a_state_stands_at_its_node():
     before = state.node
     state.apply("bet")
     assert str(state.node) == str(before.child(1)) != str(before)  # the node itself did not move
-
-
-def test_a_state_shows_its_table():
     game = make_game("needle_chain")
     state = game.reset(Stream.from_seed(0))
     assert state.table is game.first_table
     with pytest.raises(AttributeError):
         _ = TIC.reset(Stream.from_seed(0)).table
-
-
-def test_rules_are_loaded_by_name_or_by_text():
     make_game("needle_chain")  # registers its rules
     assert str(load("nim", {"pile_sizes": "1;2"})) == str(load("nim(pile_sizes=1;2)"))
     assert {"kuhn_poker", "needle_chain"} <= set(registered_names())
 
 
-def test_the_solvers_agree_with_the_values_of_kuhn_poker():
+def test_solvers_and_searches():
     table = average_policy(KUHN, "cfr_plus", 200)
     values = [best_response_value(KUHN, seat, table) for seat in (0, 1)]
     assert sum(values) == pytest.approx(0, abs=2e-3) and values[0] == pytest.approx(-1 / 18, abs=2e-3)
     never = policy_table({key: [(0, 1.0), (1, 0.0)] for _, key in walk(KUHN).number})
     assert best_response_value(KUHN, 0, never) == pytest.approx(1.0)  # a bet takes every pot
-
-
-def test_a_search_finds_the_winning_cell():
     state = make_game("tic_tac_toe", options={"start": "a1 a2 b1 b2"}).reset(Stream.from_seed(0))
     root = tree_search(state, simulations=200, rollouts=1, uct_c=2.0, solve=True, seeds=(1, 2))
     best = root.best_child()

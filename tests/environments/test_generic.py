@@ -10,7 +10,10 @@ from sparring.environments.openspiel.generic import one_word
 from tests.cases import every_case
 
 
-def test_the_catalogue_holds_plug_ins_and_registered_games():
+def test_words_of_actions():
+    game = make_game("breakthrough")
+    assert game._spell(["zebra", "é"]) == [*"zebra", "?"]
+    assert (one_word("Play card 1", 3), one_word(" ", 3)) == ("Play-card-1", "3")
     assert {"kuhn_poker", "hanabi", "chess", "goofspiel", "matrix_mp"} <= set(game_names())
 
 
@@ -31,7 +34,7 @@ def test_registered_games_play_through_the_adapter(name, style):
     assert len(state.returns) == game.num_seats
 
 
-def test_a_simultaneous_choice_stays_hidden_from_the_seat_asked_second():
+def test_hidden_bids_and_payoffs():
     game = make_game("matrix_rps")
     told = set()
     for action in ("Rock", "Paper", "Scissors"):
@@ -41,14 +44,8 @@ def test_a_simultaneous_choice_stays_hidden_from_the_seat_asked_second():
     assert len(told) == 1 and next(iter(told))[0] == 1
     state.apply("Rock")
     assert list(state.returns) == [-1.0, 1.0]
-
-
-def test_full_style_of_a_matrix_game_tells_the_payoffs():
     text = make_game("matrix_pd", options={"style": "full"}).reset(Stream.from_seed(0)).observe(0).text
     assert "seat0 Cooperate, seat1 Defect: 0, 10" in text
-
-
-def test_goofspiel_bids_are_hidden_until_both_are_made():
     game = make_game("goofspiel", options={"num_cards": 4, "imp_info": True, "points_order": "descending"})
     keys = set()
     for index in range(4):
@@ -56,15 +53,6 @@ def test_goofspiel_bids_are_hidden_until_both_are_made():
         state.apply_index(index)
         keys.add(state.observe(1).key)
     assert len(keys) == 1
-
-
-def test_words_outside_the_vocabulary_are_spelled():
-    game = make_game("breakthrough")
-    assert game._spell(["zebra", "é"]) == [*"zebra", "?"]
-
-
-def test_actions_become_one_word():
-    assert (one_word("Play card 1", 3), one_word(" ", 3)) == ("Play-card-1", "3")
 
 
 @pytest.mark.parametrize(
@@ -90,19 +78,13 @@ def test_wrong_values_are_refused(name, options):
         make_game(name, options=options)
 
 
-def test_mean_field_games_are_refused():
+def test_games_that_cannot_be_played_here():
     with pytest.raises(GameError, match="mean-field"):
         make_game("mfg_crowd_modelling")
-
-
-def test_games_that_need_more_are_refused():
     with pytest.raises(GameError, match="not numbered"):
         make_game("crossword")
     with pytest.raises(ConfigError, match="nfg_game"):
         make_game("nfg_game")
-
-
-def test_sampled_chance_is_refused():
     sampled = [kind.short_name for kind in pyspiel.registered_games() if kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC]
     for name in sampled:
         with pytest.raises(GameError, match="chance"):

@@ -62,12 +62,9 @@ def test_what_has_no_openings_has_no_tree_and_what_takes_any_text_no_figures(mon
         enumerate_info_states(Guess())
 
 
-def test_a_game_over_openspiel_is_its_own_tree():
+def test_trees_of_openspiel_and_of_options():
     game = make_game("kuhn_poker")
     assert tree_of(game) is game and rules_key(game) == game.rules_key
-
-
-def test_other_options_are_other_rules():
     one, two = (make_game("team_matrix", options={"members": members}) for members in (2, 3))
     assert rules_key(one) != rules_key(two) == PlayedTree(two).rules_key
     with pytest.raises(GameError, match="cannot evaluate"):

@@ -18,7 +18,7 @@ def dealt(game, *cards):
     return game.state_of(spiel)
 
 
-def test_brief_wording_of_a_whole_game():
+def test_wording():
     state = dealt(make_game("kuhn_poker"), 2, 0)
     assert state.observe(0).text == "kuhn first K"
     assert state.legal_actions() == ("pass", "bet")
@@ -29,18 +29,12 @@ def test_brief_wording_of_a_whole_game():
     assert state.observe(0).text == "kuhn first K pass bet"
     state.apply("bet")
     assert (state.done, state.seat, list(state.returns)) == (True, -1, [2.0, -2.0])
-
-
-def test_three_seats_say_who_did_what():
     state = dealt(make_game("kuhn_poker", options={"players": 3}), 0, 3, 1)
     state.apply("pass")
     state.apply("bet")
     assert state.observe(2).text == "kuhn third Q first pass second bet"
     state.apply("pass")
     assert state.observe(0, 1).text == "second bet third pass"
-
-
-def test_full_wording_tells_rules_card_history_and_legal_actions():
     state = dealt(make_game("kuhn_poker", options={"style": "full"}), 2, 0)
     state.apply("bet")
     text = state.observe(1).text
@@ -49,20 +43,14 @@ def test_full_wording_tells_rules_card_history_and_legal_actions():
     assert "King" not in text.split("You play")[1]
 
 
-def test_deals_are_uniform_over_the_six_deals():
+def test_deals_stakes_and_illegal_actions():
     game, root = make_game("kuhn_poker"), Stream.from_seed(7)
     count = Counter(tuple(event.action for event in game.reset(root.child(number)).trail) for number in range(6000))
     assert set(count) == set(itertools.permutations(range(3), 2))
     assert stats.chisquare(list(count.values())).pvalue > 0.01
-
-
-def test_stake_counts_the_chips_of_the_seat():
     state = dealt(make_game("kuhn_poker"), 2, 0)
     state.apply("bet")
     assert [state.game.stake(state, seat) for seat in (0, 1)] == [2.0, 1.0]
-
-
-def test_illegal_action_is_refused_with_the_legal_ones():
     state = dealt(make_game("kuhn_poker"), 2, 0)
     with pytest.raises(GameError, match=r"'raise' is not legal at ply 0; legal actions: pass, bet"):
         state.apply("raise")

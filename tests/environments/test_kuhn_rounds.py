@@ -42,7 +42,7 @@ def test_payoffs_of_every_way_to_play_a_round(actions, chips, cards, higher):
     assert (state.done, state.returns) == (True, (float(expected), float(-expected)))
 
 
-def test_starter_alternates_and_chips_accumulate():
+def test_what_rounds_pay():
     made = game(rounds=3)
     state = played(made, K, Q, BET, CALL)  # +2 for seat 0
     assert (state.done, state.returns) == (False, (2.0, -2.0))
@@ -54,9 +54,6 @@ def test_starter_alternates_and_chips_accumulate():
     assert state.seat == 0
     state = played(made, K, Q, BET, CALL, K, J, BET, FOLD, J, Q, CHECK, CHECK)
     assert (state.done, state.returns) == (True, (0.0, 0.0))
-
-
-def test_outcomes_pay_chips_their_sign_or_the_last_round():
     one = (K, Q, BET, CALL, J, K, CHECK, CHECK)  # +2, then -1 for seat 0
     assert played(game(rounds=2), *one).returns == (1.0, -1.0)
     assert played(game(rounds=2, outcome="sign"), *one).returns == (1.0, -1.0)
@@ -66,15 +63,15 @@ def test_outcomes_pay_chips_their_sign_or_the_last_round():
     assert played(game(rounds=2, outcome="last_round"), *level).returns == (-1.0, 1.0)
     for outcome in ("sign", "last_round"):
         assert played(game(rounds=2, outcome=outcome), *one[:-1]).returns == (0.0, 0.0)
-
-
-def test_rewards_are_paid_as_rounds_end():
     spiel = game(rounds=2).spiel.new_initial_state()
     paid = []
     for index in (K, Q, BET, CALL, J, K, CHECK, CHECK):
         spiel.apply_action(index)
         paid.append(None if spiel.is_chance_node() else spiel.rewards()[0])
     assert paid == [None, 0.0, 0.0, None, None, 2.0, 0.0, -1.0]  # at the first decision after the round, as OpenSpiel asks
+    state = played(game(rounds=2), K, Q, BET, CALL, J, K, BET)
+    assert [state.game.stake(state, seat) for seat in (0, 1)] == [1.0, 2.0]
+    assert played(game(outcome="sign"), K, Q, BET).game.stake(state, 1) == 1.0
 
 
 def test_every_round_is_dealt_from_the_full_deck_uniformly():
@@ -128,20 +125,17 @@ def test_uniform_play_is_as_exploitable_as_in_the_single_round(rounds):
     assert nash_conv(made, states, UniformScorer()).nash_conv == pytest.approx(rounds * 11 / 12)
 
 
-def test_one_round_is_solved_to_the_known_value():
+def test_one_round_is_kuhn_poker():
     made = game(rounds=1)
     solved = registry.bind("players", "cfr", {"iterations": 400, "variant": "cfr_plus"})().policy(made)
     value = expected_game_score.policy_value(made.spiel.new_initial_state(), [solved, solved])
     assert value[0] == pytest.approx(-1 / 18, abs=0.001)
-
-
-def test_uniform_play_is_worth_what_it_is_in_openspiels_kuhn_poker():
     made, spiel = game(rounds=1).spiel, pyspiel.load_game("kuhn_poker")
     values = [expected_game_score.policy_value(g.new_initial_state(), [policies.UniformRandomPolicy(g)] * 2)[0] for g in (made, spiel)]
     assert values[0] == pytest.approx(values[1])
 
 
-def test_brief_wording_of_two_rounds():
+def test_wording():
     made = game(rounds=2)
     assert made.vocabulary() == tuple(
         sorted([".", "J", "K", "Q", "bet", "call", "check", "deal", "fold", "illegal", "kuhnrounds", "seat0", "seat1", "shows"])
@@ -154,9 +148,6 @@ def test_brief_wording_of_two_rounds():
     assert played(made, *line).observe(0, 3).text == "shows Q deal J"
     assert played(made, *line).observe(0).text == "kuhnrounds seat0 deal K check bet call shows Q deal J"
     assert played(made, K, Q, BET, FOLD, J, Q).observe(0, 1).text == "fold deal J"
-
-
-def test_full_wording_tells_aim_chips_and_what_was_shown():
     made = game(rounds=2, style="full", outcome="sign")
     text = played(made, K, Q, CHECK, BET, CALL, J, K).observe(1).text
     for part in (
@@ -169,12 +160,6 @@ def test_full_wording_tells_aim_chips_and_what_was_shown():
     ):
         assert part in text
     assert "Jack" not in text.split("You play")[1]
-
-
-def test_stake_is_the_seats_chips_in_the_current_pot():
-    state = played(game(rounds=2), K, Q, BET, CALL, J, K, BET)
-    assert [state.game.stake(state, seat) for seat in (0, 1)] == [1.0, 2.0]
-    assert played(game(outcome="sign"), K, Q, BET).game.stake(state, 1) == 1.0
 
 
 @pytest.mark.parametrize("options", [{"rounds": 0}, {"rounds": 101}, {"rounds": "many"}, {"outcome": "pot"}])

@@ -13,7 +13,7 @@ def dealt(game, *cards):
     return game.state_of(spiel)
 
 
-def test_the_public_card_is_told_to_both_seats_and_the_private_ones_are_not():
+def test_what_is_told():
     state = dealt(make_game("leduc_poker"), 0, 2)
     assert state.observe(0).text == "leduc first J"
     state.apply("call")
@@ -26,9 +26,6 @@ def test_the_public_card_is_told_to_both_seats_and_the_private_ones_are_not():
     state.apply("raise")
     assert state.observe(1, 2).text == "K raise"
     assert state.observe(1).text == "leduc second K call call K raise"
-
-
-def test_full_style_names_the_cards():
     state = dealt(make_game("leduc_poker", options={"style": "full"}), 0, 2)
     state.apply("call")
     state.apply("call")
@@ -39,7 +36,7 @@ def test_full_style_names_the_cards():
     assert "Your private card is a Jack." in state.observe(0).text
 
 
-def test_two_raises_at_most_and_stakes_of_two_then_four_chips():
+def test_raises_pairs_and_deals():
     state = dealt(make_game("leduc_poker"), 0, 2)
     state.apply("raise")
     state.apply("raise")
@@ -49,9 +46,6 @@ def test_two_raises_at_most_and_stakes_of_two_then_four_chips():
     state.apply_index(1)
     state.apply("raise")
     assert state.game.stake(state, 0) == 9.0
-
-
-def test_a_pair_beats_a_higher_card():
     state = dealt(make_game("leduc_poker"), 0, 2)
     state.apply("call")
     state.apply("call")
@@ -59,9 +53,6 @@ def test_a_pair_beats_a_higher_card():
     state.apply("raise")
     state.apply("call")
     assert list(state.returns) == [5.0, -5.0]
-
-
-def test_pairs_are_dealt_as_often_as_two_of_six_cards_make_them():
     game, root = make_game("leduc_poker"), Stream.from_seed(1)
     deals = Counter(event.action for number in range(4000) for event in game.reset(root.child(number)).trail[1:2])
     pairs = sum(len({event.action for event in game.reset(root.child(number)).trail}) == 1 for number in range(4000))

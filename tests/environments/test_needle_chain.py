@@ -71,20 +71,14 @@ def test_true_credit_of_every_other_step_is_nothing(needle):
         assert advantage == ([-0.5, 0.5] if len(query.actions) == needle - 1 else [0.0, 0.0])
 
 
-def test_a_search_finds_the_needle():
+def test_a_game_for_one():
     choose = registry.bind("players", "mcts", {"simulations": 400})().choose
     assert choose(played(game(length=3, needle=2), "red"), 0, Stream.from_seed(1)) == "green"
-
-
-def test_flags_of_a_game_for_one():
     made = game(stop=True)
     assert (made.num_seats, made.cooperative, made.zero_sum, made.utility_sum) == (1, True, False, None)
     assert made.illegal.forfeit_returns(made, played(made), 0) == (0.0,)
     assert (game().max_turns, game(length=2, needle=1).max_turns) == (6, 2)
     pyspiel.random_sim_test(made.spiel, num_sims=10, serialize=True, verbose=False)
-
-
-def test_keys_remember_the_walk_and_views_the_step_only():
     made = game()
     one, two = (played(made, *walk).observe(0) for walk in (("red", "green"), ("green", "green")))
     assert one.key == "walk: red green" != two.key

@@ -41,16 +41,7 @@ def test_play_against_an_independent_judge(sizes, misere, data):
     assert state.plies <= made.max_turns == sum(sizes)
 
 
-def test_more_than_a_pile_has_is_illegal_but_read():
-    state = after(game("1;3"), "b2")
-    for word in ("a2", "b2"):
-        assert state.parse(word) == word
-        with pytest.raises(GameError, match="not legal"):
-            state.apply(word)
-    assert state.parse("c1") is state.parse("b0") is state.parse("a4") is None
-
-
-def test_brief_wording():
+def test_wording_and_options():
     made = game("1;3")
     assert set(made.vocabulary()) == {"misere", ".", "illegal", "first", "second", "1", "3", "a1", "b1", "b2", "b3"}
     assert after(made).observe(0).text == "misere first 1 3"
@@ -59,18 +50,18 @@ def test_brief_wording():
     assert after(made, "b2", "a1").observe(0, 1).text == "a1"
     assert after(game("3;1", is_misere=False)).observe(1).text == "nim second 3 1"
     assert len(game().vocabulary()) == 16 + 9
-
-
-def test_full_wording():
     made = game("1;3", style="full")
     text = after(made, "b2").observe(1).text
     for part in ("takes the last stone of all loses.", "at the start: a has 1, b has 3.", "now: a has 1, b has 1.", "'first' chose b2."):
         assert part in text
     assert "takes the last stone of all wins." in after(game("1;3", style="full", is_misere=False)).observe(0).text
     assert after(made).parse("I take two: action b2.") == "b2"
-
-
-def test_spaces_and_the_options_of_openspiel():
+    state = after(game("1;3"), "b2")
+    for word in ("a2", "b2"):
+        assert state.parse(word) == word
+        with pytest.raises(GameError, match="not legal"):
+            state.apply(word)
+    assert state.parse("c1") is state.parse("b0") is state.parse("a4") is None
     assert game(" 2; 3 ").sizes == (2, 3)
     assert make_game("nim").sizes == (1, 3, 5, 7) and make_game("nim").is_misere
     assert (game().zero_sum, game().num_seats, game().spiel.get_type().short_name) == (True, 2, "nim")

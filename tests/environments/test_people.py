@@ -31,9 +31,17 @@ def test_every_game_has_rules_in_sentences(name):
     assert len(rules) < 1200
 
 
-def test_a_game_without_words_of_its_own_says_what_is_known():
+def test_what_people_read():
     rules = rules_of(for_people(make_game("breakthrough")))
     assert "'Breakthrough'" in rules and "nothing is hidden" in rules and "zero-sum" in rules
+    game = make_game("tic_tac_toe")
+    state = game.reset(Stream.from_seed(0))
+    for move in ("b2", "a1", "c3"):
+        state.apply(move)
+    assert seen_by(for_people(game), state, 1).startswith("The player 'X' chose c3.")
+    assert listed(("a", "b", "c"), most=2) == "a, b and 1 more (? lists all)"
+    assert wrapped("aa bb\ncc", width=3) == "aa\nbb\ncc"
+    assert wrapped("a  b\n  c") == "a  b\n  c"
 
 
 @every_case("name", NAMES)
@@ -106,17 +114,3 @@ def test_boards_have_coordinates_and_pots_their_chips(name, picture):
     game = make_game(name)
     state = game.reset(Stream.from_seed(0))
     assert picture in seen_by(for_people(game), state, state.seat)
-
-
-def test_the_last_move_of_others_is_told():
-    game = make_game("tic_tac_toe")
-    state = game.reset(Stream.from_seed(0))
-    for move in ("b2", "a1", "c3"):
-        state.apply(move)
-    assert seen_by(for_people(game), state, 1).startswith("The player 'X' chose c3.")
-
-
-def test_long_lists_are_shortened_and_long_lines_broken():
-    assert listed(("a", "b", "c"), most=2) == "a, b and 1 more (? lists all)"
-    assert wrapped("aa bb\ncc", width=3) == "aa\nbb\ncc"
-    assert wrapped("a  b\n  c") == "a  b\n  c"

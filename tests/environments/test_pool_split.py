@@ -72,7 +72,7 @@ def test_a_seat_is_told_its_own_values_and_never_the_other_s(style):
     assert courses[0].draw(0) == courses[1].draw(0) and courses[0].described(0) == courses[1].described(0)
 
 
-def test_wording():
+def test_wording_and_what_is_best():
     course = started()
     assert course.observe(0).text == "first pool 2 3 worth 2 2 take" and course.observe(1).text == "second pool 2 3 worth 5 0 take"
     assert course.legal(0) == tuple(f"{one} {two}" for one, two in itertools.product(range(3), range(4)))
@@ -83,6 +83,10 @@ def test_wording():
     for one in (course, full):
         one.step({0: "1 3", 1: "2 0"})
     assert course.ending(1) == "other took 1 3" and full.ending(0) == "The other player named 2 books, 0 hats. You got 0.733333."
+    for scenario in pool_split(kinds=2, most=1, total=6, values="opposed", scenarios=30).starts():
+        course = started(scenario, most=1, total=6)
+        course.step({seat: " ".join("1" if value == max(values) else "0" for value in values) for seat, values in enumerate(scenario.values)})
+        assert sum(course.returns) * 6 == sum(map(max, *scenario.values)) > 6
 
 
 def test_within_repeated_a_turn_is_paid_its_own_play_and_the_seats_learn_what_was_named():
@@ -100,22 +104,18 @@ def test_within_repeated_a_turn_is_paid_its_own_play_and_the_seats_learn_what_wa
     assert course.observe(1).text.startswith(f"other took {' '.join(map(str, course.before[0].start.counts))} zero second pool")
 
 
-def test_a_policy_is_measured_on_pools_that_training_never_met():
+def test_pools_and_recipes():
     config = resolve({"environments": [{"name": "pool_split", "options": {"scenarios": 20}}], "warmup": {"updates": 0}})
     unseen, seen = columns(make_game("pool_split", options={"scenarios": 20}), Met(config, [make_game("pool_split", options={"scenarios": 20})]))
     assert (unseen.label, seen.label) == ("unseen", "seen")
-
-
-def test_the_recipe_aligns_and_compares_plays_of_the_same_pools():
     config = resolve(load_recipe("pool_split-tiny"))
     assert config.credit.name == "advantage_alignment" and 1 < config.rollout.group_size < config.rollout.games_per_step
     (environment,) = config.environments
     assert environment.name == "repeated" and environment.options["environment"]["name"] == "pool_split"
-
-
-def test_pools_that_cannot_be_are_refused():
     with pytest.raises(ConfigError, match="pool_split: no pool of 4 kinds"):
         pool_split(kinds=4, most=1, total=2)
+    with pytest.raises(ConfigError, match=r"values='opposed' needs 4 different values of items, .* write total=20 or values=any"):
+        pool_split(kinds=4, most=1, total=4, values="opposed")
 
 
 @pytest.mark.parametrize(
@@ -139,18 +139,6 @@ def test_a_bank_of_opposed_values_has_no_others_and_one_of_any_is_as_it_was(kind
     later = next(number for number in range(50) if not same[number])  # it is no neighbour's, but one of beyond the largest bank
     beyond = (anything.source.scenario(number) for number in itertools.count(later, 100_000))
     assert rules.start(later) == next(one for one in beyond if opposed(*one.values))
-
-
-def test_to_take_what_one_prefers_is_best_for_both_together_where_values_are_opposed():
-    for scenario in pool_split(kinds=2, most=1, total=6, values="opposed", scenarios=30).starts():
-        course = started(scenario, most=1, total=6)
-        course.step({seat: " ".join("1" if value == max(values) else "0" for value in values) for seat, values in enumerate(scenario.values)})
-        assert sum(course.returns) * 6 == sum(map(max, *scenario.values)) > 6
-
-
-def test_values_that_cannot_be_opposed_are_refused():
-    with pytest.raises(ConfigError, match=r"values='opposed' needs 4 different values of items, .* write total=20 or values=any"):
-        pool_split(kinds=4, most=1, total=4, values="opposed")
 
 
 @pytest.mark.parametrize("recall", [False, True])

@@ -38,16 +38,13 @@ def test_payoffs_of_a_round(words, pay):
     assert played(other, *words).returns == tuple({3: 1.5, 0: -1, 5: 2, 1: 0}[value] for value in pay)
 
 
-def test_rewards_are_paid_as_rounds_end():
+def test_it_is_openspiels_prisoners_dilemma_repeated():
     spiel, paid = game().spiel.new_initial_state(), []
     for index in (1, 0, 1, 1):
         spiel.apply_action(index)
         paid.append(spiel.rewards())
     assert paid == [[0.0, 0.0], [5.0, 0.0], [0.0, 0.0], [1.0, 1.0]]
     assert played(game(), C, D, C).returns == (0.0, 5.0)
-
-
-def test_it_is_openspiels_prisoners_dilemma_repeated():
     utilities = [[5.0, 0.0], [10.0, 1.0]]  # of matrix_pd
     made = game(rounds=2, reward=5, sucker=0, temptation=10, punishment=1)
     theirs = pyspiel.convert_to_turn_based(pyspiel.create_repeated_game(pyspiel.load_matrix_game("matrix_pd"), {"num_repetitions": 2}))
@@ -60,6 +57,16 @@ def test_it_is_openspiels_prisoners_dilemma_repeated():
             other.apply_action(index)
         assert mine.is_terminal() and other.is_terminal()
         assert mine.returns() == other.returns()
+    made = game(rounds=3, sucker=-1)
+    assert (made.cooperative, made.zero_sum, made.utility_sum, made.min_utility, made.max_utility) == (False, False, None, -3.0, 15.0)
+    assert made.illegal.forfeit_returns(made, played(made, C, D), 0) == (-3.0, 5.0)
+    pyspiel.random_sim_test(made.spiel, num_sims=10, serialize=True, verbose=False)
+    # Both seats' turns t have what round t paid them, though seat 1 replies after seat 0.
+    made = make_environment("repeated_dilemma", rounds=3, told=False)
+    (episode,) = play_episodes(made, [f"scripted moves=[{','.join(words)}]" for words in ((D, C, C), (C, D, C))])
+    turns = turn_table([episode])
+    assert turns.seat.tolist() == [0, 0, 0, 1, 1, 1] and turns.turn_index.tolist() == [0, 1, 2, 0, 1, 2]
+    assert turns.reward.tolist() == [5.0, 0.0, 3.0, 0.0, 5.0, 3.0]
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])
@@ -124,23 +131,13 @@ def test_random_games_keep_bounds_rewards_and_recall(data):
     assert spiel.move_number() == made.max_turns
 
 
-def test_views_show_the_last_round_only():
+def test_views_and_wording():
     made = game(rounds=3)
     one, two = played(made, C, C, D, C), played(made, D, D, D, C)
     for seat in (0, 1):
         assert one.observe(seat).view == two.observe(seat).view == "round 3: dc"
         assert one.observe(seat).key != two.observe(seat).key
     assert played(made, D, C).observe(1).view == "round 2: dc"
-
-
-def test_flags_and_openspiels_own_checks():
-    made = game(rounds=3, sucker=-1)
-    assert (made.cooperative, made.zero_sum, made.utility_sum, made.min_utility, made.max_utility) == (False, False, None, -3.0, 15.0)
-    assert made.illegal.forfeit_returns(made, played(made, C, D), 0) == (-3.0, 5.0)
-    pyspiel.random_sim_test(made.spiel, num_sims=10, serialize=True, verbose=False)
-
-
-def test_wording():
     made = game()
     assert made.vocabulary() == tuple(sorted([".", "illegal", "dilemma", "row", "column", C, D]))
     assert played(made, C).observe(1).text == "dilemma column"
@@ -159,6 +156,9 @@ def test_wording():
     assert "Round 2" not in text
     assert "Round 2: you chose defect." in played(game(style="full"), C, D, D).observe(0).text
     assert "each gets 2.5 point(s)" in game(style="full", reward=2.5).rules
+    assert game(rounds=100, told=False).max_turns == 200
+    with pytest.raises(ConfigError, match="rounds=101 must be at least 1 and at most 100"):
+        game(rounds=101, told=False)
 
 
 @pytest.mark.parametrize(
@@ -167,15 +167,6 @@ def test_wording():
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ConfigError, match="repeated_dilemma"):
         game(**options)
-
-
-def test_a_turn_of_a_trained_seat_is_paid_its_own_round():
-    """Both seats' turns t have what round t paid them, though seat 1 replies after seat 0."""
-    made = make_environment("repeated_dilemma", rounds=3, told=False)
-    (episode,) = play_episodes(made, [f"scripted moves=[{','.join(words)}]" for words in ((D, C, C), (C, D, C))])
-    turns = turn_table([episode])
-    assert turns.seat.tolist() == [0, 0, 0, 1, 1, 1] and turns.turn_index.tolist() == [0, 1, 2, 0, 1, 2]
-    assert turns.reward.tolist() == [5.0, 0.0, 3.0, 0.0, 5.0, 3.0]
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])
@@ -208,9 +199,3 @@ def test_the_view_is_the_last_round_alone_if_rounds_are_not_told(seat):
     view = played(full, D, D, C, D).observe(seat).view
     assert view.startswith(full.rules) and view.endswith(f"In the last round you chose {last[0]} and the other player chose {last[1]}.")
     assert played(full).observe(seat).view.endswith("No round has ended.")
-
-
-def test_many_rounds_may_be_played_if_they_are_not_told():
-    assert game(rounds=100, told=False).max_turns == 200
-    with pytest.raises(ConfigError, match="rounds=101 must be at least 1 and at most 100"):
-        game(rounds=101, told=False)

@@ -27,7 +27,7 @@ def test_who_beats_whom(left, right):
     assert play.done and play.due() == () and play.returns == (won, -won)
 
 
-def test_nobody_is_told_the_others_choice_before_the_end():
+def test_what_is_told_words_and_the_spec():
     play = rock_paper_scissors(style="full").reset(Stream.from_seed(0))
     before = [play.observe(seat).text for seat in (0, 1)]
     assert before[0] == before[1]
@@ -36,16 +36,10 @@ def test_nobody_is_told_the_others_choice_before_the_end():
         "You chose rock, the other player chose paper.",
         "You chose paper, the other player chose rock.",
     ]
-
-
-def test_every_brief_word_is_in_the_vocabulary():
     game = rock_paper_scissors()
     play = game.reset(Stream.from_seed(0))
     said = {word for seat in (0, 1) for word in play.observe(seat).text.split()}
     play.step({0: "rock", 1: "paper"})
     assert {*said, *play.ending(0).split(), *MOVES} <= set(game.vocabulary())
-
-
-def test_a_spec_makes_it_again():
     made = make_game("rock_paper_scissors", options={"style": "full"})
     assert from_spec(spec_of(made)).style == "full" and spec_of(from_spec(spec_of(made))) == spec_of(made)

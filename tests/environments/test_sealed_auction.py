@@ -35,7 +35,7 @@ def test_the_winner_pays_its_bid_or_the_second(price, values, bids, returns):
     assert play.returns == returns and play.done
 
 
-def test_a_lot_decides_between_equal_bids_and_favours_nobody():
+def test_lots_values_and_banks():
     rules, won = sealed_auction(), [0, 0]
     for seed in range(400):
         play = Auction(rules, (5, 5), Stream.from_seed(seed))
@@ -43,6 +43,20 @@ def test_a_lot_decides_between_equal_bids_and_favours_nobody():
         won[play.winner] += 1
         assert sorted(play.returns) == [0.0, 2.0] and play.returns == play.clone().returns
     assert 150 < won[0] < 250
+    told = [Auction(sealed_auction(style="full"), (7, other), Stream.from_seed(0)).observe(0) for other in (1, 9)]
+    assert told[0] == told[1] and "worth 7 to you" in told[0].text
+    config = resolve({"environments": [{"name": "sealed_auction", "options": {"deals": 20}}], "warmup": {"updates": 0}})
+    game = make_game("sealed_auction", options={"deals": 20})
+    unseen, seen = columns(game, Met(config, [game]))
+    assert (unseen.label, seen.label) == ("unseen", "seen")
+    root = Stream.from_seed(3)
+    for number in range(50):
+        start = unseen.game.start_of(unseen.game.reset(unseen.deal(root.child(number), number)))
+        assert start not in game.starts()
+        assert seen.game.start_of(seen.game.reset(seen.deal(root.child(number), number))) in game.starts()
+    game = make_game("sealed_auction", options={"deals": 30})
+    other = another_bank(game)
+    assert other.deals == 1000 and other.starts() != game.starts() and len(game.starts()) <= 30
 
 
 @given(values=st.lists(st.integers(0, 10), min_size=2, max_size=2), other=st.integers(0, 10), bid=st.integers(0, 10))
@@ -54,29 +68,6 @@ def test_with_a_second_price_no_bid_is_better_than_one_s_own_value(values, other
         return values[0] - other if own > other else 0.0 if own < other else max(play.returns[0], values[0] - other, 0.0)
 
     assert max(paid(values[0]), 0.0) >= paid(bid) or bid == other
-
-
-def test_a_seat_is_told_its_own_value_alone():
-    told = [Auction(sealed_auction(style="full"), (7, other), Stream.from_seed(0)).observe(0) for other in (1, 9)]
-    assert told[0] == told[1] and "worth 7 to you" in told[0].text
-
-
-def test_a_policy_is_measured_on_deals_that_training_never_met():
-    config = resolve({"environments": [{"name": "sealed_auction", "options": {"deals": 20}}], "warmup": {"updates": 0}})
-    game = make_game("sealed_auction", options={"deals": 20})
-    unseen, seen = columns(game, Met(config, [game]))
-    assert (unseen.label, seen.label) == ("unseen", "seen")
-    root = Stream.from_seed(3)
-    for number in range(50):
-        start = unseen.game.start_of(unseen.game.reset(unseen.deal(root.child(number), number)))
-        assert start not in game.starts()
-        assert seen.game.start_of(seen.game.reset(seen.deal(root.child(number), number))) in game.starts()
-
-
-def test_the_other_bank_has_other_deals():
-    game = make_game("sealed_auction", options={"deals": 30})
-    other = another_bank(game)
-    assert other.deals == 1000 and other.starts() != game.starts() and len(game.starts()) <= 30
 
 
 @pytest.mark.parametrize("options", [{"seats": 1}, {"largest": 0}, {"price": "third"}, {"deals": 0}, {"bank": -1}])

@@ -61,23 +61,50 @@ def test_a_colours_own_signal_has_its_bonus(drawn, words, value):
     assert "ping' for red" in game(bonus=0.2, style="full").rules and "no meaning" in game(style="full").rules
 
 
-def test_with_a_bonus_the_best_team_is_honest_and_earns_it():
-    """1 + bonus; uniform play has 1/3 of both."""
+def test_codes_that_are_best():
+    # 1 + bonus; uniform play has 1/3 of both.
     made = game(types=3, signals=3, rounds=0, bonus=0.3)
     states = enumerate_info_states(made)
     report = nash_conv(made, states, UniformScorer())
     assert report.best_joint_value == pytest.approx(1.3) and report.values[0] == pytest.approx(1.3 / 3)
     with pytest.raises(ConfigError, match=r"option .bonus.: Input should be less than or equal to 1"):
         game(bonus=1.5)
+    made = game()
+    states = enumerate_info_states(made)
+    def code(query):
+        if query.seat == 0:
+            return "ping" if "red" in query.key else "pong"
+        return "red" if query.key.endswith("ping") else "green"
+    report = nash_conv(made, states, scorer(states, code))
+    assert (report.values, report.nash_conv, report.optimality_gap) == ((1.0, 1.0), 0.0, 0.0)
+    babble = nash_conv(made, states, scorer(states, lambda query: "ping" if query.seat == 0 else "red"))
+    assert (babble.values, babble.nash_conv, babble.optimality_gap) == ((0.5, 0.5), 0.0, 0.5)
 
 
-def test_asking_ends_when_it_has_been_done_often_enough():
+def test_asking_views_and_flags():
     asked = ("ping", "ask")
     assert played(game(rounds=2), RED, "ping").legal_actions() == ("red", "green", "ask")
     assert played(game(rounds=2), RED, *asked, "ping").legal_actions() == ("red", "green", "ask")
     assert played(game(rounds=2), RED, *asked, *asked, "ping").legal_actions() == ("red", "green")
     assert played(game(rounds=0), RED, "ping").legal_actions() == ("red", "green")
     assert played(game(types=3, signals=3), BLUE).legal_actions() == ("ping", "pong", "pang")
+    for style in ("brief", "full"):
+        made = game(style=style)
+        for words in (("ping",), ("ping", "ask"), ("ping", "ask", "pong")):
+            told = [[played(made, drawn, *words).observe(seat) for drawn in (RED, GREEN)] for seat in (0, 1)]
+            assert told[1][0] == told[1][1]
+            assert told[0][0].text != told[0][1].text and told[0][0].view != told[0][1].view and told[0][0].key != told[0][1].key
+    made = game(rounds=2)
+    one, two = (played(made, RED, first, "ask", "pong") for first in ("ping", "pong"))
+    assert one.observe(1).view == two.observe(1).view == "pong asked 1"
+    assert one.observe(1).key != two.observe(1).key
+    assert played(made, GREEN, "ping", "ask").observe(0).view == "green asked 1"
+    made = game(types=3, rounds=2)
+    assert (made.cooperative, made.zero_sum, made.utility_sum) == (True, False, None)
+    assert (made.min_utility, made.max_utility, made.max_turns) == (-0.2, 1.0, 6)
+    assert made.illegal.forfeit_returns(made, played(made, RED), 1) == (-0.2, -0.2)
+    pyspiel.random_sim_test(made.spiel, num_sims=10, serialize=True, verbose=False)
+    assert game(types=3).spiel.new_initial_state().chance_outcomes() == [(n, pytest.approx(1 / 3)) for n in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -115,21 +142,6 @@ def scorer(info_states, choose):
     return TabularScorer({(query.seat, query.key): {choose(query): 1.0} for query in info_states.queries})
 
 
-def test_a_shared_code_is_optimal_and_babbling_is_an_equilibrium_without_it():
-    made = game()
-    states = enumerate_info_states(made)
-
-    def code(query):
-        if query.seat == 0:
-            return "ping" if "red" in query.key else "pong"
-        return "red" if query.key.endswith("ping") else "green"
-
-    report = nash_conv(made, states, scorer(states, code))
-    assert (report.values, report.nash_conv, report.optimality_gap) == ((1.0, 1.0), 0.0, 0.0)
-    babble = nash_conv(made, states, scorer(states, lambda query: "ping" if query.seat == 0 else "red"))
-    assert (babble.values, babble.nash_conv, babble.optimality_gap) == ((0.5, 0.5), 0.0, 0.5)
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_random_games_are_shared_bounded_and_recall_everything(data):
@@ -146,35 +158,6 @@ def test_random_games_are_shared_bounded_and_recall_everything(data):
     assert turns % 2 == 0 and turns <= made.max_turns
     assert len(set(spiel.returns())) == 1
     assert made.min_utility <= spiel.returns()[0] <= made.max_utility
-
-
-def test_the_receiver_does_not_see_the_type():
-    for style in ("brief", "full"):
-        made = game(style=style)
-        for words in (("ping",), ("ping", "ask"), ("ping", "ask", "pong")):
-            told = [[played(made, drawn, *words).observe(seat) for drawn in (RED, GREEN)] for seat in (0, 1)]
-            assert told[1][0] == told[1][1]
-            assert told[0][0].text != told[0][1].text and told[0][0].view != told[0][1].view and told[0][0].key != told[0][1].key
-
-
-def test_views_show_the_newest_signal_only():
-    made = game(rounds=2)
-    one, two = (played(made, RED, first, "ask", "pong") for first in ("ping", "pong"))
-    assert one.observe(1).view == two.observe(1).view == "pong asked 1"
-    assert one.observe(1).key != two.observe(1).key
-    assert played(made, GREEN, "ping", "ask").observe(0).view == "green asked 1"
-
-
-def test_flags_and_openspiels_own_checks():
-    made = game(types=3, rounds=2)
-    assert (made.cooperative, made.zero_sum, made.utility_sum) == (True, False, None)
-    assert (made.min_utility, made.max_utility, made.max_turns) == (-0.2, 1.0, 6)
-    assert made.illegal.forfeit_returns(made, played(made, RED), 1) == (-0.2, -0.2)
-    pyspiel.random_sim_test(made.spiel, num_sims=10, serialize=True, verbose=False)
-
-
-def test_types_are_drawn_uniformly():
-    assert game(types=3).spiel.new_initial_state().chance_outcomes() == [(n, pytest.approx(1 / 3)) for n in range(3)]
 
 
 def test_wording():

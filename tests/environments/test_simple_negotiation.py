@@ -50,40 +50,28 @@ def test_payoffs_of_trades(words, gains):
     assert (state.done, state.returns) == (True, (sign, -sign))
 
 
-def test_gains_are_paid_as_trades_happen():
+def test_turns_offers_and_values():
     spiel = played(game(turns=4, outcome="gain"), "offer:3wood-2gold", "accept").spiel
     assert (spiel.rewards(), spiel.returns()) == ([15.0, 35.0], [15.0, 35.0])
     after = played(game(turns=4, outcome="gain"), "offer:3wood-2gold", "accept", "deny").spiel
     assert (after.rewards(), after.returns()) == ([0.0, 0.0], [15.0, 35.0])
     assert played(game(turns=4), "offer:3wood-2gold", "accept").returns == (0.0, 0.0)
-
-
-def test_the_game_lasts_all_turns_with_the_seats_in_turn():
     state = played(game(turns=3, largest=1))
     for turn in range(3):
         assert (state.done, state.seat) == (False, turn % 2)
         state.apply("deny")
     assert state.done
-
-
-def test_only_an_open_offer_can_be_accepted_and_only_at_once():
     made = game(largest=2)
     assert played(made).legal_actions()[:2] == ("deny", "offer:1wood-1gold")
     assert played(made, "offer:1wood-1gold").legal_actions()[:2] == ("accept", "deny")
     for words in (("offer:1wood-1gold", "deny"), ("offer:1wood-1gold", "accept")):
         assert "accept" not in played(made, *words).legal_actions()
-
-
-def test_offers_are_those_that_both_seats_can_fulfil():
     made = game()
     words = [word for word in played(made).legal_actions() if word.startswith("offer:")]
     assert len(words) == 200 and {"offer:10wood-10gold", "offer:10gold-1wood"} <= set(words)
     after = played(made, "offer:9wood-8gold", "accept")  # seat 0: 1 wood, 18 gold; seat 1: 19 wood, 2 gold
     legal = set(after.legal_actions()) - {"deny"}
     assert legal == {f"offer:1wood-{n}gold" for n in (1, 2)} | {f"offer:{g}gold-{w}wood" for g in range(1, 11) for w in range(1, 11)}
-
-
-def test_values_are_drawn_uniformly_for_each_seat():
     spiel = game(values="drawn").spiel.new_initial_state()
     for _ in (0, 1):
         assert spiel.chance_outcomes() == [(entry, pytest.approx(1 / 3)) for entry in range(3)]
@@ -134,16 +122,13 @@ def test_openspiels_own_checks_of_a_game_pass(outcome, values):
     pyspiel.random_sim_test(made.spiel, num_sims=10, serialize=True, verbose=False)
 
 
-def test_with_opposed_aims_nobody_gains_from_perfect_play():
-    """A trade that is better for one seat is worse for the other, which then declines it; so the value is 0."""
+def test_perfect_play():
+    # A trade that is better for one seat is worse for the other, which then declines it; so the value is 0.
     made = game(turns=4, largest=2)
     values = registry.bind("players", "minimax", {})().action_values(played(made))
     assert max(values.values()) == 0.0
     assert values["deny"] == values["offer:1wood-2gold"] == 0.0  # too greedy: will be declined
     assert values["offer:2wood-1gold"] == -1.0  # seat 1 accepts, 20 ahead, and then declines everything
-
-
-def test_search_and_exact_evaluation_work_on_it():
     state = played(game(turns=2, largest=2), "offer:2wood-1gold")
     assert registry.bind("players", "mcts", {"simulations": 200})().choose(state, 1, Stream.from_seed(0)) == "accept"
     made = game(turns=2, largest=1)
@@ -156,7 +141,7 @@ def test_search_and_exact_evaluation_work_on_it():
     assert report.gains == pytest.approx((1 / 10, 2 / 9))
 
 
-def test_brief_wording():
+def test_wording():
     made = game(turns=3, largest=1)
     words = "accept deny offer:1wood-1gold offer:1gold-1wood negotiation . illegal seat0 seat1 wood=5 wood=15 gold=5 gold=15"
     assert made.vocabulary() == tuple(sorted(words.split(" ")))
@@ -166,9 +151,6 @@ def test_brief_wording():
     state.apply("accept")
     assert state.observe(0, 1).text == "accept"
     assert {"wood=10", "gold=10"} <= set(game(values="drawn").vocabulary())
-
-
-def test_full_wording_tells_goods_values_and_the_open_offer():
     made = game(style="full")
     text = played(made, "offer:9wood-8gold", "accept", "deny", "offer:3wood-2gold").observe(0).text
     for part in (
@@ -180,9 +162,6 @@ def test_full_wording_tells_goods_values_and_the_open_offer():
         "This is turn 5 of 10. Open offer: you get 3 wood and give 2 gold.",
     ):
         assert part in text
-
-
-def test_the_offer_explained_in_the_rules_is_legal():
     for largest in range(1, 11):
         made = game(largest=largest, style="full")
         word = made.rules.split("An offer such as ")[1].split()[0]
@@ -191,13 +170,10 @@ def test_the_offer_explained_in_the_rules_is_legal():
         assert word == f"offer:{give}wood-{ask}gold" and f"you give {give} wood and get {ask} gold" in made.rules
 
 
-def test_stake_is_the_gain_made_so_far_or_the_game():
+def test_stakes_and_forfeits():
     words = ("offer:1wood-10gold", "accept")
     assert [game(outcome="gain").stake(played(game(outcome="gain"), *words), seat) for seat in (0, 1)] == [145.0, 0.0]
     assert game().stake(played(game(), *words), 1) == 1.0
-
-
-def test_a_forfeit_leaves_the_other_seat_its_gains():
     made = game(outcome="gain")
     state = played(made, "offer:1wood-1gold", "accept")
     assert made.illegal.forfeit_returns(made, state, 0) == (-195.0, 10.0)

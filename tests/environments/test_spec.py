@@ -49,10 +49,24 @@ def test_another_version_of_the_rules_is_refused(monkeypatch):
         from_spec(spec)
 
 
-def test_rules_that_no_name_makes_have_none():
+def test_specs_of_other_environments():
     game = make_game("kuhn_poker")
     game.made_by = None
     assert spec_of(game) is None
+    assert plain({1: (2, {3: {4}})}) == {"1": [2, {"3": "{4}"}]}
+    (episode,) = sparring.play_episodes(sparring.make_environment("nim", pile_sizes="1;2"), ["random", "random"])
+    assert spec_of(sparring.make_environment(episode.environment)) == episode.environment
+    with pytest.raises(ConfigError, match="leave the others out"):
+        sparring.make_environment(episode.environment, pile_sizes="1;2")
+    game = make_game("nim", options={"pile_sizes": "1;2"})
+    del game.made_by
+    (episode,) = sparring.play_episodes(game, ["random", "random"])
+    assert episode.environment is None
+    game = make_game("kuhn_poker")
+    first = spec_of(game)
+    assert spec_of(game) is first
+    game.name = "other"
+    assert spec_of(game).label == "other" and first.label == ""
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(), st.lists, max_leaves=5))
@@ -60,37 +74,11 @@ def test_what_json_holds_stays_as_it_is(value):
     assert plain({"a": value}) == json.loads(json.dumps({"a": value}))
 
 
-def test_what_json_has_no_form_for_is_text():
-    assert plain({1: (2, {3: {4}})}) == {"1": [2, {"3": "{4}"}]}
-
-
-def test_the_public_api_makes_an_environment_of_an_episode():
-    (episode,) = sparring.play_episodes(sparring.make_environment("nim", pile_sizes="1;2"), ["random", "random"])
-    assert spec_of(sparring.make_environment(episode.environment)) == episode.environment
-    with pytest.raises(ConfigError, match="leave the others out"):
-        sparring.make_environment(episode.environment, pile_sizes="1;2")
-
-
-def test_an_environment_of_ones_own_that_no_name_makes_plays():
-    game = make_game("nim", options={"pile_sizes": "1;2"})
-    del game.made_by
-    (episode,) = sparring.play_episodes(game, ["random", "random"])
-    assert episode.environment is None
-
-
 @pytest.mark.parametrize(("version", "known"), [(3, 3), ("1.0.2", 1), (None, 1), (2.7, 1), (True, 1), (len, 1)])
 def test_the_version_is_a_whole_number(version, known):
     game = make_game("kuhn_poker")
     game.version = version
     assert spec_of(game).version == known
-
-
-def test_a_spec_is_made_once_and_follows_what_it_says():
-    game = make_game("kuhn_poker")
-    first = spec_of(game)
-    assert spec_of(game) is first
-    game.name = "other"
-    assert spec_of(game).label == "other" and first.label == ""
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def played(style, *moves, start=""):
     return state
 
 
-def test_brief_wording_names_the_opponents_cells_only():
+def test_wording_and_rules():
     state = played("brief", "b2")
     assert state.observe(1).text == "tictactoe O b2"
     state = played("brief", "b2", "a1", "c3")
@@ -40,23 +40,14 @@ def test_brief_wording_names_the_opponents_cells_only():
     assert state.observe(1).text == "tictactoe O b2 a1 c3"
     assert state.observe(0, 1).text == "a1"
     assert state.observe(1, 3).text == "."
-
-
-def test_full_wording_draws_the_board():
     text = played("full", "a1", "b1", "b2").observe(1, 2).text
     assert text.startswith("The player 'X' chose b2.\n\n" + BOARD)
     assert "Legal actions: c1, a2, c2, a3, b3, c3." in text
     assert "three" not in text.lower()
-
-
-def test_a_line_wins():
     state = played("brief", "a1", "b1", "b2", "c1", "c3")
     assert state.done
     assert list(state.returns) == [1.0, -1.0]
     assert state.legal_actions() == ()
-
-
-def test_a_taken_cell_is_refused():
     with pytest.raises(GameError, match="'b2' is not legal at ply 1; legal actions: a1, b1"):
         played("brief", "b2").apply("b2")
 
@@ -97,16 +88,13 @@ def test_a_game_from_a_start_goes_on_as_the_whole_game_does(moves, number):
         part.apply(cell)
 
 
-def test_two_empty_cells_are_worth_what_they_are_by_hand():
-    """X O X / O O X / X . . with O to move: b3 wins, c3 leads to a draw."""
+def test_few_empty_cells_are_worth_what_they_are():
+    # X O X / O O X / X . . with O to move: b3 wins, c3 leads to a draw.
     made = game(start="a1 b1 c1 a2 c2 b2 a3")
     states = enumerate_info_states(made)
     report = nash_conv(made, states, UniformScorer())
     assert len(states) == 2
     assert (report.values, report.gains) == ((-0.5, 0.5), (0.0, 0.5))
-
-
-def test_three_moves_leave_a_game_that_is_walked_exactly():
     made = game(start="a1 b2 c3")
     assert (made.zero_sum, made.utility_sum) == (True, 0.0)
     assert len(enumerate_info_states(made)) < 1000

@@ -11,12 +11,9 @@ def dealt(style, *actions):
     return game.state_of(spiel)
 
 
-def test_the_second_seat_sees_its_card_and_the_first_action():
+def test_what_is_told_and_paid():
     assert dealt("brief", 0, 1).observe(0).text == "tinyhanabi seat0 d0"
     assert dealt("brief", 0, 1, 2).observe(1).text == "tinyhanabi seat1 d1 a2"
-
-
-def test_rules_list_the_payoffs_that_are_paid():
     rules = make_game("tiny_hanabi", options={"style": "full"}).rules
     assert "d0, d0: a0, a0 = 10; a0, a1 = 0; a0, a2 = 0; a1, a0 = 4; a1, a1 = 8; a1, a2 = 4; a2, a0 = 10" in rules
     assert rules.count(" = ") == 1 + 36

@@ -35,7 +35,7 @@ def test_it_keeps_what_every_environment_must(options):
     check_environment(registry.bind("environments", "tools", options), plays=5)
 
 
-def test_a_call_is_answered_to_that_seat_and_the_same_seat_is_due_again():
+def test_calls_copies_and_seats_that_wait():
     game, course = begun()
     first = course.observe(0)
     course.step({0: "add 3 4"})
@@ -43,6 +43,21 @@ def test_a_call_is_answered_to_that_seat_and_the_same_seat_is_due_again():
     course.step({0: "b2"})
     assert course.due() == (1,) and "b2" in course.observe(1).text and "7" not in course.observe(1).key
     assert game.max_turns == 9 * 4
+    _, course = begun(calls=1)
+    course.step({0: "add 1 1"})
+    assert course.observe(0).told == "2 spent"
+    assert course.read(0, "add 1 1", True) is None and course.read(0, "zzz", True) is None
+    with pytest.raises(GameError, match="no move of seat 0"):
+        course.step({0: "add 1 1"})
+    course.step({0: "a1"})
+    with pytest.raises(GameError, match="seat 0 is not due"):
+        course.step({0: "a2"})
+    assert course.left(1) == 1
+    _, course = begun(cost=0.25)
+    copy = course.clone()
+    course.step({0: "add 1 1"})
+    assert (copy.left(0), course.left(0)) == (3, 2)
+    assert (copy.returns, course.returns) == ((0.0, 0.0), (-0.25, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -90,27 +105,6 @@ def test_full_calls(reply, answer):
     assert course.observe(0).told.startswith(answer) and "Calls left: 2." in course.observe(0).ask
     course.step({0: course.read(0, "I take b2.")})
     assert course.due() == (1,)
-
-
-def test_when_the_calls_are_spent_a_reply_is_a_move_or_none():
-    _, course = begun(calls=1)
-    course.step({0: "add 1 1"})
-    assert course.observe(0).told == "2 spent"
-    assert course.read(0, "add 1 1", True) is None and course.read(0, "zzz", True) is None
-    with pytest.raises(GameError, match="no move of seat 0"):
-        course.step({0: "add 1 1"})
-    course.step({0: "a1"})
-    with pytest.raises(GameError, match="seat 0 is not due"):
-        course.step({0: "a2"})
-    assert course.left(1) == 1
-
-
-def test_a_copy_goes_its_own_way():
-    _, course = begun(cost=0.25)
-    copy = course.clone()
-    course.step({0: "add 1 1"})
-    assert (copy.left(0), course.left(0)) == (3, 2)
-    assert (copy.returns, course.returns) == ((0.0, 0.0), (-0.25, 0.0))
 
 
 class Pair:
@@ -182,12 +176,21 @@ def test_a_call_is_a_turn_of_its_own_in_the_record_and_what_cannot_be_read_is_pe
     assert episode.returns == (1.0, -1.0) and [turn.told for turn in episode.turns[:3]][1:] == ["4", "none spent"]
 
 
-def test_it_is_the_same_again_from_its_spec():
+def test_specs_starts_and_styles():
     game, _ = begun(environment={"name": "lookups", "options": {"hops": 1}}, calls=2)
     again = from_spec(spec_of(game))
     assert again.vocabulary() == game.vocabulary() and spec_of(again) == spec_of(game)
     other = make_game("tools", options=game.other_bank())
     assert other.start_of(other.reset(Stream.from_seed(0))) not in game.starts()
+    options = {"environment": {"name": "sealed_auction", "options": {"deals": 20}}}
+    game = make_game("tools", options=options)
+    assert game.counted == "deals" and len(game.starts()) <= 20 and game.name == "tools"
+    config = resolve({"environments": [{"name": "tools", "options": options}], "warmup": {"updates": 0}})
+    assert columns(game, Met(config, [game]))[0].label == "unseen"
+    assert [begun(style=style)[0].brief for style in ("brief", "full")] == [True, False]
+    assert not begun(environment=FULL)[0].brief
+    assert "Legal actions" in begun(environment={"name": "matrix_pd"}, style="full")[1].observe(0).text
+    assert module.tools is registry.load("environments", "tools").function
 
 
 @pytest.mark.parametrize(
@@ -236,27 +239,9 @@ def test_the_vocabulary_covers_random_play():
             course.step({seat: reply})
 
 
-def test_its_starts_are_those_of_what_is_played_and_others_are_held_out():
-    options = {"environment": {"name": "sealed_auction", "options": {"deals": 20}}}
-    game = make_game("tools", options=options)
-    assert game.counted == "deals" and len(game.starts()) <= 20 and game.name == "tools"
-    config = resolve({"environments": [{"name": "tools", "options": options}], "warmup": {"updates": 0}})
-    assert columns(game, Met(config, [game]))[0].label == "unseen"
-
-
 @pytest.mark.parametrize(("inner", "teams"), [("signalling", (0, 0)), ("kuhn_poker", (0, 1))])
 def test_a_cost_changes_what_is_paid_and_not_who_wins_together(inner, teams):
     free, dear = (make_game("tools", options={"environment": {"name": inner}, "cost": cost}) for cost in (0.0, 0.5))
     assert teams_of(free) == teams_of(dear) == teams
     assert (free.zero_sum, free.cooperative) == (free.inner.zero_sum, free.inner.cooperative) and not dear.zero_sum and not dear.cooperative
     assert dear.min_utility == free.min_utility - 0.5 * 3 * free.inner.max_turns and dear.utility_sum is None
-
-
-def test_the_style_is_that_of_what_is_played():
-    assert [begun(style=style)[0].brief for style in ("brief", "full")] == [True, False]
-    assert not begun(environment=FULL)[0].brief
-    assert "Legal actions" in begun(environment={"name": "matrix_pd"}, style="full")[1].observe(0).text
-
-
-def test_the_function_is_the_plug_in():
-    assert module.tools is registry.load("environments", "tools").function

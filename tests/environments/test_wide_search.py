@@ -105,7 +105,7 @@ def test_a_play_by_hand():
     assert figures["called"][0] == 4 and figures["finished"][0] == 3 and figures["finished_share"][0] == 3 / 4 and figures["parallel"][0] == 1.0
 
 
-def test_turns_that_are_spent_end_a_call_and_the_lead_may_finish():
+def test_ends_of_calls_and_of_plays():
     play = begun(turns=2)
     play.step({0: "call 1"})
     for reply in ("open ardan", "note colour red"):
@@ -114,17 +114,11 @@ def test_turns_that_are_spent_end_a_call_and_the_lead_may_finish():
     assert play.due() == (0,)
     play.step({0: "finish"})
     assert play.done and play.due() == () and play.returns[0] == pytest.approx(2 * (2 / 3) * (2 / 9) / (2 / 3 + 2 / 9))
-
-
-def test_critical_steps_end_a_play_in_the_middle_of_a_wave():
     play = begun(critical=3)
     play.step({0: "call 2"})
     play.step({1: "open ardan", 2: "open bemir"})
     play.step({1: "note colour red", 2: "note size huge"})
     assert play.done and play.critical_steps == 3 and play.figures()["found"] == (0.0, 1.0, 1.0)
-
-
-def test_one_seat_does_all_of_it_alone():
     play = begun(workers=0, turns=9)
     assert play.rules.roles == ("single",) and play.due() == (0,) and play.observe(0).fresh
     for name, row in TRUTH.items():
@@ -165,13 +159,18 @@ def test_a_worker_knows_nothing_of_other_rows_or_workers_and_the_lead_no_value()
     assert plays[0].draw(0) == plays[1].draw(0) and plays[0].draw(None) != plays[1].draw(None)
 
 
-def test_training_and_measuring_have_other_worlds():
+def test_other_worlds_and_sentences():
     game = make_game("wide_search", options={"worlds": 50})
     (unseen, *_) = columns(game, Met(None))
     starts = {game.start(number) for number in range(50)}
     assert len(starts) == 50 and all(set(start.names) <= set(NAMES) and start.columns == COLUMNS[:2] for start in starts)
     other = make_game("wide_search", options={"worlds": 50, "bank": 1})
     assert not starts & {other.start(number) for number in range(50)} and unseen
+    play = Search(wide_search(items=3, workers=2, style="full"), WORLD)
+    game = make_game("wide_search", options={"items": 3, "workers": 2, "style": "full"})
+    assert "call N" in play.observe(0).ask and "Reply open NAME" not in play.observe(0).text
+    play.step({0: "call 1"})
+    assert "note colour red" in play.observe(1).text and game.roles == ("lead", "worker 1", "worker 2")
 
 
 # -- bad input -----------------------------------------------------------------------------------
@@ -190,14 +189,6 @@ def test_what_is_no_action_is_refused(seat, reply):
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ConfigError, match=next(iter(options))):
         make_game("wide_search", options=options)
-
-
-def test_replies_are_read_from_sentences_in_full_style():
-    play = Search(wide_search(items=3, workers=2, style="full"), WORLD)
-    game = make_game("wide_search", options={"items": 3, "workers": 2, "style": "full"})
-    assert "call N" in play.observe(0).ask and "Reply open NAME" not in play.observe(0).text
-    play.step({0: "call 1"})
-    assert "note colour red" in play.observe(1).text and game.roles == ("lead", "worker 1", "worker 2")
 
 
 def test_the_widths_of_the_page_are_those_of_the_scripted_team():
@@ -219,7 +210,7 @@ def test_the_widths_of_the_page_are_those_of_the_scripted_team():
 # -- exact figures
 
 
-def test_every_world_begins_a_play_and_solvers_walk_them():
+def test_trees_of_worlds():
     game = make_game("wide_search", options={"items": 2, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 3})
     openings = game.openings()
     assert [share for share, _ in openings] == [1 / 3] * 3
@@ -233,20 +224,14 @@ def test_every_world_begins_a_play_and_solvers_walk_them():
     both = sum(chances[one] * chances[other] * score_of(one, other) for one in range(3) for other in range(3))
     lone = 2 / 3 * (7 / 10 * score_of(1, 0) + 1 / 10 * score_of(2, 0))  # a worker of two rows may open another page instead
     assert exact_values(states, uniform).returns[0] == pytest.approx((both + lone) / 3)  # call 1, call 2 or finish
+    with pytest.raises(TooLargeError, match=r"at most 1000 worlds and the bank has 100,000; write worlds: 4"):
+        enumerate_info_states(make_game("wide_search"))
+    game = make_game("wide_search", options={"items": 2, "columns": 1, "workers": 1, "turns": 2, "waves": 2, "worlds": 1})
+    with pytest.raises(GameError, match="breaks perfect recall"):
+        enumerate_info_states(game)
 
 
 def score_of(first, second):
     """Item F1 of two rows with one cell each, of which so many cells are right, names among them; 0: it is not there."""
     said, right = 2 * ((first > 0) + (second > 0)), first + second
     return 2 * right / (said + 4) if said else 0.0
-
-
-def test_too_many_worlds_are_no_tree():
-    with pytest.raises(TooLargeError, match=r"at most 1000 worlds and the bank has 100,000; write worlds: 4"):
-        enumerate_info_states(make_game("wide_search"))
-
-
-def test_a_second_wave_is_no_tree_as_workers_forget_the_first():
-    game = make_game("wide_search", options={"items": 2, "columns": 1, "workers": 1, "turns": 2, "waves": 2, "worlds": 1})
-    with pytest.raises(GameError, match="breaks perfect recall"):
-        enumerate_info_states(game)

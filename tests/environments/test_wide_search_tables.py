@@ -36,7 +36,29 @@ def test_it_keeps_the_contract(kind):
     check_environment(wide_search, plays=4, tables=kind, columns=4, workers=0, turns=12, answer="written", **REAL)
 
 
-def test_a_picture_shows_a_seat_what_it_knows():
+def test_pages_and_questions():
+    start = wide_search(tables="countries", items=8, **REAL).start(1)
+    pages = library(start, 5, False)
+    assert len(pages) == len(start.names) + 1 + 5
+    others = [page for page in pages if page.item < 0 and start.asked not in page.title]
+    assert len(others) == 5 and not {page.title for page in others} & set(start.names)
+    assert all(f"- {column}: " in page.text for page in others for column in table("countries").columns)
+    for item, name in enumerate(start.names):
+        found = [pages[one] for one in find(pages, f"{name} {start.columns[0]}")]
+        assert item in [page.item for page in found]
+    assert len(library(start, 1000, False)) == len(table("countries").rows) + 1
+    rules = wide_search(tables="countries", items=8, workers=2, answer="written", **REAL)
+    play = rules.reset(Stream.from_seed(0))
+    start = play.start
+    assert f"A table of all countries {start.asked}, {len(start.names)} of them, has the columns {', '.join(start.columns)}" in play.observe(0).told
+    play.step({0: "call 1"})
+    assert f"(countries {start.asked})" in play.observe(1).told and all(name in play.observe(1).told for name in start.names)
+    play.step({1: "done"})
+    play.step({0: "finish"})
+    assert f"| {start.key} | {' | '.join(start.columns)} |" in play.observe(0).ask
+    with pytest.raises(ConfigError, match="write items=8"):
+        make_game("wide_search", options={"tables": "countries", "items": 1, **REAL})
+    make_game("wide_search", options={"tables": "countries", "items": 8, **REAL})
     check_picture(wide_search, plays=2, deals=4, tables="elements", items=4, turns=3, answer="written", **REAL)
 
 
@@ -118,31 +140,6 @@ def test_a_world_has_the_columns_of_its_rows_and_never_the_one_that_is_given_awa
     assert len(drawn) > 4
 
 
-def test_pages_hold_all_facts_and_distractors_are_other_rows():
-    start = wide_search(tables="countries", items=8, **REAL).start(1)
-    pages = library(start, 5, False)
-    assert len(pages) == len(start.names) + 1 + 5
-    others = [page for page in pages if page.item < 0 and start.asked not in page.title]
-    assert len(others) == 5 and not {page.title for page in others} & set(start.names)
-    assert all(f"- {column}: " in page.text for page in others for column in table("countries").columns)
-    for item, name in enumerate(start.names):
-        found = [pages[one] for one in find(pages, f"{name} {start.columns[0]}")]
-        assert item in [page.item for page in found]
-    assert len(library(start, 1000, False)) == len(table("countries").rows) + 1
-
-
-def test_lead_and_workers_are_told_the_question():
-    rules = wide_search(tables="countries", items=8, workers=2, answer="written", **REAL)
-    play = rules.reset(Stream.from_seed(0))
-    start = play.start
-    assert f"A table of all countries {start.asked}, {len(start.names)} of them, has the columns {', '.join(start.columns)}" in play.observe(0).told
-    play.step({0: "call 1"})
-    assert f"(countries {start.asked})" in play.observe(1).told and all(name in play.observe(1).told for name in start.names)
-    play.step({1: "done"})
-    play.step({0: "finish"})
-    assert f"| {start.key} | {' | '.join(start.columns)} |" in play.observe(0).ask
-
-
 @pytest.mark.parametrize("kind", READ)
 def test_the_scripted_team_finds_the_whole_table(kind):
     for number in range(8):
@@ -160,12 +157,6 @@ def test_the_scripted_team_finds_the_whole_table(kind):
 def test_real_tables_are_for_language_models_that_search(options):
     with pytest.raises(ConfigError, match="write style=full and search=words"):
         make_game("wide_search", options={"tables": "countries", **options})
-
-
-def test_too_few_rows_are_refused_with_a_number_that_does():
-    with pytest.raises(ConfigError, match="write items=8"):
-        make_game("wide_search", options={"tables": "countries", "items": 1, **REAL})
-    make_game("wide_search", options={"tables": "countries", "items": 8, **REAL})
 
 
 @pytest.mark.parametrize("kind", READ)

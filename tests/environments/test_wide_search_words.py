@@ -59,7 +59,7 @@ def test_a_picture_shows_a_seat_what_it_knows(style, workers):
 # -- a search by hand ----------------------------------------------------------------------------
 
 
-def test_a_search_by_hand():
+def test_searches_by_hand():
     play = begun(**WORDS)
     play.step({0: "call 2"})
     assert play.observe(2).told == "worker 2 find colour size of bemir cosol left 6"
@@ -80,16 +80,10 @@ def test_a_search_by_hand():
         play.step({2: "open 1"})
     assert play.due() == (0,) and play.observe(0).told == "back noted 2 left 3"
     assert play.figures()["found"] == (0.0, 1.0, 0.0) and play.critical_steps == 1 + 6
-
-
-def test_a_search_that_finds_nothing_says_so():
     play = begun(**FREE)
     play.step({0: "call 1"})
     play.step({1: "search xyzzy"})
     assert "Nothing was found." in play.observe(1).text and play.read(1, "open 1") is None
-
-
-def test_the_words_of_other_searches_are_left_as_they_were():
     assert not {"search", "write", ";"} & set(wide_search().vocabulary())
     assert {"search", "found", "17"} <= set(wide_search(search="words", distractors=17).vocabulary())
     assert {"write", ";", "-", "none"} <= set(wide_search(answer="written").vocabulary())
@@ -125,24 +119,17 @@ def test_a_name_with_a_column_finds_the_page_of_its_row(brief):
         assert sum(found) >= share * len(found)
 
 
-def test_news_hide_the_page_of_a_row_from_a_search_for_its_name_alone():
+def test_libraries():
     def missed(distractors):
         worlds = [wide_search(items=4, columns=2).start(number) for number in range(40)]
         libraries = [(world, library(world, distractors, True)) for world in worlds]
         return sum(item not in [pages[one].item for one in find(pages, name)] for world, pages in libraries for item, name in enumerate(world.names))
-
     assert missed(0) < missed(4) < missed(12) and missed(40) == 160
-
-
-def test_a_library_is_a_function_of_its_world_alone_in_an_order_of_no_meaning():
     library.cache_clear()
     pages = library(WORLD, 5, True)
     library.cache_clear()
     assert library(WORLD, 5, True) == pages and library(WORLD, 6, True)[:10] != pages[:10]
     assert [page.item for page in pages if page.item >= 0] != [0, 1, 2] or [page.item for page in library(WORLD, 7, True) if page.item >= 0] != [0, 1, 2]
-
-
-def test_equal_pages_are_found_in_the_order_of_the_library():
     assert search(("b x", "c x", "a x"), "x") == ("b x", "c x", "a x")
     assert search(("a x", "c x", "b x"), "x") == ("a x", "c x", "b x")
 
@@ -207,13 +194,23 @@ def test_what_cannot_be_followed_is_no_action(reply):
     assert len(play.notes) == 1 and play.calls[1].left == 3
 
 
-def test_notes_wait_for_a_page_and_long_ones_are_cut():
+def test_notes_that_are_read():
     play = begun(**FREE)
     play.step({0: "call 1"})
     assert play.read(1, "note ardan | colour | red") is None
     assert len(play.read(1, "search " + "a b " * 1000)) <= len("search ") + searching.QUERY
     play = reading()
     assert len(play.read(1, "note ardan | colour | " + "x" * 1000)) == len("note ardan | colour | ") + searching.VALUE
+    world = World(("Guinea", "Guinea-Bissau", "Niger"), ("area", "area code"), (("1", "2"), ("3", "4"), ("5", "6")), kind="countries", asked="whose")
+    play = Search(wide_search(**FREE), world)
+    play.calls = {1: Call((0, 1, 2), 3, open=0)}
+    for said, action in (
+        ("note Guinea-Bissau area code 4", "note Guinea-Bissau | area code | 4"),
+        ("note guinea | area | 1", "note Guinea | area | 1"),
+        ("note Guinea - area = -1", None),
+        ("note Nigeria | area | 5", None),
+    ):
+        assert play.read(1, said) == action
 
 
 @given(st.text(max_size=60), st.sampled_from(["", "search ", "note ardan | colour | ", "note ", "open ", "done"]))
@@ -251,7 +248,7 @@ def test_malformed_calls_are_counted_and_cost_what_the_rule_says(rule, over):
 # -- written answers -----------------------------------------------------------------------------
 
 
-def test_the_lead_is_told_what_was_noted_and_writes_at_the_end():
+def test_the_table_is_asked_for_at_the_end():
     play = begun(**WRITTEN)
     assert play.rules.max_turns == wide_search(items=3, workers=2, turns=4, waves=2).max_turns + 1
     play.step({0: "call 2"})
@@ -271,17 +268,11 @@ def test_the_lead_is_told_what_was_noted_and_writes_at_the_end():
     figures = play.figures()
     assert figures["malformed"] == (0.0,) * 3 and figures["found"] == (0.0, 2.0, 1.0)
     assert figures["critical_steps"][0] == 2 + 3 + 3 + 1
-
-
-def test_after_finish_only_the_table_is_asked_for():
     play = begun(**WRITTEN)
     play.step({0: "finish"})
     assert play.observe(0).told == "write" and play.due() == (0,)
     play.step({0: "none"})
     assert play.done and play.answer == {} and play.figures()["malformed"][0] == 0.0 and play.returns[0] == 0.0
-
-
-def test_critical_steps_end_the_search_and_the_table_is_still_asked_for():
     play = begun(**{**WRITTEN, "critical": 3})
     play.step({0: "call 2"})
     play.step({1: "open ardan", 2: "open bemir"})
@@ -289,9 +280,6 @@ def test_critical_steps_end_the_search_and_the_table_is_still_asked_for():
     assert play.observe(0).told == "back noted 2 left 3 ardan colour red bemir size huge write"
     play.step({0: "ardan red tiny"})
     assert play.done and play.critical_steps == 4
-
-
-def test_one_seat_writes_its_own_table():
     play = begun(**{**WRITTEN, "workers": 0, "turns": 3})
     for reply in ("open ardan", "note colour red", "note size tiny"):
         play.step({0: reply})
@@ -428,19 +416,6 @@ def test_answers_are_scored_by_what_cells_say():
     said = {"Ardan": {"colour": "RED", "size": " tiny."}, "ardan ": {"colour": "blue"}}
     found = score(WORLD.rows(), said, 2)
     assert found.precision == 1.0 and found.recall == pytest.approx(3 / 9) and found.row_f1 == pytest.approx(0.5)
-
-
-def test_of_names_that_begin_alike_the_longer_one_is_meant():
-    world = World(("Guinea", "Guinea-Bissau", "Niger"), ("area", "area code"), (("1", "2"), ("3", "4"), ("5", "6")), kind="countries", asked="whose")
-    play = Search(wide_search(**FREE), world)
-    play.calls = {1: Call((0, 1, 2), 3, open=0)}
-    for said, action in (
-        ("note Guinea-Bissau area code 4", "note Guinea-Bissau | area code | 4"),
-        ("note guinea | area | 1", "note Guinea | area | 1"),
-        ("note Guinea - area = -1", None),
-        ("note Nigeria | area | 5", None),
-    ):
-        assert play.read(1, said) == action
 
 
 @pytest.mark.parametrize("value", ["\u00a0/\u00a0/", "\u2003/ /\u2003/", "|\u00a0|\u00a0|", "/", "El Paso/", "\u00a0'\u00a0x"])

@@ -40,6 +40,8 @@ def test_stories_by_hand():
     assert hand("more", (1, 2), (("gets", 1, 2),)).told(brief=False).startswith(
         "Ben has 1 apple. Ada has 2 more apples than Ben. A friend gives Ada 1 more apple. How many apples"
     )
+    problem = Problem(word_problems(), hand())
+    assert problem.read(0, " 25 ", exact=True) == "25" and problem.read(0, "is 25", exact=True) is None
 
 
 @every_case(
@@ -78,11 +80,6 @@ def test_the_last_number_of_a_reply_is_the_answer(reply, read):
         assert problem.done and problem.returns == (float(read == "25"),) and problem.due() == ()
 
 
-def test_nothing_but_the_number_where_that_is_asked():
-    problem = Problem(word_problems(), hand())
-    assert problem.read(0, " 25 ", exact=True) == "25" and problem.read(0, "is 25", exact=True) is None
-
-
 @given(st.integers(1, 5), st.integers(2, 100), st.integers(0, 10**6))
 def test_nobody_ever_has_less_than_none_nor_more_than_the_words_say(steps, largest, number):
     found = story(Stream.from_seed(number), steps, largest)
@@ -95,13 +92,10 @@ def test_nobody_ever_has_less_than_none_nor_more_than_the_words_say(steps, large
     assert all(1 <= number <= largest for number in told)
 
 
-def test_banks_differ_and_have_as_many_stories_as_they_say():
+def test_banks_and_random_replies():
     one, two = (make_game("word_problems", options={"steps": 3, "problems": 500, "bank": bank}) for bank in (0, 1))
     assert len(one.starts()) > 490 and len(one.starts() & two.starts()) < 5
-
-
-def test_a_story_that_reads_the_same_is_the_same_start():
-    """Who else there is, is not told of bags, nor in brief style in which words something is bought: training met it all the same."""
+    # Who else there is, is not told of bags, nor in brief style in which words something is bought: training met it all the same.
     game = make_game("word_problems", options={"problems": 1})
     told = [Problem(game, Story("ada", other, "apples", "bags", (3, 4), (("gets", 2, way),))) for other in ("ben", "cleo") for way in (0, 1)]
     assert len({game.start_of(play) for play in told}) == 1 < len({play.start for play in told})
@@ -112,9 +106,6 @@ def test_a_story_that_reads_the_same_is_the_same_start():
     assert unseen.label == "unseen"
     dealt = [unseen.game.reset(unseen.deal(Stream.from_seed(seed), seed)).start.told(brief=True) for seed in range(40)]
     assert not met & {*dealt}
-
-
-def test_random_replies_are_answers():
     game = word_problems(steps=2)
     play = game.reset(Stream.from_seed(3))
     said = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}

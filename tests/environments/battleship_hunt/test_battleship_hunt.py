@@ -41,16 +41,13 @@ def shoot(table, *cells):
     return table
 
 
-def test_answers_by_hand():
+def test_answers_and_the_end_by_hand():
     after = shoot(SEA, 0, 5, 2, 15, 1, 11)
     assert after.answers == (1, 0, 1, 1, 2, 2)
     assert after.view(0) == "xsx./.o../...s/...x"
     assert (after.sunk, after.hits, after.left) == (2, 5, 4)
     assert after.player == pyspiel.PlayerId.TERMINAL and after.returns() == [1.0]
     assert after.key(0) == "shots: a1 hit b2 miss a3 hit d4 hit a2 sunk c4 sunk won"
-
-
-def test_the_game_ends_when_the_shots_are_spent_and_pays_what_it_should():
     sea = replace(SEA, shots=5)
     spent = shoot(sea, 0, 1, 2, 11, 3)
     assert spent.player == pyspiel.PlayerId.TERMINAL and spent.returns() == [0.0] and spent.told(4) == ("miss", "lost")
@@ -119,16 +116,13 @@ def test_a_bank_is_a_function_of_its_seed_and_the_stream_only_picks_from_it():
     assert str(game(fleet="2 3").spiel) == str(game(fleet="3  2").spiel)
 
 
-def test_nothing_is_told_of_the_ships_before_they_are_hit():
+def test_what_is_told_and_a_cell_is_shot_at_once():
     states = [start(game(), seed) for seed in range(30)]
     assert len({state.spiel.table.ships for state in states}) > 10
     assert len({state.observe(0) for state in states}) == 1
     other = replace(SEA, ships=(bits(0, 1, 2), bits(10, 11)))
     one, two = shoot(SEA, 0, 5, 1), shoot(other, 0, 5, 1)
     assert one.key(0) == two.key(0) and one.view(0) == two.view(0) and str(one) != str(two)
-
-
-def test_a_cell_is_shot_at_once():
     state = start(game())
     state.apply("b2")
     assert "b2" not in state.legal_actions() and state.parse("b2") == "b2"
@@ -136,9 +130,6 @@ def test_a_cell_is_shot_at_once():
         with pytest.raises(GameError, match="not legal"):
             state.apply(word)
     assert state.parse("e1") is None
-
-
-def test_a_game_for_one():
     made = game()
     assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 10)
     pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)

@@ -77,22 +77,16 @@ def test_by_hand(size, lengths, touch, number):
     assert Waters(*size, lengths, touch).tally().fleets == number
 
 
-def test_placements_and_halo():
+def test_placements_and_the_largest_grid():
     assert placements(2, 2, 1) == (1, 2, 4, 8)
     assert placements(2, 2, 2) == (3, 5, 10, 12)
     assert placements(2, 2, 3) == ()
     assert len(placements(8, 8, 2)) == 112
     assert halo(3, 3, 1) == 0b000011011 and halo(3, 3, 1 << 4) == 0b111111111
-
-
-def test_the_last_cell_of_the_largest_grid_counts():
     water = Waters(8, 8, (8, 1), True)
     tally = water.tally(hits=1 << 63)
     assert tally.fleets == 2 * 56 + 14  # a long ship in the corner and a short one anywhere else; or the other way round
     assert tally.chances(water)[63] == 1.0
-
-
-def test_four_ships_on_the_largest_grid():
     four, three = Waters(8, 8, (4, 3, 2, 1), True), Waters(8, 8, (4, 3, 2), True)
     assert four.tally().fleets == three.tally().fleets * (64 - 9)  # a ship of one cell lies in any cell left
     assert four.tally().chances(four).sum() == pytest.approx(10)

@@ -196,12 +196,8 @@ def test_by_hand():
     assert belief(Held(missed)).values == pytest.approx([1 / 2, 1 / 2, 1 / 2, 0])
     lost = reached(sea, 3, 4)
     assert belief(Held(lost)).values == [0.0] * 3 and belief(Held(lost), worlds=0).certainty == 1.0
-
-
-def test_the_bound_of_the_short_cut_by_hand():
     def bound(shots, share):
         return belief(Held(Sea(rows=1, columns=5, lengths=(2,), shots=shots, layouts=1, pay="share" if share else "sunk", ships=(0b00110,))), worlds=0).bound
-
     assert [bound(3, False), bound(2, False)] == [3 / 4, 1 / 2]  # cells hit with 1/4 or 1/2; a miss with two shots is lost
     assert [bound(3, True), bound(2, True), bound(1, True)] == [7 / 8, 1 / 2, 0.0]
 
@@ -228,7 +224,7 @@ def test_the_likeliest_hit_need_not_be_the_best_shot():
     assert list(exact.values()) == pytest.approx([value / 12 for value in action_values(worlds)])
 
 
-def test_sunk_tells_that_a_ship_ends_among_the_earlier_hits():
+def test_what_sunk_tells_and_the_key_forgets():
     sea = Sea(rows=1, columns=6, lengths=(3, 2), shots=6, layouts=1, pay="sunk", ships=(0b000111, 0b011000))
     hits = reached(sea, 1, 3)  # a2 and a4 hit, neither sunk
     assert set(posterior_of(hits, "uniform", 9).some) == {
@@ -242,20 +238,16 @@ def test_sunk_tells_that_a_ship_ends_among_the_earlier_hits():
     assert posterior_of(sunk, "uniform", 9).some == [(0b000111, 0b011000)]
     late = reached(sea, 3, 4, 1)  # the hit on a2 came later, but the sunk ship is still a4 a5
     assert posterior_of(late, "uniform", 9).some == [(0b000111, 0b011000)]
-
-
-def test_no_ship_is_sunk_twice():
     sea = Sea(rows=2, columns=4, lengths=(2, 2, 2), shots=8, layouts=1, pay="sunk", ships=(0b00000011, 0b00001100, 0b00110000))
     sunk = reached(sea, 0, 1, 3, 2)  # a2 and a3 sank ships, so not one of a2 a3, with a1 b1 and a4 b4
     assert posterior_of(sunk, "uniform", 9).some == [(0b11, 0b1100, third) for third in (0b00110000, 0b01100000, 0b11000000)]
-
-
-def test_the_key_forgets_the_order_that_tells_nothing_and_keeps_what_does():
     sea = Sea(rows=1, columns=6, lengths=(2, 2), shots=6, layouts=1, pay="sunk", ships=(0b000011, 0b001100))
     one, two = reached(sea, 0, 5, 2), reached(sea, 2, 0, 5)
     assert key(Held(one), prior="uniform") == key(Held(two), prior="uniform")
     early, late = reached(sea, 2, 1, 0), reached(sea, 1, 0, 2)  # hit a3 before or after a1 sank a ship
     assert early.view(0) == late.view(0) and key(Held(early), prior="uniform") != key(Held(late), prior="uniform")
+    verdict = registry.bind("oracles", "posterior", {})().judge(played(game(), 1)[-1:])[0]
+    assert verdict.certainty == 1.0 and verdict.entropy is not None and verdict.best
 
 
 def test_the_largest_board_with_four_ships_is_counted_and_what_is_sure_is_true():
@@ -274,8 +266,3 @@ def test_a_board_that_agrees_with_no_layout_is_refused(prior):
     wrong = Sea(rows=2, columns=2, lengths=(2,), shots=4, layouts=5, pay="sunk", ships=(0b0011,), moves=(0, 3), answers=(1, 1))  # hits at two corners
     with pytest.raises(OracleError, match="no layout agrees"):
         posterior_of(wrong, prior)
-
-
-def test_the_oracle_judges_by_it():
-    verdict = registry.bind("oracles", "posterior", {})().judge(played(game(), 1)[-1:])[0]
-    assert verdict.certainty == 1.0 and verdict.entropy is not None and verdict.best

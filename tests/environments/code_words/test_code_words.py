@@ -73,7 +73,16 @@ def test_a_guess_is_two_words(reply, exact, found):
     assert play.read(1, reply, exact) == found
 
 
-def test_a_teller_says_one_word_of_those_there_are():
+def test_deals_teams_and_its_spec():
+    rules = code_words(words=2)
+    openings = rules.openings()
+    assert [share for share, _ in openings] == [1 / 16] * 16
+    drawn = [rules.reset(Stream.from_seed(seed)).position.deal for seed in range(400)]
+    assert {play.position.deal for _, play in openings} == set(drawn)
+    made = make_game("code_words", options={"words": 4, "leak": 1.0, "style": "full"})
+    assert filled_together(teams_of(made)) == ((0, 1), (2, 3))
+    again = from_spec(spec_of(made))
+    assert (again.words, again.leak, again.style) == (made.words, 1.0, "full") and spec_of(again) == spec_of(made)
     assert begun().read(0, "I say green.") == "green" and begun().read(0, "yellow") is None
     assert begun().legal(2) == ("red", "green", "blue") and len(begun().legal(3)) == 9
 
@@ -241,21 +250,6 @@ def test_brief_words_are_few_and_all_in_the_vocabulary():
     play.step({1: "red blue", 3: "green red"})
     assert play.ending(0) == "we say green word red guess red blue they say red word green guess green red"
     assert {*said, *play.ending(0).split(), *play.rules.words} <= set(play.rules.vocabulary())
-
-
-def test_every_deal_is_equally_likely_and_drawn():
-    rules = code_words(words=2)
-    openings = rules.openings()
-    assert [share for share, _ in openings] == [1 / 16] * 16
-    drawn = [rules.reset(Stream.from_seed(seed)).position.deal for seed in range(400)]
-    assert {play.position.deal for _, play in openings} == set(drawn)
-
-
-def test_each_team_is_filled_by_one_player_and_a_spec_makes_it_again():
-    made = make_game("code_words", options={"words": 4, "leak": 1.0, "style": "full"})
-    assert filled_together(teams_of(made)) == ((0, 1), (2, 3))
-    again = from_spec(spec_of(made))
-    assert (again.words, again.leak, again.style) == (made.words, 1.0, "full") and spec_of(again) == spec_of(made)
 
 
 @pytest.mark.parametrize("options", [{"words": 1}, {"words": 7}, {"leak": -0.1}, {"leak": 1.1}, {"style": "long"}])

@@ -69,8 +69,8 @@ def test_a_play_by_hand():
     assert figures["found"] == (0.0, 2.0, 1.0, 0.0)
 
 
-def test_workers_too_many_cost_steps_and_are_counted():
-    """Three are called for two sub-tasks; one step too many leaves the last sub-task a turn short."""
+def test_waves_that_waste_steps():
+    # Three are called for two sub-tasks; one step too many leaves the last sub-task a turn short.
     play = begun()
     play.step({0: "call 3"})
     assert play.due() == (1, 2) and play.critical_steps == 4
@@ -82,9 +82,6 @@ def test_workers_too_many_cost_steps_and_are_counted():
     assert play.done and play.critical_steps == play.limit and play.returns[0] == pytest.approx(2 / 3)
     figures = play.figures()
     assert figures["called"][0] == 4 and figures["finished_share"][0] == 2 / 4 and figures["parallel"][0] == 1.0 and figures["success"][0] == 0.0
-
-
-def test_wrong_notes_giving_up_and_spent_turns_leave_a_sub_task_to_be_handed_out_again():
     play = begun(slack=10.0)
     play.step({0: "call 2"})
     play.step({1: "note blue", 2: "done"})
@@ -96,16 +93,13 @@ def test_wrong_notes_giving_up_and_spent_turns_leave_a_sub_task_to_be_handed_out
     play.step({0: "call 1"})
     play.step({1: "note red"})  # guessed
     assert play.ready() == [1] and play.figures()["found"] == (0.0, 1.0, 0.0, 0.0)
-
-
-def test_a_call_that_takes_all_that_is_left_ends_the_play():
     play = begun(handout=10)
     play.limit = 20
     play.step({0: "call 2"})
     assert play.done and play.waves == ((0, 0),) and play.returns == (0.0,) * 4 and play.figures()["called"][0] == 2
 
 
-def test_a_worker_knows_its_own_pages_and_the_lead_no_result():
+def test_what_lead_and_workers_know():
     other = World(WORLD.pages, ("red", "pink", "grey"), WORLD.needs)
     plays = [Dag(dag_search(tasks=3, workers=3, turns=4), start) for start in (WORLD, other)]
     assert plays[0].observe(0) == plays[1].observe(0) and plays[0].draw(0) == plays[1].draw(0)
@@ -118,9 +112,6 @@ def test_a_worker_knows_its_own_pages_and_the_lead_no_result():
     plays[0].step({1: "note red", 2: "open bemir"})
     assert (plays[0].draw(0), plays[0].described(0)) == before and plays[0].done_by  # it is told when all are back
     assert plays[0].observe(3).key == "worker 3 idle" and plays[0].described(3) == "worker 3 is not at work."
-
-
-def test_the_lead_can_tell_plays_apart_in_which_it_called_others():
     keys = set()
     for width in (1, 2):
         play = begun(slack=10.0, handout=0)
@@ -128,6 +119,14 @@ def test_the_lead_can_tell_plays_apart_in_which_it_called_others():
         play.step(dict.fromkeys(play.due(), "done"))
         keys.add(play.observe(0).key)
     assert len(keys) == 2
+    play = begun(style="full")
+    told = play.observe(0).text
+    assert "Sub-task 3 takes 2 turns and needs 1, 2." in told and "call N" in told and "and 1 for each worker" in told
+    assert "for each worker" not in begun(style="full", handout=0).observe(0).told
+    play.step({0: "call 2"})
+    assert "Open the page of ardan" in play.observe(1).text and "note RESULT" in play.observe(1).text
+    play.step({1: "open ardan", 2: "open bemir"})
+    assert "The result is red" in play.observe(1).told and "go on at cosol" in play.observe(2).told
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["independent", "chain", "random"]), st.integers(1, 12), st.floats(0, 1))
@@ -143,12 +142,17 @@ def test_worlds(number, shape, tasks, edges):
         assert start.needs == tuple((task - 1,) if task else () for task in range(tasks))
 
 
-def test_training_and_measuring_have_other_worlds():
+def test_banks_and_the_limit():
     game = make_game("dag_search", options={"worlds": 50})
     (unseen, *_) = columns(game, Met(None))
     other = make_game("dag_search", options={"worlds": 50, "bank": 1})
     starts = {game.start(number) for number in range(50)}
     assert len(starts) == 50 and not starts & {other.start(number) for number in range(50)} and unseen
+    # 2.2 times 45 is 99; in floating point it is a little more.
+    needs = ((), *((one,) for one in range(7)))
+    chain = World((*(tuple(name * 2 for name in four) for four in ("abcd", "efgh", "ijkl", "mnop", "qrst", "uvwx", "ABCD")), ("z",)), ("red",) * 8, needs)
+    play = Dag(dag_search(tasks=8, workers=1, pages=4, turns=6, slack=2.2, handout=0), chain)
+    assert play.schedule.best().steps == 7 * (1 + 5) + (1 + 2) == 45 and play.limit == 99
 
 
 @pytest.mark.parametrize(("seat", "reply"), [(0, "call 4"), (0, "call 0"), (0, "call"), (1, "done"), (0, "open ardan"), (9, "call 1")])
@@ -166,25 +170,6 @@ def test_what_is_no_action_is_refused(seat, reply):
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ConfigError, match=next(iter(options))):
         make_game("dag_search", options=options)
-
-
-def test_full_style_says_all_of_it():
-    play = begun(style="full")
-    told = play.observe(0).text
-    assert "Sub-task 3 takes 2 turns and needs 1, 2." in told and "call N" in told and "and 1 for each worker" in told
-    assert "for each worker" not in begun(style="full", handout=0).observe(0).told
-    play.step({0: "call 2"})
-    assert "Open the page of ardan" in play.observe(1).text and "note RESULT" in play.observe(1).text
-    play.step({1: "open ardan", 2: "open bemir"})
-    assert "The result is red" in play.observe(1).told and "go on at cosol" in play.observe(2).told
-
-
-def test_the_limit_is_that_of_the_slack_as_it_is_written():
-    """2.2 times 45 is 99; in floating point it is a little more."""
-    needs = ((), *((one,) for one in range(7)))
-    chain = World((*(tuple(name * 2 for name in four) for four in ("abcd", "efgh", "ijkl", "mnop", "qrst", "uvwx", "ABCD")), ("z",)), ("red",) * 8, needs)
-    play = Dag(dag_search(tasks=8, workers=1, pages=4, turns=6, slack=2.2, handout=0), chain)
-    assert play.schedule.best().steps == 7 * (1 + 5) + (1 + 2) == 45 and play.limit == 99
 
 
 # -- what each worker has done ---------------------------------------------------------------------

@@ -42,11 +42,10 @@ def begun(steps, needs, slack=1.0, **options):
     return Dag(dag_search(tasks=len(steps), **{"pages": 4, "turns": 6, "slack": slack, **options}), world_of(steps, needs))
 
 
-def test_by_hand_a_short_sub_task_goes_first_and_alone():
-    """Sub-task 3 takes 5 turns and needs 1, of 2 turns; 2 takes 5. Both at first: 1 + 2 + 5, then 1 + 1 + 5.
-
-    One at first: 1 + 1 + 2, then both others: 1 + 2 + 5.
-    """
+def test_schedules_by_hand():
+    # Sub-task 3 takes 5 turns and needs 1, of 2 turns; 2 takes 5. Both at first: 1 + 2 + 5, then 1 + 1 + 5.
+    # 
+    # One at first: 1 + 1 + 2, then both others: 1 + 2 + 5.
     schedule = Schedule((2, 5, 5), ((), (), (0,)), 2, 1)
     assert schedule.best() == Best(12, 2) and schedule.best(0b001) == Best(8, 2) and schedule.best(0b011) == Best(7, 1)
     assert schedule.ready(0) == [0, 1] and schedule.ready(0b001) == [1, 2] and schedule.ready(0b111) == []
@@ -55,6 +54,12 @@ def test_by_hand_a_short_sub_task_goes_first_and_alone():
     assert schedule.values(0, 12, (1, 2)) == [1.0, pytest.approx(2 / 3)]
     # the lead's own steps are more than are left
     assert schedule.after(0, 3, 2) == After(0, 0) and schedule.value(0b001, 0) == pytest.approx(1 / 3)
+    page = (Path(__file__).parents[3] / "docs" / "teams.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `call (\d)` \| (all|two of three)", page, re.MULTILINE)
+    schedule = Schedule((2, 5, 5), ((), (), (0,)), 3, 1)
+    worth = {"all": 1.0, "two of three": 2 / 3}
+    assert "12 critical steps" in page and [int(width) for width, _ in rows] == [1, 2, 3]
+    assert schedule.values(0, 12, (1, 2, 3)) == [pytest.approx(worth[said]) for _, said in rows]
 
 
 @pytest.mark.parametrize(
@@ -115,12 +120,3 @@ def test_bounds(dag, workers, handout):
     assert max(longest) < best.steps <= sum(1 + handout + one for one in steps)
     assert 1 <= best.width <= min(workers, len(steps))
     assert Schedule(steps, needs, workers + 1, handout).best().steps <= best.steps
-
-
-def test_the_first_calls_of_the_page_are_worth_what_it_says():
-    page = (Path(__file__).parents[3] / "docs" / "teams.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `call (\d)` \| (all|two of three)", page, re.MULTILINE)
-    schedule = Schedule((2, 5, 5), ((), (), (0,)), 3, 1)
-    worth = {"all": 1.0, "two of three": 2 / 3}
-    assert "12 critical steps" in page and [int(width) for width, _ in rows] == [1, 2, 3]
-    assert schedule.values(0, 12, (1, 2, 3)) == [pytest.approx(worth[said]) for _, said in rows]

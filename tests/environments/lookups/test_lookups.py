@@ -36,7 +36,7 @@ def test_it_keeps_what_every_environment_must(options):
     check_environment(lookups, plays=8, **options)
 
 
-def test_a_play_by_hand_in_brief_style():
+def test_a_play_by_hand():
     course, told = by_hand(), []
     for reply in ("search ada", "search red", "search lamp", "search bob", "search blue", "search drum", "add 7 5", "answer 12"):
         told.append(course.observe(0).text)
@@ -52,9 +52,6 @@ def test_a_play_by_hand_in_brief_style():
         "12",
     ]
     assert course.done and course.returns == (1.0,)
-
-
-def test_a_play_by_hand_in_full_style():
     course = by_hand("full", calls=3, cost=0.125)
     assert course.observe(0).told.startswith("What is the weight of the thing in Ada's box plus the weight of the thing in Bob's box?\n\nBefore")
     told = []
@@ -64,6 +61,12 @@ def test_a_play_by_hand_in_full_style():
     assert told[0] == "Found: Ada owns the red box. Bob owns the blue box."
     assert told[1].startswith("Your reply holds neither a call nor a move.") and told[2] == "The result is 12."
     assert course.returns == (1.0 - 3 * 0.125,)
+    sizes = {"things": 2, "largest": 9, "hops": 1, "terms": 1}
+    course = Questions(sizes, 0, 4, "brief").reset(Stream.from_seed(0))
+    course.step({0: f"answer {course.start.answer}"})
+    assert course.returns == (1.0,)
+    with pytest.raises(GameError, match="no answer that is due"):
+        course.step({0: "answer 1"})
 
 
 @pytest.mark.parametrize(("answer", "paid"), [("12", 1.0), ("13", 0.0), ("012", 0.0), ("12.0", 0.0), ("+12", 0.0), ("", 0.0), ("१२", 0.0), ("9" * 9999, 0.0)])
@@ -118,19 +121,30 @@ def test_every_question_has_one_answer_that_its_facts_lead_to(bank, number, thin
     assert all(1 <= weight <= largest for weight in start.weights)
 
 
-def test_a_start_is_a_function_of_bank_and_number():
+def test_banks_of_libraries():
     one, other = library(3, 5, 6, 9, 2, 1), library(4, 5, 6, 9, 2, 1)
     assert one == library.__wrapped__(3, 5, 6, 9, 2, 1)
     assert one != other
     assert len(make_game("lookups", options={"libraries": 300}).starts()) == 300
-
-
-def test_plays_carry_no_database():
     course = by_hand()
     course.step({0: "search ada"})
     again = pickle.loads(pickle.dumps(course))
     again.step({0: "search red"})
     assert again.observe(0).told == "ada owns red ; red holds lamp" and course.observe(0).told == "ada owns red"
+    class Config:
+        environments = (type("Section", (), {"weight": 1.0}),)
+        warmup = type("Warmup", (), {"updates": 0, "games": 0})
+        rollout = type("Rollout", (), {"starts": 0})
+        seed = 0
+    game = make_game("lookups", options={"libraries": 64})
+    unseen, seen = columns(game, Met(Config, [game]))
+    assert (unseen.label, seen.label) == ("unseen", "seen")
+    known = game.starts()
+    for number in range(50):
+        stream = Stream.from_seed(number)
+        fresh = unseen.game.reset(unseen.deal(stream, number))
+        assert unseen.game.start_of(fresh) not in known
+        assert seen.game.start_of(seen.game.reset(seen.deal(stream, number))) in known
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])
@@ -142,24 +156,6 @@ def test_it_goes_to_json_and_back(style):
     for seed in range(5):
         one, two = game.reset(Stream.from_seed(seed)), again.reset(Stream.from_seed(seed))
         assert one.observe(0) == two.observe(0) and game.start_of(one) == again.start_of(two)
-
-
-def test_skill_is_measured_on_libraries_that_training_never_met():
-    class Config:
-        environments = (type("Section", (), {"weight": 1.0}),)
-        warmup = type("Warmup", (), {"updates": 0, "games": 0})
-        rollout = type("Rollout", (), {"starts": 0})
-        seed = 0
-
-    game = make_game("lookups", options={"libraries": 64})
-    unseen, seen = columns(game, Met(Config, [game]))
-    assert (unseen.label, seen.label) == ("unseen", "seen")
-    known = game.starts()
-    for number in range(50):
-        stream = Stream.from_seed(number)
-        fresh = unseen.game.reset(unseen.deal(stream, number))
-        assert unseen.game.start_of(fresh) not in known
-        assert seen.game.start_of(seen.game.reset(seen.deal(stream, number))) in known
 
 
 def test_the_vocabulary_covers_random_play_and_random_play_copies():
@@ -183,12 +179,3 @@ def test_the_vocabulary_covers_random_play_and_random_play_copies():
 def test_wrong_options_are_refused(options):
     with pytest.raises(ConfigError, match=next(iter(options))):
         make_game("lookups", options=options)
-
-
-def test_the_task_alone_takes_one_answer():
-    sizes = {"things": 2, "largest": 9, "hops": 1, "terms": 1}
-    course = Questions(sizes, 0, 4, "brief").reset(Stream.from_seed(0))
-    course.step({0: f"answer {course.start.answer}"})
-    assert course.returns == (1.0,)
-    with pytest.raises(GameError, match="no answer that is due"):
-        course.step({0: "answer 1"})

@@ -67,11 +67,19 @@ def test_answers_by_laying_pegs_are_symmetric_and_bounded(data, pegs):
     assert sum(found) <= pegs and found != (pegs - 1, 1) and (found[0] == pegs) == (guess == code)
 
 
-def test_codes_are_numbered_in_the_order_of_their_words():
+def test_banks_of_codes():
     assert [word_of(2, 3, index) for index in range(9)] == ["rr", "rg", "rb", "gr", "gg", "gb", "br", "bg", "bb"]
     assert [code_of(4, 6, index) for index in range(6**4)] == list(itertools.product(range(6), repeat=4))
     assert len({word_of(4, 6, index) for index in range(6**4)}) == 6**4
     assert not {"".join(letters) for letters in itertools.product("rgbwpv", repeat=2)} & {"be", "by", "go", "we", "a", "or"}
+    made, number = game(pegs=2, colours=4), 3200
+    seen = Counter(start(made, seed).spiel.table.hidden for seed in range(number))
+    assert set(seen) == set(range(16))
+    assert stats.chisquare([seen[index] for index in range(16)]).pvalue > 0.005
+    assert sorted(bank_of(3, 3, 5)) == list(range(27))
+    assert {start(game(codes=4, bank=5), seed).spiel.table.hidden for seed in range(60)} == set(bank_of(3, 3, 5)[:4])
+    assert bank_of(3, 3, 6) != bank_of(3, 3, 5)
+    assert game(codes=4).spiel.new_initial_state().chance_outcomes() == [(index, 0.25) for index in range(4)]
 
 
 @pytest.mark.parametrize("pay", ["cracked", "left"])
@@ -96,37 +104,17 @@ def test_play_against_an_independent_judge(pay, data):
     assert said[2:] == ["lost", made.words[state.spiel.table.hidden]]
 
 
-def test_all_codes_are_drawn_and_each_as_often():
-    made, number = game(pegs=2, colours=4), 3200
-    seen = Counter(start(made, seed).spiel.table.hidden for seed in range(number))
-    assert set(seen) == set(range(16))
-    assert stats.chisquare([seen[index] for index in range(16)]).pvalue > 0.005
-
-
-def test_a_bank_is_a_function_of_its_seed_and_a_larger_one_begins_alike():
-    assert sorted(bank_of(3, 3, 5)) == list(range(27))
-    assert {start(game(codes=4, bank=5), seed).spiel.table.hidden for seed in range(60)} == set(bank_of(3, 3, 5)[:4])
-    assert bank_of(3, 3, 6) != bank_of(3, 3, 5)
-    assert game(codes=4).spiel.new_initial_state().chance_outcomes() == [(index, 0.25) for index in range(4)]
-
-
-def test_nothing_is_told_of_the_code():
+def test_a_game_for_one_in_which_nothing_is_told_of_the_code():
     states = [start(game(), seed) for seed in range(40)]
     assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) > 10
     one, two = (Board(pegs=2, colours=4, guesses=3, hidden=hidden).after(0) for hidden in (5, 6))
     assert one.answers == two.answers and one.key(0) == two.key(0) and str(one) != str(two)
-
-
-def test_a_code_may_be_guessed_again_and_no_other_word_may():
     state = start(game(), 1)
     state.apply("rrr")
     state.apply("rrr")
     assert state.parse("rrw") is state.parse("rr") is state.parse("rrrr") is None
     with pytest.raises(GameError, match="not legal"):
         state.apply("rrw")
-
-
-def test_a_game_for_one():
     made = game(guesses=7)
     assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 7)
     assert (made.min_utility, made.max_utility) == (0.0, 1.0)
@@ -142,7 +130,7 @@ def told(made, code, *guesses):
     return state
 
 
-def test_brief_wording():
+def test_wording():
     made = game(guesses=3)
     assert len(made.vocabulary()) == 27 + 4 + 2 + 4 and "lost" in made.vocabulary()
     assert told(made, "rgb").observe(0).text == "mastermind breaker"
@@ -151,9 +139,6 @@ def test_brief_wording():
     assert (state.observe(0, 1).text, state.observe(0, 2).text) == ("1 1 1 2", "1 2")
     assert told(made, "rgb", "rrg", "rgb").observe(0, 2).text == "3 0 cracked"
     assert told(made, "rgb", "rrg", "rbg", "bbb").observe(0, 3).text == "1 0 lost rgb"
-
-
-def test_full_wording():
     made = game(guesses=3, style="full")
     text = told(made, "rgb", "rrg").observe(0).text
     for part in (
@@ -167,9 +152,6 @@ def test_full_wording():
     assert "No guess is left; the code was rgb." in told(made, "rgb", "rrg", "rrg", "rrg").observe(0, 3).text
     assert "0.25 less for every later guess" in start(game(pay="left", style="full")).observe(0).text
     assert start(made).parse("I think that red-green-blue is likely: [rgb]") == "rgb"
-
-
-def test_many_codes_are_not_listed():
     state = start(game(pegs=4, colours=6, guesses=10, style="full"))
     text = state.observe(0).text
     assert "Legal actions: every word of 4 letters out of r, g, b, w, p, v.\nPlease reply" in text and len(text) < 1500

@@ -145,15 +145,12 @@ def test_a_guess_that_cannot_be_the_code_can_be_the_only_best_one(pay, inside, o
     assert found["rr"] == pytest.approx(1 / 3 if pay == "cracked" else 1 / 12)  # told before
 
 
-def test_the_last_guess_is_worth_its_probability():
+def test_the_last_guess_and_the_prior():
     state = after(game(guesses=2), "rgb", "rgg")
     left = consistent(state)
     found = belief(state)
     assert [word for word, value in zip(state.game.words, found.values, strict=True) if value] == left
     assert max(found.values) == pytest.approx(1 / len(left))
-
-
-def test_the_prior_says_which_codes_are_possible():
     made = game(codes=3, bank=4, guesses=2)
     state = made.reset(Stream.from_seed(0))
     assert belief(state).entropy == pytest.approx(log(27)) and belief(state, prior="bank").entropy == pytest.approx(log(3))
@@ -220,14 +217,11 @@ def test_large_games_are_answered_and_soon_exact():
     assert seen[0] == 0.5 and seen[-1] == 1.0 and state.returns == (1.0,)
 
 
-def test_the_key_does_not_hold_the_order_of_guesses():
+def test_the_key_and_states_that_are_refused():
     made = game(guesses=5)
     one, two = after(made, "rgb", "rrr", "ggb", "rrr"), after(made, "rgb", "ggb", "rrr", "ggb")
     assert key(one, prior="uniform") == key(two, prior="uniform") and belief(one) == belief(two)
     assert key(one, prior="uniform") != key(after(made, "rgb", "rrr", "ggb"), prior="uniform")
-
-
-def test_a_finished_or_foreign_state_is_refused():
     with pytest.raises(OracleError, match="no guess is to be made"):
         belief(after(game(), "rgb", "rgb"))
     made = game(codes=1, bank=0)

@@ -51,9 +51,14 @@ def test_cascades_by_hand(first, view):
     assert after.player == 0 and after.returns() == [0.0]
 
 
-def test_a_mine_under_the_first_reveal_moves_to_the_next_cell_of_the_order():
+def test_mines_of_the_bank_and_the_first_reveal():
     after = CORNERS.after(11)
     assert after.mined == {0, 12} and after.view(0) == ".100/.100/.100/.100"
+    assert {start(game(layouts=3), seed).spiel.table.order for seed in range(40)} == {order_of(16, 0, index) for index in range(3)}
+    assert order_of(16, 1, 0) != order_of(16, 0, 0)
+    assert game(layouts=4).spiel.new_initial_state().chance_outcomes() == [(index, 0.25) for index in range(4)]
+    with pytest.raises(ConfigError, match="no safe cell"):
+        make_game("minesweeper", options={"rows": 1, "columns": 1, "mines": 1, "centre": True})
 
 
 def test_a_cascade_can_clear_the_field_with_or_without_flags():
@@ -134,22 +139,13 @@ def test_given_the_first_reveal_every_set_of_mines_is_equally_likely(first):
     assert stats.chisquare([seen[pair] for pair in sets]).pvalue > 0.005
 
 
-def test_a_bank_is_a_function_of_its_seed_and_the_stream_only_picks_from_it():
-    assert {start(game(layouts=3), seed).spiel.table.order for seed in range(40)} == {order_of(16, 0, index) for index in range(3)}
-    assert order_of(16, 1, 0) != order_of(16, 0, 0)
-    assert game(layouts=4).spiel.new_initial_state().chance_outcomes() == [(index, 0.25) for index in range(4)]
-
-
-def test_nothing_is_told_of_the_mines_before_they_matter():
+def test_what_is_told_and_what_is_illegal():
     states = [start(game(), seed) for seed in range(30)]
     assert len({state.spiel.table.order for state in states}) > 10
     assert len({state.observe(0) for state in states}) == 1
     table = field(2, 3, (1, 3))
     one, two = (replace(table, order=order).after(0) for order in ((1, 3, 0, 2, 4, 5), (1, 4, 0, 2, 3, 5)))
     assert one.key(0) == two.key(0) and one.view(0) == two.view(0) and str(one) != str(two)
-
-
-def test_an_open_or_flagged_cell_is_illegal():
     made = game(flags=True)
     state = start(made)
     with pytest.raises(GameError, match="not legal"):
@@ -165,9 +161,6 @@ def test_an_open_or_flagged_cell_is_illegal():
     for word in (flag, made.words[mine]):
         with pytest.raises(GameError, match="not legal"):
             state.apply(word)
-
-
-def test_flags_of_a_game_for_one():
     made = game(flags=True)
     assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns, game().max_turns) == (1, True, False, 16, 13)
     pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
@@ -240,8 +233,3 @@ def test_the_middle_may_be_open_at_the_start(style):
             if not state.done:
                 assert state.observe(0, 1).told == other.observe(0, 2).told  # what the action showed, and nothing twice
     assert "is open at the start" in made.rules and "is open at the start" not in plain.rules
-
-
-def test_no_mine_fits_beside_an_open_middle_where_there_is_one_cell():
-    with pytest.raises(ConfigError, match="no safe cell"):
-        make_game("minesweeper", options={"rows": 1, "columns": 1, "mines": 1, "centre": True})

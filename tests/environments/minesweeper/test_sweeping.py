@@ -25,7 +25,7 @@ def row(cells):
     return [[other for other in (cell - 1, cell + 1) if 0 <= other < cells] for cell in range(cells)]
 
 
-def test_one_mine_in_a_row_of_four_by_hand():
+def test_best_play_by_hand():
     layouts = [1 << cell for cell in (1, 2, 3)]  # the first cell is known to be safe
     sweeper = Sweeper(layouts, row(4), share=False, beliefs=100)
     # cell 0 shows 1 where the mine is next to it: then all is known; else 0 opens cell 1, whose count parts the others: 3 of 3
@@ -34,13 +34,7 @@ def test_one_mine_in_a_row_of_four_by_hand():
     assert sweeper.revealing(range(3), 0, 3) == 2
     shared = Sweeper(layouts, row(4), share=True, beliefs=100)
     assert shared.revealing(range(3), 0, 0) == 9 and shared.revealing(range(3), 1, 1) == 1 + 6
-
-
-def test_equal_layouts_count_each():
     assert Sweeper([2, 2], row(3), share=False, beliefs=10).revealing(range(2), 0, 0) == 2
-
-
-def test_too_many_beliefs_end_the_search():
     layouts = list(layouts_of([], range(1, 9), 3))
     around = [
         [other for other in range(9) if other != cell and max(abs(other // 3 - cell // 3), abs(other % 3 - cell % 3)) == 1]

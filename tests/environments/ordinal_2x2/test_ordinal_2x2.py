@@ -80,20 +80,20 @@ def test_a_seat_remembers_its_own_choice_first_then_the_others(seat):
     assert keys[2] == f"{keys[0]} {words[seat]} {words[1 - seat]}"
 
 
-def test_all_games_are_drawn_in_all_orders():
+def test_games_drawn_and_figures_by_hand():
     assert game().spiel.max_chance_outcomes() == 4 * 144 and game(drawn=False).spiel.max_chance_outcomes() == 144
     made = game(game="prisoners_dilemma")
     seen = Counter(played(made, seed=seed).observe(0).key for seed in range(200))
     assert len(seen) == 4 and min(seen.values()) > 30
     assert made.illegal.forfeit_returns(made, played(made), 0)[0] == 1.0
-
-
-def test_exact_figures_of_the_dilemma_and_of_a_cyclic_game_by_hand():
     made = game(**DILEMMA)
     report = nash_conv(made, enumerate_info_states(made), UniformScorer())
     assert report.values == pytest.approx((2.5, 2.5)) and report.gains == pytest.approx((0.5, 0.5))  # defecting earns (4 + 2) / 2
     states = enumerate_info_states(game(game="cyclic"))
     assert len(states) == 2 * 4 * 18
+    with pytest.raises(ConfigError, match=r"game='dilema' is none of all, win_win, .* numbers from 1 to 144; write game=prisoners_dilemma"):
+        game(game="dilema")
+    assert game(game=7).spiel.max_chance_outcomes() == 4
 
 
 @pytest.mark.parametrize(("pay", "share"), [("own", 2.5), ("response", 0.5)])
@@ -103,13 +103,7 @@ def test_random_play_of_all_games_is_known(pay, share):
     assert report.values == pytest.approx((share, share))
 
 
-def test_what_is_no_game_is_refused_with_what_there_is():
-    with pytest.raises(ConfigError, match=r"game='dilema' is none of all, win_win, .* numbers from 1 to 144; write game=prisoners_dilemma"):
-        game(game="dilema")
-    assert game(game=7).spiel.max_chance_outcomes() == 4
-
-
-def test_the_suite_measures_every_family_by_every_measure():
+def test_the_suites_have_every_family_and_game_by_every_measure():
     _, suite = load_suite("ordinal-2x2")
     rows = {(row.options["game"], row.options.get("pay", "own")): row for row in suite.rows}
     pays = ("own", "response", "equilibrium", "joint")
@@ -119,9 +113,6 @@ def test_the_suite_measures_every_family_by_every_measure():
         assert (row.kind, row.in_totals) == ("match" if pay in ("own", "response") else "coplay", pay == "own")
         assert row.normalise == ((1, 4) if pay == "own" else (0, 1))
     assert len(CELLS) == 4
-
-
-def test_the_suite_of_games_has_every_game_by_every_measure():
     _, suite = load_suite("ordinal-2x2-games")
     rows = {(row.options["game"], row.options.get("pay", "own")): row for row in suite.rows}
     pays = ("own", "response", "equilibrium", "joint")

@@ -43,21 +43,20 @@ def of(name):
     return NAMED[name], NAMED[name]
 
 
-def test_there_are_144_no_two_alike_up_to_swaps_and_every_pair_of_rankings_is_one_of_them():
+def test_there_are_144_games_and_78_if_the_seats_may_be_exchanged():
     classes = [frozenset(map(frozen, orders(tables(game)))) for game in all_games()]
     assert len(all_games()) == len(set(classes)) == 144
     assert all(len(one) == 4 for one in classes)
     every = {frozenset(map(frozen, orders(tables(pair)))) for pair in itertools.product(PATTERNS, repeat=2)}
     assert every == set(classes) and 24 * 24 // 4 == 144
-
-
-def test_78_remain_if_the_seats_may_be_exchanged_and_12_are_symmetric():
     assert len({frozenset((game, canonical(exchanged(game)))) for game in all_games()}) == 78
     symmetric = [number for number, game in enumerate(all_games(), start=1) if canonical(exchanged(game)) == game]
     assert symmetric == list(range(1, 145, 13))
     for number, game in enumerate(all_games(), start=1):
         row, column = divmod(number - 1, 12)
         assert number_of(exchanged(game)) == 12 * column + row + 1
+    assert made.chosen("all") == tuple(range(1, 145)) and made.chosen("17 3") == (17, 3)
+    assert sorted(number for name in FAMILIES for number in made.chosen(name)) == list(range(1, 145))
 
 
 @pytest.mark.parametrize("own", CELLS)
@@ -87,8 +86,8 @@ def test_the_well_known_ones_are_there(name, cells, stable):
     assert len({number_of(of(other)) for other in NAMED}) == len(NAMED) == 6
 
 
-def test_families_are_those_of_the_literature():
-    """36 win-win games, 18 without a pure equilibrium, 7 whose only one both would leave together: the dilemma and six alibi games."""
+def test_families_and_measures():
+    # 36 win-win games, 18 without a pure equilibrium, 7 whose only one both would leave together: the dilemma and six alibi games.
     counts = Counter(map(family, all_games()))
     assert counts == {"win_win": 36, "cyclic": 18, "dilemma": 7, "coordination": 9, "one_dominant": 48, "both_dominant": 26}
     assert set(counts) == set(FAMILIES)
@@ -106,9 +105,6 @@ def test_families_are_those_of_the_literature():
             columns = len({two for one, two in CELLS if cells[one, two][1] > cells[one, 1 - two][1]}) == 1
             assert found == "dilemma" or (found == "both_dominant") == (rows and columns)
         assert found == family(canonical(exchanged(game)))
-
-
-def test_measures_of_an_outcome():
     dilemma = of("prisoners_dilemma")
     assert [made.is_equilibrium(dilemma, at) for at in CELLS] == [False, False, False, True]
     assert [made.is_joint_maximum(dilemma, at) for at in CELLS] == [True, False, False, False]
@@ -121,8 +117,3 @@ def test_measures_of_an_outcome():
 def test_what_names_no_game_is_refused(which):
     with pytest.raises(ValueError):
         made.chosen(which)
-
-
-def test_games_are_chosen_by_family_name_or_number():
-    assert made.chosen("all") == tuple(range(1, 145)) and made.chosen("17 3") == (17, 3)
-    assert sorted(number for name in FAMILIES for number in made.chosen(name)) == list(range(1, 145))

@@ -77,15 +77,12 @@ def test_payoffs_by_hand(payoff, replies, done, returns):
     assert play.due() == (() if done else (len(replies) % 2,))
 
 
-def test_the_solver_is_told_the_puzzle_and_never_the_proof():
+def test_what_seats_are_told():
     play = played(VALID)
     assert play.observe(1).text == "solve 3 5 7 target 22"
     full = played("I take <puzzle>3  5 7 ->22</puzzle> as <proof>(3*5)+7</proof>", style="full")
     text = full.observe(1).text
     assert "The puzzle: 3 5 7 -> 22\n" in text and "(3*5)" not in text and "I take" not in text
-
-
-def test_what_seats_are_told_in_later_rounds():
     play = played(VALID, WRONG, rounds=2)
     assert play.observe(0).text == "failed propose 1 2 3 4 5 6 7 8 9"
     play.step({0: VALID})
@@ -93,6 +90,8 @@ def test_what_seats_are_told_in_later_rounds():
     full = played("<puzzle>3 5 -> 15</puzzle><proof>3*5</proof>", "<solution>5*3</solution>", rounds=2, style="full")
     assert full.returns == (0.5, 1.0)
     assert full.observe(0).text.startswith("The last puzzle was solved.\nRound 2 of 2. The numbers of your puzzle may be, also repeatedly: 1 2 3")
+    with pytest.raises(GameError, match=r"seats \(0,\) are due"):
+        game().reset(Stream.from_seed(0)).step({1: VALID})
 
 
 @every_case("style", ["brief", "full"])
@@ -102,11 +101,6 @@ def test_hard_replies_lose_and_nothing_else(style, reply):
     assert play.done and play.returns == (-1.0, 0.0)
     play = played("<puzzle>3 5 -> 15</puzzle><proof>3*5</proof>" if style == "full" else "3 5 target 15 proof 3 * 5", reply, style=style)
     assert play.done and play.returns == (1.0, 0.0)
-
-
-def test_another_seat_than_the_one_due_is_refused():
-    with pytest.raises(GameError, match=r"seats \(0,\) are due"):
-        game().reset(Stream.from_seed(0)).step({1: VALID})
 
 
 @settings(max_examples=60, deadline=None)
@@ -125,15 +119,12 @@ def test_payoffs_keep_their_bounds_and_what_is_said_has_its_words(seed, rounds, 
     assert turns <= rules.max_turns
 
 
-def test_random_proposers_are_valid_and_random_solvers_sometimes_right():
+def test_random_proposers_and_sets_that_are_held_out():
     rules, random = make_game("puzzle_duel"), RandomAgent("random")
     report = play_matches(rules, random, random, games_per_seat=200, stream=Stream.from_seed(0))
     proposer, solver = report.seats
     assert 0.5 <= proposer.mean_return.mean <= 1.0
     assert 0.05 < solver.mean_return.mean < 0.6
-
-
-def test_starts_are_the_sets_of_numbers_and_others_are_held_out():
     config = resolve({"environments": [{"name": "puzzle_duel", "options": {"largest": 6, "numbers": 2, "allowed": 3, "sets": 8}}]})
     rules = configured_game(config.environments[0])
     known = rules.starts()
@@ -146,9 +137,6 @@ def test_starts_are_the_sets_of_numbers_and_others_are_held_out():
         for column, inside in ((unseen, False), (seen, True)):
             start = column.game.start_of(column.game.reset(column.deal(stream, number)))
             assert (start in known) == inside
-
-
-def test_the_same_from_its_spec_by_way_of_json():
     rules = make_game("puzzle_duel", options={"rounds": 2, "payoff": "duel", "style": "full"}, illegal={"penalty": 0.5})
     again = from_spec(EnvironmentSpec(**json.loads(json.dumps(asdict(spec_of(rules))))))
     assert spec_of(again) == spec_of(rules)

@@ -67,19 +67,21 @@ def test_what_is_no_expression_has_no_value(text):
     assert value_of(text) is None
 
 
-def test_values_of_expressions_by_hand():
+def test_expressions_and_tags_by_hand():
     assert value_of("3*5+7") == (22, (3, 5, 7))
     assert value_of("7 + 3 * 5") == (22, (3, 5, 7))
     assert value_of("3*(5+7)") == (36, (3, 5, 7))
     assert value_of("3-5-7") == (-9, (3, 5, 7))
     assert value_of("3-(5-7)") == (5, (3, 5, 7))
     assert value_of("0") == (0, (0,))
-
-
-def test_every_number_is_used_exactly_once():
     puzzle = Puzzle((3, 3, 5), 14)
     assert solves(puzzle, "3*3+5") and solves(puzzle, "5 + 3 * 3")
     assert not solves(puzzle, "9+5") and not solves(puzzle, "3*3+5+3-3") and not solves(puzzle, "14") and not solves(puzzle, "3+3+5")
+    assert tagged("<a>1</a> <a>2</a>", "a") == "2"
+    assert tagged("<a><a>2</a>", "a") == "2"
+    assert tagged("</a><a>", "a") is None and tagged("", "a") is None and tagged("<a>" * 10**6, "a") is None
+    assert read_solution("<solution>3</solution>", "brief") == "<solution>3</solution>"
+    assert read_solution("3*5", "full") == ""
 
 
 @every_case("style", ["brief", "full"])
@@ -119,14 +121,6 @@ def test_no_text_breaks_the_reading(style, text):
     found = read_puzzle(text, style, ALLOWED, LIMITS)
     assert found is None or set(found.numbers) <= set(ALLOWED)
     assert solves(Puzzle((3, 5), 15), read_solution(text, style)) in (True, False)
-
-
-def test_the_last_pair_of_tags_counts():
-    assert tagged("<a>1</a> <a>2</a>", "a") == "2"
-    assert tagged("<a><a>2</a>", "a") == "2"
-    assert tagged("</a><a>", "a") is None and tagged("", "a") is None and tagged("<a>" * 10**6, "a") is None
-    assert read_solution("<solution>3</solution>", "brief") == "<solution>3</solution>"
-    assert read_solution("3*5", "full") == ""
 
 
 @settings(max_examples=200, deadline=None)

@@ -132,18 +132,25 @@ def test_distances_are_those_of_a_forward_search_from_every_position(rows, colum
     assert distances(floor, boxes, number, count - 1) is None and distances(floor, boxes, number, count) is not None
 
 
-def test_homes_by_hand():
+def test_rooms_by_hand():
     floor = Floor(rows=1, columns=3, goals=0b100)
     assert len(homes(floor, 1, 1)) == 2 and len(homes(floor, 1, 0)) == positions(floor, 1) == 6
-
-
-def test_a_room_by_hand():
     state = after(game(room=CORRIDOR), "right", "right")
     assert not state.done and state.returns == (0.0,) and state.legal_actions() == ("left", "right")
     state.apply("right")
     assert state.done and state.returns == (1.0,)
     with pytest.raises(GameError):
         start(game(room=CORRIDOR)).apply("up")
+    state = after(game(room=CORRIDOR, blocked="waits", moves=4), "up")
+    assert state.spiel.table.agent == 0 and state.observe(0, 1).text == "agent r1c1 box r1c3 goal r1c5 moves 3"
+    asked = (5, 5, 2, 4, 4, 14)
+    rooms = [room_of(*asked, 0, index) for index in range(20)]
+    room_of.cache_clear()
+    assert rooms == [room_of(*asked, 0, index) for index in reversed(range(20))][::-1]
+    assert len(set(rooms)) == 20 and not set(rooms) & {room_of(*asked, 1, index) for index in range(20)}
+    made = game(rooms=5, bank=3)
+    drawn = {start(made, seed).observe(0).text for seed in range(60)}
+    assert len(drawn) == 5 and made.opening.spiel.child(2).table.room == room_of(4, 4, 1, 2, 3, 8, 3, 2)
 
 
 @pytest.mark.parametrize(("pay", "worth"), [("solved", 0.0), ("share", 0.5)])
@@ -154,22 +161,6 @@ def test_what_pays(pay, worth):
     state = after(made, "right", "left", "down", "right")
     assert state.returns == pytest.approx((0.96,))
     assert (made.min_utility, made.max_utility) == (-0.04, 1.0)
-
-
-def test_a_blocked_move_waits_and_costs_the_move():
-    state = after(game(room=CORRIDOR, blocked="waits", moves=4), "up")
-    assert state.spiel.table.agent == 0 and state.observe(0, 1).text == "agent r1c1 box r1c3 goal r1c5 moves 3"
-
-
-def test_seeds_bind():
-    asked = (5, 5, 2, 4, 4, 14)
-    rooms = [room_of(*asked, 0, index) for index in range(20)]
-    room_of.cache_clear()
-    assert rooms == [room_of(*asked, 0, index) for index in reversed(range(20))][::-1]
-    assert len(set(rooms)) == 20 and not set(rooms) & {room_of(*asked, 1, index) for index in range(20)}
-    made = game(rooms=5, bank=3)
-    drawn = {start(made, seed).observe(0).text for seed in range(60)}
-    assert len(drawn) == 5 and made.opening.spiel.child(2).table.room == room_of(4, 4, 1, 2, 3, 8, 3, 2)
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_the_value_of_a_move_is_that_of_the_best_move_after_it(seed, boxes, shar
         assert worth == pytest.approx(state.returns[0])
 
 
-def test_by_hand():
+def test_values_by_hand():
     found = judged(CORRIDOR, moves=5)  # 3 moves solve it
     assert dict(zip(found.actions, found.values, strict=True)) == {"right": 1.0} and found.best == {"right"}
     assert judged(CORRIDOR, "right", moves=5).best == {"left", "right"}  # back and forth costs 2, and 2 are to spare
@@ -118,9 +118,6 @@ def test_by_hand():
     found = judged("@-$-./-----", "right", moves=4, cost=0.1, blocked="waits")
     assert found.actions == ("down", "left", "right", "up") and found.values == pytest.approx((-0.4, -0.4, 0.7, 0.6))
     assert found.best == {"right", "up"}  # up waits, and keeps a solution
-
-
-def test_a_dead_box_is_known_at_the_push_that_kills_it():
     room = "----/-$--/-@.-/----"
     found = judged(room)
     assert dict(zip(found.actions, found.values, strict=True)) == {"down": 1.0, "left": 1.0, "right": 1.0, "up": 0.0}  # up: along the wall
@@ -128,17 +125,11 @@ def test_a_dead_box_is_known_at_the_push_that_kills_it():
     judge = oracle(lost="solution")
     assert judged(room, "up") is None and judged(room, "up", judge=judge) is None
     assert judge.metrics["abstained"] == 1 and judge.metrics["judged"] == 1
-
-
-def test_a_position_with_too_few_moves_is_abstained_on_or_judged_by_the_solution():
     words = ("right", "left")
     assert judged(CORRIDOR, *words, moves=4) is None
     found = judged(CORRIDOR, *words, "right", moves=4, cost=0.1, judge=oracle(lost="solution"))
     assert dict(zip(found.actions, found.values, strict=True)) == {"left": 0.0, "right": 1.0}
     assert found.best == {"right"} and found.bound == pytest.approx(1.4) and found.certainty == 1.0
-
-
-def test_the_share_of_boxes_that_can_still_be_brought_home():
     room = "-@$.-/--$.-/-----"
     found = judged(room, "left", "down", "right", "right", moves=5, pay="share")  # the lower box is home, the upper 3 moves away
     assert dict(zip(found.actions, found.values, strict=True)) == {"down": 0.5, "left": 0.5, "right": 0.0}
@@ -167,13 +158,10 @@ def test_a_room_over_the_budget_is_abstained_on_and_counted(monkeypatch):
     puzzle.solutions.cache_clear()
 
 
-def test_the_budget_is_enough_for_the_largest_room():
+def test_the_budget_and_what_cannot_be_judged():
     made = game(rows=7, columns=7, boxes=3, walls=0, shortest=5, longest=6, moves=6)
     found = oracle(right="forced").judge([made.reset(Stream.from_seed(0))])[0]
     assert max(found.values) == 1.0 and found.best
-
-
-def test_what_cannot_be_judged_is_refused():
     made, judge = game(room="@$."), puzzle.sokoban
     state = made.reset(Stream.from_seed(0))
     with pytest.raises(OracleError, match="no solver 'z3'"):

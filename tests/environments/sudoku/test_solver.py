@@ -106,7 +106,7 @@ def test_values_are_the_returns_of_best_play(wrong, pay):
     assert judged >= 12
 
 
-def test_a_lost_board_is_abstained_on_and_counted_or_judged_by_the_solution():
+def test_boards_by_hand():
     states = [state for state in played(game(wrong="continues"), number=10) if state.spiel.table.mistakes]
     judge = oracle()
     assert judge.judge(states) == [None] * len(states)
@@ -120,6 +120,9 @@ def test_a_lost_board_is_abstained_on_and_counted_or_judged_by_the_solution():
         }
         assert found.bound == 1.0 and set(found.values) <= {0.0, 1.0}
         assert found.best == (right or set(found.actions))
+    made = game(puzzle="1..4 ..13 ..4. .2..")  # r1c3 sees 4, 1 and 3; 2 fits nowhere else in row 2 than r2c1; the rest likewise
+    found = oracle(right="forced").judge([made.reset(Stream.from_seed(0))])[0]
+    assert found.best == {*["r1c2=3", "r1c3=2", "r2c1=2", "r2c2=4", "r3c1=3", "r3c2=1", "r3c4=2", "r4c1=4", "r4c3=3", "r4c4=1"]}
 
 
 def single(size, cells, cell, digit):
@@ -133,12 +136,6 @@ def single(size, cells, cell, digit):
         return True
     labels = (lambda c: c // size, lambda c: c % size, lambda c: (c // size // high, c % size // wide))
     return any([other for other in range(size * size) if label(other) == label(cell) and able(other, digit)] == [cell] for label in labels)
-
-
-def test_forced_moves_by_hand():
-    made = game(puzzle="1..4 ..13 ..4. .2..")  # r1c3 sees 4, 1 and 3; 2 fits nowhere else in row 2 than r2c1; the rest likewise
-    found = oracle(right="forced").judge([made.reset(Stream.from_seed(0))])[0]
-    assert found.best == {*["r1c2=3", "r1c3=2", "r2c1=2", "r2c2=4", "r3c1=3", "r3c2=1", "r3c4=2", "r4c1=4", "r4c3=3", "r4c4=1"]}
 
 
 @pytest.mark.parametrize(("size", "blanks"), [(6, 24), (9, 52)])

@@ -139,13 +139,18 @@ def test_a_bank_is_a_function_of_its_seed_and_the_stream_only_picks_from_it():
     assert game(puzzles=5).spiel.new_initial_state().chance_outcomes() == [(index, 0.2) for index in range(5)]
 
 
-def test_a_given_puzzle_is_the_only_one():
+def test_a_given_puzzle_and_starts_of_a_bank():
     made = game(puzzle=PUZZLE, blanks=2)
     assert made.max_turns == 8
     state = start(made)
     assert state.spiel.table.givens == tuple(int(sign) for sign in PUZZLE.replace(" ", "").replace(".", "0"))
     assert "".join(map(str, state.spiel.table.solution)) == SOLVED
     assert made.spiel.new_initial_state().chance_outcomes() == [(0, 1.0)]
+    found = [game(blanks=3, puzzles=7, bank=bank, style=style).starts() for bank in (5, 6) for style in ("brief", "full")]
+    assert found[0] == found[1] != found[2] == found[3] and {len(one) for one in found} == {7}
+    assert len(game(blanks=3, puzzles=6, bank=5).starts()) == 6
+    with pytest.raises(ConfigError, match="no such puzzle was found"):
+        game(blanks=1, level="search")
 
 
 @pytest.mark.parametrize(
@@ -164,11 +169,6 @@ def test_a_puzzle_without_exactly_one_solution_is_refused(puzzle, message):
         game(puzzle=puzzle)
 
 
-def test_a_level_for_which_no_puzzle_is_found_is_refused():
-    with pytest.raises(ConfigError, match="no such puzzle was found"):
-        game(blanks=1, level="search")
-
-
 @pytest.mark.parametrize(
     "options", [{"blanks": 0}, {"blanks": 13}, {"size": 6, "blanks": 29}, {"size": 5}, {"puzzles": 0}, {"level": "hard"}]
 )
@@ -177,7 +177,7 @@ def test_options_out_of_range_are_refused(options):
         game(**options)
 
 
-def test_flags_keys_and_views():
+def test_flags_keys_views_and_wording():
     made = game(puzzle=PUZZLE)
     assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 8)
     one, two = start(made), start(made)
@@ -187,9 +187,6 @@ def test_flags_keys_and_views():
     assert one.observe(0).key == "1.3./34../21../.3.1 r1c2=2 r1c4=4" != two.observe(0).key
     assert one.observe(0).view == two.observe(0).view
     pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
-
-
-def test_wording():
     assert [len(game(size=size).vocabulary()) for size in (4, 6, 9)] == [68, 220, 733]
     state = start(game(puzzle="1.34 34.2 21.3 4321"))
     assert (
@@ -211,9 +208,3 @@ def test_wording():
         assert part in text
     text = start(game(style="full", wrong="continues", pay="share")).observe(0).text
     assert "right or wrong" in text and "1/6 point" in text
-
-
-def test_starts_of_a_bank_are_its_own():
-    found = [game(blanks=3, puzzles=7, bank=bank, style=style).starts() for bank in (5, 6) for style in ("brief", "full")]
-    assert found[0] == found[1] != found[2] == found[3] and {len(one) for one in found} == {7}
-    assert len(game(blanks=3, puzzles=6, bank=5).starts()) == 6

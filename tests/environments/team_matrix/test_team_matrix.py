@@ -99,12 +99,9 @@ def test_what_one_team_gets_the_other_loses_whoever_of_it_chose_what(data, game,
     assert abs(payoffs.paid(one, two)) <= payoffs.most
 
 
-def test_each_team_is_filled_by_one_player():
+def test_seats_by_hand():
     assert teams_of(team_matrix(members=2)) == (0, 0, 1, 1)
     assert filled_together(teams_of(team_matrix(members=3))) == ((0, 1, 2), (3, 4, 5))
-
-
-def test_nobody_is_told_a_choice_before_the_end():
     play = team_matrix(members=2, style="full").reset(Stream.from_seed(0))
     told = play.observe(1)
     assert "You are a2. You play with a1, against b1 and b2." in told.text
@@ -112,6 +109,9 @@ def test_nobody_is_told_a_choice_before_the_end():
     play.step({0: "zero", 1: "one", 2: "one", 3: "one"})
     assert play.ending(2) == "b1 chose one, b2 chose one, a1 chose zero, a2 chose one. Your team got 1."
     assert play.described(None) == "The play is over. Team a chose zero and one and got -1. Team b chose one and one and got 1."
+    made = make_game("team_matrix", options={**SAD, "force": 3})
+    again = from_spec(spec_of(made))
+    assert again.payoffs == made.payoffs and spec_of(again) == spec_of(made)
 
 
 @pytest.mark.parametrize("game", GAMES)
@@ -121,12 +121,6 @@ def test_every_brief_word_is_in_the_vocabulary(game):
     said = {word for seat in range(6) for word in play.observe(seat).text.split()}
     play.step(dict.fromkeys(range(6), rules.words[0]))
     assert {*said, *play.ending(5).split(), *rules.words} <= set(rules.vocabulary())
-
-
-def test_a_spec_makes_it_again():
-    made = make_game("team_matrix", options={**SAD, "force": 3})
-    again = from_spec(spec_of(made))
-    assert again.payoffs == made.payoffs and spec_of(again) == spec_of(made)
 
 
 @pytest.mark.parametrize(

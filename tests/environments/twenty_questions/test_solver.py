@@ -64,7 +64,7 @@ def test_halving_by_hand(questions, value):
     assert found.entropy == pytest.approx(log(8))
 
 
-def test_questions_cost_what_they_cost_those_already_asked_too():
+def test_values_by_hand():
     state = cube(questions=3, cost=0.1)
     assert max(belief(state).values) == pytest.approx(0.7)
     state.apply("red")
@@ -72,14 +72,8 @@ def test_questions_cost_what_they_cost_those_already_asked_too():
     found = dict(zip(state.legal_actions(), belief(state).values, strict=True))
     assert found["red"] == pytest.approx(0.25 - 0.3) and found["small"] == pytest.approx(0.5 - 0.3)
     assert sorted(set(found.values()))[:1] == [pytest.approx(-0.2)]  # to guess what cannot be it
-
-
-def test_a_dear_question_is_worth_less_than_a_guess():
     found = belief(cube(questions=3, cost=0.5))
     assert max(found.values[:6]) == pytest.approx(2 / 8 - 0.5) and found.values[6] == 1 / 8
-
-
-def test_one_noisy_answer_by_hand():
     state = game(objects=2, attributes=1, values=2, questions=3, noise=0.25, tables=1).reset(Stream.from_seed(0))
     found = dict(zip(state.legal_actions(), belief(state).values, strict=True))
     right = 0.75**3 + 3 * 0.75**2 * 0.25  # the majority of three answers
@@ -88,9 +82,6 @@ def test_one_noisy_answer_by_hand():
     posterior = sorted(belief(state).values[-2:])
     assert posterior == pytest.approx([0.25, 0.75])
     assert belief(state).entropy == pytest.approx(-0.25 * log(0.25) - 0.75 * log(0.75))
-
-
-def test_noise_near_nothing_is_no_noise():
     truthful, noisy = game(questions=2), game(questions=2, noise=1e-10)
     for one, other in zip(worlds.played(truthful, 6, seed=2), worlds.played(noisy, 6, seed=2), strict=False):
         if one.legal_actions() == other.legal_actions() and one.observe(0).key == other.observe(0).key:
@@ -118,7 +109,7 @@ def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
         assert short.entropy == exact.entropy
 
 
-def test_the_short_cut_asks_what_tells_most():
+def test_large_games_and_the_short_cut():
     state = game(objects=27, attributes=3, values=3, questions=5, tables=1).reset(Stream.from_seed(0))
     found = belief(state, beliefs=100)
     assert found.certainty == 0.5 and found.bound > 0.0
@@ -128,9 +119,6 @@ def test_the_short_cut_asks_what_tells_most():
     told = belief(state, beliefs=100)
     wasted = told.values[state.legal_actions().index("red")]
     assert wasted == min(told.values[:9]) < max(told.values[:9])
-
-
-def test_large_games_are_answered_within_the_budget():
     state = game(objects=32, attributes=5, values=4, questions=20, noise=0.1, cost=0.01).reset(Stream.from_seed(0))
     while not state.done:
         found = belief(state, beliefs=2000)

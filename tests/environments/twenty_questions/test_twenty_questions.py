@@ -22,20 +22,14 @@ def start(made, seed=0):
     return made.reset(Stream.from_seed(seed))
 
 
-def test_words_are_one_a_thing():
+def test_words_and_tables_of_the_bank():
     words = [*NOUNS, *(value for _, values in ATTRIBUTES for value in values)]
     assert len(set(words)) == len(words) == 32 + 20 and len({name for name, _ in ATTRIBUTES}) == 5
-
-
-def test_objects_of_a_table_differ_and_all_tables_are_equally_likely():
     seen = Counter(rows_of(2, 2, 2, 0, number) for number in range(3000))
     pairs = [(a, b) for a in ((0, 0), (0, 1), (1, 0), (1, 1)) for b in ((0, 0), (0, 1), (1, 0), (1, 1)) if a != b]
     assert set(seen) == set(pairs)
     assert stats.chisquare([seen[pair] for pair in pairs]).pvalue > 0.005
     assert sorted(rows_of(27, 3, 3, 0, 5)) == sorted((a, b, c) for a in range(3) for b in range(3) for c in range(3))
-
-
-def test_a_bank_is_a_function_of_its_seed_and_the_stream_only_picks_from_it():
     assert {start(game(tables=3), seed).spiel.table.rows for seed in range(40)} == {rows_of(8, 3, 3, 0, number) for number in range(3)}
     assert rows_of(8, 3, 3, 1, 0) != rows_of(8, 3, 3, 0, 0)
     assert {start(game(tables=1), seed).spiel.table.hidden for seed in range(80)} == set(range(8))
@@ -82,23 +76,17 @@ def test_an_answer_is_wrong_as_often_as_the_noise_says_each_time_anew():
     assert asked.is_chance_node() and sorted(dict(asked.chance_outcomes()).values()) == [0.2, 0.8]
 
 
-def test_nothing_is_told_of_the_hidden_object_before_it_is_asked():
+def test_a_game_for_one():
     states = [start(game(tables=1), seed) for seed in range(30)]
     assert len({state.spiel.table.hidden for state in states}) > 4
     assert len({state.observe(0) for state in states}) == 1
     one, two = (Inquiry(objects=2, attributes=1, values=2, questions=3, tables=1, rows=((0,), (1,)), hidden=hidden) for hidden in (0, 1))
     assert one.key(0) == two.key(0) and str(one) != str(two) and one.after(0).key(0) != two.after(0).key(0)
-
-
-def test_no_question_is_left_to_ask():
     state = start(game(questions=1))
     state.apply("red")
     for word in ("red", "green"):
         with pytest.raises(GameError, match="not legal"):
             state.apply(word)
-
-
-def test_a_game_for_one():
     made = game(noise=0.1, cost=0.05)
     assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 5)
     assert (made.min_utility, made.max_utility) == (-0.2, 1.0)

@@ -55,31 +55,25 @@ def test_free_draws_from_mirrored_urns_are_a_majority_vote(draws):
     assert trial.value((0, 0)) == pytest.approx(float(right), abs=1e-12)
 
 
-def test_posterior_by_hand():
+def test_values_by_hand():
     trial = Trial(((7, 3), (3, 7)), 8, 0.0)
     assert trial.chances((2, 1)) == pytest.approx([0.7, 0.3])
     assert trial.chances((0, 0)) == [0.5, 0.5]
     assert Trial(((1, 4), (2, 3), (3, 2)), 8, 0.0).chances((1, 1)) == pytest.approx([4 / 16, 6 / 16, 6 / 16])
-
-
-def test_one_draw_left_by_hand():
     trial = Trial(((7, 3), (3, 7)), 1, 0.05)
     assert trial.drawing((0, 0)) == pytest.approx(0.65) and trial.value((1, 0)) == pytest.approx(0.7)
-
-
-def test_what_was_paid_counts_and_a_dear_draw_is_not_worth_it():
     state = game(cost=0.4).reset(Stream.from_seed(0))
     found = belief(state)
     assert found.values[0] < 0.5 == found.values[1] == found.values[2] and found.entropy == pytest.approx(log(2))
     state.apply("draw")
     after = belief(state)
     assert sum(after.values[1:]) == pytest.approx(1.0 - 2 * 0.4)
-
-
-def test_a_larger_urn_with_the_same_shares_is_the_same():
     one, double = Trial(((2, 3), (4, 1)), 6, 0.02), Trial(((4, 6), (8, 2)), 6, 0.02)
     for counts in ((0, 0), (1, 0), (2, 3)):
         assert one.value(counts) == pytest.approx(double.value(counts), abs=1e-12)
+    state = game(urns=6, colours=4, balls=20, apart=4, draws=20, sets=1).reset(Stream.from_seed(0))
+    found = belief(state)
+    assert found.certainty == 1.0 and found.values[0] > max(found.values[1:])
 
 
 @settings(max_examples=60, deadline=None)
@@ -103,9 +97,3 @@ def test_more_draws_or_a_lower_cost_never_hurt_and_drawing_on_is_a_martingale(da
         expected = [total + likely * chance for total, chance in zip(expected, after, strict=True)]
     assert expected == pytest.approx(now)
     assert sum(now) == pytest.approx(1.0)
-
-
-def test_the_largest_game_is_exact():
-    state = game(urns=6, colours=4, balls=20, apart=4, draws=20, sets=1).reset(Stream.from_seed(0))
-    found = belief(state)
-    assert found.certainty == 1.0 and found.values[0] > max(found.values[1:])

@@ -23,8 +23,18 @@ def start(made, seed=0):
     return made.reset(Stream.from_seed(seed))
 
 
-def test_distance_by_hand():
+def test_distances_and_banks():
     assert distance((7, 3), (7, 3)) == 0 and distance((7, 3), (3, 7)) == 4 and distance((5, 4, 1), (3, 3, 4)) == 3
+    with pytest.raises(ConfigError, match="apart=9"):
+        game(apart=9)
+    with pytest.raises(ConfigError, match="urn: found no 6 urns"):
+        game(urns=6, balls=4, apart=1)
+    assert {frozenset(urns_of(3, 2, 7, 2, 0, number)) for number in range(30)} >= {frozenset({(1, 6), (3, 4), (5, 2)})}
+    assert {start(game(sets=3), seed).spiel.table.contents for seed in range(40)} == {
+        urns_of(2, 2, 10, 3, 0, number) for number in range(3)
+    }
+    assert [urns_of(2, 2, 20, 1, 1, number) for number in range(5)] != [urns_of(2, 2, 20, 1, 0, number) for number in range(5)]
+    assert {start(game(sets=1), seed).spiel.table.hidden for seed in range(40)} == {0, 1}
 
 
 @settings(max_examples=80, deadline=None)
@@ -41,22 +51,6 @@ def test_sets_keep_their_rule(data):
 def test_urns_are_apart_and_any_such_pair_can_be_drawn(apart):
     seen = {urns_of(2, 2, 10, apart, 0, number) for number in range(1500)}
     assert seen == {((a, 10 - a), (b, 10 - b)) for a in range(1, 10) for b in range(1, 10) if abs(a - b) >= apart}
-
-
-def test_urns_that_cannot_be_so_far_apart_are_refused_and_rare_ones_repeat_number_0():
-    with pytest.raises(ConfigError, match="apart=9"):
-        game(apart=9)
-    with pytest.raises(ConfigError, match="urn: found no 6 urns"):
-        game(urns=6, balls=4, apart=1)
-    assert {frozenset(urns_of(3, 2, 7, 2, 0, number)) for number in range(30)} >= {frozenset({(1, 6), (3, 4), (5, 2)})}
-
-
-def test_a_bank_is_a_function_of_its_seed_and_the_stream_only_picks_from_it():
-    assert {start(game(sets=3), seed).spiel.table.contents for seed in range(40)} == {
-        urns_of(2, 2, 10, 3, 0, number) for number in range(3)
-    }
-    assert [urns_of(2, 2, 20, 1, 1, number) for number in range(5)] != [urns_of(2, 2, 20, 1, 0, number) for number in range(5)]
-    assert {start(game(sets=1), seed).spiel.table.hidden for seed in range(40)} == {0, 1}
 
 
 def test_balls_are_drawn_as_the_hidden_urn_has_them_and_put_back():
@@ -95,22 +89,16 @@ def test_play_against_an_independent_judge(data):
     assert state.plies <= made.max_turns == draws + 1
 
 
-def test_nothing_is_told_of_the_hidden_urn():
+def test_a_game_for_one():
     states = [start(game(sets=1), seed) for seed in range(20)]
     assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) == 2
     one, two = (UrnTable(UrnOptions(balls=3, apart=1, draws=4, cost=0.0, sets=1), ((1, 2), (2, 1)), hidden).after(0).after(1) for hidden in (0, 1))
     assert one.key(0) == two.key(0) and str(one) != str(two)
     assert one.chances() == [1 / 3, 2 / 3] and two.chances() == [2 / 3, 1 / 3]
-
-
-def test_no_draw_is_left():
     state = start(game(draws=1))
     state.apply("draw")
     with pytest.raises(GameError, match="not legal"):
         state.apply("draw")
-
-
-def test_a_game_for_one():
     made = game()
     assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 9)
     assert (made.min_utility, made.max_utility) == (-0.16, 1.0)

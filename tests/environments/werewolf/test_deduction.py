@@ -38,7 +38,7 @@ def day(**options):
     return play
 
 
-def test_a_seat_deduces_before_it_speaks_and_before_it_votes():
+def test_who_deduces_and_when():
     play = day()
     assert play.due() == (0,) and play.legal(0) is None
     seen = play.observe(0)
@@ -58,6 +58,16 @@ def test_a_seat_deduces_before_it_speaks_and_before_it_votes():
     assert play.observe(3).told == "think p1 seer low p2 wolf low vote"
     play.step({0: "p2", 1: "p1", 3: "p1"})
     assert play.done and play.returns == (-1.0, 1.0, 1.0, 1.0)
+    play, night = werewolf(deduce=True, players=5).begun((0, 1, 2, 3, 4), ROOT), {0: "p3", 1: "p1"}
+    for victim in ("p3", "p4"):
+        play.step({**night, 0: victim})
+        assert play.position.phase == "speak" and play.due() == (0,) and play.legal(0) is None
+        while play.position.phase in ("speak", "vote"):
+            said = "?" if play.position.deducing else "silence" if play.position.phase == "speak" else "abstain"
+            play.step(dict.fromkeys(play.due(), said))
+    assert play.done or play.position.round == 3
+    play = werewolf(deduce=True).reset(ROOT)
+    assert all(play.legal(seat) and not play.observe(seat).note for seat in play.due())
 
 
 def test_roles_that_do_not_deduce_play_as_in_a_game_without_deductions():
@@ -101,17 +111,6 @@ def test_who_deduces_is_a_role_where_there_are_deductions(options, said):
         werewolf(**options)
 
 
-def test_they_are_asked_anew_on_the_second_day():
-    play, night = werewolf(deduce=True, players=5).begun((0, 1, 2, 3, 4), ROOT), {0: "p3", 1: "p1"}
-    for victim in ("p3", "p4"):
-        play.step({**night, 0: victim})
-        assert play.position.phase == "speak" and play.due() == (0,) and play.legal(0) is None
-        while play.position.phase in ("speak", "vote"):
-            said = "?" if play.position.deducing else "silence" if play.position.phase == "speak" else "abstain"
-            play.step(dict.fromkeys(play.due(), said))
-    assert play.done or play.position.round == 3
-
-
 def test_nobody_else_learns_of_a_deduction():
     one, two = day(), day()
     one.step({0: "p2 villager low p4 seer low"})
@@ -125,11 +124,6 @@ def test_nobody_else_learns_of_a_deduction():
             assert one.described(seat) == two.described(seat) and one.draw(seat) == two.draw(seat)
         for play in (one, two):
             play.step({0: "silence"} if play.due() == (0,) else {1: "p1 wolf high p4 villager high"})
-
-
-def test_at_night_nobody_is_asked():
-    play = werewolf(deduce=True).reset(ROOT)
-    assert all(play.legal(seat) and not play.observe(seat).note for seat in play.due())
 
 
 @pytest.mark.parametrize(
@@ -314,42 +308,7 @@ def test_what_is_drawn_is_a_deal_that_the_seat_cannot_exclude_and_high_what_all_
         play.step({seat: random_reply(play, seat, play.legal(seat), stream.child(seat)) for seat in play.due()})
 
 
-def test_json_is_read_in_whatever_order_of_its_keys():
-    said = 'I think: {"p1": {"confidence": "high", "reason": "it was quiet", "role": "Werewolf"}, "P3": "seer", "p4": {"role": "x"}}'
-    assert read(said, ["p1", "p3", "p4"], ["wolf", "seer", "villager"], False) == "p1 wolf high p3 seer low p4 unknown"
-    for broken in ("{", "}", "{}", "[1]", '{"p1": null}', '{"p1": [1]}', "{" * 1000):
-        assert read(broken, ["p1"], ["wolf"], False) == "p1 unknown"
-
-
-def test_a_wolf_says_who_its_mates_are():
-    play = werewolf(deduce=True, players=7).begun(tuple(range(7)), ROOT)
-    play.step({0: "p7", 2: "p1", 3: "p4"})
-    play.step({1: "p7"})
-    for number in range(12):
-        found = guesses(drawn(play.position, 0, ROOT.child(number)))
-        assert found[0] == ("p2", "wolf", "high") and all(one.role != "wolf" and one.confidence == "medium" for one in found[1:])
-
-
-def test_a_seer_takes_nobody_for_a_wolf_whom_it_has_seen():
-    play = werewolf(deduce=True).begun((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
-    play.step({0: "p3", 1: "p4"})
-    for number in range(12):
-        assert drawn(play.position, 1, ROOT.child(number)) == "p2 wolf high p4 villager high"  # one was killed, one seen
-
-
-def test_right_is_who_a_number_is_and_not_the_seat_of_that_number():
-    play = werewolf(deduce=True, rounds=1).begun((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
-    play.step({0: "p3", 1: "p2"})
-    while not play.done:
-        said = {"p1": "p1 seer low", "p2": "p2 wolf low", "p4": "p4 villager low"}
-        own = {seat: f"p{play.position.places[seat] + 1}" for seat in play.due()}
-        speaks = "silence" if play.position.phase == "speak" else "abstain"
-        play.step({seat: " ".join(text for name, text in said.items() if name != own[seat]) if play.position.deducing else speaks for seat in own})
-    assert play.figures()["right_roles"][:2] == (1, 1) and play.figures()["right_roles"][3] == 1
-    assert tree_of(werewolf(deduce=True, tie="none")) is None and tree_of(werewolf(tie="none")) is not None
-
-
-def test_means_leave_out_seats_without_a_number():
+def test_means_words_and_bots():
     game = make_game("werewolf", options={"deduce": True, "rounds": 1})
     specs = [
         EpisodeSpec(game=game, episode_id=n, group_id=n, deal=ROOT.child(n), stream=ROOT.child("play").child(n), seats=("a",) * 4, trained=(True,) * 4)
@@ -360,18 +319,38 @@ def test_means_leave_out_seats_without_a_number():
     assert found["figure/werewolf/malformed"] == 0
     own = self_plays(Starts(label="all", game=game), werewolf_bot(), plays=8, stream=ROOT)
     assert 0 < own.figures["right_roles"].mean < 1 and own.figures["right_roles_wolf"].count == 8
-
-
-def test_a_bot_says_what_it_knows_and_has_no_exact_description_there():
     play, bot = day(), werewolf_bot()
     assert bot.choose(play, 0, ROOT).startswith("p2 ") and len(guesses(bot.choose(play, 0, ROOT))) == 2
     with pytest.raises(GameError, match="no exact description where any text is a reply"):
         bot.chances(play, 0)
-
-
-def test_brief_words_are_there_where_they_are_said_alone():
     assert {"deduce", "think", "unknown", "low", "medium", "high"} <= set(werewolf(deduce=True).vocabulary())
     assert not {"deduce", "think", "unknown", "low", "medium", "high"} & set(werewolf().vocabulary())
+    said = 'I think: {"p1": {"confidence": "high", "reason": "it was quiet", "role": "Werewolf"}, "P3": "seer", "p4": {"role": "x"}}'
+    assert read(said, ["p1", "p3", "p4"], ["wolf", "seer", "villager"], False) == "p1 wolf high p3 seer low p4 unknown"
+    for broken in ("{", "}", "{}", "[1]", '{"p1": null}', '{"p1": [1]}', "{" * 1000):
+        assert read(broken, ["p1"], ["wolf"], False) == "p1 unknown"
+
+
+def test_what_wolves_and_seers_deduce():
+    play = werewolf(deduce=True, players=7).begun(tuple(range(7)), ROOT)
+    play.step({0: "p7", 2: "p1", 3: "p4"})
+    play.step({1: "p7"})
+    for number in range(12):
+        found = guesses(drawn(play.position, 0, ROOT.child(number)))
+        assert found[0] == ("p2", "wolf", "high") and all(one.role != "wolf" and one.confidence == "medium" for one in found[1:])
+    play = werewolf(deduce=True).begun((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
+    play.step({0: "p3", 1: "p4"})
+    for number in range(12):
+        assert drawn(play.position, 1, ROOT.child(number)) == "p2 wolf high p4 villager high"  # one was killed, one seen
+    play = werewolf(deduce=True, rounds=1).begun((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
+    play.step({0: "p3", 1: "p2"})
+    while not play.done:
+        said = {"p1": "p1 seer low", "p2": "p2 wolf low", "p4": "p4 villager low"}
+        own = {seat: f"p{play.position.places[seat] + 1}" for seat in play.due()}
+        speaks = "silence" if play.position.phase == "speak" else "abstain"
+        play.step({seat: " ".join(text for name, text in said.items() if name != own[seat]) if play.position.deducing else speaks for seat in own})
+    assert play.figures()["right_roles"][:2] == (1, 1) and play.figures()["right_roles"][3] == 1
+    assert tree_of(werewolf(deduce=True, tie="none")) is None and tree_of(werewolf(tie="none")) is not None
 
 
 @pytest.mark.parametrize(

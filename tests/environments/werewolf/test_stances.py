@@ -56,14 +56,11 @@ def test_by_hand(options):
     assert (nan, 0.0, 0.5, 0.5, nan) == found["votes_with_team"]
 
 
-def test_a_vote_for_who_was_supported_and_of_the_own_team():
+def test_votes_and_numbers_that_nobody_has():
     found = day(["support p2", "support p3", "accuse p2", "support p1", "accuse p1"], ["p2", "p3", "p1", "p1", "p1"])
     assert found["right_stances"] == (0.0, 1.0, 0.0, 0.0, 1.0)
     assert (math.nan, math.nan, 0.0, math.nan, 1.0) == found["votes_as_said"]
     assert (math.nan, 0.0, 2 / 3, 2 / 3, 2 / 3) == found["votes_with_team"]
-
-
-def test_a_speech_may_be_about_a_number_that_nobody_has():
     speeches = ["I am the seer and p9 is a werewolf.", "I think that p1 is a werewolf. So is p7.", "We should vote for p6 today.", "I trust p8.", ""]
     found = day(speeches, ["p2", "p1", "p1", "p1", "p1"], speech="text", style="full")
     for name in ("right_stances", "votes_as_said"):

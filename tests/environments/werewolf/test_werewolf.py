@@ -64,7 +64,7 @@ def test_it_keeps_the_contract(options):
 # -- by hand -------------------------------------------------------------------------------------
 
 
-def test_the_village_finds_the_wolf():
+def test_who_wins():
     play = begun()  # wolf p1, seer p2, villagers p3 and p4
     assert play.rules.roles == ("wolf", "seer", "villager1", "villager2") and play.rules.teams == (0, 1, 1, 1)
     assert play.due() == (0, 1) and play.legal(0) == ("p2", "p3", "p4") and play.legal(1) == ("p1", "p3", "p4")
@@ -81,17 +81,11 @@ def test_the_village_finds_the_wolf():
     assert play.ending(2) == "won p1 wolf p2 seer p3 villager p4 villager"
     found = play.figures()
     assert found["won"] == (0, 1, 1, 1) and found["survived"] == (0, 1, 0, 1) and found["right_votes"] == pytest.approx((1, 1, math.nan, 1), nan_ok=True)
-
-
-def test_the_wolf_wins_when_a_villager_is_out():
     play = begun()
     play.step({0: "p2", 1: "p1"})
     say_nothing(play)
     play.step({0: "p3", 2: "p4", 3: "p3"})
     assert play.done and play.returns == (1.0, -1.0, -1.0, -1.0)
-
-
-def test_strict_wolves_must_be_more_than_the_others():
     play = begun(strict=True)
     play.step({0: "p2", 1: "p1"})
     say_nothing(play)
@@ -99,9 +93,19 @@ def test_strict_wolves_must_be_more_than_the_others():
     assert not play.done and play.due() == (0,)  # one against one: the next night decides
     play.step({0: "p4"})
     assert play.done and play.returns[0] == 1.0
+    play = begun(**SEVEN)
+    play.step({0: "p5", 2: "p6", 3: "p3"})
+    play.step({1: "p6"})
+    assert play.position.dead == (5,)
+    say_nothing(play)
+    play.step({**dict.fromkeys((0, 1, 2, 3, 4), "p7"), 6: "p1"})
+    assert play.position.dead == (5, 6) and not play.done
+    play.step({0: "p3", 2: "p1", 3: "p4"})
+    play.step({1: "p3"})
+    assert play.done and play.returns[:3] == (1.0, 1.0, -1.0)  # two wolves, doctor, villager
 
 
-def test_two_wolves_propose_and_decide_and_the_doctor_saves():
+def test_nights_of_two_wolves():
     play = begun((3, 0, 2, 1, 4, 5, 6), **SEVEN)  # wolves p4 and p1, seer p3, doctor p2
     assert play.due() == (1, 2, 3)  # the wolf with the smaller number proposes
     assert play.legal(1) == ("p2", "p3", "p5", "p6", "p7") and play.legal(3) == tuple(f"p{n}" for n in range(1, 8))
@@ -111,9 +115,6 @@ def test_two_wolves_propose_and_decide_and_the_doctor_saves():
     assert play.due() == (1,) and len(play.position.living()) == 7
     assert play.observe(1).told == "p4 kill p6 quiet say"
     assert "quiet" in play.observe(4).told and "p6" not in play.observe(4).told.split("mate")[0].replace("you p6", "")
-
-
-def test_wolves_talk_among_themselves_before_they_propose():
     play = begun((3, 0, 2, 1, 4, 5, 6), **SEVEN, wolves_talk=True)  # wolves p4 and p1, seer p3, doctor p2
     assert play.due() == (1,) and play.observe(1).told == "you p1 wolf mate p4 whisper" and play.kind(1) == "wolf whispers"
     assert play.legal(1) == ("silence", "claim seer", "claim doctor", "claim villager", *(f"kill p{n}" for n in (2, 3, 5, 6, 7)))
@@ -130,9 +131,6 @@ def test_wolves_talk_among_themselves_before_they_propose():
     play.step({**dict.fromkeys((1, 2, 4, 5, 6), "p4"), 0: "p1"})
     assert play.position.phase == "night" and play.due() == (1, 2)  # a wolf alone has nobody to talk to
     assert play.figures()["right_stances"] == pytest.approx((math.nan,) * 7, nan_ok=True)  # by day alone
-
-
-def test_wolves_talk_at_once_and_in_a_quiet_night():
     play = begun((3, 0, 2, 1, 4, 5, 6), **SEVEN, wolves_talk=True, order="simultaneous", first_night="quiet", seer=False, style="full", speech="text", limit=20)
     assert play.due() == (0, 1) and "each first says something to the werewolves alone, all at once." in play.observe(0).told
     assert "alone" not in begun(**SEVEN, style="full").observe(0).told
@@ -149,19 +147,6 @@ def test_wolves_talk_at_once_and_in_a_quiet_night():
     assert "Among the werewolves p1 wants to kill p3." in told.observe(1).told
     told.step({1: "claim seer"})
     assert told.observe(0).told == "Among the werewolves p2 will claim to be the seer."
-
-
-def test_wolves_win_when_they_are_as_many_as_the_others():
-    play = begun(**SEVEN)
-    play.step({0: "p5", 2: "p6", 3: "p3"})
-    play.step({1: "p6"})
-    assert play.position.dead == (5,)
-    say_nothing(play)
-    play.step({**dict.fromkeys((0, 1, 2, 3, 4), "p7"), 6: "p1"})
-    assert play.position.dead == (5, 6) and not play.done
-    play.step({0: "p3", 2: "p1", 3: "p4"})
-    play.step({1: "p3"})
-    assert play.done and play.returns[:3] == (1.0, 1.0, -1.0)  # two wolves, doctor, villager
 
 
 @pytest.mark.parametrize(("tie", "gone"), [("none", {None}), ("random", {0, 2, 3})])
@@ -203,20 +188,19 @@ def test_who_wins_when_the_rounds_are_over(cap, paid):
     assert play.done and play.returns == (paid, -paid, -paid)
 
 
-def test_the_speeches_of_the_grammar():
+def test_what_the_grammar_and_reveal_say():
     play = begun(say=("claim", "result"))
     play.step({0: "p3", 1: "p1"})
     assert play.legal(0) == ("silence", "claim seer", "claim villager", "seer p2 wolf", "seer p2 good", "seer p4 wolf", "seer p4 good")
     play = begun(order="simultaneous", say=())
     play.step({0: "p3", 1: "p1"})
     assert play.due() == (0, 1, 3) and play.legal(3) == ("silence",)
-
-
-def test_reveal_tells_the_role_of_the_dead():
     play = begun(reveal=True, style="full")
     play.step({0: "p2", 1: "p1"})
     assert "p2 was killed in the night. p2 was the seer." in play.observe(3).told
     assert "p2 was the seer" not in _killed(reveal=False)
+    deals = Counter(werewolf().reset(Stream.from_seed(seed)).position.places for seed in range(2400))
+    assert len(deals) == 24 and min(deals.values()) > 60
 
 
 def _killed(**options):
@@ -370,11 +354,6 @@ def _same(one, two, seat):
         assert one.legal(seat) == two.legal(seat) and one.gist(seat)[:2] == two.gist(seat)[:2]
 
 
-def test_the_number_of_a_seat_says_nothing():
-    deals = Counter(werewolf().reset(Stream.from_seed(seed)).position.places for seed in range(2400))
-    assert len(deals) == 24 and min(deals.values()) > 60
-
-
 @pytest.mark.parametrize("options", [
     pytest.param({"players": 3, "tie": "none", "rounds": 2}, marks=pytest.mark.slow),
     {"players": 4, "tie": "none", "rounds": 1, "speech": "none", "strict": True},
@@ -520,14 +499,11 @@ def test_options_that_make_no_game_are_refused(options, match):
         make_game("werewolf", options=options)
 
 
-def test_teams_and_a_spec_that_makes_it_again():
+def test_specs_and_sentences():
     made = make_game("werewolf", options={**SEVEN, "style": "full", "say": ["claim"]})
     assert filled_together(teams_of(made)) == ((0, 1), (2, 3, 4, 5, 6))
     again = from_spec(spec_of(made))
     assert again.setup == made.setup and spec_of(again) == spec_of(made)
-
-
-def test_brief_words_are_all_in_the_vocabulary():
     rules = werewolf(players=9, doctor=True, reveal=True, wolves_talk=True)
     known = set(rules.vocabulary())
     for seed in range(20):
@@ -541,9 +517,6 @@ def test_brief_words_are_all_in_the_vocabulary():
                 assert {word for action in play.legal(seat) for word in action.split()} <= known
             play.step({seat: _random(play, seat, draws.child(number * 9 + seat)) for seat in play.due()})
         assert {word for seat in range(9) for word in play.ending(seat).split()} <= known
-
-
-def test_sentences_say_the_rules_and_who_knows_whom():
     play = begun((3, 0, 2, 1, 4, 5, 6), **SEVEN, style="full")
     told = play.observe(1)
     assert "2 werewolves, 1 seer, 1 doctor, 3 villagers" in told.told

@@ -108,7 +108,7 @@ def test_values_are_the_returns_of_best_play(wrong, pay):
     assert judged >= 12
 
 
-def test_a_lost_board_is_abstained_on_and_counted_or_judged_by_the_solution():
+def test_boards_by_hand():
     states = [state for state in played(game(wrong="continues"), number=10) if state.spiel.table.mistakes]
     judge = oracle()
     assert judge.judge(states) == [None] * len(states)
@@ -118,10 +118,7 @@ def test_a_lost_board_is_abstained_on_and_counted_or_judged_by_the_solution():
         right = {word for word, index in zip(found.actions, state.spiel.legal_actions(), strict=True) if truth[index // 3] == index % 3 + 1}
         assert found.bound == 1.0 and set(found.values) <= {0.0, 1.0}
         assert found.best == (right or set(found.actions))
-
-
-def test_forced_moves_by_hand():
-    """Blue with milk in house 2 or 3, tea in the other: nothing follows at once. In house 2, tea is in 3, green in 1, red with tea."""
+    # Blue with milk in house 2 or 3, tea in the other: nothing follows at once. In house 2, tea is in 3, green in 1, red with tea.
     made = game(attributes=2, puzzle="h1=juice; blue with milk; red without tea; green left blue")
     start = made.reset(Stream.from_seed(0))
     assert oracle().judge([start])[0].best == {"h1=red", "h1=juice", "h2=green", "h2=tea", "h3=blue", "h3=milk"}

@@ -147,16 +147,13 @@ def test_a_bank_is_a_function_of_its_seed_and_the_stream_only_picks_from_it():
     assert game(puzzles=5).spiel.new_initial_state().chance_outcomes() == [(index, 0.2) for index in range(5)]
 
 
-def test_the_puzzles_of_the_bank_do_not_change():
-    """A puzzle by number is the same in every version: results name puzzles by it."""
+def test_banks_and_given_puzzles():
+    # A puzzle by number is the same in every version: results name puzzles by it.
     texts = [clues_text(3, puzzle_of(3, 3, "order", "any", 0, index)[0]) for index in range(2)]
     assert texts == [
         "green with cat green without milk fish left cat red next fish juice with fish",
         "green without tea tea left blue red before juice tea next juice not h2=juice red with dog green without cat",
     ]
-
-
-def test_a_given_puzzle_is_the_only_one():
     made = game(puzzle=PUZZLE, attributes=2, kinds="places")
     state = start(made)
     assert state.observe(0).text == "zebra solver green next blue red left green not h3=tea milk with green"
@@ -210,7 +207,7 @@ def test_options_out_of_range_are_refused(options):
         game(**options)
 
 
-def test_flags_keys_and_views():
+def test_flags_keys_views_and_wording():
     made = game(attributes=2, puzzle=PUZZLE)
     assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 6)
     one, two = start(made), start(made)
@@ -222,9 +219,6 @@ def test_flags_keys_and_views():
     pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
     again = pyspiel.load_game(str(made.spiel))  # the clues outlive a trip as text
     assert again.opening == made.table and made.table.only is not None
-
-
-def test_wording():
     sizes = [(2, 2), (3, 3), (5, 4)]
     assert [len(game(houses=houses, attributes=attributes).vocabulary()) for houses, attributes in sizes] == [22, 46, 130]
     assert not {"with", "left", "red"} & set(game(kinds="places").vocabulary())

@@ -162,10 +162,7 @@ def test_weights_that_are_refused_and_words_that_are_not_checked():
 
 @pytest.mark.parametrize(
     ("inner", "proposals", "word", "nearest"),
-    [
-        ({"name": "rps_spock_lizard"}, {"rokc": 0.6, "paper": 0.4}, "rokc", "rock"),
-        ({"name": "werewolf"}, {"accuse p9": 1.0}, "p9", "p"),
-    ],
+    [({"name": "rps_spock_lizard"}, {"rokc": 0.6, "paper": 0.4}, "rokc", "rock"), ({"name": "werewolf"}, {"accuse p9": 1.0}, "p9", "p")],
 )
 def test_a_word_that_the_environment_has_not_is_not_proposed(inner, proposals, word, nearest):
     with pytest.raises(UnknownNameError, match=f"Unknown word of choose.proposals for {inner['name']} '{word}'. Did you mean '{nearest}"):

@@ -78,9 +78,7 @@ def test_notes_and_attempts_of_a_trial():
             count += 1
         assert count == moments and course.returns == (float(moments), -float(moments))
     course = trial(environment=RPS_FULL, attempts=3, memory="notes", note_limit=5).reset(Stream.from_seed(0))
-    *_, last = said(
-        course, {0: "rock", 1: "paper"}, {0: "first note"}, {0: "rock", 1: "paper"}, {0: "second note"}, {0: "rock", 1: "paper"}
-    )
+    *_, last = said(course, {0: "rock", 1: "paper"}, {0: "first note"}, {0: "rock", 1: "paper"}, {0: "second note"}, {0: "rock", 1: "paper"})
     assert last[0].fresh and "1. first\n\n2. secon" in last[0].told and "note" not in last[0].told.split("2. secon")[1]
 
 
@@ -286,12 +284,9 @@ def test_banks_and_roles():
 @pytest.mark.parametrize(
     ("inner", "error", "message"),
     [
-        ("kuhn_poker", ConfigError, "environment"),
-        ({"nam": "kuhn_poker"}, ConfigError, "names none"),
-        ({"name": "kuhn_poker", "label": "x"}, ConfigError, "no key 'label'"),
-        ({"name": "kuhn_poker", "options": 3}, ConfigError, "no mapping"),
-        ({"name": "khun_poker"}, UnknownNameError, "kuhn_poker"),
-        ({"name": "kuhn_poker", "options": {"plyers": 3}}, UnknownNameError, "players"),
+        ("kuhn_poker", ConfigError, "environment"), ({"nam": "kuhn_poker"}, ConfigError, "names none"),
+        ({"name": "kuhn_poker", "label": "x"}, ConfigError, "no key 'label'"), ({"name": "kuhn_poker", "options": 3}, ConfigError, "no mapping"),
+        ({"name": "khun_poker"}, UnknownNameError, "kuhn_poker"), ({"name": "kuhn_poker", "options": {"plyers": 3}}, UnknownNameError, "players"),
     ],
 )
 def test_what_names_no_environment_is_refused(name, inner, error, message):

@@ -93,13 +93,7 @@ def test_wording():
     assert state.observe(0).text == "needlechain walker red green"
     assert state.observe(0, 2).text == "."
     text = played(game(style="full", actions=3), "red", "green").observe(0).text
-    for part in (
-        "6 step(s)",
-        "red, green, blue",
-        "You chose red. You chose green.",
-        "This is step 3 of 6.",
-        "Legal actions: red, green, blue.",
-    ):
+    for part in ("6 step(s)", "red, green, blue", "You chose red. You chose green.", "This is step 3 of 6.", "Legal actions: red, green, blue."):
         assert part in text
     assert "stop" not in text and "'stop'" in game(style="full", stop=True).rules
 

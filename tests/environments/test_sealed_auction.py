@@ -21,11 +21,8 @@ def test_it_keeps_the_contract(options):
 @pytest.mark.parametrize(
     ("price", "values", "bids", "returns"),
     [
-        ("first", (7, 4), (5, 3), (2.0, 0.0)),
-        ("second", (7, 4), (5, 3), (4.0, 0.0)),
-        ("first", (2, 9), (6, 5), (-4.0, 0.0)),
-        ("second", (2, 9, 9), (1, 8, 3), (0.0, 6.0, 0.0)),
-        ("first", (0, 0), (0, 10), (0.0, -10.0)),
+        ("first", (7, 4), (5, 3), (2.0, 0.0)), ("second", (7, 4), (5, 3), (4.0, 0.0)), ("first", (2, 9), (6, 5), (-4.0, 0.0)),
+        ("second", (2, 9, 9), (1, 8, 3), (0.0, 6.0, 0.0)), ("first", (0, 0), (0, 10), (0.0, -10.0)),
     ],
 )
 def test_the_winner_pays_its_bid_or_the_second(price, values, bids, returns):

@@ -31,9 +31,7 @@ def played(made, drawn, *words):
 @pytest.mark.parametrize(
     ("drawn", "words", "value"),
     [
-        (RED, ("ping", "red"), 1.0),
-        (RED, ("pong", "green"), 0.0),
-        (GREEN, ("ping", "ask", "pong", "green"), 0.75),
+        (RED, ("ping", "red"), 1.0), (RED, ("pong", "green"), 0.0), (GREEN, ("ping", "ask", "pong", "green"), 0.75),
         (GREEN, ("ping", "ask", "pong", "ask", "ping", "red"), -0.5),
     ],
 )
@@ -169,19 +167,13 @@ def test_wording():
     assert state.observe(1, 2).text == "pong"
     text = played(game(style="full", types=3, rounds=2, cost=0.25), BLUE, "ping", "ask").observe(0).text
     for part in (
-        "red, green, blue",
-        "at most 2 time(s), each at a cost of 0.25",
-        "The colour is blue.",
-        "'receiver' chose ask.",
-        "Legal actions: ping",
+        "red, green, blue", "at most 2 time(s), each at a cost of 0.25", "The colour is blue.", "'receiver' chose ask.", "Legal actions: ping",
     ):
         assert part in text
     assert "ask" not in game(style="full", rounds=0).rules
 
 
-@pytest.mark.parametrize(
-    "options", [{"types": 4}, {"signals": 1}, {"rounds": 5}, {"rounds": -1}, {"cost": -0.1}, {"cost": 2}, {"cost": "nan"}]
-)
+@pytest.mark.parametrize("options", [{"types": 4}, {"signals": 1}, {"rounds": 5}, {"rounds": -1}, {"cost": -0.1}, {"cost": 2}, {"cost": "nan"}])
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ConfigError, match="signalling"):
         game(**options)

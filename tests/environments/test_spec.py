@@ -16,10 +16,8 @@ from sparring.environments.catalogue import configured_game, from_spec, make_gam
 from sparring.environments.spec import plain, spec_of
 
 MADE = [
-    ("kuhn_poker", {"players": 3}, {}, None),
-    ("sudoku", {"size": 4, "blanks": 3}, {"rule": "retry", "retries": 1, "penalty": 0.25}, "small"),
-    ("tic_tac_toe", {"style": "full"}, {"rule": "random"}, None),
-    ("nim", {"pile_sizes": "1;2"}, {"payoff": "spiral"}, "two piles"),
+    ("kuhn_poker", {"players": 3}, {}, None), ("sudoku", {"size": 4, "blanks": 3}, {"rule": "retry", "retries": 1, "penalty": 0.25}, "small"),
+    ("tic_tac_toe", {"style": "full"}, {"rule": "random"}, None), ("nim", {"pile_sizes": "1;2"}, {"payoff": "spiral"}, "two piles"),
 ]
 
 

@@ -107,10 +107,8 @@ def test_few_empty_cells_are_worth_what_they_are():
 @pytest.mark.parametrize(
     ("start", "message"),
     [
-        ("a1 b2 a1", "move 3, 'a1', is not possible; write one of: b1, c1"),
-        ("a1 e5", "move 2, 'e5', is not possible"),
-        ("a1,b2", "move 1, 'a1,b2', is not possible"),
-        ("a1 b1 a2 b2 a3", "the game is over after 'a3'; write fewer moves, such as 'a1 b1 a2 b2'"),
+        ("a1 b2 a1", "move 3, 'a1', is not possible; write one of: b1, c1"), ("a1 e5", "move 2, 'e5', is not possible"),
+        ("a1,b2", "move 1, 'a1,b2', is not possible"), ("a1 b1 a2 b2 a3", "the game is over after 'a3'; write fewer moves, such as 'a1 b1 a2 b2'"),
     ],
 )
 def test_a_start_that_cannot_be_is_refused(start, message):

@@ -63,22 +63,9 @@ def test_calls_copies_and_seats_that_wait():
 @pytest.mark.parametrize(
     ("call", "answer"),
     [
-        ("add 3 4", "7"),
-        ("subtract 9 4", "5"),
-        ("subtract 4 9", "none"),
-        ("multiply 9 11", "99"),
-        ("multiply 10 10", "none"),
-        ("divide 8 2", "4"),
-        ("divide 8 3", "none"),
-        ("divide 8 0", "none"),
-        ("add 3", "none"),
-        ("add 1 2 3", "none"),
-        ("add", "none"),
-        ("add\t3  4", "7"),
-        ("add (1 2)", "none"),
-        ("search ada", "none"),
-        ("hello", "none"),
-        ("", "none"),
+        ("add 3 4", "7"), ("subtract 9 4", "5"), ("subtract 4 9", "none"), ("multiply 9 11", "99"), ("multiply 10 10", "none"), ("divide 8 2", "4"),
+        ("divide 8 3", "none"), ("divide 8 0", "none"), ("add 3", "none"), ("add 1 2 3", "none"), ("add", "none"), ("add\t3  4", "7"),
+        ("add (1 2)", "none"), ("search ada", "none"), ("hello", "none"), ("", "none"),
     ],
 )
 def test_brief_calls(call, answer):
@@ -94,8 +81,7 @@ def test_brief_calls(call, answer):
         ("<calculate>1/0</calculate>", "The calculator cannot divide by zero."),
         ("<calculate>1+1</calculate><calculate>2+2</calculate>", "The result is 2."),
         ("<calculate>1+1", "The calculator cannot read this; write an expression such as 2*(3+4)."),
-        ("<search>ada</search>", "There is no library here."),
-        ("nothing of the kind", "Your reply holds neither a call nor a move."),
+        ("<search>ada</search>", "There is no library here."), ("nothing of the kind", "Your reply holds neither a call nor a move."),
     ],
 )
 def test_full_calls(reply, answer):
@@ -166,12 +152,7 @@ def test_a_call_is_a_turn_of_its_own_in_the_record_and_what_cannot_be_read_is_pe
     spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a", "b"), trained=(True, True))
     (episode,) = play([spec], {"a": Says("add 2 2", "??", "b2"), "b": Says("add 1 1", "add 1 1", "add 1 1")}, retries=0)
     assert [(turn.seat, turn.action, turn.event) for turn in episode.turns] == [
-        (0, "add 2 2", "ok"),
-        (0, UNREAD, "ok"),
-        (0, "b2", "ok"),
-        (1, "add 1 1", "ok"),
-        (1, "add 1 1", "ok"),
-        (1, None, "unparsable"),
+        (0, "add 2 2", "ok"), (0, UNREAD, "ok"), (0, "b2", "ok"), (1, "add 1 1", "ok"), (1, "add 1 1", "ok"), (1, None, "unparsable"),
     ]
     assert episode.returns == (1.0, -1.0) and [turn.told for turn in episode.turns[:3]][1:] == ["4", "none spent"]
 
@@ -196,13 +177,10 @@ def test_specs_starts_and_styles():
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
-        ({"calls": 0}, ConfigError, "calls"),
-        ({"results": 21}, ConfigError, "results"),
-        ({"cost": -0.1}, ConfigError, "cost"),
+        ({"calls": 0}, ConfigError, "calls"), ({"results": 21}, ConfigError, "results"), ({"cost": -0.1}, ConfigError, "cost"),
         ({"environment": {}}, ConfigError, "names none; write environment: {name: tic_tac_toe"),
         ({"environment": {"name": "nim", "option": {}}}, ConfigError, "no key 'option'"),
-        ({"environment": {"name": "nim", "options": 3}}, ConfigError, "no mapping"),
-        ({"environment": {"name": "nmi"}}, UnknownNameError, "nim"),
+        ({"environment": {"name": "nim", "options": 3}}, ConfigError, "no mapping"), ({"environment": {"name": "nmi"}}, UnknownNameError, "nim"),
     ],
 )
 def test_wrong_options_are_refused(options, error, match):

@@ -15,13 +15,7 @@ def test_by_hand():
     found = counted(5, WAVES, 4, 4)
     assert tuple(found) == FIGURES
     assert found == {
-        "waves": 3,
-        "width": 3,
-        "critical_steps": 14,
-        "total_steps": 19,
-        "called": 6,
-        "finished": 4,
-        "parallel": pytest.approx(2 / 3),
+        "waves": 3, "width": 3, "critical_steps": 14, "total_steps": 19, "called": 6, "finished": 4, "parallel": pytest.approx(2 / 3),
         "finished_share": pytest.approx(4 / 6),
     }
 

@@ -174,11 +174,8 @@ def broken(rows):
 @pytest.mark.parametrize(
     ("package", "words"),
     [
-        (SimpleNamespace(), "AttributeError"),
-        (broken([{"capital": "Paris"}]), "KeyError: 'name'"),
-        (broken([None]), "TypeError"),
-        (broken([]), "gives 0 countries"),
-        (broken([{"name": f"Land {number}", "capital": ""} for number in range(300)]), "gives 0 countries"),
+        (SimpleNamespace(), "AttributeError"), (broken([{"capital": "Paris"}]), "KeyError: 'name'"), (broken([None]), "TypeError"),
+        (broken([]), "gives 0 countries"), (broken([{"name": f"Land {number}", "capital": ""} for number in range(300)]), "gives 0 countries"),
     ],
 )
 def test_a_damaged_package_is_named_with_what_to_do(package, words, monkeypatch, fresh):

@@ -36,13 +36,8 @@ def begun(**options):
 @pytest.mark.parametrize(
     "options",
     [
-        WORDS,
-        {**WORDS, "distractors": 12, "workers": 0, "turns": 30},
-        {**FREE, "distractors": 3},
-        WRITTEN,
-        {**WRITTEN, "workers": 0, "turns": 9},
-        {**WRITTEN, "critical": 4, "search": "words"},
-        {**FREE, "answer": "written", "waves": 1},
+        WORDS, {**WORDS, "distractors": 12, "workers": 0, "turns": 30}, {**FREE, "distractors": 3}, WRITTEN, {**WRITTEN, "workers": 0, "turns": 9},
+        {**WRITTEN, "critical": 4, "search": "words"}, {**FREE, "answer": "written", "waves": 1},
     ],
 )
 def test_it_keeps_the_contract(options):
@@ -161,18 +156,11 @@ def reading(**options):
 @pytest.mark.parametrize(
     ("reply", "action"),
     [
-        ("search ardan, please?", "search ardan, please?"),
-        ("Search: red  things", "search red things"),
-        ("I think.\n- **search ardan**\nopen 1", "search ardan"),
-        ("open 2", "open 2"),
-        ("Open #1.", "open 1"),
-        ("> open 1: bemir", "open 1"),
-        ("open 9\nopen 3", "open 3"),
-        ("note ardan | colour | red", "note ardan | colour | red"),
-        ("NOTE Bemir: SIZE = very  huge ", "note bemir | size | very huge"),
-        ("note ardan size 1 | 2", "note ardan | size | 1 / 2"),
-        ("note | cosol | size | `tall` |", "note cosol | size | tall"),
-        ("done.", "done"),
+        ("search ardan, please?", "search ardan, please?"), ("Search: red  things", "search red things"),
+        ("I think.\n- **search ardan**\nopen 1", "search ardan"), ("open 2", "open 2"), ("Open #1.", "open 1"), ("> open 1: bemir", "open 1"),
+        ("open 9\nopen 3", "open 3"), ("note ardan | colour | red", "note ardan | colour | red"),
+        ("NOTE Bemir: SIZE = very  huge ", "note bemir | size | very huge"), ("note ardan size 1 | 2", "note ardan | size | 1 / 2"),
+        ("note | cosol | size | `tall` |", "note cosol | size | tall"), ("done.", "done"),
     ],
 )
 def test_the_first_line_that_can_be_followed_is_the_action(reply, action):
@@ -205,10 +193,8 @@ def test_notes_that_are_read():
     play = Search(wide_search(**FREE), world)
     play.calls = {1: Call((0, 1, 2), 3, open=0)}
     for said, action in (
-        ("note Guinea-Bissau area code 4", "note Guinea-Bissau | area code | 4"),
-        ("note guinea | area | 1", "note Guinea | area | 1"),
-        ("note Guinea - area = -1", None),
-        ("note Nigeria | area | 5", None),
+        ("note Guinea-Bissau area code 4", "note Guinea-Bissau | area code | 4"), ("note guinea | area | 1", "note Guinea | area | 1"),
+        ("note Guinea - area = -1", None), ("note Nigeria | area | 5", None),
     ):
         assert play.read(1, said) == action
 
@@ -373,16 +359,8 @@ def test_warm_up_writes_what_was_noted_in_any_order():
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
-        ("New  Zealand", "new zealand", True),
-        ("24,383,301", "24383301", True),
-        ("623.0", "623", True),
-        ("1.50", "1.5", True),
-        ("D.C.", "D.C", True),
-        ("`red`", "red", True),
-        ("1,5", "15", False),
-        ("12,34", "1234", False),
-        ("-5", "5", False),
-        ("red", "reds", False),
+        ("New  Zealand", "new zealand", True), ("24,383,301", "24383301", True), ("623.0", "623", True), ("1.50", "1.5", True), ("D.C.", "D.C", True),
+        ("`red`", "red", True), ("1,5", "15", False), ("12,34", "1234", False), ("-5", "5", False), ("red", "reds", False),
         ("1000000", "1000001", False),
     ],
 )

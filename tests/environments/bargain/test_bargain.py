@@ -88,16 +88,11 @@ def test_offers_without_an_answer_and_acceptances_without_an_offer():
 @pytest.mark.parametrize(
     ("message", "why"),
     [
-        ("<propose>3 books</propose>", "there are only 2 books, 1 hat, 3 balls"),
-        ("<propose></propose>", "write it like"),
-        ("<propose>all of it</propose>", "write it like"),
-        ("<propose>-1 books</propose>", "write it like"),
+        ("<propose>3 books</propose>", "there are only 2 books, 1 hat, 3 balls"), ("<propose></propose>", "write it like"),
+        ("<propose>all of it</propose>", "write it like"), ("<propose>-1 books</propose>", "write it like"),
         ("<propose>1 pen</propose>", "name each of books, hats, balls once"),
-        ("<propose>1 book, 1 books</propose>", "name each of books, hats, balls once"),
-        ("<propose>1 book", "does not end with </propose>"),
-        ("<propose 1 book>", "close the form"),
-        ("1 book</propose>", "close the form"),
-        ("<propose>١ book</propose>", "write it like"),
+        ("<propose>1 book, 1 books</propose>", "name each of books, hats, balls once"), ("<propose>1 book", "does not end with </propose>"),
+        ("<propose 1 book>", "close the form"), ("1 book</propose>", "close the form"), ("<propose>١ book</propose>", "write it like"),
         ("<propose>99999999999999999999 books</propose>", "write it like"),
     ],
 )
@@ -122,15 +117,9 @@ def test_a_malformed_offer_in_brief_words_is_talk_and_its_seat_is_told(message):
 @pytest.mark.parametrize(
     ("message", "act"),
     [
-        ("I cannot accept that.", "talk"),
-        ("Accept!", "accept"),
-        ("<ACCEPT/>", "accept"),
-        ("<propose>1 book</propose> or else <reject>", "reject"),
-        ("<reject> no, wait: <propose>1 BOOK and 2 Balls.</propose>", "offer"),
-        ("<think><accept></think> No.", "talk"),
-        ("<think>I would <accept>", "talk"),
-        ("", "talk"),
-        (" \n\t ", "talk"),
+        ("I cannot accept that.", "talk"), ("Accept!", "accept"), ("<ACCEPT/>", "accept"), ("<propose>1 book</propose> or else <reject>", "reject"),
+        ("<reject> no, wait: <propose>1 BOOK and 2 Balls.</propose>", "offer"), ("<think><accept></think> No.", "talk"),
+        ("<think>I would <accept>", "talk"), ("", "talk"), (" \n\t ", "talk"),
     ],
 )
 def test_what_a_message_does(message, act):

@@ -65,15 +65,7 @@ def test_play_against_an_independent_sea(data):
     lengths = sorted(data.draw(st.lists(st.integers(1, 2), min_size=1, max_size=3 if rows * columns >= 9 else 1)), reverse=True)
     touch, share = rows * columns < 12 or data.draw(st.booleans()), data.draw(st.booleans())
     shots = data.draw(st.integers(sum(lengths), rows * columns))
-    made = game(
-        rows=rows,
-        columns=columns,
-        fleet=" ".join(map(str, lengths)),
-        shots=shots,
-        touch=touch,
-        pay="share" if share else "sunk",
-        layouts=20,
-    )
+    made = game(rows=rows, columns=columns, fleet=" ".join(map(str, lengths)), shots=shots, touch=touch, pay="share" if share else "sunk", layouts=20)
     state = start(made, data.draw(st.integers(0, 999)))
     ships = [{divmod(cell, columns) for cell in range(64) if mask >> cell & 1} for mask in state.spiel.table.ships]
     assert [len(ship) for ship in ships] == lengths
@@ -171,21 +163,11 @@ def test_wording():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"rows": 0}, "rows"),
-        ({"columns": 9}, "columns"),
-        ({"fleet": ""}, "fleet"),
-        ({"fleet": "3 x"}, "fleet"),
-        ({"fleet": "3 0"}, "fleet"),
-        ({"fleet": "1 1 1 1 1"}, "fleet"),
-        ({"fleet": "5"}, "longer"),
-        ({"shots": 4}, "shots"),
-        ({"shots": 17}, "shots"),
-        ({"layouts": 0}, "layouts"),
-        ({"pay": "much"}, "pay"),
-        ({"rows": 2, "columns": 2, "fleet": "2 2", "touch": False, "shots": 4}, "do not touch do not fit"),
+        ({"rows": 0}, "rows"), ({"columns": 9}, "columns"), ({"fleet": ""}, "fleet"), ({"fleet": "3 x"}, "fleet"), ({"fleet": "3 0"}, "fleet"),
+        ({"fleet": "1 1 1 1 1"}, "fleet"), ({"fleet": "5"}, "longer"), ({"shots": 4}, "shots"), ({"shots": 17}, "shots"), ({"layouts": 0}, "layouts"),
+        ({"pay": "much"}, "pay"), ({"rows": 2, "columns": 2, "fleet": "2 2", "touch": False, "shots": 4}, "do not touch do not fit"),
         ({"rows": 3, "columns": 3, "fleet": "1 1 1 1", "touch": False, "shots": 4, "layouts": 5}, ""),
-        ({"rows": 4, "columns": 4, "fleet": "4 4 4 4", "shots": 16}, ""),
-        ({"rows": 8, "columns": 8, "fleet": "8 8 8 8", "shots": 32}, ""),
+        ({"rows": 4, "columns": 4, "fleet": "4 4 4 4", "shots": 16}, ""), ({"rows": 8, "columns": 8, "fleet": "8 8 8 8", "shots": 32}, ""),
     ],
     ids=str,
 )

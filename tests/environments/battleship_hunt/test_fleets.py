@@ -92,9 +92,7 @@ def test_placements_and_the_largest_grid():
     assert four.tally().chances(four).sum() == pytest.approx(10)
 
 
-@pytest.mark.parametrize(
-    ("rows", "lengths"), [(9, (2,)), (8, (2, 3)), (8, ()), (8, (2, 2, 2, 2, 2))], ids=["cells", "order", "none", "many"]
-)
+@pytest.mark.parametrize(("rows", "lengths"), [(9, (2,)), (8, (2, 3)), (8, ()), (8, (2, 2, 2, 2, 2))], ids=["cells", "order", "none", "many"])
 def test_what_cannot_be_counted_is_refused(rows, lengths):
     with pytest.raises(ValueError, match="Waters"):
         Waters(rows, 8, lengths, True)

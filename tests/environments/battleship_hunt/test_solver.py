@@ -94,10 +94,8 @@ def played(made, number, *, seed=0):
 
 
 SMALL = [
-    {"rows": 3, "columns": 3, "fleet": "2", "shots": 4, "layouts": 20},
-    {"rows": 3, "columns": 3, "fleet": "2 1", "shots": 6, "layouts": 30},
-    {"rows": 3, "columns": 3, "fleet": "2 2", "shots": 6, "layouts": 30},
-    {"rows": 2, "columns": 5, "fleet": "3 1 1", "shots": 8, "layouts": 30},
+    {"rows": 3, "columns": 3, "fleet": "2", "shots": 4, "layouts": 20}, {"rows": 3, "columns": 3, "fleet": "2 1", "shots": 6, "layouts": 30},
+    {"rows": 3, "columns": 3, "fleet": "2 2", "shots": 6, "layouts": 30}, {"rows": 2, "columns": 5, "fleet": "3 1 1", "shots": 8, "layouts": 30},
     {"rows": 2, "columns": 4, "fleet": "2 2", "shots": 6, "layouts": 9, "touch": False},
 ]
 IDS = ["one", "two", "alike", "three", "apart"]
@@ -128,9 +126,7 @@ def test_values_and_entropy_are_those_of_all_worlds_and_plays(options, pay, prio
 def test_chances_are_those_of_all_worlds_whatever_was_shot_and_sunk(data):
     rows, columns = data.draw(st.integers(2, 4)), data.draw(st.integers(3, 4))
     fleet = data.draw(st.sampled_from(["2", "3 2", "2 2", "2 1 1", "3 1", "2 2 2"] if rows * columns > 8 else ["2", "3 1", "2 1 1"]))
-    made = game(
-        rows=rows, columns=columns, fleet=fleet, shots=rows * columns, layouts=40, touch=rows * columns < 12 or data.draw(st.booleans())
-    )
+    made = game(rows=rows, columns=columns, fleet=fleet, shots=rows * columns, layouts=40, touch=rows * columns < 12 or data.draw(st.booleans()))
     for prior in ("uniform", "bank"):
         fleets = fleets_of(made, prior)
         for state in played(made, 1, seed=data.draw(st.integers(0, 999))):
@@ -228,11 +224,7 @@ def test_what_sunk_tells_and_the_key_forgets():
     sea = Sea(rows=1, columns=6, lengths=(3, 2), shots=6, layouts=1, pay="sunk", ships=(0b000111, 0b011000))
     hits = reached(sea, 1, 3)  # a2 and a4 hit, neither sunk
     assert set(posterior_of(hits, "uniform", 9).some) == {
-        (0b000111, 0b011000),
-        (0b001110, 0b110000),
-        (0b011100, 0b000011),
-        (0b111000, 0b000011),
-        (0b111000, 0b000110),
+        (0b000111, 0b011000), (0b001110, 0b110000), (0b011100, 0b000011), (0b111000, 0b000011), (0b111000, 0b000110),
     }
     sunk = reached(sea, 1, 3, 4)  # a5 sinks the ship of two: it is a4 a5
     assert posterior_of(sunk, "uniform", 9).some == [(0b000111, 0b011000)]

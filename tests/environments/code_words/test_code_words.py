@@ -34,10 +34,8 @@ def test_it_keeps_the_contract(options):
 @pytest.mark.parametrize(
     ("guesses", "paid", "understood", "leaked"),
     [
-        (("red green", "green red"), 0.0, (1, 1), (1, 1)),
-        (("red blue", "green blue"), 0.0, (1, 1), (0, 0)),
-        (("red green", "green blue"), 0.5, (1, 1), (0, 1)),
-        (("red green", "red green"), 1.5, (1, 0), (0, 1)),
+        (("red green", "green red"), 0.0, (1, 1), (1, 1)), (("red blue", "green blue"), 0.0, (1, 1), (0, 0)),
+        (("red green", "green blue"), 0.5, (1, 1), (0, 1)), (("red green", "red green"), 1.5, (1, 0), (0, 1)),
         (("blue blue", "green red"), -1.5, (0, 1), (1, 0)),
     ],
 )
@@ -57,13 +55,8 @@ def test_a_team_gets_its_word_less_what_leaks_of_it(guesses, paid, understood, l
 @pytest.mark.parametrize(
     ("reply", "exact", "found"),
     [
-        ("red blue", True, "red blue"),
-        ("My team's is Red, the other team's blue.", False, "red blue"),
-        ("red, blue", False, "red blue"),
-        ("red, blue", True, None),
-        ("red", False, None),
-        ("red or green, blue", False, None),
-        ("Answer: green green", False, "green green"),
+        ("red blue", True, "red blue"), ("My team's is Red, the other team's blue.", False, "red blue"), ("red, blue", False, "red blue"),
+        ("red, blue", True, None), ("red", False, None), ("red or green, blue", False, None), ("Answer: green green", False, "green green"),
         ("red and coloured blue-ish", False, None),
     ],
 )
@@ -93,11 +86,7 @@ CONVENTIONS = {  # what a teller says for a word; what a guesser takes its own t
     "key": (coded, decoded, decoded),
     "key, others as said": (coded, decoded, lambda said, key, size: said),
     "clear": (lambda word, key, size: word,) + (lambda said, key, size: said,) * 2,
-    "next word": (
-        lambda word, key, size: coded(word, 1, size),
-        lambda said, key, size: decoded(said, 1, size),
-        lambda said, key, size: said,
-    ),
+    "next word": (lambda word, key, size: coded(word, 1, size), lambda said, key, size: decoded(said, 1, size), lambda said, key, size: said),
 }
 
 
@@ -129,12 +118,7 @@ def rows(game, states, of_team):
 def test_what_conventions_gain_and_what_a_seat_gains_alone(entered):
     game, states = entered
     size, leak = len(game.words), game.leak
-    for name, joint in [
-        ("key", 0),
-        ("key, others as said", leak / size),
-        ("clear", leak),
-        (None, 1 - 1 / size),
-    ]:
+    for name, joint in [("key", 0), ("key, others as said", leak / size), ("clear", leak), (None, 1 - 1 / size)]:
         report = team_exploitability(states, game.teams, [rows(game, states, (name, name))])
         assert report.joint == pytest.approx((joint, joint), abs=1e-12), name
         assert report.alone == pytest.approx((0, 0), abs=1e-12), name
@@ -159,13 +143,9 @@ def test_in_the_clear_every_seat_loses_by_any_other_word(entered):
 @pytest.mark.parametrize(
     ("mine", "theirs", "paid"),
     [
-        ("key, others as said", "clear", lambda size, leak: leak * (1 - 1 / size)),
-        ("next word", "clear", lambda size, leak: leak),
-        ("key", "clear", lambda size, leak: 0),
-        ("next word", "key, others as said", lambda size, leak: leak / size),
-        ("key", "next word", lambda size, leak: 0),
-        ("key", None, lambda size, leak: 1 - 1 / size),
-        ("clear", None, lambda size, leak: 1 - 1 / size),
+        ("key, others as said", "clear", lambda size, leak: leak * (1 - 1 / size)), ("next word", "clear", lambda size, leak: leak),
+        ("key", "clear", lambda size, leak: 0), ("next word", "key, others as said", lambda size, leak: leak / size),
+        ("key", "next word", lambda size, leak: 0), ("key", None, lambda size, leak: 1 - 1 / size), ("clear", None, lambda size, leak: 1 - 1 / size),
     ],
 )
 def test_what_a_convention_gets_from_another(entered, mine, theirs, paid):
@@ -242,10 +222,7 @@ def test_brief_words_are_few_and_all_in_the_vocabulary():
     assert (play.observe(0).told, play.observe(1).told) == ("key 1 word red say", "key 1")
     said = {word for seat in range(4) for word in play.observe(seat).text.split()}
     play.step({0: "green", 2: "red"})
-    assert (play.observe(1).told, play.observe(2).told) == (
-        "key 1 we green they red guess",
-        "we red they green",
-    )
+    assert (play.observe(1).told, play.observe(2).told) == ("key 1 we green they red guess", "we red they green")
     said |= {word for seat in range(4) for word in play.observe(seat).text.split()}
     play.step({1: "red blue", 3: "green red"})
     assert play.ending(0) == "we say green word red guess red blue they say red word green guess green red"

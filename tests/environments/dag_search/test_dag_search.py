@@ -53,18 +53,8 @@ def test_a_play_by_hand():
     assert play.done and play.due() == () and play.returns == (1.0,) * 4
     figures = play.figures()
     assert {name: values[0] for name, values in figures.items() if name != "found"} == {
-        "waves": 2,
-        "width": 2,
-        "critical_steps": 10,
-        "total_steps": 5 + 2 + 3 + 2,
-        "called": 3,
-        "finished": 3,
-        "parallel": 0.5,
-        "finished_share": 1.0,
-        "success": 1.0,
-        "optimal_width": 2,
-        "optimal_critical_steps": 10,
-        "serial_critical_steps": 3 * (1 + 1) + 2 + 3 + 2,
+        "waves": 2, "width": 2, "critical_steps": 10, "total_steps": 5 + 2 + 3 + 2, "called": 3, "finished": 3, "parallel": 0.5,
+        "finished_share": 1.0, "success": 1.0, "optimal_width": 2, "optimal_critical_steps": 10, "serial_critical_steps": 3 * (1 + 1) + 2 + 3 + 2,
     }
     assert figures["found"] == (0.0, 2.0, 1.0, 0.0)
 

@@ -42,14 +42,8 @@ def test_a_play_by_hand():
         told.append(course.observe(0).text)
         course.step({0: reply})
     assert told == [
-        "ada plus bob",
-        "ada owns red",
-        "ada owns red ; red holds lamp",
-        "red holds lamp ; lamp weighs 7",
-        "bob owns blue",
-        "bob owns blue ; blue holds drum",
-        "blue holds drum ; drum weighs 5",
-        "12",
+        "ada plus bob", "ada owns red", "ada owns red ; red holds lamp", "red holds lamp ; lamp weighs 7", "bob owns blue",
+        "bob owns blue ; blue holds drum", "blue holds drum ; drum weighs 5", "12",
     ]
     assert course.done and course.returns == (1.0,)
     course = by_hand("full", calls=3, cost=0.125)

@@ -143,8 +143,7 @@ def test_wording():
     text = told(made, "rgb", "rrg").observe(0).text
     for part in (
         "3 pegs is hidden; each peg has one of 3 colours (r for red, g for green, b for blue)",
-        "If the code were rrg, the guess rgr would be answered: 1 exact, 2 misplaced. You get 1 point if",
-        "You guessed rrg: 1 exact, 1 misplaced.",
+        "If the code were rrg, the guess rgr would be answered: 1 exact, 2 misplaced. You get 1 point if", "You guessed rrg: 1 exact, 1 misplaced.",
         "You have 2 guess(es) left.",
     ):
         assert part in text
@@ -161,15 +160,7 @@ def test_wording():
 @pytest.mark.parametrize(
     "options",
     [
-        {"pegs": 1},
-        {"pegs": 5},
-        {"colours": 1},
-        {"colours": 7},
-        {"guesses": 0},
-        {"guesses": 13},
-        {"codes": -1},
-        {"codes": 28},
-        {"bank": -1},
+        {"pegs": 1}, {"pegs": 5}, {"colours": 1}, {"colours": 7}, {"guesses": 0}, {"guesses": 13}, {"codes": -1}, {"codes": 28}, {"bank": -1},
         {"pay": "early"},
     ],
     ids=str,

@@ -60,10 +60,8 @@ def test_the_table_of_answers_is_the_game_s(pegs, colours):
 @pytest.mark.parametrize(
     "options",
     [
-        {"pegs": 2, "colours": 2, "guesses": 4},
-        {"pegs": 2, "colours": 3, "guesses": 2, "pay": "left"},
-        {"pegs": 2, "colours": 3, "guesses": 3, "codes": 5},
-        {"pegs": 2, "colours": 3, "guesses": 3, "codes": 6, "bank": 2, "pay": "left"},
+        {"pegs": 2, "colours": 2, "guesses": 4}, {"pegs": 2, "colours": 3, "guesses": 2, "pay": "left"},
+        {"pegs": 2, "colours": 3, "guesses": 3, "codes": 5}, {"pegs": 2, "colours": 3, "guesses": 3, "codes": 6, "bank": 2, "pay": "left"},
         {"pegs": 3, "colours": 2, "guesses": 3, "codes": 5, "pay": "left"},
     ],
     ids=["two-colours", "left", "bank", "bank-left", "three-pegs"],

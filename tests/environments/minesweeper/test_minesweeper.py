@@ -100,9 +100,7 @@ def test_play_against_an_independent_board(data):
     cells = rows * columns
     mines, flags = data.draw(st.integers(1, cells - 1)), data.draw(st.booleans())
     share = data.draw(st.booleans())
-    state = start(
-        game(rows=rows, columns=columns, mines=mines, flags=flags, pay="share" if share else "cleared"), data.draw(st.integers(0, 999))
-    )
+    state = start(game(rows=rows, columns=columns, mines=mines, flags=flags, pay="share" if share else "cleared"), data.draw(st.integers(0, 999)))
     opened, mined, flagged, lost = set(), None, set(), False
     while not state.done:
         legal = state.spiel.legal_actions()
@@ -186,19 +184,15 @@ def test_wording():
     won, burst, wrong = board.after(1).after(11).after(0).after(2), board.after(1).after(5), board.after(1).after(10)
     assert told(made, won).observe(0).text == "minesweeper sweeper r1c2 1 f2c3 r1c1 0 r2c1 0 r2c2 1 r1c3 1 cleared"
     assert [told(made, won).observe(0, since).text for since in (1, 2, 4)] == [
-        "1 0 r2c1 0 r2c2 1 1 cleared",
-        "0 r2c1 0 r2c2 1 1 cleared",
-        "1 cleared",
+        "1 0 r2c1 0 r2c2 1 1 cleared", "0 r2c1 0 r2c2 1 1 cleared", "1 cleared",
     ]
     assert told(made, board.after(1).after(11)).observe(0, 2).text == "."
     assert told(made, burst).observe(0).text == "minesweeper sweeper r1c2 1 r2c3 mine"
     assert told(made, wrong).observe(0, 2).text == "wrong"
     text = told(full, won).observe(0).text
     for part in (
-        "2 rows and 3 columns; 1 cell(s) hold a mine",
-        "You flagged f2c3. You revealed r1c1: it has 0 mine(s) next to it, and 2 more cell(s) opened.",
-        "All safe cells are open.",
-        ":\n0 1 1\n0 1 F\n",
+        "2 rows and 3 columns; 1 cell(s) hold a mine", "You flagged f2c3. You revealed r1c1: it has 0 mine(s) next to it, and 2 more cell(s) opened.",
+        "All safe cells are open.", ":\n0 1 1\n0 1 F\n",
     ):
         assert part in text
     assert "You revealed r2c3: there is a mine." in told(full, burst).observe(0, 2).text

@@ -40,11 +40,8 @@ def played(*replies, **options):
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"payoff": "duel", "rounds": 3, "style": "full"},
-        {"numbers": 6, "rounds": 16, "easy": 0.0},
-        {"numbers": 2, "largest": 2, "allowed": 2, "most": 4, "sets": 1},
-        {"largest": 99, "numbers": 6, "most": 9999, "style": "full"},
+        {}, {"payoff": "duel", "rounds": 3, "style": "full"}, {"numbers": 6, "rounds": 16, "easy": 0.0},
+        {"numbers": 2, "largest": 2, "allowed": 2, "most": 4, "sets": 1}, {"largest": 99, "numbers": 6, "most": 9999, "style": "full"},
     ],
     ids=str,
 )
@@ -55,20 +52,12 @@ def test_it_keeps_what_every_environment_must(options):
 @pytest.mark.parametrize(
     ("payoff", "replies", "done", "returns"),
     [
-        ("frontier", (), False, (0.0, 0.0)),
-        ("frontier", (VALID,), False, (0.0, 0.0)),
-        ("frontier", (VALID, RIGHT), False, (0.25, 1.0)),
-        ("frontier", (VALID, WRONG), False, (1.0, 0.0)),
-        ("frontier", (VALID, WRONG, VALID, RIGHT), False, (1.25, 1.0)),
-        ("frontier", (VALID, WRONG, VALID, RIGHT, VALID, RIGHT), True, (1.5, 2.0)),
-        ("frontier", (INVALID,), True, (-1.0, 0.0)),
-        ("frontier", (VALID, WRONG, INVALID), True, (0.0, 0.0)),
-        ("duel", (VALID, RIGHT), False, (-1.0, 1.0)),
-        ("duel", (VALID, WRONG), False, (0.0, 0.0)),
-        ("duel", (INVALID,), True, (-3.0, 3.0)),
-        ("duel", (VALID, RIGHT, INVALID), True, (-3.0, 3.0)),
-        ("duel", (VALID, WRONG, INVALID), True, (-2.0, 2.0)),
-        ("duel", (VALID, WRONG) * 3, True, (0.0, 0.0)),
+        ("frontier", (), False, (0.0, 0.0)), ("frontier", (VALID,), False, (0.0, 0.0)), ("frontier", (VALID, RIGHT), False, (0.25, 1.0)),
+        ("frontier", (VALID, WRONG), False, (1.0, 0.0)), ("frontier", (VALID, WRONG, VALID, RIGHT), False, (1.25, 1.0)),
+        ("frontier", (VALID, WRONG, VALID, RIGHT, VALID, RIGHT), True, (1.5, 2.0)), ("frontier", (INVALID,), True, (-1.0, 0.0)),
+        ("frontier", (VALID, WRONG, INVALID), True, (0.0, 0.0)), ("duel", (VALID, RIGHT), False, (-1.0, 1.0)),
+        ("duel", (VALID, WRONG), False, (0.0, 0.0)), ("duel", (INVALID,), True, (-3.0, 3.0)), ("duel", (VALID, RIGHT, INVALID), True, (-3.0, 3.0)),
+        ("duel", (VALID, WRONG, INVALID), True, (-2.0, 2.0)), ("duel", (VALID, WRONG) * 3, True, (0.0, 0.0)),
     ],
 )
 def test_payoffs_by_hand(payoff, replies, done, returns):
@@ -148,13 +137,9 @@ def test_random_proposers_and_sets_that_are_held_out():
     [
         ({"numbers": 1}, "option .numbers.: Input should be greater than or equal to 2, got 1"),
         ({"largest": 1}, "option .largest.: Input should be greater than or equal to 2, got 1"),
-        ({"largest": 5, "allowed": 6}, "allowed=6 must be at least 2 and at most 5"),
-        ({"most": 20}, "write most=27"),
-        ({"most": 10_000}, "at most 9999"),
-        ({"rounds": 0}, "option .rounds."),
-        ({"easy": 1.5}, "option .easy.: .* less than or equal to 1, got 1.5"),
-        ({"sets": 0}, "option .sets."),
-        ({"bank": -1}, "option .bank."),
+        ({"largest": 5, "allowed": 6}, "allowed=6 must be at least 2 and at most 5"), ({"most": 20}, "write most=27"),
+        ({"most": 10_000}, "at most 9999"), ({"rounds": 0}, "option .rounds."), ({"easy": 1.5}, "option .easy.: .* less than or equal to 1, got 1.5"),
+        ({"sets": 0}, "option .sets."), ({"bank": -1}, "option .bank."),
     ],
 )
 def test_options_out_of_range_are_refused(options, text):

@@ -124,11 +124,7 @@ def test_no_text_breaks_the_reading(style, text):
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    seed=st.integers(0, 2**32),
-    allowed=st.sets(st.integers(1, 9), min_size=1, max_size=9).map(sorted).map(tuple),
-    numbers=st.integers(2, 6),
-)
+@given(seed=st.integers(0, 2**32), allowed=st.sets(st.integers(1, 9), min_size=1, max_size=9).map(sorted).map(tuple), numbers=st.integers(2, 6))
 def test_random_puzzles_are_valid_and_random_solutions_use_every_number(seed, allowed, numbers):
     limits, stream = Limits(numbers=numbers, most=9 * numbers), Stream.from_seed(seed)
     puzzle, proof = random_puzzle(allowed, limits, stream)

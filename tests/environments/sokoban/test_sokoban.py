@@ -111,9 +111,7 @@ def _at(table, room):
     return replace(table, room=room, agent=room.agent, boxes=room.boxes)
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns", "walls", "goals"), [(3, 3, (4,), (0,)), (3, 4, (), (5, 6)), (2, 5, (3,), (1, 7)), (1, 6, (), (4,))]
-)
+@pytest.mark.parametrize(("rows", "columns", "walls", "goals"), [(3, 3, (4,), (0,)), (3, 4, (), (5, 6)), (2, 5, (3,), (1, 7)), (1, 6, (), (4,))])
 @pytest.mark.parametrize("fewer", [0, 1])
 def test_distances_are_those_of_a_forward_search_from_every_position(rows, columns, walls, goals, fewer):
     floor, boxes = Floor(rows=rows, columns=columns, walls=mask_of(walls), goals=mask_of(goals)), len(goals)
@@ -166,14 +164,8 @@ def test_what_pays(pay, worth):
 @pytest.mark.parametrize(
     ("room", "message"),
     [
-        ("@$x", "holds 'x'"),
-        ("@$./--", "2 rows of 3, 2 cells"),
-        ("@$.-----", "1 rows of 8 cells"),
-        ("-$.", "0 agent"),
-        ("@$-", "0 goal"),
-        ("@-.", "0 box"),
-        ("@*-", "is solved already"),
-        ("$@.", "no solution within moves=12"),
+        ("@$x", "holds 'x'"), ("@$./--", "2 rows of 3, 2 cells"), ("@$.-----", "1 rows of 8 cells"), ("-$.", "0 agent"), ("@$-", "0 goal"),
+        ("@-.", "0 box"), ("@*-", "is solved already"), ("$@.", "no solution within moves=12"),
         ("@------/$------/-------/-------/-------/.------", None),
     ],
     ids=["sign", "ragged", "wide", "agent", "goal", "box", "solved", "stuck", "good"],
@@ -191,20 +183,8 @@ def test_rooms_that_cannot_be_played_are_refused(room, message):
 @pytest.mark.parametrize(
     "options",
     [
-        {"rows": 3},
-        {"columns": 8},
-        {"boxes": 4},
-        {"walls": 6},
-        {"walls": -1},
-        {"shortest": 0},
-        {"shortest": 9},
-        {"longest": 13},
-        {"moves": 201},
-        {"rooms": 0},
-        {"bank": -1},
-        {"cost": -0.1},
-        {"blocked": "free"},
-        {"shortest": 100, "longest": 100, "moves": 100},
+        {"rows": 3}, {"columns": 8}, {"boxes": 4}, {"walls": 6}, {"walls": -1}, {"shortest": 0}, {"shortest": 9}, {"longest": 13}, {"moves": 201},
+        {"rooms": 0}, {"bank": -1}, {"cost": -0.1}, {"blocked": "free"}, {"shortest": 100, "longest": 100, "moves": 100},
     ],
     ids=lambda options: "-".join(f"{name}={value}" for name, value in options.items()),
 )
@@ -233,13 +213,7 @@ def test_wording():
     state = start(game(room="----/-$--/#-*+", style="full", moves=20, cost=0.25))
     text = state.observe(0).text
     for part in (
-        "at most 20 moves",
-        "######\n#----#\n#-$--#\n##-*+#\n######",
-        "20 move(s) left",
-        "is illegal",
-        "0 points if not",
-        "0.25 point",
-        "never pull",
+        "at most 20 moves", "######\n#----#\n#-$--#\n##-*+#\n######", "20 move(s) left", "is illegal", "0 points if not", "0.25 point", "never pull",
     ):
         assert part in text
     text = start(game(style="full", pay="share", blocked="waits")).observe(0).text

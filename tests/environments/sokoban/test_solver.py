@@ -44,8 +44,7 @@ def best_play(table, known):
 
 
 ROOMS = [
-    {"boxes": 1, "walls": 3, "shortest": 1, "longest": 6, "moves": 7},
-    {"boxes": 2, "walls": 2, "shortest": 1, "longest": 7, "moves": 7},
+    {"boxes": 1, "walls": 3, "shortest": 1, "longest": 6, "moves": 7}, {"boxes": 2, "walls": 2, "shortest": 1, "longest": 7, "moves": 7},
     {"boxes": 3, "walls": 4, "shortest": 1, "longest": 6, "moves": 6},
 ]
 

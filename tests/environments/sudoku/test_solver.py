@@ -77,11 +77,7 @@ def test_z3_and_backtracking_agree_on_hard_puzzles_and_on_several_solutions():
         puzzle, _ = puzzle_of(9, 52, "search", 0, index)
         assert solution(9, puzzle, "backtracking") == solution(9, puzzle, "z3")
     for solver in ("backtracking", "z3"):
-        for board, what in (
-            ((0,) * 16, "several"),
-            ((1, 1, *(0,) * 14), "no solution"),
-            ((1, 2, 3, 0, 0, 0, 0, 4, *(0,) * 8), "no solution"),
-        ):
+        for board, what in (((0,) * 16, "several"), ((1, 1, *(0,) * 14), "no solution"), ((1, 2, 3, 0, 0, 0, 0, 4, *(0,) * 8), "no solution")):
             with pytest.raises(OracleError, match=what):
                 solution(4, board, solver)
 

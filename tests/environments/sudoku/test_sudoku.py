@@ -156,12 +156,8 @@ def test_a_given_puzzle_and_starts_of_a_bank():
 @pytest.mark.parametrize(
     ("puzzle", "message"),
     [
-        ("1" * 15, "has 15 cells"),
-        ("5" + "." * 15, "holds '5'"),
-        ("11" + "." * 14, "no solution"),
-        ("." * 16, "several solutions"),
-        (SOLVED, "no empty cell"),
-        ("1234 341. 2143 432.".replace("1234", "1243"), "no solution"),
+        ("1" * 15, "has 15 cells"), ("5" + "." * 15, "holds '5'"), ("11" + "." * 14, "no solution"), ("." * 16, "several solutions"),
+        (SOLVED, "no empty cell"), ("1234 341. 2143 432.".replace("1234", "1243"), "no solution"),
     ],
 )
 def test_a_puzzle_without_exactly_one_solution_is_refused(puzzle, message):
@@ -169,9 +165,7 @@ def test_a_puzzle_without_exactly_one_solution_is_refused(puzzle, message):
         game(puzzle=puzzle)
 
 
-@pytest.mark.parametrize(
-    "options", [{"blanks": 0}, {"blanks": 13}, {"size": 6, "blanks": 29}, {"size": 5}, {"puzzles": 0}, {"level": "hard"}]
-)
+@pytest.mark.parametrize("options", [{"blanks": 0}, {"blanks": 13}, {"size": 6, "blanks": 29}, {"size": 5}, {"puzzles": 0}, {"level": "hard"}])
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ConfigError, match="sudoku"):
         game(**options)
@@ -196,15 +190,7 @@ def test_flags_keys_views_and_wording():
     assert state.observe(0, 1).text == "."
     assert state.observe(0).text.endswith(" r4c4=1 r2c3=1")
     text = start(game(size=6, puzzle="", style="full")).observe(0).text
-    for part in (
-        "6 rows and 6 columns",
-        "box of 2 rows and 3 columns",
-        "ends the game",
-        "1 point if you solve",
-        " | ",
-        "-------------",
-        "r1c2=3",
-    ):
+    for part in ("6 rows and 6 columns", "box of 2 rows and 3 columns", "ends the game", "1 point if you solve", " | ", "-------------", "r1c2=3"):
         assert part in text
     text = start(game(style="full", wrong="continues", pay="share")).observe(0).text
     assert "right or wrong" in text and "1/6 point" in text

@@ -36,14 +36,9 @@ def test_it_keeps_the_contract(game, style):
 @pytest.mark.parametrize(
     ("mine", "theirs", "paid"),
     [
-        ("zero zero zero", "zero zero zero", 0.0),
-        ("one one one", "one one one", 0.0),
-        ("one one one", "one zero zero", 2.0),
-        ("zero one zero", "one zero one", -1.0),
-        ("zero zero zero", "one zero one", 0.2),
-        ("zero zero zero", "one one one", 1.5),
-        ("one zero zero", "zero zero zero", -0.1),
-        ("one one one", "zero zero zero", -1.5),
+        ("zero zero zero", "zero zero zero", 0.0), ("one one one", "one one one", 0.0), ("one one one", "one zero zero", 2.0),
+        ("zero one zero", "one zero one", -1.0), ("zero zero zero", "one zero one", 0.2), ("zero zero zero", "one one one", 1.5),
+        ("one zero zero", "zero zero zero", -0.1), ("one one one", "zero zero zero", -1.5),
     ],
 )
 def test_the_example_pays_what_the_paper_says(mine, theirs, paid):
@@ -53,12 +48,8 @@ def test_the_example_pays_what_the_paper_says(mine, theirs, paid):
 @pytest.mark.parametrize(
     ("mine", "theirs", "paid"),
     [
-        ("rock rock", "scissors scissors", 1.0),
-        ("rock scissors", "rock rock", 1.0),
-        ("scissors scissors", "scissors rock", 1.0),
-        ("rock scissors", "scissors rock", 0.0),
-        ("scissors scissors", "rock rock", -1.0),
-        ("rock rock rock", "rock rock scissors", -1.0),
+        ("rock rock", "scissors scissors", 1.0), ("rock scissors", "rock rock", 1.0), ("scissors scissors", "scissors rock", 1.0),
+        ("rock scissors", "scissors rock", 0.0), ("scissors scissors", "rock rock", -1.0), ("rock rock rock", "rock rock scissors", -1.0),
     ],
 )
 def test_a_team_that_agrees_shows_rock_or_scissors(mine, theirs, paid):
@@ -68,18 +59,11 @@ def test_a_team_that_agrees_shows_rock_or_scissors(mine, theirs, paid):
 @pytest.mark.parametrize(
     ("mine", "theirs", "options", "paid"),
     [
-        ("10 10 10 10", "0 0 0 0", {}, 8.0),
-        ("10 9 10 9", "0 0 0 0", {}, 2 * 2 + 2 * 1.81),
-        ("10 8 10 8", "0 0 0 0", {}, 0.0),
-        ("1 3 1 3", "0 0 0 0", {}, 2 * 1.01),
-        ("0 1 0 1", "0 0 0 0", {}, 2 * 1.01),
-        ("10 attack attack 10", "10 10 10 10", {}, 4.0),
-        ("10 attack attack 10", "10 10 10 defend", {}, 4.0 - 6.0),
-        ("10 attack 10 10", "10 10 10 10", {}, 6.0 - 8.0),
-        ("10 attack attack 10", "attack attack 10 10", {}, 0.0),
-        ("10 attack attack 10", "10 10 10 10", {"cost": 0.5}, 4.0 - 1.0),
-        ("10 attack attack 10", "10 10 10 10", {"force": 3}, 4.0 - 8.0),
-        ("attack attack attack attack", "defend defend defend defend", {}, 0.0),
+        ("10 10 10 10", "0 0 0 0", {}, 8.0), ("10 9 10 9", "0 0 0 0", {}, 2 * 2 + 2 * 1.81), ("10 8 10 8", "0 0 0 0", {}, 0.0),
+        ("1 3 1 3", "0 0 0 0", {}, 2 * 1.01), ("0 1 0 1", "0 0 0 0", {}, 2 * 1.01), ("10 attack attack 10", "10 10 10 10", {}, 4.0),
+        ("10 attack attack 10", "10 10 10 defend", {}, 4.0 - 6.0), ("10 attack 10 10", "10 10 10 10", {}, 6.0 - 8.0),
+        ("10 attack attack 10", "attack attack 10 10", {}, 0.0), ("10 attack attack 10", "10 10 10 10", {"cost": 0.5}, 4.0 - 1.0),
+        ("10 attack attack 10", "10 10 10 10", {"force": 3}, 4.0 - 8.0), ("attack attack attack attack", "defend defend defend defend", {}, 0.0),
         ("2 2 2 2", "0 0 0 0", {"levels": 2}, 8.0),
     ],
 )

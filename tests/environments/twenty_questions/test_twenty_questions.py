@@ -97,8 +97,7 @@ def test_a_game_for_one():
 def test_wording():
     assert set(game().vocabulary()) == {
         *("twentyquestions", "guesser", ".", "illegal", "yes", "no", "right", "wrong"),
-        *("red", "green", "blue", "small", "large", "medium", "round", "square", "flat"),
-        *NOUNS[:8],
+        *("red", "green", "blue", "small", "large", "medium", "round", "square", "flat"), *NOUNS[:8],
     }
     small = {"objects": 2, "attributes": 1, "values": 2, "questions": 2}
     state = start(game(**small, tables=2), 1)
@@ -113,12 +112,8 @@ def test_wording():
     word = full.spiel.table.sheet()[0]
     text = full.observe(0).text
     for part in (
-        "One of 8 objects is hidden",
-        "colour: red, green, blue; size: small, large, medium; shape: round, square, flat",
-        "wrong with probability 0.1",
-        "less 0.05 point(s)",
-        f"{word[0]}: {', '.join(word[1:])}\n",
-        "You may ask 4 more question(s).",
+        "One of 8 objects is hidden", "colour: red, green, blue; size: small, large, medium; shape: round, square, flat",
+        "wrong with probability 0.1", "less 0.05 point(s)", f"{word[0]}: {', '.join(word[1:])}\n", "You may ask 4 more question(s).",
     ):
         assert part in text
     full.apply("red")
@@ -131,17 +126,8 @@ def test_wording():
 @pytest.mark.parametrize(
     "options",
     [
-        {"objects": 1},
-        {"objects": 33, "attributes": 5},
-        {"objects": 28},
-        {"attributes": 0},
-        {"values": 5},
-        {"questions": 0},
-        {"noise": 0.5},
-        {"noise": -0.1},
-        {"cost": 2.0},
-        {"tables": 0},
-        {"bank": -1},
+        {"objects": 1}, {"objects": 33, "attributes": 5}, {"objects": 28}, {"attributes": 0}, {"values": 5}, {"questions": 0}, {"noise": 0.5},
+        {"noise": -0.1}, {"cost": 2.0}, {"tables": 0}, {"bank": -1},
     ],
     ids=str,
 )

@@ -26,8 +26,7 @@ def belief(state, **options):
 @pytest.mark.parametrize(
     "options",
     [
-        {"urns": 2, "colours": 2, "draws": 6, "cost": 0.03, "sets": 3},
-        {"urns": 3, "colours": 2, "draws": 5, "cost": 0.0, "sets": 2, "apart": 2},
+        {"urns": 2, "colours": 2, "draws": 6, "cost": 0.03, "sets": 3}, {"urns": 3, "colours": 2, "draws": 5, "cost": 0.0, "sets": 2, "apart": 2},
         {"urns": 3, "colours": 3, "draws": 4, "cost": 0.01, "sets": 2, "balls": 7, "apart": 2},
         {"urns": 2, "colours": 4, "draws": 2, "cost": 0.5, "sets": 1, "balls": 6, "apart": 1},
     ],

@@ -117,12 +117,7 @@ def test_wording():
     assert start(game(sets=1)).observe(0).text == "urn drawer"
     full = start(game(style="full"), 2)
     urns = full.spiel.table.contents
-    for part in (
-        "There are 2 urns with 10 balls each",
-        "less 0.02 point(s)",
-        f"alpha: {urns[0][0]} red, {urns[0][1]} blue",
-        "up to 8 time(s)",
-    ):
+    for part in ("There are 2 urns with 10 balls each", "less 0.02 point(s)", f"alpha: {urns[0][0]} red, {urns[0][1]} blue", "up to 8 time(s)"):
         assert part in full.observe(0).text
     assert full.parse("I will draw a ball and see if beta is likelier") == "beta" and full.parse("I draw a ball") == "draw"
     full.apply("draw")

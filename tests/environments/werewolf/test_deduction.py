@@ -100,10 +100,8 @@ def test_in_every_order_those_deduce_that_are_named(order):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"deduce": True, "deducers": ["villager"]}, "villager1"),
-        ({"deduce": True, "deducers": ["seer", "seer"]}, "names a role twice"),
-        ({"deducers": ["seer"]}, "deduce is false"),
-        ({"malformed": "illegal"}, "malformed=illegal is about deductions, and deduce is false"),
+        ({"deduce": True, "deducers": ["villager"]}, "villager1"), ({"deduce": True, "deducers": ["seer", "seer"]}, "names a role twice"),
+        ({"deducers": ["seer"]}, "deduce is false"), ({"malformed": "illegal"}, "malformed=illegal is about deductions, and deduce is false"),
     ],
 )
 def test_who_deduces_is_a_role_where_there_are_deductions(options, said):
@@ -129,17 +127,10 @@ def test_nobody_else_learns_of_a_deduction():
 @pytest.mark.parametrize(
     ("text", "noted"),
     [
-        ("p2 seer high p4 villager low", "p2 seer high p4 villager low"),
-        ("p4 villager low p2 seer high", "p2 seer high p4 villager low"),
-        ("p2 seer high", ""),
-        ("p2 seer high p4 villager", ""),
-        ("p2 seer high p4 doctor low", ""),
-        ("p2 seer high p4 villager sure", ""),
-        ("p2 seer high p2 seer low", ""),
-        ("p2 seer high p4 villager low p1 wolf low", ""),
-        ("p2 seer high p4 villager low p4 wolf low", ""),
-        ("p2: seer, high; p4: villager, low", ""),
-        ("", ""),
+        ("p2 seer high p4 villager low", "p2 seer high p4 villager low"), ("p4 villager low p2 seer high", "p2 seer high p4 villager low"),
+        ("p2 seer high", ""), ("p2 seer high p4 villager", ""), ("p2 seer high p4 doctor low", ""), ("p2 seer high p4 villager sure", ""),
+        ("p2 seer high p2 seer low", ""), ("p2 seer high p4 villager low p1 wolf low", ""), ("p2 seer high p4 villager low p4 wolf low", ""),
+        ("p2: seer, high; p4: villager, low", ""), ("", ""),
     ],
 )
 def test_the_grammar_is_read_as_it_is(text, noted):

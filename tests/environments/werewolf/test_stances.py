@@ -19,14 +19,8 @@ STREAM = Stream.from_seed(0)
 @pytest.mark.parametrize(
     ("said", "found"),
     [
-        ("accuse p2", (1, True)),
-        ("seer p3 wolf", (2, True)),
-        ("seer p3 good", (2, False)),
-        ("support p9", (8, False)),
-        ("I don't think that p2 is a wolf.", (1, False)),
-        ("claim seer", None),
-        ("silence", None),
-        ("Good morning.", None),
+        ("accuse p2", (1, True)), ("seer p3 wolf", (2, True)), ("seer p3 good", (2, False)), ("support p9", (8, False)),
+        ("I don't think that p2 is a wolf.", (1, False)), ("claim seer", None), ("silence", None), ("Good morning.", None),
     ],
 )
 def test_a_stance_is_what_a_speech_means_of_another(said, found):

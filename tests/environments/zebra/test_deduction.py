@@ -21,12 +21,7 @@ SIZES = [(2, 2), (2, 4), (3, 2), (3, 3), (4, 2)]
 def says(kind, one, two):
     """Return whether a clue is true of two houses, straight from its meaning."""
     return {
-        "is": one == two,
-        "not": one != two,
-        "with": one == two,
-        "without": one != two,
-        "left": one + 1 == two,
-        "before": one < two,
+        "is": one == two, "not": one != two, "with": one == two, "without": one != two, "left": one + 1 == two, "before": one < two,
         "next": one in (two - 1, two + 1),
     }[kind]
 

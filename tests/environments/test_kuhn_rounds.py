@@ -9,18 +9,15 @@ from open_spiel.python.algorithms import expected_game_score
 
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
-from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import UniformScorer
 from tests.cases import every_case
+from tests.environments.worlds import maker
 
 J, Q, K = range(3)
 CHECK, BET, CALL, FOLD = range(4)
-
-
-def game(**options):
-    return make_game("kuhn_rounds", options=options)
+game = maker("kuhn_rounds")
 
 
 def played(made, *indices):

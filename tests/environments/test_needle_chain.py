@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
-from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import ask, nash_conv
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.policies import UniformScorer
+from tests.environments.worlds import maker
 
-
-def game(**options):
-    return make_game("needle_chain", options=options)
+game = maker("needle_chain")
 
 
 def played(made, *words):

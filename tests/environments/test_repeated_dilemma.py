@@ -10,16 +10,13 @@ from hypothesis import strategies as st
 from sparring import make_environment, play_episodes, turn_table
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
-from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import TabularScorer, UniformScorer
+from tests.environments.worlds import maker
 
 C, D = "cooperate", "defect"
-
-
-def game(**options):
-    return make_game("repeated_dilemma", options=options)
+game = maker("repeated_dilemma")
 
 
 def played(made, *words):

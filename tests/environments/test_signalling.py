@@ -6,16 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError
-from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import ask, nash_conv
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.policies import TabularScorer, UniformScorer
+from tests.environments.worlds import maker
 
 RED, GREEN, BLUE = range(3)
-
-
-def game(**options):
-    return make_game("signalling", options=options)
+game = maker("signalling")
 
 
 def played(made, drawn, *words):

@@ -8,21 +8,18 @@ from hypothesis import strategies as st
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
-from sparring.environments.catalogue import make_game
 from sparring.environments.tic_tac_toe import CELLS
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import UniformScorer
+from tests.environments.worlds import maker
 
 BOARD = """The board:
   a b c
 1 X O .
 2 . X .
 3 . . ."""
-
-
-def game(**options):
-    return make_game("tic_tac_toe", options=options)
+game = maker("tic_tac_toe")
 
 
 def played(style, *moves, start=""):

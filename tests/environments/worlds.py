@@ -1,8 +1,102 @@
-"""Brute force for games of one seat in which the world is hidden: all worlds, all plays, nothing remembered."""
+"""What tests of environments share: makers, starts, and brute force over all worlds and plays, with nothing remembered."""
 
 from math import log
 
+import pytest
+
+from sparring.config.plugins import registry
 from sparring.core.rng import Stream
+from sparring.environments.catalogue import make_game
+
+
+def maker(name, **fixed):
+    """Return what makes an environment from its options."""
+    return lambda **options: make_game(name, options={**fixed, **options})
+
+
+def solver_of(name):
+    """Return what judges a state by the solver of an environment, with options."""
+    return lambda state, **options: registry.with_options(registry.load_part("environments", name, "solver"), options)(state)
+
+
+def constraint_oracle(**options):
+    return registry.bind("oracles", "constraint", options)()
+
+
+def start(made, seed=0):
+    return made.reset(Stream.from_seed(seed))
+
+
+def after(made, *words, seed=0):
+    """Return the state after these actions."""
+    state = start(made, seed)
+    for word in words:
+        state.apply(word)
+    return state
+
+
+def right_play(made, number):
+    """Return the states of plays that write what the solution of a puzzle holds, in random order."""
+    out, root = [], Stream.from_seed(5)
+    for episode in range(number):
+        state, draws = made.reset(root.child("deal").child(episode)), root.child("play").child(episode)
+        while not state.done:
+            out.append(state.clone())
+            right = right_actions(state)
+            state.apply_index(right[draws.integer(state.plies, len(right))])
+    return out
+
+
+def right_actions(state, right=True):
+    """Return the legal action ids that write what the solution of a puzzle holds, or those that do not."""
+    table = state.spiel.table
+    size = table.size if hasattr(table, "size") else table.houses
+    return [index for index in state.spiel.legal_actions() if (table.solution[index // size] == index % size + 1) == right]
+
+
+def best_return(spiel):
+    """Return what best play pays, by trying everything."""
+    return spiel.returns()[0] if spiel.is_terminal() else max(best_return(spiel.child(action)) for action in spiel.legal_actions())
+
+
+def check_values_of_puzzles(states):
+    """Check that the oracle of constraints judges by the returns of best play, and abstains where all are 0 after a mistake."""
+    judged = 0
+    for state, found in zip(states, constraint_oracle().judge(states), strict=True):
+        truth = [best_return(state.spiel.child(action)) for action in state.spiel.legal_actions()]
+        if found is None:
+            assert set(truth) == {0.0} and state.spiel.table.mistakes
+        else:
+            judged += 1
+            assert found.values == pytest.approx(truth)
+    assert judged >= 12
+
+
+def check_lost_boards(made, states):
+    """Check that boards with a mistake are abstained on and counted, or judged by the solution if asked."""
+    states = [state for state in states if state.spiel.table.mistakes]
+    judge = constraint_oracle()
+    assert judge.judge(states) == [None] * len(states)
+    assert judge.metrics["abstained"] == judge.metrics["judged"] == len(states) > 10
+    for state, found in zip(states, constraint_oracle(lost="solution").judge(states), strict=True):
+        right = {made.words[index] for index in right_actions(state)}
+        assert found.bound == 1.0 and set(found.values) <= {0.0, 1.0}
+        assert found.best == (right or set(found.actions))
+
+
+def check_beliefs(made, solver, plays, more_than, **options):
+    """Check values and entropy of a solver against all worlds and plays, at each belief once."""
+    seen = set()
+    for state in played(made, plays):
+        if state.observe(0).key in seen or (not state.plies and len(seen) > 8):
+            continue
+        seen.add(state.observe(0).key)
+        values, hidden = judged(state)
+        found = solver(state, **options)
+        assert found.values == pytest.approx(values, abs=1e-12)
+        assert found.entropy == pytest.approx(hidden, abs=1e-12)
+        assert (found.certainty, found.bound, found.best) == (1.0, 0.0, None)
+    assert len(seen) > more_than
 
 
 def settled(spiel, weight):

@@ -19,7 +19,7 @@ class RockPaperScissors(Throws):
         max over a of  p(what a beats) - p(what beats a)
     Pitfalls: in self-play the gradient circles around the equilibrium; averages of the weights
     (``learner.average``) or a magnet (loss ``magnetic_mirror_descent``) settle.
-    Verified by: tests/environments/test_rock_paper_scissors.py.
+    Verified by: tests/environments/test_simultaneous_choice.py.
 
     Args:
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.

@@ -39,7 +39,7 @@ class RpsSpockLizard(Throws):
     letters takes the two for alike.
     Reference: the game of Xu et al., 2025 (LSPO, arXiv:2502.04686), on which the method is shown
     before Werewolf.
-    Verified by: tests/environments/test_rps_spock_lizard.py.
+    Verified by: tests/environments/test_simultaneous_choice.py.
 
     Args:
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.

@@ -11,17 +11,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sparring.core.errors import ConfigError, GameError
-from sparring.core.rng import Stream
 from sparring.environments.battleship_hunt import Sea, fleet_of
-from sparring.environments.catalogue import make_game
+from tests.environments.worlds import maker, start
 
-
-def game(**options):
-    return make_game("battleship_hunt", options=options)
-
-
-def start(made, seed=0):
-    return made.reset(Stream.from_seed(seed))
+game = maker("battleship_hunt")
 
 
 def bits(*cells):

@@ -10,20 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.config.plugins import registry
-from sparring.config.plugins.registry import load_part
 from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
 from sparring.environments.battleship_hunt import Sea, fleet_of
 from sparring.environments.battleship_hunt.solver import key, posterior_of
-from sparring.environments.catalogue import make_game
+from tests.environments.worlds import maker, solver_of
 
-
-def game(**options):
-    return make_game("battleship_hunt", options=options)
-
-
-def belief(state, **options):
-    return registry.with_options(load_part("environments", "battleship_hunt", "solver"), options)(state)
+game = maker("battleship_hunt")
+belief = solver_of("battleship_hunt")
 
 
 def every_fleet(opening):

@@ -10,17 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sparring.core.errors import ConfigError, GameError
-from sparring.core.rng import Stream
-from sparring.environments.catalogue import make_game
 from sparring.environments.mastermind import Board, answer_of, bank_of, code_of, word_of
+from tests.environments.worlds import maker, start
 
-
-def game(**options):
-    return make_game("mastermind", options=options)
-
-
-def start(made, seed=0):
-    return made.reset(Stream.from_seed(seed))
+game = maker("mastermind")
 
 
 @pytest.mark.parametrize(

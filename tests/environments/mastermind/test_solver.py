@@ -8,22 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.config.plugins import registry
-from sparring.config.plugins.registry import load_part
 from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
-from sparring.environments.catalogue import make_game
 from sparring.environments.mastermind import answer_of, bank_of, code_of
 from sparring.environments.mastermind.solver import answers, breaker, key
 from tests.environments import worlds
+from tests.environments.worlds import maker, solver_of
 
-
-def game(**options):
-    return make_game("mastermind", options=options)
-
-
-def belief(state, **options):
-    return registry.with_options(load_part("environments", "mastermind", "solver"), options)(state)
+game = maker("mastermind")
+belief = solver_of("mastermind")
 
 
 def random_states(made, plays, seed=0):

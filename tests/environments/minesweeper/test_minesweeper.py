@@ -14,14 +14,9 @@ from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.minesweeper import Minefield, mines_of, order_of
+from tests.environments.worlds import maker, start
 
-
-def game(**options):
-    return make_game("minesweeper", options=options)
-
-
-def start(made, seed=0):
-    return made.reset(Stream.from_seed(seed))
+game = maker("minesweeper")
 
 
 def field(rows, columns, mined, **more):

@@ -9,19 +9,16 @@ from sparring.api.suite_evaluation import SuiteEvaluation
 from sparring.api.suite_player import agent_player
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
-from sparring.environments.catalogue import make_game
 from sparring.environments.ordinal_2x2.games import CELLS, FAMILIES, chosen
 from sparring.measure.agent_spec import AgentSpec
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import UniformScorer
 from sparring.measure.suite import load_suite
+from tests.environments.worlds import maker
 
 DILEMMA = {"game": "prisoners_dilemma", "drawn": False}  # cooperation is the second choice there
-
-
-def game(**options):
-    return make_game("ordinal_2x2", options=options)
+game = maker("ordinal_2x2")
 
 
 def played(made, *words, seed=0):

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
-from sparring.environments.catalogue import make_game
 from sparring.environments.sokoban import room_of
 from sparring.environments.sokoban.distances import (
     Floor,
@@ -20,17 +19,11 @@ from sparring.environments.sokoban.distances import (
     mask_of,
     positions,
 )
+from tests.environments.worlds import maker, start
 
 STEP = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 CORRIDOR = "@-$-."
-
-
-def game(**options):
-    return make_game("sokoban", options=options)
-
-
-def start(made, seed=0):
-    return made.reset(Stream.from_seed(seed))
+game = maker("sokoban")
 
 
 def after(made, *words):

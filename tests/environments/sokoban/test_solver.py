@@ -4,23 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.config.plugins import registry
 from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.sokoban import solver as puzzle
 from tests.cases import every_case
+from tests.environments.worlds import constraint_oracle, maker
 from tests.methods.oracles.positions import played
 
 CORRIDOR = "@-$-."
-
-
-def oracle(**options):
-    return registry.bind("oracles", "constraint", options)()
-
-
-def game(**options):
-    return make_game("sokoban", options=options)
+game = maker("sokoban")
 
 
 def judged(room, *words, judge=None, **options):
@@ -28,7 +21,7 @@ def judged(room, *words, judge=None, **options):
     state = game(room=room, **options).reset(Stream.from_seed(0))
     for word in words:
         state.apply(word)
-    return (judge or oracle()).judge([state])[0]
+    return (judge or constraint_oracle()).judge([state])[0]
 
 
 def best_play(table, known):
@@ -56,7 +49,7 @@ ROOMS = [
 def test_values_and_best_moves_are_those_of_best_play(room, pay, blocked, cost):
     states = played(game(**room, pay=pay, blocked=blocked, cost=cost), number=12)
     right, wrong, known = 0, 0, {}
-    for state, every, forced in zip(states, oracle().judge(states), oracle(right="forced").judge(states), strict=True):
+    for state, every, forced in zip(states, constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), strict=True):
         table = state.spiel.table
         ways = dict(zip(state.legal_actions(), (best_play(table.after(index), known) for index in table.legal()), strict=True))
         keeps = {word for word, (_, length) in ways.items() if length is not None}
@@ -82,11 +75,11 @@ def test_values_and_best_moves_are_those_of_best_play(room, pay, blocked, cost):
 @given(seed=st.integers(0, 2**32), boxes=st.integers(1, 3), walls=st.integers(0, 9))
 def test_following_forced_moves_solves_a_room_in_the_fewest_moves(seed, boxes, walls):
     made = game(rows=5, columns=6, boxes=boxes, walls=walls, shortest=4, longest=16, moves=16, cost=0.01)
-    state, judge, values, draws = made.reset(Stream.from_seed(seed)), oracle(right="forced"), [], Stream.from_seed(seed)
+    state, judge, values, draws = made.reset(Stream.from_seed(seed)), constraint_oracle(right="forced"), [], Stream.from_seed(seed)
     while not state.done:
         found = judge.judge([state])[0]
         best = sorted(found.best)
-        assert found.best <= oracle().judge([state])[0].best
+        assert found.best <= constraint_oracle().judge([state])[0].best
         values.append(max(found.values))
         state.apply(best[draws.integer(state.plies, len(best))])
     assert state.spiel.table.solved and 4 <= state.plies <= 16
@@ -97,7 +90,7 @@ def test_following_forced_moves_solves_a_room_in_the_fewest_moves(seed, boxes, w
 @given(seed=st.integers(0, 2**32), boxes=st.integers(1, 2), share=st.booleans())
 def test_the_value_of_a_move_is_that_of_the_best_move_after_it(seed, boxes, share):
     made = game(boxes=boxes, shortest=2, longest=10, moves=12, pay="share" if share else "solved", cost=0.01)
-    state, judge, draws = made.reset(Stream.from_seed(seed)), oracle(), Stream.from_seed(seed)
+    state, judge, draws = made.reset(Stream.from_seed(seed)), constraint_oracle(), Stream.from_seed(seed)
     worth = None
     while not state.done and (found := judge.judge([state])[0]) is not None:
         assert worth is None or max(found.values) == pytest.approx(worth)
@@ -113,7 +106,7 @@ def test_values_by_hand():
     assert dict(zip(found.actions, found.values, strict=True)) == {"right": 1.0} and found.best == {"right"}
     assert judged(CORRIDOR, "right", moves=5).best == {"left", "right"}  # back and forth costs 2, and 2 are to spare
     assert judged(CORRIDOR, "right", moves=4).best == {"right"}
-    assert judged(CORRIDOR, "right", moves=5, judge=oracle(right="forced")).best == {"right"}
+    assert judged(CORRIDOR, "right", moves=5, judge=constraint_oracle(right="forced")).best == {"right"}
     found = judged("@-$-./-----", "right", moves=4, cost=0.1, blocked="waits")
     assert found.actions == ("down", "left", "right", "up") and found.values == pytest.approx((-0.4, -0.4, 0.7, 0.6))
     assert found.best == {"right", "up"}  # up waits, and keeps a solution
@@ -121,12 +114,12 @@ def test_values_by_hand():
     found = judged(room)
     assert dict(zip(found.actions, found.values, strict=True)) == {"down": 1.0, "left": 1.0, "right": 1.0, "up": 0.0}  # up: along the wall
     assert found.best == {"down", "left", "right"}
-    judge = oracle(lost="solution")
+    judge = constraint_oracle(lost="solution")
     assert judged(room, "up") is None and judged(room, "up", judge=judge) is None
     assert judge.metrics["abstained"] == 1 and judge.metrics["judged"] == 1
     words = ("right", "left")
     assert judged(CORRIDOR, *words, moves=4) is None
-    found = judged(CORRIDOR, *words, "right", moves=4, cost=0.1, judge=oracle(lost="solution"))
+    found = judged(CORRIDOR, *words, "right", moves=4, cost=0.1, judge=constraint_oracle(lost="solution"))
     assert dict(zip(found.actions, found.values, strict=True)) == {"left": 0.0, "right": 1.0}
     assert found.best == {"right"} and found.bound == pytest.approx(1.4) and found.certainty == 1.0
     room = "-@$.-/--$.-/-----"
@@ -148,7 +141,7 @@ def test_ways_to_bring_some_boxes_home_are_sought_only_where_they_are_paid(monke
 def test_a_room_over_the_budget_is_abstained_on_and_counted(monkeypatch):
     monkeypatch.setattr(puzzle, "MOST_POSITIONS", 19)
     puzzle.solutions.cache_clear()
-    judge = oracle()
+    judge = constraint_oracle()
     assert judged(CORRIDOR, judge=judge) is None  # 5 * 4 positions
     assert judge.metrics["abstained"] == 1
     monkeypatch.setattr(puzzle, "MOST_POSITIONS", 20)
@@ -159,7 +152,7 @@ def test_a_room_over_the_budget_is_abstained_on_and_counted(monkeypatch):
 
 def test_the_budget_and_what_cannot_be_judged():
     made = game(rows=7, columns=7, boxes=3, walls=0, shortest=5, longest=6, moves=6)
-    found = oracle(right="forced").judge([made.reset(Stream.from_seed(0))])[0]
+    found = constraint_oracle(right="forced").judge([made.reset(Stream.from_seed(0))])[0]
     assert max(found.values) == 1.0 and found.best
     made, judge = game(room="@$."), puzzle.sokoban
     state = made.reset(Stream.from_seed(0))

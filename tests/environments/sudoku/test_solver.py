@@ -2,36 +2,21 @@
 
 import pytest
 
-from sparring.config.plugins import registry
 from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
-from sparring.environments.catalogue import make_game
 from sparring.environments.sudoku import puzzle_of
 from sparring.environments.sudoku.solver import solution
+from tests.environments.worlds import (
+    check_lost_boards,
+    check_values_of_puzzles,
+    constraint_oracle,
+    maker,
+    right_play,
+)
 from tests.methods.oracles.positions import played
 
 BOX = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
-
-
-def oracle(**options):
-    return registry.bind("oracles", "constraint", options)()
-
-
-def game(**options):
-    return make_game("sudoku", options=options)
-
-
-def right_play(made, number):
-    """Return the states of plays that write the solution's digits, in random order."""
-    out, root = [], Stream.from_seed(5)
-    for episode in range(number):
-        state, draws = made.reset(root.child("deal").child(episode)), root.child("play").child(episode)
-        while not state.done:
-            out.append(state.clone())
-            table, size = state.spiel.table, state.spiel.table.size
-            good = [index for index in state.spiel.legal_actions() if table.solution[index // size] == index % size + 1]
-            state.apply_index(good[draws.integer(state.plies, len(good))])
-    return out
+game = maker("sudoku")
 
 
 def clashes(size, cells, cell):
@@ -62,7 +47,7 @@ def solvable(size, cells):
 @pytest.mark.parametrize("solver", ["backtracking", "z3"])
 def test_a_move_is_right_exactly_if_the_board_keeps_a_solution(size, blanks, plays, solver):
     states = right_play(game(size=size, blanks=blanks), plays)
-    for state, found in zip(states, oracle(solver=solver).judge(states), strict=True):
+    for state, found in zip(states, constraint_oracle(solver=solver).judge(states), strict=True):
         cells = state.spiel.table.cells
         for index, word, value in zip(state.spiel.legal_actions(), found.actions, found.values, strict=True):
             cell, digit = index // size, index % size + 1
@@ -82,42 +67,17 @@ def test_z3_and_backtracking_agree_on_hard_puzzles_and_on_several_solutions():
                 solution(4, board, solver)
 
 
-def best_return(spiel):
-    """Return what best play pays, by trying everything."""
-    return spiel.returns()[0] if spiel.is_terminal() else max(best_return(spiel.child(action)) for action in spiel.legal_actions())
-
-
 @pytest.mark.parametrize("pay", ["solved", "share"])
 @pytest.mark.parametrize("wrong", ["ends", "continues"])
 def test_values_are_the_returns_of_best_play(wrong, pay):
-    judged = 0
-    states = played(game(blanks=3, wrong=wrong, pay=pay), number=12)
-    for state, found in zip(states, oracle().judge(states), strict=True):
-        truth = [best_return(state.spiel.child(action)) for action in state.spiel.legal_actions()]
-        if found is None:
-            assert set(truth) == {0.0} and state.spiel.table.mistakes
-        else:
-            judged += 1
-            assert found.values == pytest.approx(truth)
-    assert judged >= 12
+    check_values_of_puzzles(played(game(blanks=3, wrong=wrong, pay=pay), number=12))
 
 
 def test_boards_by_hand():
-    states = [state for state in played(game(wrong="continues"), number=10) if state.spiel.table.mistakes]
-    judge = oracle()
-    assert judge.judge(states) == [None] * len(states)
-    assert judge.metrics["abstained"] == judge.metrics["judged"] == len(states) > 10
-    for state, found in zip(states, oracle(lost="solution").judge(states), strict=True):
-        table = state.spiel.table
-        right = {
-            word
-            for word, index in zip(found.actions, state.spiel.legal_actions(), strict=True)
-            if table.solution[index // 4] == index % 4 + 1
-        }
-        assert found.bound == 1.0 and set(found.values) <= {0.0, 1.0}
-        assert found.best == (right or set(found.actions))
+    made = game(wrong="continues")
+    check_lost_boards(made, played(made, number=10))
     made = game(puzzle="1..4 ..13 ..4. .2..")  # r1c3 sees 4, 1 and 3; 2 fits nowhere else in row 2 than r2c1; the rest likewise
-    found = oracle(right="forced").judge([made.reset(Stream.from_seed(0))])[0]
+    found = constraint_oracle(right="forced").judge([made.reset(Stream.from_seed(0))])[0]
     assert found.best == {*["r1c2=3", "r1c3=2", "r2c1=2", "r2c2=4", "r3c1=3", "r3c2=1", "r3c4=2", "r4c1=4", "r4c3=3", "r4c4=1"]}
 
 
@@ -137,7 +97,7 @@ def single(size, cells, cell, digit):
 @pytest.mark.parametrize(("size", "blanks"), [(6, 24), (9, 52)])
 def test_forced_moves_are_those_of_one_deduction(size, blanks):
     states, fewer = right_play(game(size=size, blanks=blanks, level="search"), 2), 0
-    verdicts = zip(oracle().judge(states), oracle(right="forced").judge(states), states, strict=True)
+    verdicts = zip(constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), states, strict=True)
     for every, forced, state in verdicts:
         cells = list(state.spiel.table.cells)
         moves = dict(zip(every.actions, (divmod(index, size) for index in state.spiel.legal_actions()), strict=True))
@@ -149,9 +109,9 @@ def test_forced_moves_are_those_of_one_deduction(size, blanks):
 
 @pytest.mark.parametrize("level", ["naked", "singles", "search"])
 def test_forced_moves_lead_through_what_singles_solve(level):
-    state, judge = game(size=6, blanks=24, level=level).reset(Stream.from_seed(2)), oracle(right="forced")
+    state, judge = game(size=6, blanks=24, level=level).reset(Stream.from_seed(2)), constraint_oracle(right="forced")
     while not state.done:
         found = judge.judge([state])[0]
-        assert found.best <= oracle().judge([state])[0].best
+        assert found.best <= constraint_oracle().judge([state])[0].best
         state.apply(min(found.best))
     assert state.returns == (1.0,)

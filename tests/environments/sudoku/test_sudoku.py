@@ -8,21 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError, GameError
-from sparring.core.rng import Stream
-from sparring.environments.catalogue import make_game
 from sparring.environments.sudoku import puzzle_of
+from tests.environments.worlds import maker, right_actions, start
 
 BOX = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 PUZZLE = "1.3. 34.. 21.. .3.1"
 SOLVED = "1234/3412/2143/4321".replace("/", "")
-
-
-def game(**options):
-    return make_game("sudoku", options=options)
-
-
-def start(made, seed=0):
-    return made.reset(Stream.from_seed(seed))
+game = maker("sudoku")
 
 
 def fits(size, cells, cell, digit):
@@ -86,16 +78,6 @@ def test_levels_need_the_deduction_that_they_promise(size, blanks):
             assert 0 in singles(size, puzzle_of(size, blanks + 2, "search", 0, index)[0], hidden=True)
 
 
-def words(state, right=True):
-    """Return the legal actions that write the solution's digit, or those that do not."""
-    table = state.spiel.table
-    return [
-        word
-        for word, index in zip(state.legal_actions(), state.spiel.legal_actions(), strict=True)
-        if (table.solution[index // table.size] == index % table.size + 1) == right
-    ]
-
-
 @pytest.mark.parametrize("size", [4, 6, 9])
 @pytest.mark.parametrize("wrong", ["ends", "continues"])
 def test_the_solution_pays_one_and_a_filled_cell_is_illegal(size, wrong):
@@ -103,7 +85,7 @@ def test_the_solution_pays_one_and_a_filled_cell_is_illegal(size, wrong):
     for step in range(7):
         assert len(state.legal_actions()) == size * (7 - step)
         assert state.returns == (0.0,) and not state.done
-        word = words(state)[0]
+        word = state.game.words[right_actions(state)[0]]
         state.apply(word)
         if not state.done:
             for digit in range(1, size + 1):
@@ -120,7 +102,7 @@ def test_what_pays_by_the_number_of_right_digits(data):
     blanks = data.draw(st.integers(1, 12))
     state, right, mistakes = start(game(blanks=blanks, wrong=wrong, pay=pay), data.draw(st.integers(0, 99))), 0, 0
     while not state.done:
-        good = words(state)
+        good = [state.game.words[index] for index in right_actions(state)]
         word = data.draw(st.sampled_from(good if data.draw(st.booleans()) else state.legal_actions()))
         right, mistakes = right + (word in good), mistakes + (word not in good)
         state.apply(word)

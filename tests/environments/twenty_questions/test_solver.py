@@ -6,10 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.config.plugins import registry
-from sparring.config.plugins.registry import load_part
 from sparring.core.rng import Stream
-from sparring.environments.catalogue import make_game
 from sparring.environments.twenty_questions.solver import (
     Noisy,
     Truthful,
@@ -18,14 +15,10 @@ from sparring.environments.twenty_questions.solver import (
     reachable,
 )
 from tests.environments import worlds
+from tests.environments.worlds import check_beliefs, maker, solver_of
 
-
-def game(**options):
-    return make_game("twenty_questions", options=options)
-
-
-def belief(state, **options):
-    return registry.with_options(load_part("environments", "twenty_questions", "solver"), options)(state)
+game = maker("twenty_questions")
+belief = solver_of("twenty_questions")
 
 
 SMALL = [
@@ -39,17 +32,7 @@ SMALL = [
 @pytest.mark.parametrize("options", SMALL, ids=["noise-cost", "noise", "cost", "plain"])
 @pytest.mark.parametrize("prior", ["uniform", "bank"])
 def test_values_and_entropy_are_those_of_all_worlds_and_plays(options, prior):
-    seen = set()
-    for state in worlds.played(game(**options), 10):
-        if state.observe(0).key in seen or (not state.plies and len(seen) > 8):
-            continue
-        seen.add(state.observe(0).key)
-        values, hidden = worlds.judged(state)
-        found = belief(state, prior=prior)
-        assert found.values == pytest.approx(values, abs=1e-12)
-        assert found.entropy == pytest.approx(hidden, abs=1e-12)
-        assert (found.certainty, found.bound, found.best) == (1.0, 0.0, None)
-    assert len(seen) > 8
+    check_beliefs(game(**options), belief, 10, 8, prior=prior)
 
 
 def cube(**options):

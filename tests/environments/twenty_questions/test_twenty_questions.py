@@ -9,17 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sparring.core.errors import ConfigError, GameError
-from sparring.core.rng import Stream
-from sparring.environments.catalogue import make_game
 from sparring.environments.twenty_questions import ATTRIBUTES, NOUNS, Inquiry, rows_of
+from tests.environments.worlds import maker, start
 
-
-def game(**options):
-    return make_game("twenty_questions", options=options)
-
-
-def start(made, seed=0):
-    return made.reset(Stream.from_seed(seed))
+game = maker("twenty_questions")
 
 
 def test_words_and_tables_of_the_bank():

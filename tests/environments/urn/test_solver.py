@@ -7,20 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.config.plugins import registry
-from sparring.config.plugins.registry import load_part
 from sparring.core.rng import Stream
-from sparring.environments.catalogue import make_game
 from sparring.environments.urn.solver import Trial
-from tests.environments import worlds
+from tests.environments.worlds import check_beliefs, maker, solver_of
 
-
-def game(**options):
-    return make_game("urn", options=options)
-
-
-def belief(state, **options):
-    return registry.with_options(load_part("environments", "urn", "solver"), options)(state)
+game = maker("urn")
+belief = solver_of("urn")
 
 
 @pytest.mark.parametrize(
@@ -34,17 +26,7 @@ def belief(state, **options):
 )
 @pytest.mark.parametrize("prior", ["uniform", "bank"])
 def test_values_and_entropy_are_those_of_all_worlds_and_plays(options, prior):
-    seen = set()
-    for state in worlds.played(game(**options), 12):
-        if state.observe(0).key in seen:
-            continue
-        seen.add(state.observe(0).key)
-        values, hidden = worlds.judged(state)
-        found = belief(state, prior=prior)
-        assert found.values == pytest.approx(values, abs=1e-12)
-        assert found.entropy == pytest.approx(hidden, abs=1e-12)
-        assert (found.certainty, found.bound, found.best) == (1.0, 0.0, None)
-    assert len(seen) > 4
+    check_beliefs(game(**options), belief, 12, 4, prior=prior)
 
 
 @pytest.mark.parametrize("draws", [1, 3, 7, 15])

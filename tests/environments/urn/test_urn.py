@@ -10,17 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sparring.core.errors import ConfigError, GameError
-from sparring.core.rng import Stream
-from sparring.environments.catalogue import make_game
 from sparring.environments.urn import COLOURS, NAMES, UrnOptions, UrnTable, distance, urns_of
+from tests.environments.worlds import maker, start
 
-
-def game(**options):
-    return make_game("urn", options=options)
-
-
-def start(made, seed=0):
-    return made.reset(Stream.from_seed(seed))
+game = maker("urn")
 
 
 def test_distances_and_banks():

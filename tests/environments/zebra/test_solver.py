@@ -4,39 +4,24 @@ import itertools
 
 import pytest
 
-from sparring.config.plugins import registry
 from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
-from sparring.environments.catalogue import make_game
 from sparring.environments.zebra.deduction import deduced
 from sparring.environments.zebra.solver import solution
+from tests.environments.worlds import (
+    check_lost_boards,
+    check_values_of_puzzles,
+    constraint_oracle,
+    maker,
+    right_play,
+)
 from tests.methods.oracles.positions import played
 
 MEANING = {
     "with": lambda one, two: one == two, "without": lambda one, two: one != two, "left": lambda one, two: one + 1 == two,
     "before": lambda one, two: one < two, "next": lambda one, two: one in (two - 1, two + 1),
 }
-
-
-def oracle(**options):
-    return registry.bind("oracles", "constraint", options)()
-
-
-def game(**options):
-    return make_game("zebra", options=options)
-
-
-def right_play(made, number):
-    """Return the states of plays that write the solution's values, in random order."""
-    out, root = [], Stream.from_seed(5)
-    for episode in range(number):
-        state, draws = made.reset(root.child("deal").child(episode)), root.child("play").child(episode)
-        while not state.done:
-            out.append(state.clone())
-            houses, truth = state.spiel.table.houses, state.spiel.table.solution
-            good = [index for index in state.spiel.legal_actions() if truth[index // houses] == index % houses + 1]
-            state.apply_index(good[draws.integer(state.plies, len(good))])
-    return out
+game = maker("zebra")
 
 
 def solvable(table, cells):
@@ -58,7 +43,7 @@ def solvable(table, cells):
 @pytest.mark.parametrize("solver", ["backtracking", "z3"])
 def test_a_move_is_right_exactly_if_the_board_keeps_a_solution(houses, attributes, plays, kinds, solver):
     states = right_play(game(houses=houses, attributes=attributes, kinds=kinds), plays)
-    for state, found in zip(states, oracle(solver=solver).judge(states), strict=True):
+    for state, found in zip(states, constraint_oracle(solver=solver).judge(states), strict=True):
         table = state.spiel.table
         for index, word, value in zip(state.spiel.legal_actions(), found.actions, found.values, strict=True):
             cell, held = divmod(index, houses)
@@ -70,7 +55,7 @@ def test_a_move_is_right_exactly_if_the_board_keeps_a_solution(houses, attribute
 @pytest.mark.parametrize("level", ["any", "search"])
 def test_z3_and_backtracking_agree_on_large_puzzles(level):
     states = right_play(game(houses=5, attributes=4, level=level, puzzles=4), 2)
-    assert oracle().judge(states) == oracle(solver="z3").judge(states)
+    assert constraint_oracle().judge(states) == constraint_oracle(solver="z3").judge(states)
 
 
 @pytest.mark.parametrize("solver", ["backtracking", "z3"])
@@ -83,52 +68,31 @@ def test_puzzles_with_no_or_several_solutions_are_refused(solver):
             solution(3, 2, clues, solver)
 
 
-def best_return(spiel):
-    """Return what best play pays, by trying everything."""
-    return spiel.returns()[0] if spiel.is_terminal() else max(best_return(spiel.child(action)) for action in spiel.legal_actions())
-
-
 @pytest.mark.parametrize("pay", ["solved", "share"])
 @pytest.mark.parametrize("wrong", ["ends", "continues"])
 def test_values_are_the_returns_of_best_play(wrong, pay):
-    judged = 0
-    states = played(game(houses=2, attributes=2, wrong=wrong, pay=pay), number=12)
-    for state, found in zip(states, oracle().judge(states), strict=True):
-        truth = [best_return(state.spiel.child(action)) for action in state.spiel.legal_actions()]
-        if found is None:
-            assert set(truth) == {0.0} and state.spiel.table.mistakes
-        else:
-            judged += 1
-            assert found.values == pytest.approx(truth)
-    assert judged >= 12
+    check_values_of_puzzles(played(game(houses=2, attributes=2, wrong=wrong, pay=pay), number=12))
 
 
 def test_boards_by_hand():
-    states = [state for state in played(game(wrong="continues"), number=10) if state.spiel.table.mistakes]
-    judge = oracle()
-    assert judge.judge(states) == [None] * len(states)
-    assert judge.metrics["abstained"] == judge.metrics["judged"] == len(states) > 10
-    for state, found in zip(states, oracle(lost="solution").judge(states), strict=True):
-        truth = state.spiel.table.solution
-        right = {word for word, index in zip(found.actions, state.spiel.legal_actions(), strict=True) if truth[index // 3] == index % 3 + 1}
-        assert found.bound == 1.0 and set(found.values) <= {0.0, 1.0}
-        assert found.best == (right or set(found.actions))
+    made = game(wrong="continues")
+    check_lost_boards(made, played(made, number=10))
     # Blue with milk in house 2 or 3, tea in the other: nothing follows at once. In house 2, tea is in 3, green in 1, red with tea.
     made = game(attributes=2, puzzle="h1=juice; blue with milk; red without tea; green left blue")
     start = made.reset(Stream.from_seed(0))
-    assert oracle().judge([start])[0].best == {"h1=red", "h1=juice", "h2=green", "h2=tea", "h3=blue", "h3=milk"}
-    assert oracle(right="forced").judge([start])[0].best == {"h1=juice"}
+    assert constraint_oracle().judge([start])[0].best == {"h1=red", "h1=juice", "h2=green", "h2=tea", "h3=blue", "h3=milk"}
+    assert constraint_oracle(right="forced").judge([start])[0].best == {"h1=juice"}
     start.apply("h1=juice")  # now nothing is forced, and every right value is best
-    assert oracle(right="forced").judge([start])[0].best == {"h1=red", "h2=green", "h2=tea", "h3=blue", "h3=milk"}
+    assert constraint_oracle(right="forced").judge([start])[0].best == {"h1=red", "h2=green", "h2=tea", "h3=blue", "h3=milk"}
     start.apply("h3=blue")  # milk is there too, tea in 2, green left of blue, red in 1
-    assert oracle(right="forced").judge([start])[0].best == {"h1=red", "h2=green", "h2=tea", "h3=milk"}
+    assert constraint_oracle(right="forced").judge([start])[0].best == {"h1=red", "h2=green", "h2=tea", "h3=milk"}
 
 
 @pytest.mark.parametrize("level", ["deduced", "search"])
 @pytest.mark.parametrize(("houses", "attributes"), [(3, 3), (5, 3)])
 def test_forced_moves_are_those_of_unit_propagation(houses, attributes, level):
     states, fewer = right_play(game(houses=houses, attributes=attributes, level=level), 6), 0
-    verdicts = zip(oracle().judge(states), oracle(right="forced").judge(states), states, strict=True)
+    verdicts = zip(constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), states, strict=True)
     for every, forced, state in verdicts:
         table = state.spiel.table
         known = deduced(houses, attributes, table.clues, table.cells)
@@ -145,7 +109,7 @@ def test_after_a_wrong_value_only_right_ones_are_forced():
         start = made.reset(Stream.from_seed(seed))
         states += [made.state_of(start.spiel.child(index)) for index in start.spiel.legal_actions()]
     states = [state for state in states if state.spiel.table.mistakes]
-    for state, every, forced in zip(states, oracle().judge(states), oracle(right="forced").judge(states), strict=True):
+    for state, every, forced in zip(states, constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), strict=True):
         assert forced.best <= every.best and forced.values == every.values
         table = state.spiel.table
         known = deduced(4, 4, table.clues, table.cells) or table.cells

@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError, GameError
-from sparring.core.rng import Stream
-from sparring.environments.catalogue import make_game
 from sparring.environments.zebra.deduction import deduced
 from sparring.environments.zebra.puzzles import OF_KIND, clues_text, puzzle_of
 from sparring.environments.zebra.solver import by_z3
 from tests.cases import every_case
+from tests.environments.worlds import maker, right_actions, start
 
 SIZES = [(2, 2), (2, 4), (3, 2), (3, 3), (4, 2)]
 PUZZLE = "green next blue; red left green, not h3=tea milk with green"
@@ -21,14 +20,7 @@ MEANING = {
     "with": lambda one, two: one == two, "without": lambda one, two: one != two, "left": lambda one, two: one + 1 == two,
     "before": lambda one, two: one < two, "next": lambda one, two: one in (two - 1, two + 1),
 }
-
-
-def game(**options):
-    return make_game("zebra", options=options)
-
-
-def start(made, seed=0):
-    return made.reset(Stream.from_seed(seed))
+game = maker("zebra")
 
 
 def true_of(at, kind, one, two):
@@ -90,16 +82,6 @@ def test_a_bank_has_clues_of_every_kind_and_few_that_name_the_house(kinds):
     assert kinds != "order" or said.count("is") < len(said) / 8
 
 
-def words(state, right=True):
-    """Return the legal actions that write the solution's value, or those that do not."""
-    table = state.spiel.table
-    return [
-        word
-        for word, index in zip(state.legal_actions(), state.spiel.legal_actions(), strict=True)
-        if (table.solution[index // table.houses] == index % table.houses + 1) == right
-    ]
-
-
 @pytest.mark.parametrize(("houses", "attributes"), SIZES)
 @pytest.mark.parametrize("wrong", ["ends", "continues"])
 def test_the_solution_pays_one_and_a_filled_cell_is_illegal(houses, attributes, wrong):
@@ -107,7 +89,7 @@ def test_the_solution_pays_one_and_a_filled_cell_is_illegal(houses, attributes, 
     for step in range(cells):
         assert len(state.legal_actions()) == houses * (cells - step)
         assert state.returns == (0.0,) and not state.done
-        house, value = words(state)[0].split("=")
+        house, value = state.game.words[right_actions(state)[0]].split("=")
         row = next(row for row in ("red green blue white", "tea milk juice water", "cat dog fish bird", "rice bread soup") if value in row)
         state.apply(f"{house}={value}")
         for other in row.split()[:houses] if not state.done else ():
@@ -125,7 +107,7 @@ def test_what_pays_by_the_number_of_right_values(data):
     made = game(houses=houses, attributes=attributes, wrong=wrong, pay=pay)
     state, right, mistakes, cells = start(made, data.draw(st.integers(0, 99))), 0, 0, houses * attributes
     while not state.done:
-        good = words(state)
+        good = [state.game.words[index] for index in right_actions(state)]
         word = data.draw(st.sampled_from((data.draw(st.booleans()) and good) or state.legal_actions()))
         right, mistakes = right + (word in good), mistakes + (word not in good)
         state.apply(word)

@@ -1,4 +1,4 @@
-"""Rock, paper, scissors, Spock, lizard: each beats two, and three or four words are worth 1/3."""
+"""Simultaneous choices of words that beat each other; of five each beats two, and three or four are worth 1/3."""
 
 import itertools
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import from_spec, make_game
+from sparring.environments.rock_paper_scissors import rock_paper_scissors
 from sparring.environments.rps_spock_lizard import MOVES, rps_spock_lizard, won_by
 from sparring.environments.spec import spec_of
 from sparring.ops.matrix_games import maximin
@@ -18,35 +19,39 @@ from tests.cases import every_case
 SENTENCES = ("rock scissors", "rock lizard", "paper rock", "paper spock", "scissors paper", "scissors lizard", "spock rock", "spock scissors", "lizard paper", "lizard spock")
 
 
+BEATS = {"rock_paper_scissors": ("rock scissors", "scissors paper", "paper rock"), "rps_spock_lizard": SENTENCES}
+
+
 @pytest.mark.parametrize("style", ["brief", "full"])
-def test_it_keeps_the_contract(style):
-    check_environment(rps_spock_lizard, style=style, plays=10)
+@pytest.mark.parametrize("environment", [rock_paper_scissors, rps_spock_lizard])
+def test_it_keeps_the_contract(environment, style):
+    check_environment(environment, style=style, plays=10)
 
 
-@every_case(("left", "right"), list(itertools.product(MOVES, MOVES)))
-def test_who_beats_whom(left, right):
-    play = rps_spock_lizard().reset(Stream.from_seed(0))
+@every_case(("environment", "left", "right"), [(one, *pair) for one in (rock_paper_scissors, rps_spock_lizard) for pair in itertools.product(one.moves, repeat=2)])
+def test_who_beats_whom(environment, left, right):
+    play = environment().reset(Stream.from_seed(0))
     assert play.due() == (0, 1) and play.returns == (0.0, 0.0)
     play.step({0: left, 1: right})
-    won = (f"{left} {right}" in SENTENCES) - (f"{right} {left}" in SENTENCES)
+    won = (f"{left} {right}" in BEATS[environment.name]) - (f"{right} {left}" in BEATS[environment.name])
     assert play.done and play.due() == () and play.returns == (won, -won)
 
 
-def test_what_is_told_words_and_the_spec():
-    play = rps_spock_lizard(style="full").reset(Stream.from_seed(0))
+@pytest.mark.parametrize("environment", [rock_paper_scissors, rps_spock_lizard])
+def test_what_is_told_words_and_the_spec(environment):
+    one = environment.moves[-1]
+    play = environment(style="full").reset(Stream.from_seed(0))
     before = [play.observe(seat).text for seat in (0, 1)]
     assert before[0] == before[1]
-    play.step({0: "spock", 1: "paper"})
-    assert [play.ending(seat) for seat in (0, 1)] == [
-        "You chose spock, the other player chose paper.",
-        "You chose paper, the other player chose spock.",
-    ]
-    game = rps_spock_lizard()
+    play.step({0: one, 1: "paper"})
+    assert play.ending(0) == f"You chose {one}, the other player chose paper."
+    assert play.ending(1) == f"You chose paper, the other player chose {one}."
+    game = environment()
     play = game.reset(Stream.from_seed(0))
     said = {word for seat in (0, 1) for word in play.observe(seat).text.split()}
-    play.step({0: "rock", 1: "lizard"})
-    assert {*said, *play.ending(0).split(), *MOVES} <= set(game.vocabulary())
-    made = make_game("rps_spock_lizard", options={"style": "full"})
+    play.step({0: "rock", 1: one})
+    assert {*said, *play.ending(0).split(), *game.moves} <= set(game.vocabulary())
+    made = make_game(environment.name, options={"style": "full"})
     assert from_spec(spec_of(made)).style == "full" and spec_of(from_spec(spec_of(made))) == spec_of(made)
 
 

@@ -22,14 +22,14 @@ def entry_of(environment: type[E], options: type[Any] | None = None) -> Callable
     """
     fields = dict(inspect.signature(options).parameters) if options else {}
     own = inspect.signature(environment).parameters.values()
-    keywords = [one for one in own if one.kind is one.KEYWORD_ONLY]
+    parameters = [*fields.values(), *(one for one in own if one.kind is one.KEYWORD_ONLY)]
 
     @wraps(environment, updated=())
     def entry(**given: Any) -> E:
         first = {name: given.pop(name) for name in fields if name in given}
         return environment(*([options(**first)] if options else []), **given)
 
-    entry.__signature__ = inspect.Signature([*fields.values(), *keywords])  # type: ignore[attr-defined]
+    entry.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     hints = typing.get_type_hints(environment.__init__, include_extras=True)
     of_fields = typing.get_type_hints(options, include_extras=True) if options else {}
     entry.__annotations__ = {**hints, **of_fields}

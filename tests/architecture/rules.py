@@ -96,8 +96,17 @@ def length(node):
     return node.end_lineno - node.lineno + 1 - (docstring.count("\n") + 1 if docstring is not None else 0)
 
 
-def undocumented(source):
-    """Return public functions, classes and methods without a docstring or with missing annotations."""
+def documented_methods(sources):
+    """Return the names of the methods that the classes of some sources document."""
+    classes = [node for source in sources for node in ast.walk(parsed(source)) if isinstance(node, ast.ClassDef)]
+    return {node.name for one in classes for node in one.body if isinstance(node, FUNCTION) and ast.get_docstring(node) is not None}
+
+
+def undocumented(source, interface=frozenset()):
+    """Return public functions, classes and methods without a docstring or with missing annotations.
+
+    A method named in ``interface``, which says what such methods give, needs no docstring of its own.
+    """
     tree, found = parsed(source), []
     if ast.get_docstring(tree) is None and tree.body:
         found.append("module has no docstring")
@@ -106,7 +115,7 @@ def undocumented(source):
         for node in scope.body:
             if not isinstance(node, FUNCTION | ast.ClassDef) or node.name.startswith("_"):
                 continue
-            if ast.get_docstring(node) is None:
+            if ast.get_docstring(node) is None and (scope is tree or node.name not in interface):
                 found.append(f"line {node.lineno}: {node.name} has no docstring")
             if isinstance(node, FUNCTION):
                 starred = [argument for argument in (node.args.vararg, node.args.kwarg) if argument is not None]

@@ -75,16 +75,13 @@ class Bluff:
         self.claims = tuple(word for card in CARDS for word in MEANT[card][: self.phrases])
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief wording."""
         told = ("card", "say", "heard", "you", "they", "was")
         return tuple(sorted({*self.claims, *CARDS, *ANSWERS, *self.roles, *told}))
 
     def reset(self, stream: Stream) -> Claim:
-        """Return a play at its start: the card is draw 0 of ``stream``."""
         return Claim(self, CARDS[stream.integer(0, len(CARDS))])
 
     def openings(self) -> tuple[tuple[float, Claim], ...]:
-        """Return a play of either card, with its probability."""
         return tuple((1 / len(CARDS), Claim(self, card)) for card in CARDS)
 
 
@@ -101,7 +98,6 @@ class Claim(Painted):
 
     @property
     def done(self) -> bool:
-        """Whether the speaker has claimed the low card, or the listener has answered."""
         return len(self.said) == 2 or (len(self.said) == 1 and claimed(self.said[0]) == "low")
 
     @property
@@ -118,7 +114,6 @@ class Claim(Painted):
         return (won, -won)
 
     def due(self) -> tuple[int, ...]:
-        """Return the speaker, and then the listener."""
         return () if self.done else (len(self.said),)
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
@@ -166,7 +161,6 @@ class Claim(Painted):
         )
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Take the claim or the answer."""
         self.said = (*self.said, replies[len(self.said)])
 
     def ending(self, seat: int) -> str:
@@ -177,7 +171,6 @@ class Claim(Painted):
         return f"The card was {self.card}. You got {self.returns[seat]:g}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the card for those who see it, and what was said."""
         roles = self.rules.roles
         paid = dict(enumerate(f"{value:+g}" for value in self.returns)) if self.done else {}
         seats(canvas, roles, self.due(), paid)
@@ -187,7 +180,6 @@ class Claim(Painted):
         timeline(canvas, lines)
 
     def described(self, seat: int | None) -> str:
-        """Return who is to act, the card where it is seen, and what was said."""
         roles = self.rules.roles
         parts = [f"{roles[one]} is to act." for one in self.due()] or ["The play is over."]
         if seat in (None, SPEAKER) or self.done:
@@ -196,7 +188,6 @@ class Claim(Painted):
         return " ".join(parts)
 
     def clone(self) -> Claim:
-        """Return a copy."""
         return Claim(self.rules, self.card, self.said)
 
 

@@ -234,17 +234,14 @@ class CodeWords:
         self.min_utility = -self.max_utility
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief wording."""
         keys = map(str, range(len(self.words)))
         return tuple(sorted({*self.words, *keys, "key", "word", "say", "we", "they", "guess"}))
 
     def reset(self, stream: Stream) -> Round:
-        """Return a play at its start: secret words and keys are draws 0 to 3 of ``stream``."""
         first, second, one, other = (stream.integer(n, len(self.words)) for n in range(4))
         return Round(self, Position(Deal((first, second), (one, other))))
 
     def openings(self) -> tuple[tuple[float, Round], ...]:
-        """Return a play of every deal, with its probability."""
         every = deals(len(self.words))
         return tuple((1 / len(every), Round(self, Position(deal))) for deal in every)
 
@@ -261,7 +258,6 @@ class Round(Painted):
 
     @property
     def done(self) -> bool:
-        """Whether all have guessed."""
         return bool(self.position.guessed)
 
     @property
@@ -270,7 +266,6 @@ class Round(Painted):
         return _each(self.position.paid(self.rules.leak))
 
     def due(self) -> tuple[int, ...]:
-        """Return both tellers, and then both guessers."""
         if self.done:
             return ()
         return GUESSERS if self.position.said else TELLERS
@@ -311,7 +306,6 @@ class Round(Painted):
         return Observation(told=" ".join(new), ask=full_ask(words, guesser), key=key)
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Take the words of both tellers, or the guesses of both guessers."""
         words, position = self.rules.words, self.position
         if position.said:
             one, other = (self.rules.guesses.index(replies[seat]) for seat in GUESSERS)
@@ -346,7 +340,6 @@ class Round(Painted):
         return f"{full_ending(words, self.position, team)} {paid}"
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw both teams: their words and keys where they are seen, what was said and guessed."""
         rules, position = self.rules, self.position
         paid = position.paid(rules.leak)
         words, roles, due = rules.words, rules.roles, self.due()
@@ -373,7 +366,6 @@ class Round(Painted):
                 paragraph(canvas, f"Key of team {name}: {said}.", colour="dim", size=14)
 
     def described(self, seat: int | None) -> str:
-        """Return who is to act, and the words and keys that are seen."""
         rules = self.rules
         position, words, roles, due = self.position, rules.words, rules.roles, self.due()
         parts = [due_sentence([roles[one] for one in due])]
@@ -394,7 +386,6 @@ class Round(Painted):
         return " ".join(parts)
 
     def clone(self) -> Round:
-        """Return a copy."""
         return Round(self.rules, self.position)
 
 

@@ -49,7 +49,6 @@ class ConnectFour(Game):
         return columns
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the board, the last disc outlined."""
         self.paint_seats(canvas, state, seat)
         columns = self._columns(state)
         last = state.trail[-1].action if state.trail else -1
@@ -63,7 +62,6 @@ class ConnectFour(Game):
         grid(canvas, board, columns=self.words, most=46, below=True)
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return who acts, the last move and the columns."""
         said = (
             f"column {number}: {' '.join(column)}"
             for number, column in enumerate(self._columns(state), start=1)
@@ -74,7 +72,6 @@ class ConnectFour(Game):
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:
-        """Return the board, top row first, with '.' for an empty cell."""
         columns = self._columns(state)
         rows = [
             " ".join(column[row : row + 1] or "." for column in columns)

@@ -195,7 +195,6 @@ class Hanabi(Game):
         return f"tell-{value}" if self.sizes.players == 2 else f"tell+{number}-{value}"
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the cards, the positions and the outcomes of a play."""
         cards = [self.sizes.card(index) for index in range(self.sizes.colours * self.sizes.ranks)]
         return (*cards, *(str(place + 1) for place in range(self.sizes.hand)), "ok", "miss")
 
@@ -267,13 +266,11 @@ class Hanabi(Game):
         return f"{who} chose {word}: the card was {step.card}{outcome}.{drawn}"
 
     def revealed(self, state: State) -> str:
-        """Return all hands."""
         hands = (" ".join(hand) for hand in self.table(state).hands)
         shown = (f"{role} {hand}" for role, hand in zip(self.roles, hands, strict=True))
         return f"The hands: {', '.join(shown)}."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the stacks, the tokens and the hands; of the seat's own hand what it was told."""
         self.paint_seats(canvas, state, seat)
         table, roles = self.table(state), self.roles
         stacks = [
@@ -296,7 +293,6 @@ class Hanabi(Game):
         self.paint_moves(canvas, state)
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return who acts, the last move, the stacks, the tokens and the hands that are seen."""
         table, roles = self.table(state), self.roles
         stacks = " ".join(f"{colour}{height}" for colour, height in table.stacks.items())
         hands = [
@@ -314,7 +310,6 @@ class Hanabi(Game):
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:
-        """Return the table as the seat sees it."""
         table = self.table(state)
         stacks = " ".join(f"{colour}{height}" for colour, height in table.stacks.items())
         lines = [

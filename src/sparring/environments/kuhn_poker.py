@@ -49,7 +49,6 @@ class KuhnPoker(Game):
         )
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the cards."""
         return self.cards
 
     def private(self, state: State, seat: int) -> str:
@@ -67,7 +66,6 @@ class KuhnPoker(Game):
         return f"Chips in the pot: {chips}. Betting so far: {self.actions_so_far(state)}."
 
     def revealed(self, state: State) -> str:
-        """Return all cards."""
         dealt = zip(self.roles, state.trail, strict=False)
         shown = ", ".join(f"{role} {NAMES[self.cards[event.action]]}" for role, event in dealt)
         return f"The cards: {shown}."
@@ -91,7 +89,6 @@ class KuhnPoker(Game):
         return bool(bettors) and seat not in bettors
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the cards that are seen, the chips in the pot and the betting."""
         chips = {one: f"put in {self.stake(state, one):g}" for one in range(self.num_seats)}
         self.paint_seats(canvas, state, seat, chips)
         for one, role in enumerate(self.roles):
@@ -100,7 +97,6 @@ class KuhnPoker(Game):
         self.paint_moves(canvas, state, empty="No bet yet.")
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return who acts, the cards that are seen, the chips and the betting."""
         held = [
             f"{role} holds the {NAMES[self.cards[event.action]]}."
             for one, (role, event) in enumerate(zip(self.roles, state.trail, strict=False))

@@ -81,22 +81,18 @@ class KuhnTable(Table):
 
     @property
     def player(self) -> int:
-        """The seat to act, chance or the end."""
         last = self.rounds[-1]
         if len(last.cards) < 2:
             return CHANCE
         return TERMINAL if last.over else last.seat
 
     def legal(self) -> list[int]:
-        """Return the legal action ids."""
         return LEGAL[self.rounds[-1].actions]
 
     def draws(self) -> list[int]:
-        """Return the cards that are left; seat 0 is dealt first."""
         return [card for card in range(len(CARDS)) if card not in self.rounds[-1].cards]
 
     def after(self, index: int) -> KuhnTable:
-        """Return the table after a card or an action."""
         *before, last = self.rounds
         if len(last.cards) < 2:
             return replace(self, rounds=(*before, last._replace(cards=(*last.cards, index))))
@@ -127,7 +123,6 @@ class KuhnTable(Table):
         return [float(chips), float(-chips)]
 
     def name_of(self, player: int, index: int) -> str:
-        """Return the name of an action or a card."""
         return CARDS[index] if player < 0 else ACTIONS[index]
 
     def key(self, seat: int) -> str:
@@ -223,7 +218,6 @@ class KuhnRounds(Game):
         )
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the cards and the words before them."""
         return (*CARDS, DEAL, SHOWS)
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
@@ -261,7 +255,6 @@ class KuhnRounds(Game):
         return [f"{shown}You {'win' if gain > 0 else 'lose'} {abs(gain)} chip(s) in this round."]
 
     def position(self, state: State, seat: int) -> str:
-        """Return the chips won so far and those in the pot."""
         table = state.table
         chips = table.chips if seat == 0 else -table.chips
         so_far = f"Chips you have won or lost in all rounds so far: {chips:+d}."
@@ -283,13 +276,11 @@ class KuhnRounds(Game):
         )
 
     def revealed(self, state: State) -> str:
-        """Return both cards of every round."""
         rounds = [item.cards for item in state.table.rounds if len(item.cards) == len(self.roles)]
         dealt = (" ".join(CARDS[card] for card in cards) for cards in rounds)
         return f"The cards of each round, {' and '.join(self.roles)}: {', '.join(dealt)}."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the round that is played, its cards as far as they are seen, and those before."""
         chips = state.table.chips
         self.paint_seats(canvas, state, seat, {0: f"{chips:+d} chips", 1: f"{-chips:+d} chips"})
         position, roles = state.table, self.roles
@@ -313,7 +304,6 @@ class KuhnRounds(Game):
             table(canvas, rows, size=13, shares=(1, 1, 2.4, 1))
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return who acts, the chips, and the round that is played."""
         position, roles = state.table, self.roles
         now = position.rounds[-1]
         held = [

@@ -56,7 +56,6 @@ class LeducPoker(Game):
         )
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the ranks."""
         return self.ranks
 
     def private(self, state: State, seat: int) -> str:
@@ -88,7 +87,6 @@ class LeducPoker(Game):
         return [self.ranks[event.action] for event in turned]
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the cards that are seen, the chips in the pot and the betting."""
         chips = {one: f"put in {self.stake(state, one):g}" for one in range(self.num_seats)}
         self.paint_seats(canvas, state, seat, chips)
         cards(canvas, "public", [Card(rank) for rank in self._public(state) or [""]])
@@ -98,7 +96,6 @@ class LeducPoker(Game):
         self.paint_moves(canvas, state, empty="No bet yet.")
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return who acts, the cards that are seen, the chips and the betting."""
         held = [
             f"{role} holds a {NAMES[self.ranks[event.action]]}."
             for one, (role, event) in enumerate(zip(self.roles, state.trail, strict=False))
@@ -109,7 +106,6 @@ class LeducPoker(Game):
         ).strip()
 
     def revealed(self, state: State) -> str:
-        """Return all private cards."""
         dealt = zip(self.roles, state.trail, strict=False)
         shown = ", ".join(f"{role} {NAMES[self.ranks[event.action]]}" for role, event in dealt)
         return f"The private cards: {shown}."

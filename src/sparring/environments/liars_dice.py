@@ -60,7 +60,6 @@ class LiarsDice(Game):
         )
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the faces."""
         return self.faces
 
     def private(self, state: State, seat: int) -> str:
@@ -83,7 +82,6 @@ class LiarsDice(Game):
         return f"Bids so far: {self.actions_so_far(state)}."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the dice that are seen and the bids."""
         self.paint_seats(canvas, state, seat)
         for one, role in enumerate(self.roles):
             seen = seat in (None, one)
@@ -92,7 +90,6 @@ class LiarsDice(Game):
         self.paint_moves(canvas, state, empty="No bid yet.")
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return who acts, the dice that are seen and the bids."""
         dice = [
             f"The dice of {role} show {self._shown(state, one)}."
             for one, role in enumerate(self.roles)
@@ -103,7 +100,6 @@ class LiarsDice(Game):
         ).strip()
 
     def revealed(self, state: State) -> str:
-        """Return all dice."""
         shown = (f"{role} {self._shown(state, seat)}" for seat, role in enumerate(self.roles))
         return f"The dice: {', '.join(shown)}."
 

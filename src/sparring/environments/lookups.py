@@ -120,7 +120,6 @@ class Questions:
         self.brief = style == "brief"
 
     def reset(self, stream: Stream) -> Question:
-        """Return a question about a library that is drawn from the bank."""
         return Question(self, self.start(stream.integer(0, self.libraries)))
 
     def start(self, number: int) -> Library:
@@ -128,7 +127,6 @@ class Questions:
         return library(self.bank, number, **self.sizes)
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief style."""
         most = self.sizes["largest"] * self.sizes["terms"]
         numbers = map(str, range(most + 1))
         return tuple(sorted({*NOUNS, *VERBS, "plus", "answer", *numbers}))
@@ -144,7 +142,6 @@ class Question(OneAnswer):
         return self.start.question(self.rules.style)
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the question and what was answered; with nothing hidden, the library too."""
         super().paint(canvas, seat)
         if seat is None:
             heading(canvas, "Library")
@@ -172,7 +169,6 @@ class Question(OneAnswer):
         return f"<answer>{found[-1].strip()}</answer>" if found else None
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Take the answer."""
         read = self.read(0, replies[0])
         if self.done or read is None:
             raise GameError(f"lookups: {quoted(replies[0])} is no answer that is due.")
@@ -265,7 +261,6 @@ class Lookups(Bank, WithTools):
         self.bank, self.libraries, self.numbers = bank, libraries, largest * terms
 
     def reset(self, stream: Stream) -> Lookup:
-        """Return a question about a library that is drawn from the bank."""
         return Lookup(self, self.inner.reset(stream))
 
     def start_of(self, play: ToolPlay) -> Hashable:

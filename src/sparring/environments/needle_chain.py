@@ -41,15 +41,12 @@ class Chain(ChainOptions, Table):
 
     @property
     def player(self) -> int:
-        """The walker, or the end."""
         return TERMINAL if len(self.path) == self.length or self.actions in self.path else 0
 
     def legal(self) -> list[int]:
-        """Return all action ids, at every step."""
         return list(range(self.actions + self.stop))
 
     def after(self, index: int) -> Chain:
-        """Return the chain one step on."""
         return replace(self, path=(*self.path, index))
 
     def returns(self) -> list[float]:
@@ -58,7 +55,6 @@ class Chain(ChainOptions, Table):
         return [float(found and self.player == TERMINAL)]
 
     def name_of(self, player: int, index: int) -> str:
-        """Return the name of an action."""
         return STOP if index == self.actions else COLOURS[index]
 
     def key(self, seat: int) -> str:
@@ -135,7 +131,6 @@ class NeedleChain(Game):
         )
 
     def position(self, state: State, seat: int) -> str:
-        """Return the number of the step."""
         return "" if state.done else f"This is step {state.plies + 1} of {self.length}."
 
     def on_table(self, state: State, seat: int) -> str:
@@ -146,7 +141,6 @@ class NeedleChain(Game):
         )
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the steps, with what was chosen at each; with nothing hidden, which one matters."""
         self.paint_seats(canvas, state, seat)
         path = [self.words[event.action] for event in state.trail]
         steps = [(word[0], "white" if word == STOP else HUES[word]) for word in path]
@@ -161,13 +155,11 @@ class NeedleChain(Game):
         paragraph(canvas, ", ".join(path) or "Nothing chosen yet.", colour="dim")
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return the number of the step and the walk so far."""
         parts = (self.whose(state), self.position(state, 0), self.on_table(state, 0))
         hidden = (self.revealed(state), self.paid(state, seat)) if seat is None else ()
         return " ".join(part for part in (*parts, *hidden) if part)
 
     def revealed(self, state: State) -> str:
-        """Return which step mattered."""
         return f"Step {state.table.needle} mattered, and {COLOURS[RIGHT]} was right."
 
 

@@ -66,7 +66,6 @@ class Nim(Game):
         return tuple(left)
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief wording but actions that no pile is large enough for."""
         never = {
             f"{LETTERS[pile]}{taken}"
             for pile, size in enumerate(self.sizes)
@@ -75,7 +74,6 @@ class Nim(Game):
         return tuple(word for word in super().vocabulary() if word not in never)
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the sizes of the piles."""
         return tuple(map(str, self.sizes))
 
     def private(self, state: State, seat: int) -> str:
@@ -85,7 +83,6 @@ class Nim(Game):
         return f"The piles at the start: {_listed(self.sizes)}."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the piles; stones that were taken are empty rings."""
         self.paint_seats(canvas, state, seat)
         for pile, (left, size) in enumerate(zip(self.piles(state), self.sizes, strict=True)):
             stones = [("", "orange")] * left + [("", "none")] * (size - left)
@@ -93,13 +90,11 @@ class Nim(Game):
         self.paint_moves(canvas, state)
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return who acts, the last move and the piles."""
         piles = f"The piles now: {_listed(self.piles(state))}."
         parts = (self.whose(state), self.last_move(state), piles, self.paid(state, seat))
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:
-        """Return the piles as they are now."""
         return f"The piles now: {_listed(self.piles(state))}."
 
 

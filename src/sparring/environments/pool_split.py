@@ -141,12 +141,10 @@ class PoolSplit(Bank):
         return next(one for one in found if self.values == "any" or opposed(*one.values))
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief wording."""
         numbers = map(str, range(max(self.most, self.total) + 1))
         return tuple(sorted({*numbers, *self.roles, "pool", "worth", "take", "took", "other"}))
 
     def reset(self, stream: Stream) -> SplitPlay:
-        """Return a play of a scenario of the bank."""
         scenario = self.drawn(stream)
         assert isinstance(scenario, Scenario)
         return SplitPlay(self, scenario)
@@ -167,7 +165,6 @@ class SplitPlay(Painted):
 
     @property
     def done(self) -> bool:
-        """Whether both have named what they take."""
         return bool(self.claims)
 
     @property
@@ -179,7 +176,6 @@ class SplitPlay(Painted):
         return shares(self.start, (one, two), self.rules.total, self.rules.over)
 
     def due(self) -> tuple[int, ...]:
-        """Return both seats: they name it at once."""
         return () if self.done else (0, 1)
 
     def legal(self, seat: int) -> tuple[str, ...]:
@@ -220,7 +216,6 @@ class SplitPlay(Painted):
         return Observation(told=told, ask=ask, key=key, view=told)
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Take what both named."""
         self.claims = tuple(tuple(map(int, replies[seat].split())) for seat in (0, 1))
 
     def ending(self, seat: int) -> str:
@@ -233,7 +228,6 @@ class SplitPlay(Painted):
         return f"The other player named {named}. You got {self.returns[seat]:g}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the pool, the values that are seen, and once they are in what both named."""
         rules, start = self.rules, self.start
         paid = {one: f"{value:g}" for one, value in enumerate(self.returns)} if self.done else {}
         shown = {one: said for one, said in paid.items() if seat in (None, one)}
@@ -252,7 +246,6 @@ class SplitPlay(Painted):
         paragraph(canvas, f"What both name too much of goes {what}.", colour="dim")
 
     def described(self, seat: int | None) -> str:
-        """Return the pool, the values that are seen, and what was named."""
         rules, start = self.rules, self.start
         pool = ", ".join(f"{n} {kind}" for n, kind in zip(start.counts, rules.items, strict=True))
         parts = [f"The pool: {pool}."]
@@ -268,7 +261,6 @@ class SplitPlay(Painted):
         return " ".join(parts)
 
     def clone(self) -> SplitPlay:
-        """Return a copy that goes on the same."""
         return SplitPlay(self.rules, self.start, self.claims)
 
 

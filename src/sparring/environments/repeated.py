@@ -70,7 +70,6 @@ class Repeated(Combined):
         return RESULTS
 
     def reset(self, stream: Stream) -> RepeatedPlay:
-        """Return the first play at its start."""
         return RepeatedPlay(self, stream)
 
 
@@ -97,7 +96,6 @@ class RepeatedPlay(CombinedPlay):
         return tuple(a + b for a, b in zip(self.paid, self.play.returns, strict=True))
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Go on, with the next play where one is over."""
         known = self.known(replies)
         super().step(replies)
         self.last = {**self.last, **known}
@@ -122,7 +120,6 @@ class RepeatedPlay(CombinedPlay):
         return seen._replace(key=f"{self.keys[seat]}{seen.key}")
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the play that goes on, and how those before ended."""
         heading(canvas, f"Play {self.number + 1} of {self.rules.rounds}")
         super().paint(canvas, seat)
         if self.before:
@@ -131,7 +128,6 @@ class RepeatedPlay(CombinedPlay):
             timeline(canvas, said, most=SHOWN, lines=2)
 
     def described(self, seat: int | None) -> str:
-        """Return the position of the play that goes on, and what those before paid."""
         roles = self.rules.roles
         seen = [(role, self.paid[one]) for one, role in enumerate(roles) if seat in (None, one)]
         paid = ", ".join(f"{role} {value:+g}" for role, value in seen)

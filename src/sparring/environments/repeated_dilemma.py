@@ -48,7 +48,6 @@ class Dilemma(Table):
 
     @property
     def player(self) -> int:
-        """The seat to act, or the end."""
         return TERMINAL if len(self.moves) == 2 * self.total else len(self.moves) % 2
 
     def ended(self) -> list[Choices]:
@@ -61,11 +60,9 @@ class Dilemma(Table):
         return self.payoffs[first][second], self.payoffs[second][first]
 
     def legal(self) -> list[int]:
-        """Return both actions."""
         return [0, 1]
 
     def after(self, index: int) -> Dilemma:
-        """Return the table after a choice."""
         return replace(self, moves=(*self.moves, index))
 
     def returns(self) -> list[float]:
@@ -82,7 +79,6 @@ class Dilemma(Table):
         )
 
     def name_of(self, player: int, index: int) -> str:
-        """Return the name of an action."""
         return ACTIONS[index]
 
     def key(self, seat: int) -> str:
@@ -221,14 +217,12 @@ class RepeatedDilemma(Game):
         return f"{self.rules}\n\nYou play as {role!r}.\n\n{said}"
 
     def position(self, state: State, seat: int) -> str:
-        """Return the number of the round and the points so far."""
         own, other = state.returns[seat], state.returns[1 - seat]
         of = f" of {self.rounds}" if self.told_rounds else ""
         now = "" if state.done else f"This is round {state.plies // 2 + 1}{of}. "
         return f"{now}Points so far: {own:g} for you, {other:g} for the other player."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the payoffs and the rounds that have ended; of an open one what the reader knows."""
         rounds, points = state.table.ended(), {0: state.returns[0], 1: state.returns[1]}
         shown = {one: f"{value:g} points" for one, value in points.items()}
         seats(canvas, self.roles, state.due(), shown)
@@ -257,7 +251,6 @@ class RepeatedDilemma(Game):
         return f"In round {len(moves) // 2 + 1} {self.roles[0]} chose {ACTIONS[moves[-1]]}."
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return who acts, the rounds that have ended and the points."""
         rounds = (
             f"round {number}: {ACTIONS[one]} and {ACTIONS[two]}"
             for number, (one, two) in enumerate(state.table.ended(), start=1)

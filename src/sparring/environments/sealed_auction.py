@@ -70,11 +70,9 @@ class SealedAuction(Bank):
         return tuple(own.integer(seat, self.largest + 1) for seat in range(self.num_seats))
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief wording."""
         return tuple(sorted({*self.bids, *self.roles, "value", "bid", "bids", "won", "lost"}))
 
     def reset(self, stream: Stream) -> Auction:
-        """Return a play at its start."""
         values = self.drawn(stream)
         assert isinstance(values, tuple)
         return Auction(self, values, stream)
@@ -95,7 +93,6 @@ class Auction(Painted):
 
     @property
     def done(self) -> bool:
-        """Whether all have bid."""
         return bool(self.bids)
 
     @property
@@ -116,7 +113,6 @@ class Auction(Painted):
         )
 
     def due(self) -> tuple[int, ...]:
-        """Return all seats: they bid at once."""
         return () if self.done else tuple(range(self.rules.num_seats))
 
     def legal(self, seat: int) -> tuple[str, ...]:
@@ -141,7 +137,6 @@ class Auction(Painted):
         return Observation(told=told, ask=ask, key=key)
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Take all bids."""
         self.bids = tuple(int(replies[seat]) for seat in range(self.rules.num_seats))
 
     def ending(self, seat: int) -> str:
@@ -153,7 +148,6 @@ class Auction(Painted):
         return f"The bids were {listed}. You {'won' if won else 'did not win'}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the values that are seen, and all bids once they are in."""
         roles = self.rules.roles
         won = self._seen_winner(seat)
         seats(canvas, roles, self.due(), {} if won is None else {won: "won"})
@@ -172,7 +166,6 @@ class Auction(Painted):
         return self.winner if known else None
 
     def described(self, seat: int | None) -> str:
-        """Return who is to bid or who won, and the values that are seen."""
         roles = self.rules.roles
         seen = [
             f"The thing is worth {value} to {role}."
@@ -187,7 +180,6 @@ class Auction(Painted):
         return " ".join([f"The bids were {bids}; {who} won.", *seen])
 
     def clone(self) -> Auction:
-        """Return a copy that goes on the same."""
         return Auction(self.rules, self.start, self.stream, self.bids)
 
 

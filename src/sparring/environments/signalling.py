@@ -52,7 +52,6 @@ class Talk(SignallingOptions, Table):
 
     @property
     def player(self) -> int:
-        """The sender or the receiver in turn, chance at the start, the end after a guess."""
         if self.drawn < 0:
             return CHANCE
         if self.moves and self.signals <= self.moves[-1] < self.ask:
@@ -66,11 +65,9 @@ class Talk(SignallingOptions, Table):
         return list(range(self.signals, self.ask + (self.asked < self.rounds)))
 
     def draws(self) -> range:
-        """Return the types."""
         return range(self.types)
 
     def after(self, index: int) -> Talk:
-        """Return the talk with its type, or after an action."""
         return (
             replace(self, drawn=index)
             if self.drawn < 0
@@ -86,7 +83,6 @@ class Talk(SignallingOptions, Table):
         return [right - self.cost * self.asked + own] * 2
 
     def name_of(self, player: int, index: int) -> str:
-        """Return the name of an action or a type."""
         return (
             TYPES[index]
             if player < 0
@@ -181,7 +177,6 @@ class Signalling(Game):
         )
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the types."""
         return self.types
 
     def private(self, state: State, seat: int) -> str:
@@ -196,7 +191,6 @@ class Signalling(Game):
         return f"Said so far: {self.actions_so_far(state)}."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the colour for those who see it, and what was said."""
         self.paint_seats(canvas, state, seat)
         drawn = TYPES[state.table.drawn] if seat in (None, SENDER) else ""
         discs(canvas, "colour", [(drawn[:1] or "?", drawn or "none")], after=drawn or "hidden")
@@ -208,13 +202,11 @@ class Signalling(Game):
         timeline(canvas, said)
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return who acts, the colour for those who see it, and what was said."""
         drawn = f"The colour is {TYPES[state.table.drawn]}." if seat in (None, SENDER) else ""
         parts = (self.whose(state), drawn, self.on_table(state, 0), self.paid(state, seat))
         return " ".join(part for part in parts if part)
 
     def revealed(self, state: State) -> str:
-        """Return the colour."""
         return f"The colour was {TYPES[state.trail[0].action]}."
 
 

@@ -93,13 +93,11 @@ class NegotiationTable(Table):
 
     @property
     def player(self) -> int:
-        """The seat to act, chance or the end."""
         if len(self.actions) >= self.turns:
             return TERMINAL
         return CHANCE if len(self.values) < 2 else self.seat
 
     def legal(self) -> list[int]:
-        """Return the legal action ids."""
         answers = [ACCEPT, DENY] if self.offer else [DENY]
         return [
             *answers,
@@ -107,7 +105,6 @@ class NegotiationTable(Table):
         ]
 
     def draws(self) -> range:
-        """Return the entries of VALUES; seat 0 draws first."""
         return range(len(VALUES))
 
     def worth(self, seat: int) -> int:
@@ -123,7 +120,6 @@ class NegotiationTable(Table):
         return self.worth(0) - start[0], self.worth(1) - start[1]
 
     def after(self, index: int) -> NegotiationTable:
-        """Return the table after values or an action: only an acceptance trades."""
         if len(self.values) < 2:
             return replace(self, values=(*self.values, index))
         actions = (*self.actions, index)
@@ -159,7 +155,6 @@ class NegotiationTable(Table):
         return [float(paid) for paid in self.paid] if self.outcome == "gain" else self.returns()
 
     def name_of(self, player: int, index: int) -> str:
-        """Return the name of an action or of values."""
         if player < 0:
             return _goods(VALUES[index])
         return (
@@ -266,7 +261,6 @@ class SimpleNegotiation(Game):
         )
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the values."""
         pairs = VALUES if self.drawn else [VALUES[entry] for entry in FIXED]
         return tuple(word for pair in pairs for word in _priced(pair))
 
@@ -283,7 +277,6 @@ class SimpleNegotiation(Game):
         )
 
     def position(self, state: State, seat: int) -> str:
-        """Return the goods of both seats, the turn and the open offer."""
         table = state.table
         if len(table.values) < 2:
             return ""
@@ -303,7 +296,6 @@ class SimpleNegotiation(Game):
         return " ".join(line for line in lines if line)
 
     def revealed(self, state: State) -> str:
-        """Return what the resources were worth to each seat."""
         pairs = [VALUES[entry] for entry in state.table.values]
         worth = (
             f"to {role} wood {pair[0]}, gold {pair[1]}"
@@ -312,7 +304,6 @@ class SimpleNegotiation(Game):
         return f"A unit was worth: {'; '.join(worth)}."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the goods of both seats, what they are worth to whom, and the offers."""
         self.paint_seats(canvas, state, seat)
         position, roles = state.table, self.roles
         rows = [("", *RESOURCES, "worth", "gain")]
@@ -339,7 +330,6 @@ class SimpleNegotiation(Game):
         timeline(canvas, said, most=8)
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return who acts, the goods of both seats, their worth and the open offer."""
         position, roles = state.table, self.roles
         parts = []
         for one, role in enumerate(roles):

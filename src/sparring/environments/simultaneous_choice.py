@@ -44,7 +44,6 @@ class Throws:
         return f"{self.won(left, right):g}"
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief wording."""
         return tuple(sorted({*self.moves, *self.roles, "choose", "they", "you"}))
 
     def play(self) -> Throw:
@@ -52,11 +51,9 @@ class Throws:
         return Throw(self)
 
     def reset(self, stream: Any) -> Throw:
-        """Return a play at its start; nothing is left to chance."""
         return self.play()
 
     def openings(self) -> tuple[tuple[float, Throw], ...]:
-        """Return the one play that there is at the start, with its probability."""
         return ((1.0, self.play()),)
 
 
@@ -72,7 +69,6 @@ class Throw(Painted):
 
     @property
     def done(self) -> bool:
-        """Whether both have chosen."""
         return bool(self.moves)
 
     @property
@@ -84,11 +80,9 @@ class Throw(Painted):
         return (won, -won or 0.0)
 
     def due(self) -> tuple[int, ...]:
-        """Return both seats: they choose at once."""
         return () if self.done else (0, 1)
 
     def legal(self, seat: int) -> tuple[str, ...]:
-        """Return the words."""
         return self.rules.moves
 
     def observe(self, seat: int) -> Observation:
@@ -99,7 +93,6 @@ class Throw(Painted):
         return Observation(told=self.rules.rules, ask=self.rules.ask, key=role)
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Take both choices."""
         self.moves = (replies[0], replies[1])
 
     def ending(self, seat: int) -> str:
@@ -110,7 +103,6 @@ class Throw(Painted):
         return f"You chose {mine}, the other player chose {theirs}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw what each pair of words pays and, once both have chosen, the choices."""
         rules, words = self.rules, self.rules.moves
         seats(canvas, rules.roles, self.due(), dict(enumerate(self.moves)))
         heading(canvas, rules.payoffs, "left (rows), right (columns)")
@@ -120,7 +112,6 @@ class Throw(Painted):
         table(canvas, rows, marked=[(places[0], places[1])] if places else ())
 
     def described(self, seat: int | None) -> str:
-        """Return who is to choose, or both choices."""
         if not self.moves:
             return due_sentence(self.rules.roles)
         left, right = self.moves
@@ -128,5 +119,4 @@ class Throw(Painted):
         return f"The play is over. left chose {left}, right chose {right}. {won}."
 
     def clone(self) -> Throw:
-        """Return a copy."""
         return type(self)(self.rules, self.moves)

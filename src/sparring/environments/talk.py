@@ -66,7 +66,6 @@ class Talk(Combined):
         return (SAY, SAYS, *self.roles, *self.said)
 
     def reset(self, stream: Stream) -> TalkPlay:
-        """Return a play at its start."""
         return TalkPlay(self, self.inner.reset(stream))
 
 
@@ -112,7 +111,6 @@ class TalkPlay(CombinedPlay):
         return seen._replace(told=heard or nothing, key=key, fresh=False)
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Pass the messages on, or go on with the actions."""
         for seat in replies:
             self.news.pop(seat, None)
         if not self.talking:
@@ -139,7 +137,6 @@ class TalkPlay(CombinedPlay):
                     )
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the play, and the messages so far, which all seats hear."""
         super().paint(canvas, seat)
         wanted = "" if self.done else "messages are due" if self.talking else "actions are due"
         heading(canvas, "Messages", wanted)
@@ -150,7 +147,6 @@ class TalkPlay(CombinedPlay):
         timeline(canvas, said, most=6)
 
     def described(self, seat: int | None) -> str:
-        """Return the position of the play, what is due, and the last message."""
         parts = [super().described(seat)]
         if not self.done:
             parts.append("Messages are due first." if self.talking else "Actions are due.")

@@ -296,15 +296,12 @@ class TeamMatrix:
         self.words = payoffs.words
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief wording."""
         return tuple(sorted({*self.words, *self.roles, "choose", "they", "we"}))
 
     def reset(self, stream: Any) -> Round:
-        """Return a play at its start; nothing is left to chance."""
         return Round(self)
 
     def openings(self) -> tuple[tuple[float, Round], ...]:
-        """Return the one play that there is at the start, with its probability."""
         return ((1.0, Round(self)),)
 
 
@@ -320,7 +317,6 @@ class Round(Painted):
 
     @property
     def done(self) -> bool:
-        """Whether all have chosen."""
         return bool(self.chosen)
 
     @property
@@ -334,11 +330,9 @@ class Round(Painted):
         return (own,) * rules.payoffs.members + (-own or 0.0,) * rules.payoffs.members
 
     def due(self) -> tuple[int, ...]:
-        """Return all seats: they choose at once."""
         return () if self.done else tuple(range(self.rules.num_seats))
 
     def legal(self, seat: int) -> tuple[str, ...]:
-        """Return the choices."""
         return self.rules.words
 
     def observe(self, seat: int) -> Observation:
@@ -363,7 +357,6 @@ class Round(Painted):
         return self.rules.roles[own * team : own * (team + 1)]
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Take all choices."""
         words, own = self.rules.words, self.rules.payoffs.members
         said = tuple(words.index(replies[seat]) for seat in range(2 * own))
         self.chosen = (said[:own], said[own:])
@@ -384,7 +377,6 @@ class Round(Painted):
         return f"{', '.join(parts)}. Your team got {self.returns[seat]:g}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the teams side by side and, once all have chosen, what was chosen and paid."""
         rules, own = self.rules, self.rules.payoffs.members
         order = [member + own * team for member in range(own) for team in (0, 1)]
         said = [*self._said(0), *self._said(1)] if self.done else []
@@ -404,7 +396,6 @@ class Round(Painted):
             paragraph(canvas, f"Choices: {', '.join(rules.words)}.", colour="dim")
 
     def described(self, seat: int | None) -> str:
-        """Return who is to choose, or what both teams chose and got."""
         if not self.done:
             return due_sentence(self.rules.roles)
         parts = (
@@ -415,7 +406,6 @@ class Round(Painted):
         return " ".join(("The play is over.", *parts))
 
     def clone(self) -> Round:
-        """Return a copy."""
         return Round(self.rules, self.chosen)
 
 

@@ -62,7 +62,6 @@ class TicTacToe(Game):
         return marks
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the board, the last mark outlined."""
         self.paint_seats(canvas, state, seat)
         last = state.trail[-1].action if state.trail else -1
         cells = [
@@ -78,7 +77,6 @@ class TicTacToe(Game):
         grid(canvas, board, rows=("1", "2", "3"), columns=("a", "b", "c"), most=84)
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return who acts, the last move and where the marks are."""
         marks = self._marks(state)
         held = []
         for role in self.roles:
@@ -88,7 +86,6 @@ class TicTacToe(Game):
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:
-        """Return the board, with '.' for an empty cell."""
         marks = self._marks(state)
         rows = [f"{row + 1} {' '.join(marks[3 * row : 3 * row + 3])}" for row in range(3)]
         return "\n".join(["The board:", "  a b c", *rows])

@@ -42,7 +42,6 @@ class TinyHanabi(Game):
         )
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the cards."""
         return CARDS
 
     def private(self, state: State, seat: int) -> str:
@@ -60,7 +59,6 @@ class TinyHanabi(Game):
         ]
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the cards that are seen, the choices, and the payoffs that are still possible."""
         held = self._held(state, seat)
         self.paint_seats(canvas, state, seat)
         for one, role in enumerate(self.roles):
@@ -78,14 +76,12 @@ class TinyHanabi(Game):
                 table(canvas, [("", *ACTIONS), *rows], marked=cell, size=13)
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return who acts, the cards that are seen and the choices."""
         held = zip(self.roles, self._held(state, seat), strict=True)
         seen = [f"{role} holds {card}." for role, card in held if card]
         chosen = f"Choices so far: {self.actions_so_far(state)}."
         return " ".join([self.whose(state), *seen, chosen, self.paid(state, seat)]).strip()
 
     def revealed(self, state: State) -> str:
-        """Return both cards."""
         dealt = zip(self.roles, state.trail, strict=False)
         return f"The cards: {', '.join(f'{role} {CARDS[event.action]}' for role, event in dealt)}."
 

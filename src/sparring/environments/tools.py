@@ -84,7 +84,6 @@ class WithTools(Combined):
     numbers = NUMBERS
 
     def reset(self, stream: Stream) -> ToolPlay:
-        """Return a fresh play of the environment that is played."""
         return ToolPlay(self, self.inner.reset(stream))
 
     def words(self) -> tuple[str, ...]:
@@ -130,7 +129,6 @@ class ToolPlay(CombinedPlay):
         return tuple(value - cost * spent for value, spent in zip(paid, self.spent, strict=True))
 
     def due(self) -> tuple[int, ...]:
-        """Return the seats that are due to move and have not said their move yet."""
         return tuple(seat for seat in super().due() if seat not in self.held)
 
     def legal(self, seat: int) -> None:
@@ -182,7 +180,6 @@ class ToolPlay(CombinedPlay):
         return UNREAD if left else None
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Answer the calls, and go on with the moves once all of them are in."""
         self.made, self.held = dict(self.made), dict(self.held)
         for seat, reply in replies.items():
             if seat not in self.due():
@@ -222,7 +219,6 @@ class ToolPlay(CombinedPlay):
         return [pair for part in (*self.past[seat], self.made.get(seat, ())) for pair in part]
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the play, and the calls of the seat with their answers; None: of all seats."""
         super().paint(canvas, seat)
         for one, role in enumerate(self.rules.roles):
             if seat not in (None, one):
@@ -235,7 +231,6 @@ class ToolPlay(CombinedPlay):
             timeline(canvas, said, most=8, lines=3)
 
     def described(self, seat: int | None) -> str:
-        """Return the position of the play, and the last call that the reader knows."""
         parts = [super().described(seat)]
         for one, role in enumerate(self.rules.roles):
             calls = self.calls_of(one) if seat in (None, one) else []

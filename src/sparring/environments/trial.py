@@ -59,7 +59,6 @@ class TrialPlay(CombinedPlay):
 
     @property
     def done(self) -> bool:
-        """Whether the last attempt is over."""
         return self.ended
 
     @property
@@ -68,7 +67,6 @@ class TrialPlay(CombinedPlay):
         return tuple(a + b for a, b in zip(self.paid, self.play.returns, strict=True))
 
     def due(self) -> tuple[int, ...]:
-        """Return the seats of the attempt that are due, or those that reflect."""
         if self.ended:
             return ()
         return tuple(sorted(self.rules.carried)) if self.reflecting else super().due()
@@ -116,7 +114,6 @@ class TrialPlay(CombinedPlay):
         return joined(["Your notes from earlier attempts:", *listed], False)
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Go on with the attempt, the notes, or the next attempt."""
         if self.reflecting:
             for seat, text in replies.items():
                 note = text[: self.rules.note_limit]
@@ -181,13 +178,11 @@ class TrialPlay(CombinedPlay):
         self.begin_another(self.stream.child(number))
 
     def clone(self) -> TrialPlay:
-        """Return an independent copy."""
         twin: TrialPlay = super().clone()
         twin.notes = dict(self.notes)
         return twin
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the attempt that goes on; for who remembers, those before and the notes."""
         rules, knows = self.rules, seat is None or seat in self.rules.carried
         if knows:
             note = "notes are due" if self.reflecting else ""
@@ -209,7 +204,6 @@ class TrialPlay(CombinedPlay):
                 timeline(canvas, said, most=3)
 
     def described(self, seat: int | None) -> str:
-        """Return the position of the attempt; for who remembers, its number and the last note."""
         rules, said = self.rules, super().described(seat)
         if seat is not None and seat not in rules.carried:
             return OVER if self.reflecting else said
@@ -304,7 +298,6 @@ class Trial(Combined):
         return (*RESULTS, REFLECT, NOTE, *([SHOWS] if self.reveal else []))
 
     def reset(self, stream: Stream) -> TrialPlay:
-        """Return the first attempt at its start."""
         return TrialPlay(self, stream)
 
 

@@ -198,12 +198,10 @@ class WordProblems(Bank):
         return frozenset(self.start(number).told(brief=True) for number in range(self.problems))
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief wording."""
         numbers = map(str, range(most(self.steps, self.largest) + 1))
         return tuple(sorted({*WORDS, *PEOPLE, *THINGS, *numbers}))
 
     def reset(self, stream: Stream) -> Problem:
-        """Return a problem of the bank."""
         found = self.drawn(stream)
         assert isinstance(found, Story)
         return Problem(self, found)
@@ -238,7 +236,6 @@ class Problem(OneAnswer):
         return f"{number}.{fraction}" if fraction.strip("0") else number
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Take the answer."""
         read = self.read(0, replies[0])
         if self.done or read is None:
             raise GameError(f"word_problems: {quoted(replies[0])} is no answer that is due.")

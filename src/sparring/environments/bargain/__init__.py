@@ -212,12 +212,10 @@ class BargainPlay(Painted):
         self.rules, self.table, self.why = rules, table, why
 
     def clone(self) -> BargainPlay:
-        """Return an independent copy."""
         return BargainPlay(self.rules, self.table, self.why)
 
     @property
     def done(self) -> bool:
-        """Whether it is over."""
         return self.table.done
 
     @property
@@ -239,7 +237,6 @@ class BargainPlay(Painted):
         return first, second
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the pool, the values that are seen, the offers that stand and the messages."""
         position, roles = self.table, self.rules.roles
         scenario, due = position.scenario, () if position.done else (position.seat,)
         kinds = KINDS[: len(scenario.counts)]
@@ -262,7 +259,6 @@ class BargainPlay(Painted):
         timeline(canvas, said, most=8)
 
     def described(self, seat: int | None) -> str:
-        """Return who is to speak, the pool, the values that are seen and the last message."""
         position, roles = self.table, self.rules.roles
         scenario = position.scenario
         parts = [due_sentence([] if position.done else [roles[position.seat]])]
@@ -279,7 +275,6 @@ class BargainPlay(Painted):
         return " ".join(parts)
 
     def due(self) -> tuple[int, ...]:
-        """Return the seat whose message is wanted."""
         return () if self.done else (self.table.seat,)
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
@@ -301,7 +296,6 @@ class BargainPlay(Painted):
         return Observation(told=told or ".", key=key, ask=self._ask(first=not own))
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Go on with the message of the seat that is due."""
         seat, counts = self.table.seat, self.table.scenario.counts
         line, cut = clean(replies[seat], self.rules.talk)
         if self.rules.brief:
@@ -503,11 +497,9 @@ class Bargain(Bank):
         self.rules = full_rules(messages, talk, self.cooperative)
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of brief style, sorted."""
         return tuple(sorted({*self.known, *self.roles}))
 
     def reset(self, stream: Stream) -> BargainPlay:
-        """Return a play of a scenario of the bank, which is draw 0 of ``stream``."""
         scenario = self.start(stream.integer(0, self.scenarios))
         return BargainPlay(self, Table(scenario, self.max_turns))
 

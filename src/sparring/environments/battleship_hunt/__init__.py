@@ -153,21 +153,17 @@ class Sea(BattleshipOptions, Table):
 
     @property
     def player(self) -> int:
-        """The hunter, chance at the start, the end when all ships are sunk or no shot is left."""
         if not self.ships:
             return CHANCE
         return TERMINAL if not self.left or self.sunk == len(self.lengths) else 0
 
     def legal(self) -> list[int]:
-        """Return the cells not yet shot at."""
         return [cell for cell in range(self.cells) if cell not in self.moves]
 
     def draws(self) -> range:
-        """Return the numbers of the layouts."""
         return range(self.layouts)
 
     def after(self, index: int) -> Sea:
-        """Return the sea with its ships, or after a shot."""
         if not self.ships:
             return replace(
                 self,
@@ -189,7 +185,6 @@ class Sea(BattleshipOptions, Table):
         ]
 
     def name_of(self, player: int, index: int) -> str:
-        """Return the name of an action or of a layout."""
         return f"layout {index}" if player < 0 else word_of(self.columns, index)
 
     def told(self, number: int) -> tuple[str, ...]:
@@ -312,7 +307,6 @@ class BattleshipHunt(Banked):
         self.rules = _rules(self.first_table)
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the answers, and how a game can end."""
         return (*ANSWERS, "won", "lost")
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
@@ -332,7 +326,6 @@ class BattleshipHunt(Banked):
         return out
 
     def position(self, state: State, seat: int) -> str:
-        """Return the board as the seat sees it, and what is left."""
         table = state.table
         head = "  " + " ".join(str(column + 1) for column in range(self.columns))
         lines = [
@@ -344,7 +337,6 @@ class BattleshipHunt(Banked):
         return "\n".join([legend, head, *lines, f"Shots left: {table.left}. Ships left: {ships}."])
 
     def revealed(self, state: State) -> str:
-        """Return the cells of every ship."""
         table = state.table
         cells = (
             [self.words[cell] for cell in range(table.cells) if ship >> cell & 1]
@@ -353,7 +345,6 @@ class BattleshipHunt(Banked):
         return f"The ships: {'; '.join(' '.join(ship) for ship in cells)}."
 
     def paint_table(self, canvas: Canvas, table: Sea, seat: int | None) -> None:
-        """Draw a sea: a dot is a miss, a cross a hit, a filled cross the hit that sank a ship."""
         ships = sum(table.ships) if seat is None else 0
         answers = dict(zip(table.moves, table.answers, strict=True))
         last = table.moves[-1] if table.moves else -1
@@ -369,7 +360,6 @@ class BattleshipHunt(Banked):
         paragraph(canvas, _news(table), colour="dim")
 
     def describe_table(self, table: Sea, seat: int | None) -> str:
-        """Return the last shot, what is left, and where was hit."""
         hit = [
             word_of(table.columns, move)
             for move, answer in zip(table.moves, table.answers, strict=True)

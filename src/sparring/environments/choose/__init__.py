@@ -53,7 +53,6 @@ class Choose(Combined):
         return numbers(self.proposer.count)
 
     def reset(self, stream: Stream) -> ChoosePlay:
-        """Return a play at its start."""
         return ChoosePlay(self, self.inner.reset(stream.child(0)), stream.child(1))
 
     def offered(self, seen: Observation, shown: Sequence[str], before: str) -> Observation:
@@ -116,7 +115,6 @@ class ChoosePlay(CombinedPlay):
         return self.stream.child(seat).child(self.taken[seat])
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the numbers of the candidates of a seat."""
         if seat not in self.candidates:
             return super().legal(seat)
         return numbers(len(self.candidates[seat]))
@@ -146,7 +144,6 @@ class ChoosePlay(CombinedPlay):
         return offered
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Go on with the candidates of these numbers."""
         said = dict(replies)
         for seat, shown in self.candidates.items():
             said[seat] = shown[int(replies[seat]) - 1]
@@ -165,7 +162,6 @@ class ChoosePlay(CombinedPlay):
         return dict(self.play.figures())
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the play, and the candidates that are seen."""
         super().paint(canvas, seat)
         for line in self._lines(seat):
             heading(canvas, line[0])
@@ -185,7 +181,6 @@ class ChoosePlay(CombinedPlay):
         return found
 
     def described(self, seat: int | None) -> str:
-        """Return the position of the play, and the candidates that are seen."""
         parts = [f"{head}: {', '.join(lines)}." for head, lines in self._lines(seat)]
         return " ".join([super().described(seat), *parts])
 
@@ -219,7 +214,6 @@ class Asked(Choose):
         return (*super().words(), PROPOSE, TOOK)
 
     def reset(self, stream: Stream) -> AskedPlay:
-        """Return a play at its start."""
         return AskedPlay(self, self.inner.reset(stream.child(0)), stream.child(1))
 
 
@@ -269,7 +263,6 @@ class AskedPlay(ChoosePlay):
         return {name: tuple(own) * 2 for name, own in super().figures().items()}
 
     def due(self) -> tuple[int, ...]:
-        """Return the proposers that are to propose, else the seats that are to choose."""
         waiting = self._waiting()
         if waiting:
             return tuple(seat + self.rules.inner.num_seats for seat in waiting)
@@ -318,7 +311,6 @@ class AskedPlay(ChoosePlay):
         return with_news(seen, self.news.get(seat, ""), rules.brief)
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Take what is proposed, or go on with the candidates of these numbers."""
         if self._waiting():
             for seat, action in replies.items():
                 self.news.pop(seat, None)
@@ -354,14 +346,12 @@ class AskedPlay(ChoosePlay):
         return shown_of(self.play, self.within(seat), brief=False)
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the play, and the candidates or proposals that are seen."""
         CombinedPlay.paint(self, canvas, None if seat is None else self.within(seat))
         for head, lines in self._lines(seat):
             heading(canvas, head)
             printed(canvas, lines)
 
     def described(self, seat: int | None) -> str:
-        """Return the position of the play, and the candidates or proposals that are seen."""
         own = None if seat is None else self.within(seat)
         parts = [f"{head}: {', '.join(lines)}." for head, lines in self._lines(seat)]
         return " ".join([CombinedPlay.described(self, own), *parts])

@@ -373,13 +373,11 @@ class DagSearch(Bank):
         return Schedule(start.steps, start.needs, self.workers, self.handout)
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief wording."""
         longest = self.max_turns // self.num_seats
         numbers = map(str, range(max(longest, self.turns, self.tasks, self.workers) + 1))
         return tuple(sorted({*WORDS, *NAMES, *RESULTS, *numbers}))
 
     def reset(self, stream: Stream) -> Dag:
-        """Return a play of a world of the bank."""
         found = self.drawn(stream)
         assert isinstance(found, World)
         return Dag(self, found)
@@ -433,7 +431,6 @@ class Dag(Painted):
 
     @property
     def done(self) -> bool:
-        """Whether it is over."""
         return self.ended
 
     @property
@@ -482,7 +479,6 @@ class Dag(Painted):
         return self.figures()["found"][seat] / self.asked[seat]
 
     def due(self) -> tuple[int, ...]:
-        """Return the workers that are at work, else the lead."""
         if self.ended:
             return ()
         return tuple(sorted(self.calls)) or (LEAD,)
@@ -508,7 +504,6 @@ class Dag(Painted):
         return Observation(told="", key=f"{self.rules.roles[seat]} idle")
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Go on with the lead's reply, or with those of all workers that are at work."""
         for seat, reply in replies.items():
             if reply not in self.legal(seat):
                 raise GameError(f"dag_search: {quoted(reply)} is no action of seat {seat} now.")
@@ -567,7 +562,6 @@ class Dag(Painted):
         }
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the sub-tasks as far as a seat knows them, and who is at work."""
         start, due = self.start, self.due()
         seats(canvas, self.rules.roles, due if seat is None else tuple({seat} & set(due)))
         if seat is None or self.rules.leads(seat):
@@ -585,7 +579,6 @@ class Dag(Painted):
         paragraph(canvas, self.described(seat), colour="dim")
 
     def described(self, seat: int | None) -> str:
-        """Return in words how far the play is."""
         rules = self.rules
         if seat is not None and not rules.leads(seat):
             call = self.calls.get(seat)
@@ -600,7 +593,6 @@ class Dag(Painted):
         return f"Finished: {number} of {rules.tasks}. Waves so far: {len(self.waves)}.{over}"
 
     def clone(self) -> Dag:
-        """Return an independent copy."""
         twin = object.__new__(Dag)
         twin.__dict__.update(self.__dict__)
         return twin

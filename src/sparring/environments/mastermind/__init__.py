@@ -94,7 +94,6 @@ class Board(MastermindOptions, Table):
 
     @property
     def player(self) -> int:
-        """Chance at the start, the codebreaker, or the end: cracked, or no guess left."""
         if self.hidden < 0:
             return CHANCE
         return TERMINAL if self.cracked or not self.left else 0
@@ -104,11 +103,9 @@ class Board(MastermindOptions, Table):
         return list(range(self.colours**self.pegs))
 
     def draws(self) -> range:
-        """Return the numbers of the codes in the bank."""
         return range(self.codes or self.colours**self.pegs)
 
     def after(self, index: int) -> Board:
-        """Return the board with its code, or after a guess."""
         if self.hidden < 0:
             return replace(self, hidden=bank_of(self.pegs, self.colours, self.bank)[index])
         guess, code = (code_of(self.pegs, self.colours, number) for number in (index, self.hidden))
@@ -123,7 +120,6 @@ class Board(MastermindOptions, Table):
         return [(self.left + 1) / self.guesses if self.pay == "left" else 1.0]
 
     def name_of(self, player: int, index: int) -> str:
-        """Return the name of a guess, or of a chance outcome."""
         return f"code {index}" if player < 0 else word_of(self.pegs, self.colours, index)
 
     def told(self, number: int) -> tuple[str, ...]:
@@ -224,7 +220,6 @@ class Mastermind(Banked):
         self.rules = _rules(self.first_table)
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the counts of an answer, and how a game can end."""
         return (*map(str, range(self.pegs + 1)), "cracked", "lost")
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
@@ -250,7 +245,6 @@ class Mastermind(Banked):
         return [f"You guessed {word}: {told[0]} exact, {told[1]} misplaced.{ended}"]
 
     def position(self, state: State, seat: int) -> str:
-        """Return how many guesses are left."""
         return "" if state.done else f"You have {state.table.left} guess(es) left."
 
     def call(self, state: State, seat: int) -> str:
@@ -264,7 +258,6 @@ class Mastermind(Banked):
         )
 
     def paint_table(self, canvas: Canvas, table: Board, seat: int | None) -> None:
-        """Draw the guesses; the code above them, if the reader may know it."""
         code = _pegs(table, table.hidden) if _known(table, seat) else [("?", "none")] * table.pegs
         discs(canvas, "code", code)
         for number in range(table.guesses):
@@ -277,7 +270,6 @@ class Mastermind(Banked):
         paragraph(canvas, "After each guess: exact + misplaced.", colour="dim", size=14)
 
     def describe_table(self, table: Board, seat: int | None) -> str:
-        """Return the guesses with their answers, and the code if the reader may know it."""
         said = [
             f"{table.name_of(0, move)}: {exact} exact, {misplaced} misplaced"
             for move, (exact, misplaced) in zip(table.moves, table.answers, strict=True)

@@ -115,7 +115,6 @@ class Minefield(MinesweeperOptions, Table):
 
     @property
     def player(self) -> int:
-        """The sweeper, chance at the start, the end after a mistake or with all safe cells open."""
         if not self.order:
             return CHANCE
         return TERMINAL if self.lost or len(self.opened) == self.cells - self.mines else 0
@@ -131,11 +130,9 @@ class Minefield(MinesweeperOptions, Table):
         return closed + [self.cells + cell for cell in closed] if may_flag else closed
 
     def draws(self) -> range:
-        """Return the numbers of the layouts."""
         return range(self.layouts)
 
     def after(self, index: int) -> Minefield:
-        """Return the field with its layout, or after an action."""
         if not self.order:
             drawn = replace(self, order=order_of(self.cells, self.bank, index))
             return drawn.after(drawn.middle) if self.centre else drawn
@@ -189,7 +186,6 @@ class Minefield(MinesweeperOptions, Table):
         ]
 
     def name_of(self, player: int, index: int) -> str:
-        """Return the name of an action or of a layout."""
         return f"layout {index}" if player < 0 else word_of(self.rows, self.columns, index)
 
     def told(self, number: int) -> tuple[str, ...]:
@@ -326,7 +322,6 @@ class Minesweeper(Banked):
         self.rules = _rules(self.first_table)
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the counts that can be seen, and how a game can end."""
         table = self.first_table
         counts = [str(count) for count in range(min(8, table.mines) + 1)]
         return (*counts, "cleared", "mine", *(["wrong"] if table.flags else []))
@@ -360,7 +355,6 @@ class Minesweeper(Banked):
         return [shown, *(["All safe cells are open."] if told[-1] == "cleared" else [])]
 
     def position(self, state: State, seat: int) -> str:
-        """Return the board as the seat sees it."""
         table = state.table
         signs = [table.sign(cell) for cell in range(table.cells)]
         lines = [
@@ -396,12 +390,10 @@ class Minesweeper(Banked):
         )
 
     def revealed(self, state: State) -> str:
-        """Return the board with its mines."""
         table = state.table
         return f"With the mines as '*'. {self._board(table, '*')}" if table.mined else ""
 
     def paint_table(self, canvas: Canvas, table: Minefield, seat: int | None) -> None:
-        """Draw a field: closed cells are grey, open ones say how many mines are around."""
         last = table.moves[-1] % table.cells if table.moves else -1
         cells = [_cell(table, cell, seat, cell == last) for cell in range(table.cells)]
         board = [
@@ -413,7 +405,6 @@ class Minesweeper(Banked):
         paragraph(canvas, _news(table), colour="dim")
 
     def describe_table(self, table: Minefield, seat: int | None) -> str:
-        """Return the last move, how many cells are closed, and the rows as they are seen."""
         mines = ""
         if seat is None and table.mined:
             words = (word_of(table.rows, table.columns, cell) for cell in sorted(table.mined))

@@ -64,21 +64,17 @@ class Cells(Table):
 
     @property
     def player(self) -> int:
-        """Chance, seat 0, seat 1, the end."""
         if self.drawn < 0:
             return CHANCE
         return TERMINAL if len(self.moves) == 2 else len(self.moves)
 
     def legal(self) -> list[int]:
-        """Return both choices."""
         return [0, 1]
 
     def draws(self) -> range:
-        """Return the numbers of all games."""
         return range(len(self.games))
 
     def after(self, index: int) -> Cells:
-        """Return the table with its game, or after a choice."""
         if self.drawn < 0:
             return replace(self, drawn=index)
         return replace(self, moves=(*self.moves, index))
@@ -90,7 +86,6 @@ class Cells(Table):
         return [float(paid(self.game, seat, self.moves, self.pay)) for seat in (0, 1)]
 
     def name_of(self, player: int, index: int) -> str:
-        """Return the name of a choice, or of a drawn game."""
         return f"game {index}" if player < 0 else ACTIONS[index]
 
     def key(self, seat: int) -> str:
@@ -235,7 +230,6 @@ class Ordinal2x2(Game):
         super().__init__(spiel, name=NAME, roles=("row", "column"), words=ACTIONS, style=style)
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the ranks."""
         return ("1", "2", "3", "4")
 
     def private(self, state: State, seat: int) -> str:
@@ -278,7 +272,6 @@ class Ordinal2x2(Game):
         return int(state.table.drawn)
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the ranks as the reader sees them; the outcome is marked once both have chosen."""
         cells, own = state.table, seat or 0
         seats(canvas, self.roles, state.due())
         ranks = cells.seen(own)
@@ -291,7 +284,6 @@ class Ordinal2x2(Game):
         table(canvas, rows, marked=marked)
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return who acts, the ranks, and the choices that the reader knows."""
         cells, own = state.table, seat or 0
         known = [
             f"{self.roles[one]} chose {ACTIONS[choice]}"

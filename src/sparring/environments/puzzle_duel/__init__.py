@@ -113,12 +113,10 @@ class Duel(Painted):
         self.rules, self.position = rules, position
 
     def clone(self) -> Duel:
-        """Return an independent copy."""
         return Duel(self.rules, self.position)
 
     @property
     def done(self) -> bool:
-        """Whether all rounds are played, or a puzzle was none."""
         return self.position.invalid or len(self.position.solved) == self.rules.rounds
 
     @property
@@ -133,7 +131,6 @@ class Duel(Painted):
         return (failed + rules.easy * right - now.invalid, float(right))
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the numbers for who may use them, and the puzzles with how they ended."""
         now, paid = self.position, {}
         if seat is None:
             paid = {one: f"{value:+g}" for one, value in enumerate(self.returns)}
@@ -153,7 +150,6 @@ class Duel(Painted):
             paragraph(canvas, "The last puzzle was not valid, which ends the self.")
 
     def described(self, seat: int | None) -> str:
-        """Return who is due, the newest puzzle and how the ones before ended."""
         now = self.position
         parts = [due_sentence([ROLES[one] for one in self.due()])]
         if seat != 1:
@@ -169,7 +165,6 @@ class Duel(Painted):
         return " ".join(parts)
 
     def due(self) -> tuple[int, ...]:
-        """Return the proposer, then the solver, in every round."""
         if self.done:
             return ()
         return (SOLVER,) if len(self.position.posed) > len(self.position.solved) else (PROPOSER,)
@@ -310,12 +305,10 @@ class PuzzleDuel(Bank):
         self.rules = rules_text(self)
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief style, sorted."""
         highest = max(self.largest, self.most)
         return tuple(sorted({*WORDS, *map(str, range(1, highest + 1))}))
 
     def reset(self, stream: Stream) -> Duel:
-        """Return a play from one of the bank's sets of numbers, all equally likely."""
         return Duel(self, Position(allowed=self.start(stream.integer(0, self.sets))))
 
     def start(self, number: int) -> tuple[int, ...]:

@@ -199,7 +199,6 @@ class SokobanTable(Table):
 
     @property
     def player(self) -> int:
-        """The pusher, chance at the start, or the end: solved, or all moves spent."""
         if self.room is None:
             return CHANCE
         return TERMINAL if self.solved or len(self.moves) == self.options.moves else 0
@@ -225,11 +224,9 @@ class SokobanTable(Table):
         ]
 
     def draws(self) -> range:
-        """Return the numbers of the rooms."""
         return range(1 if self.only else self.options.rooms)
 
     def after(self, index: int) -> SokobanTable:
-        """Return the table with its room, or after a move."""
         if self.room is None:
             o = self.options
             size = (o.rows, o.columns, o.boxes, o.walls, o.shortest, o.longest)
@@ -253,7 +250,6 @@ class SokobanTable(Table):
         return (home / boxes if share else float(home == boxes)) - self.options.cost * spent
 
     def name_of(self, player: int, index: int) -> str:
-        """Return the name of a move, or of a room."""
         return f"room {index}" if player < 0 else DIRECTIONS[index]
 
     def told(self) -> list[str]:
@@ -389,7 +385,6 @@ class Sokoban(Banked):
         self.first_node().child(0)  # a room that cannot be found is refused here
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the words of a position: cells, what is on them, and the moves left."""
         cells = [
             f"r{row + 1}c{column + 1}" for row in range(self.rows) for column in range(self.columns)
         ]
@@ -418,7 +413,6 @@ class Sokoban(Banked):
         return [*told, _end(state.table)] if state.done else told
 
     def position(self, state: State, seat: int) -> str:
-        """Return the picture of the room, the wall around it drawn too."""
         table = state.table
         signs = [_sign(table, cell) for cell in range(self.rows * self.columns)]
         edge = "#" * (self.columns + 2)
@@ -430,7 +424,6 @@ class Sokoban(Banked):
         return "\n".join([f"The room (you have {left} move(s) left):", edge, *lines, edge])
 
     def paint_table(self, canvas: Canvas, table: SokobanTable, seat: int | None) -> None:
-        """Draw walls filled, goals as rings, boxes as squares, green on a goal, and the agent."""
         rows, columns = table.floor.rows, table.floor.columns
         board = [
             [_cell(table, row * columns + column) for column in range(columns)]
@@ -441,7 +434,6 @@ class Sokoban(Banked):
         paragraph(canvas, _moves(table), colour="dim")
 
     def describe_table(self, table: SokobanTable, seat: int | None) -> str:
-        """Return where everything is, and how many moves are left."""
         home = (table.boxes & table.floor.goals).bit_count()
         return (
             f"{home} of {table.boxes.bit_count()} boxes are on goals. {_moves(table)} "

@@ -254,7 +254,6 @@ class Sudoku(Banked):
         )
 
     def position(self, state: State, seat: int) -> str:
-        """Return the board, one line a row, boxes set apart."""
         return "\n".join(["The board ('.' is an empty cell):", *self._lines(state.table.cells)])
 
     def _lines(self, cells: Board) -> list[str]:
@@ -280,11 +279,9 @@ class Sudoku(Banked):
         return "\n".join(["The board ('.' is an empty cell):", f" c {'   '.join(groups)}", *marked])
 
     def revealed(self, state: State) -> str:
-        """Return the solution."""
         return "\n".join(["The solution:", *self._lines(state.table.solution)])
 
     def paint_table(self, canvas: Canvas, table: SudokuTable, seat: int | None) -> None:
-        """Draw the puzzle's digits on grey, digits written in colour, the last one outlined."""
         size, last = table.size, table.moves[-1] // table.size if table.moves else -1
         cells = [_cell(table, index, seat, index == last) for index in range(size * size)]
         board = [cells[start : start + size] for start in range(0, size * size, size)]
@@ -294,7 +291,6 @@ class Sudoku(Banked):
         paragraph(canvas, _news(table, seat), colour="dim")
 
     def describe_table(self, table: SudokuTable, seat: int | None) -> str:
-        """Return the last digit and how many cells are empty."""
         size = table.size
         lines = (
             "".join(str(digit or ".") for digit in table.cells[start : start + size])

@@ -98,7 +98,6 @@ class Inquiry(QuestionsOptions, Table):
 
     @property
     def player(self) -> int:
-        """Chance at the start and before a noisy answer, the guesser, or the end after a guess."""
         if self.hidden < 0 or self.asked > len(self.answers):
             return CHANCE
         return TERMINAL if self.guessed else 0
@@ -110,7 +109,6 @@ class Inquiry(QuestionsOptions, Table):
         )
 
     def draws(self) -> range:
-        """Return the tables, the objects, or the two answers."""
         return range(self.tables if not self.rows else self.objects if self.hidden < 0 else 2)
 
     def chances(self) -> list[float]:
@@ -129,7 +127,6 @@ class Inquiry(QuestionsOptions, Table):
         return int(self.rows[thing][attribute] == value)
 
     def after(self, index: int) -> Inquiry:
-        """Return the inquiry with its table, its object or an answer drawn, or after an action."""
         if not self.rows:
             return replace(
                 self, rows=rows_of(self.objects, self.attributes, self.values, self.bank, index)
@@ -148,7 +145,6 @@ class Inquiry(QuestionsOptions, Table):
         return [float(self.moves[-1] - self.kinds == self.hidden) - self.cost * self.asked]
 
     def name_of(self, player: int, index: int) -> str:
-        """Return the name of an action, or of a chance outcome."""
         if player >= 0:
             return word_of(self.values, self.kinds, index)
         return (
@@ -271,7 +267,6 @@ class TwentyQuestions(Banked):
         self.rules = _rules(self.first_table)
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the answers, and what a guess can be."""
         return ("no", "yes", "right", "wrong")
 
     def private(self, state: State, seat: int) -> str:
@@ -302,14 +297,12 @@ class TwentyQuestions(Banked):
         ]
 
     def position(self, state: State, seat: int) -> str:
-        """Return how many questions are left."""
         table = state.table
         return (
             "" if state.done else f"You may ask {table.questions - table.asked} more question(s)."
         )
 
     def paint_table(self, canvas: Canvas, position: Inquiry, seat: int | None) -> None:
-        """Draw the objects with their values, and the questions with their answers."""
         names = [name for name, _ in ATTRIBUTES[: position.attributes]]
         rows = [("", *names), *position.sheet()[:ROWS]]
         known = seat is None or position.guessed
@@ -326,7 +319,6 @@ class TwentyQuestions(Banked):
             paragraph(canvas, "Nothing asked yet.", colour="dim")
 
     def describe_table(self, position: Inquiry, seat: int | None) -> str:
-        """Return the questions with their answers, and the object if the reader may know it."""
         said = "; ".join(_step(position, number) for number in _steps(position))
         left = position.questions - position.asked
         hidden = f" The object is {NOUNS[position.hidden]}." if seat is None else ""

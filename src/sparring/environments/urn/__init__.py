@@ -109,7 +109,6 @@ class UrnTable(Table):
 
     @property
     def player(self) -> int:
-        """The drawer, chance while urns or a ball are drawn, or the end after a declaration."""
         if self.hidden < 0 or self.drawing:
             return CHANCE
         return TERMINAL if self.declared >= 0 else 0
@@ -119,7 +118,6 @@ class UrnTable(Table):
         return list(range(0 if len(self.drawn) < self.options.draws else 1, 1 + self.options.urns))
 
     def draws(self) -> range:
-        """Return the sets of urns, the urns, or the colours in the hidden one."""
         return range(
             self.options.sets
             if not self.contents
@@ -135,7 +133,6 @@ class UrnTable(Table):
         return [count / self.options.balls for count in self.contents[self.hidden]]
 
     def after(self, index: int) -> UrnTable:
-        """Return the table with its urns, the hidden one or a ball drawn, or after an action."""
         if not self.contents:
             return replace(
                 self,
@@ -163,7 +160,6 @@ class UrnTable(Table):
         )
 
     def name_of(self, player: int, index: int) -> str:
-        """Return the name of an action, or of a chance outcome."""
         if player >= 0:
             return NAMES[index - 1] if index else DRAW
         return (
@@ -271,7 +267,6 @@ class Urn(Banked):
         self.first_node().child(0)  # urns that cannot be found are refused here
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the colours, the numbers of balls, and what a declaration can be."""
         options = self.table.options
         most = options.balls - options.colours + 1
         numbers = map(str, range(1, most + 1)) if options.sets > 1 else ()
@@ -307,7 +302,6 @@ class Urn(Banked):
         return out
 
     def position(self, state: State, seat: int) -> str:
-        """Return what was drawn in all, and how many draws are left."""
         table = state.table
         if state.done:
             return ""
@@ -318,7 +312,6 @@ class Urn(Banked):
         return f"Drawn so far: {drawn}. You may draw {left} more time(s)."
 
     def paint_table(self, canvas: Canvas, table: UrnTable, seat: int | None) -> None:
-        """Draw the urns as rows of balls, and the balls drawn."""
         heading(canvas, "Urns")
         for number, content in enumerate(table.contents):
             balls = [
@@ -331,7 +324,6 @@ class Urn(Banked):
         paragraph(canvas, _end(table, seat))
 
     def describe_table(self, table: UrnTable, seat: int | None) -> str:
-        """Return the urns, the balls drawn and how it ended."""
         urns = "; ".join(f"{words[0]} {', '.join(_counted(words[1:]))}" for words in table.sheet())
         drawn = ", ".join(_counted([str(count) for count in table.counts()]))
         return f"The urns: {urns}. Drawn so far: {drawn}. {_end(table, seat)}".strip()

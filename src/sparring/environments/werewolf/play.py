@@ -314,11 +314,9 @@ class Werewolf:
             self.figures = (*self.figures, *deduction.figures(setup.kinds))
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief wording."""
         return vocabulary(self.setup)
 
     def reset(self, stream: Stream) -> WerewolfPlay:
-        """Return a play at its start: who has which number is drawn."""
         return self.begun(tuple(stream.shuffled(range(self.num_seats))), stream)
 
     def begun(self, places: tuple[int, ...], stream: Stream) -> WerewolfPlay:
@@ -359,7 +357,6 @@ class WerewolfPlay(Painted):
 
     @property
     def done(self) -> bool:
-        """Whether it is over."""
         return self.position.phase == "over"
 
     @property
@@ -371,7 +368,6 @@ class WerewolfPlay(Painted):
         return tuple(1.0 if team == winner else -1.0 for team in self.rules.teams)
 
     def due(self) -> tuple[int, ...]:
-        """Return the seats whose replies are wanted."""
         return self.position.due()
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
@@ -446,7 +442,6 @@ class WerewolfPlay(Painted):
         return Observation(told=told_all, ask=ask, key=key, note=note)
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Go on with the replies of all seats that are due."""
         before = self.position
         said = dict(replies)
         if before.deducing:
@@ -504,7 +499,6 @@ class WerewolfPlay(Painted):
         return ending(self.position, seat, self.rules.brief)
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw who knows what, says what and votes whom."""
         position = self.position
         heading(canvas, _when(position, seat), _end(position))
         events = position.events if seat is None else position.seen(seat)
@@ -542,7 +536,6 @@ class WerewolfPlay(Painted):
             printed(canvas, thought)
 
     def described(self, seat: int | None) -> str:
-        """Return the position in words."""
         position = self.position
         if position.phase == "over":
             return f"The play is over. {_end(position)}."
@@ -562,7 +555,6 @@ class WerewolfPlay(Painted):
         return " ".join(parts)
 
     def clone(self) -> WerewolfPlay:
-        """Return a copy that goes on the same."""
         return WerewolfPlay(self.rules, self.position, self.stream, self.heard, self.cut)
 
 

@@ -196,7 +196,6 @@ class Search(Painted, SharedNotes):
 
     @property
     def done(self) -> bool:
-        """Whether it is over."""
         return self.ended
 
     @property
@@ -262,7 +261,6 @@ class Search(Painted, SharedNotes):
         return self.figures()["found"][seat] / max(self.asked[seat], 1)
 
     def due(self) -> tuple[int, ...]:
-        """Return the workers that are at work, else the lead."""
         if self.ended:
             return ()
         return tuple(sorted(self.calls)) or (LEAD,)
@@ -305,7 +303,6 @@ class Search(Painted, SharedNotes):
         return Observation(told="", key=f"{self.rules.roles[seat]} idle{written}")
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Go on with the lead's reply, or with those of all workers that are at work."""
         for seat, reply in replies.items():
             legal = self.legal(seat)
             known = reply in legal if legal is not None else self.read(seat, reply, True)
@@ -403,7 +400,6 @@ class Search(Painted, SharedNotes):
         }
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the table as far as it is known, and who is at work."""
         rules, start, due = self.rules, self.start, self.due()
         seats(canvas, rules.roles, due if seat is None else tuple({seat} & {*due}))
         if seat is not None and not rules.leads(seat):
@@ -422,7 +418,6 @@ class Search(Painted, SharedNotes):
         paragraph(canvas, self.described(seat), colour="dim")
 
     def described(self, seat: int | None) -> str:
-        """Return in words how far the search is."""
         rules = self.rules
         if seat is None:
             over = f" Item F1: {self.returns[0]:.3f}." if self.done else ""
@@ -438,7 +433,6 @@ class Search(Painted, SharedNotes):
         return f"{told} Waves so far: {len(self.waves)}."
 
     def clone(self) -> Search:
-        """Return an independent copy."""
         twin = object.__new__(Search)
         twin.__dict__.update(self.__dict__)
         return twin
@@ -609,7 +603,6 @@ class WideSearch(Bank):
         return real_world(stream, self.tables, self.items, self.columns, other)
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief wording."""
         most = max(
             self.items * self.columns, self.turns, self.waves, self.workers, self.distractors
         )
@@ -634,7 +627,6 @@ class WideSearch(Bank):
         return tuple((1 / self.worlds, Search(self, one)) for one in found)
 
     def reset(self, stream: Stream) -> Search:
-        """Return a play of a world of the bank."""
         found = self.drawn(stream)
         assert isinstance(found, World)
         return Search(self, found)

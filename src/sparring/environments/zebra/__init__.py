@@ -169,7 +169,6 @@ class Zebra(Banked):
         self.first_node().child(0)  # a puzzle that cannot be found is refused here
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the values and the kinds of clues as words, without "is"."""
         houses = self.table.houses
         items = (item_word(houses, item) for item in range(self.table.blanks))
         return *self.kinds[1:], *(items if len(self.kinds) > 2 else ())
@@ -187,11 +186,9 @@ class Zebra(Banked):
         )
 
     def position(self, state: State, seat: int) -> str:
-        """Return the board, one line a house."""
         return "\n".join(["The board ('?' is an empty cell):", *self._lines(state.table.cells)])
 
     def revealed(self, state: State) -> str:
-        """Return the solution."""
         return "\n".join(["The solution:", *self._lines(state.table.solution)])
 
     def _lines(self, cells: Board) -> list[str]:
@@ -208,7 +205,6 @@ class Zebra(Banked):
         return lines
 
     def paint_table(self, canvas: Canvas, position: ZebraTable, seat: int | None) -> None:
-        """Draw the houses as columns, and the clues below."""
         houses, attributes = position.houses, position.attributes
         rows = [("", *(f"house {house + 1}" for house in range(houses)))]
         faint, colours, marked = [], {}, []
@@ -233,7 +229,6 @@ class Zebra(Banked):
         paragraph(canvas, f"{said}.", most=12, size=14)
 
     def describe_table(self, position: ZebraTable, seat: int | None) -> str:
-        """Return what stands in each house, and how many cells are empty."""
         houses, attributes = position.houses, position.attributes
         said = []
         for house in range(houses):

@@ -82,7 +82,6 @@ class KuhnPoker(Game):
         return " ".join(f"{role} held the {NAMES[card]}." for role, card in others)
 
     def _folded(self, state: State, seat: int) -> bool:
-        """Return whether a seat has passed after a bet."""
         bettors = {
             event.player for event in state.trail if event.player != CHANCE and event.action == 1
         }

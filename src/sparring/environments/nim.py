@@ -112,7 +112,6 @@ def _rules(misere: bool) -> str:
 
 
 def _sizes(pile_sizes: str) -> tuple[int, ...]:
-    """Return the sizes of the piles, or refuse them."""
     parts = pile_sizes.split(";")
     if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
         raise ConfigError(

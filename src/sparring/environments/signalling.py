@@ -101,7 +101,6 @@ class Talk(SignallingOptions, Table):
         return f"{self._type() if seat == SENDER else ''.join(said[-1:])} asked {self.asked}"
 
     def _type(self) -> str:
-        """Return the name of the type, "" before it is drawn."""
         return TYPES[self.drawn] if self.drawn >= 0 else ""
 
     def __str__(self) -> str:

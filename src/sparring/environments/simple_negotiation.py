@@ -353,7 +353,6 @@ class SimpleNegotiation(Game):
 
 
 def _priced(pair: tuple[int, int]) -> list[str]:
-    """Return values as brief words, such as "wood=5"."""
     return [f"{resource}={value}" for resource, value in zip(RESOURCES, pair, strict=True)]
 
 

@@ -410,7 +410,6 @@ class Round(Painted):
 
 
 def _sides(rules: TeamMatrix, seat: int) -> tuple[int, int]:
-    """Return the team of a seat, and the other one."""
     own = rules.teams[seat]
     return own, 1 - own
 

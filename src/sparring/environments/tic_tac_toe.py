@@ -92,7 +92,6 @@ class TicTacToe(Game):
 
 
 def _moves(start: str) -> tuple[str, ...]:
-    """Return the moves of ``start``, or refuse what does not begin an unfinished game."""
     node, moves = load("tic_tac_toe").new_initial_state(), tuple(start.split())
     for number, cell in enumerate(moves):
         free = [CELLS[index] for index in node.legal_actions()]

@@ -100,7 +100,6 @@ def _square(game: Game, dealt: tuple[int, ...]) -> list[list[str]]:
 
 
 def _payoffs(game: Game) -> str:
-    """Return the payoff table in words, one line per pair of cards."""
     lines = []
     for dealt in itertools.product(range(len(CARDS)), repeat=2):
         cells = (

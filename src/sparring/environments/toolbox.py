@@ -184,7 +184,6 @@ class _Index:
 
 @lru_cache(maxsize=128)
 def _index(library: tuple[str, ...], process: int) -> _Index:
-    """Return the index of a library, made once in a process."""
     return _Index(library)
 
 

@@ -302,7 +302,6 @@ class Trial(Combined):
 
 
 def _rules_of(inner: Any) -> str:
-    """Return the text in which an environment tells its rules, or refuse one without."""
     rules = getattr(inner, "rules", "")
     if inner.brief or not isinstance(rules, str) or not rules:
         has, other = "holds its rules in no one text", ""

@@ -392,7 +392,6 @@ class BargainPlay(Painted):
 
 
 def _record(table: Table, seat: int) -> str:
-    """Return all messages as a seat knows them: what its own did, what the other seat said."""
     return repr(
         [
             (one.said, one.act, one.cut) if number % 2 == seat else one.said

@@ -389,7 +389,6 @@ def _cell(answer: int | None, ship: bool, last: bool) -> Cell:
 
 
 def _news(table: Sea) -> str:
-    """Return the last shot and what is left."""
     afloat = len(table.lengths) - table.sunk
     left = f"{table.left} shots and {afloat} of {len(table.lengths)} ships are left."
     if not table.moves:

@@ -199,7 +199,6 @@ def posterior_of(table: Sea, prior: Literal["uniform", "bank"], most: int = 0) -
 
 
 def _from_counts(water: Waters, usable: list[Flags], known: Seen, most: int) -> Posterior | None:
-    """Return the posterior among all fleets."""
     tally: Tally = water.tally(usable, known.hits)
     if not tally.fleets:
         return None
@@ -210,7 +209,6 @@ def _from_counts(water: Waters, usable: list[Flags], known: Seen, most: int) -> 
 def _from_bank(
     table: Sea, water: Waters, usable: list[Flags], known: Seen, most: int
 ) -> Posterior | None:
-    """Return the posterior among the layouts of the game's bank."""
     places = [set(masks[flags].tolist()) for masks, flags in zip(water.masks, usable, strict=True)]
     layouts = _bank(
         table.rows, table.columns, table.lengths, table.touch, table.bank, table.layouts
@@ -232,7 +230,6 @@ def _from_bank(
 
 
 def _union(fleet: Iterable[int]) -> int:
-    """Return the cells of a fleet: ships do not overlap."""
     return sum(fleet)
 
 

@@ -448,7 +448,6 @@ def choose(
 
 
 def _check_words(proposals: dict[str, float], inner: Any) -> None:
-    """Refuse actions that an environment with a list of its words has not."""
     if not getattr(inner, "brief", False) or not hasattr(inner, "vocabulary"):
         return
     known = set(inner.vocabulary())

@@ -185,7 +185,6 @@ def _best(schedule: Schedule, done: int) -> Best:
 
 @lru_cache(maxsize=100_000)
 def _most(schedule: Schedule, done: int, left: int) -> int:
-    """Return how many sub-tasks can be finished in all."""
     best = schedule.best(done)
     if best.steps <= left:
         return len(schedule.steps)
@@ -520,7 +519,6 @@ class Dag(Painted):
         self.said, self.told = (*self.said, wave_text(self)), (self.finished, self.left)
 
     def _call(self, width: int) -> None:
-        """Hand the first ready sub-tasks out, one to a worker."""
         self.lead_steps += self.schedule.lead(width)
         self.said = (*self.said, f"{CALL} {width}")
         given = enumerate(self.ready()[:width], start=1)
@@ -530,7 +528,6 @@ class Dag(Painted):
         self.spent = dict.fromkeys(range(1, width + 1), 0)
 
     def _work(self, replies: Mapping[int, str]) -> None:
-        """Let workers open pages, note a result, or give up."""
         self.done_by, self.calls = dict(self.done_by), dict(self.calls)
         self.spent = dict(self.spent)
         for seat, reply in sorted(replies.items()):

@@ -27,6 +27,13 @@ class Card(NamedTuple):
     note: str = ""
 
 
+def _tile(
+    canvas: Canvas, place: tuple[float, float, float, float], down: bool, *, corner: float
+) -> None:
+    fill = "panel" if down else "paper"
+    canvas.box(*place, fill=fill, edge="dim", thick=1.5, corner=corner, dashed=down)
+
+
 def _named(canvas: Canvas, label: str, y: float, colour: str) -> float:
     """Write the words before a row, with a mark of a colour; return where the row begins."""
     if not label:
@@ -58,17 +65,7 @@ def cards(
         x = left + (wide + 6) * number
         down = not card.face
         size = min(22.0, (wide - 6) / max(1.0, BOLD * width_of(visible(card.face), 1)))
-        canvas.box(
-            x,
-            top,
-            wide,
-            high,
-            fill="panel" if down else "paper",
-            edge="dim",
-            thick=1.5,
-            corner=5,
-            dashed=down,
-        )
+        _tile(canvas, (x, top, wide, high), down, corner=5)
         canvas.text(
             x + wide / 2,
             top + high / 2 + 8,
@@ -101,17 +98,7 @@ def dice(canvas: Canvas, label: str, faces: Sequence[int | None], *, colour: str
     for number, face in enumerate(faces):
         x = left + (side + 6) * number
         down = face is None
-        canvas.box(
-            x,
-            top,
-            side,
-            side,
-            fill="panel" if down else "paper",
-            edge="dim",
-            thick=1.5,
-            corner=7,
-            dashed=down,
-        )
+        _tile(canvas, (x, top, side, side), down, corner=7)
         middle = x + side / 2, top + side / 2
         if face in PIPS:
             for across, down_by in PIPS[face]:

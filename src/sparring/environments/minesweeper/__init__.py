@@ -427,7 +427,6 @@ def _cell(table: Minefield, cell: int, seat: int | None, last: bool) -> Cell:
 
 
 def _news(table: Minefield) -> str:
-    """Return the last move and how many cells are closed."""
     closed = table.cells - len(table.opened)
     left = f"{closed} cells are closed, {table.mines} of them with a mine."
     if not table.moves:

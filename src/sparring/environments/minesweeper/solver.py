@@ -282,7 +282,6 @@ class Sweeper:
         return best
 
     def _opening(self, number: int, cell: int) -> int:
-        """Return the cells that a reveal of a safe cell opens in a layout, all closed before."""
         found = self._opens.get((number, cell))
         if found is None:
             found, waiting = 1 << cell, [cell]
@@ -408,7 +407,6 @@ def tiers(state: SearchablePlay) -> list[str]:
 def _best_play(
     table: Minefield, prior: Literal["uniform", "bank"], closed: list[int], beliefs: int
 ) -> list[float] | None:
-    """Return what best play after each reveal gets, None if that takes too long."""
     around = neighbours(table.rows, table.columns)
     opened = sum(1 << cell for cell in table.opened)
     values: list[float] = []
@@ -485,13 +483,11 @@ def _constraints(table: Minefield, closed: list[int]) -> list[Constraint]:
 
 
 def _from_bank(table: Minefield, closed: list[int]) -> tuple[dict[int, int], int]:
-    """Return the same numbers among the layouts of the game's bank."""
     agree = _agreeing(table)
     return {cell: sum(mined >> cell & 1 for mined in agree) for cell in closed}, len(agree)
 
 
 def _agreeing(table: Minefield) -> list[int]:
-    """Return the layouts of the game's bank that agree with the board."""
     around = neighbours(table.rows, table.columns)
     seen = [
         (sum(1 << other for other in around[cell]), table.number(cell)) for cell in table.opened

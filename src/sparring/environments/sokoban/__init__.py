@@ -453,7 +453,6 @@ def _cell(table: SokobanTable, place: int) -> Cell:
 
 
 def _moves(table: SokobanTable) -> str:
-    """Return the last move, and how many are left."""
     left = table.options.moves - len(table.moves)
     if not table.moves:
         return f"{left} moves are left."

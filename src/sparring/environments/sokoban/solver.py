@@ -130,7 +130,6 @@ def solutions(floor: Floor, boxes: int, number: int) -> Distances | None:
 
 
 def _table(state: SearchablePlay, solver: str) -> SokobanTable:
-    """Return the position of a state that can be judged, or refuse it."""
     table = getattr(state, "table", None)
     if not isinstance(table, SokobanTable):
         raise OracleError(
@@ -152,7 +151,6 @@ def _table(state: SearchablePlay, solver: str) -> SokobanTable:
 
 
 def _shortest(ways: list[int | None]) -> list[bool]:
-    """Return which moves have the shortest way on."""
     least = min(way for way in ways if way is not None)
     return [way == least for way in ways]
 

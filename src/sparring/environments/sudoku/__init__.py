@@ -53,7 +53,6 @@ def puzzle_of(size: int, blanks: int, level: str, bank: int, index: int) -> tupl
 
 
 def _full_board(size: int, generator: np.random.Generator) -> Board:
-    """Return a full board, found by a search in random order."""
     bits = frame(size).bits
     return solutions(
         size,
@@ -80,7 +79,6 @@ def _dig(
 
 
 def _in_order(size: int, cells: list[int], level: str) -> bool:
-    """Return whether a puzzle has one solution, and is deduced as its level asks."""
     if level in ("naked", "singles"):
         return 0 not in deduced(size, cells, level == "singles")
     return len(solutions(size, cells)) == 1
@@ -315,7 +313,6 @@ def _told(table: SudokuTable, seat: int | None) -> bool:
 
 
 def _news(table: SudokuTable, seat: int | None) -> str:
-    """Return what was written last, and what is empty."""
     empty = f"{table.cells.count(0)} of {len(table.cells)} cells are empty."
     if not table.moves:
         return f"Nothing is written yet; {empty}"

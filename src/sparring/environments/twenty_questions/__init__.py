@@ -333,7 +333,6 @@ def _steps(position: Inquiry) -> range:
 
 
 def _step(position: Inquiry, number: int) -> str:
-    """Return a question with its answer, or the guess with what came of it."""
     word, told = position.name_of(0, position.moves[number]), " ".join(position.told(number))
     if position.moves[number] < position.kinds:
         return f"{word}? {told}".rstrip()

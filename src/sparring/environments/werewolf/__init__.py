@@ -170,7 +170,6 @@ def werewolf(
 
 
 def _refuse_idle_speech(speech: str, say: tuple[Say, ...], order: str, limit: int) -> None:
-    """Refuse options of speeches that the kind of speech does not read."""
     if limit != LIMIT and speech != "text":
         raise ConfigError(
             f"werewolf: limit={limit} cuts speeches in free text, and speech is {speech}; write "

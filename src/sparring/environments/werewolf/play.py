@@ -223,7 +223,6 @@ def thoughts(noted: str) -> tuple[str, ...]:
 
 
 def _said(phrase: str) -> str:
-    """Return a phrase of the grammar as it is told."""
     verb, *rest = phrase.split()
     if verb == "claim":
         return f"claims to be {_role(rest[0])}."
@@ -234,7 +233,6 @@ def _said(phrase: str) -> str:
 
 
 def _whispered(phrase: str) -> str:
-    """Return a phrase of the grammar as wolves are told it by night."""
     verb, what = phrase.split()
     return f"wants to kill {what}." if verb == "kill" else f"will claim to be {_role(what)}."
 
@@ -588,7 +586,6 @@ def _end(position: Position) -> str:
 
 
 def _gone(events: tuple[Event, ...], place: int) -> str:
-    """Return how a player left, or ""."""
     kinds = {event.kind for event in events if event.target == place}
     return "dead" if "dead" in kinds else "out" if "out" in kinds else ""
 

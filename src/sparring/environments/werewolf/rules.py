@@ -308,7 +308,6 @@ class Position(NamedTuple):
         return self._by_night(replies)
 
     def _said(self, replies: Mapping[int, str], order: list[int]) -> Position:
-        """Take speeches, in the order of their speakers."""
         day = self.phase == "speak"
         kind, to = ("say", None) if day else ("whisper", self.pack())
         said = tuple(Event(kind, self.places[seat], word=replies[seat], to=to) for seat in order)
@@ -319,7 +318,6 @@ class Position(NamedTuple):
         return now._replace(phase="vote") if day else now._asleep()
 
     def _by_night(self, replies: Mapping[int, str]) -> Position:
-        """Take what was done in a half of the night."""
         now, pack = self, self.pack()
         for seat, word in sorted(replies.items()):
             kind, target = self.setup.kinds[seat], number_of(word)
@@ -391,7 +389,6 @@ class Position(NamedTuple):
         return self._replace(phase="whisper", spoken=()) if talk else self._asleep()
 
     def _asleep(self) -> Position:
-        """Return the position after what the wolves say by night."""
         now = self._replace(phase="night")
         return now if now.acting else now.morning()
 

@@ -349,7 +349,6 @@ class Search(Painted, SharedNotes):
         self.ended = not self.writing
 
     def _work(self, replies: Mapping[int, str]) -> None:
-        """Let workers open pages, note cells, or end."""
         self.notes, self.by = dict(self.notes), dict(self.by)
         self.calls, self.spent = dict(self.calls), dict(self.spent)
         for seat, reply in sorted(replies.items()):

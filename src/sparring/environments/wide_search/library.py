@@ -68,7 +68,6 @@ def find(pages: Sequence[Page], words: str) -> tuple[int, ...]:
 
 
 def _thing(name: str, row: dict[str, str], item: int, brief: bool) -> Page:
-    """Return the page on a row."""
     if brief:
         words = (word for pair in row.items() for word in pair)
         return Page(name, f"{name} {' '.join(words)}", item)
@@ -77,7 +76,6 @@ def _thing(name: str, row: dict[str, str], item: int, brief: bool) -> Page:
 
 
 def _list(title: str, names: Sequence[str]) -> Page:
-    """Return a page that lists names, in full style."""
     listed = "\n".join(f"- {name}" for name in names)
     return Page(title, f"# {title}\n\n{LISTED.capitalize()}:\n\n{listed}")
 
@@ -112,7 +110,6 @@ def _news(world: World, number: int, stream: Stream, brief: bool) -> Page:
 
 
 def _real(world: World, distractors: int, stream: Stream) -> list[Page]:
-    """Return the pages of a question of a real table: its rows, their list, and other rows."""
     whole = table(world.kind)
     items = {name: item for item, name in enumerate(world.names)}
     pages: list[tuple[str, dict[str, str]]] = []

@@ -192,7 +192,6 @@ class Zebra(Banked):
         return "\n".join(["The solution:", *self._lines(state.table.solution)])
 
     def _lines(self, cells: Board) -> list[str]:
-        """Return a board, one line a house."""
         houses, attributes = self.table.houses, self.table.attributes
         lines = []
         for house in range(houses):

@@ -8,7 +8,7 @@ from sparring.config.plugins import registry
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.drawing.canvas import THEMES
-from sparring.environments.drawing.told import describe_told, draw_told
+from sparring.environments.drawing.pieces import describe_told, draw_told
 from sparring.testing import check_picture, check_svg
 from tests.cases import every_case
 

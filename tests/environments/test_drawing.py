@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.errors import UnknownNameError
-from sparring.environments.drawing.boards import Cell, grid
+from sparring.environments.drawing.boards import Card, Cell, cards, dice, discs, grid
 from sparring.environments.drawing.canvas import HUES, THEMES, Canvas, on
 from sparring.environments.drawing.pieces import (
     MOVES,
@@ -21,7 +21,6 @@ from sparring.environments.drawing.pieces import (
     table,
     timeline,
 )
-from sparring.environments.drawing.rows import Card, cards, dice, discs
 from sparring.environments.drawing.words import LONGEST, cut, visible, width_of, wrapped
 from sparring.testing.pictures import HOSTILE, check_svg
 

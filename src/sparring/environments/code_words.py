@@ -12,8 +12,7 @@ from pydantic import Field
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
-from sparring.environments.drawing.pieces import paragraph, seats, table
-from sparring.environments.drawing.told import due_sentence
+from sparring.environments.drawing.pieces import due_sentence, paragraph, seats, table
 from sparring.environments.options import entry_of
 from sparring.environments.reply import listed_reply
 

@@ -27,7 +27,7 @@ from sparring.environments.base import (
 )
 from sparring.environments.catalogue import make_game
 from sparring.environments.drawing.canvas import Canvas, Painted
-from sparring.environments.drawing.told import describe_told, draw_told
+from sparring.environments.drawing.pieces import describe_told, draw_told
 from sparring.environments.reply import meant
 
 SHOWS = "shows"  # what the rules show at the end, in brief style

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from sparring.environments.drawing.boards import Card, cards, discs
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import paragraph
-from sparring.environments.drawing.rows import Card, cards, discs
 from sparring.environments.openspiel.base import CHANCE, Event, Game, State, Style
 from sparring.environments.openspiel.load import load
 

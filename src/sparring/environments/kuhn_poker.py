@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from sparring.environments.drawing.boards import Card, cards
 from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.rows import Card, cards
 from sparring.environments.openspiel.base import CHANCE, Game, State, Style
 from sparring.environments.openspiel.load import load
 

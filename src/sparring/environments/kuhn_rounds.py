@@ -7,9 +7,9 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
+from sparring.environments.drawing.boards import Card, cards
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import heading, paragraph, strip, table
-from sparring.environments.drawing.rows import Card, cards
 from sparring.environments.openspiel.base import Event, Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from sparring.environments.drawing.boards import Card, cards
 from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.rows import Card, cards
 from sparring.environments.openspiel.base import CHANCE, Event, Game, State, Style
 from sparring.environments.openspiel.load import load
 

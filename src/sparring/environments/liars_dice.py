@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from sparring.environments.drawing.boards import dice as draw_dice
 from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.rows import dice as draw_dice
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparring.core.errors import ConfigError
+from sparring.environments.drawing.boards import discs
 from sparring.environments.drawing.canvas import Canvas
-from sparring.environments.drawing.rows import discs
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range

@@ -22,8 +22,7 @@ from sparring.environments.bargain.rules import (
     valuations,
 )
 from sparring.environments.drawing.canvas import Canvas, Painted
-from sparring.environments.drawing.pieces import heading, paragraph, seats, table
-from sparring.environments.drawing.told import due_sentence
+from sparring.environments.drawing.pieces import due_sentence, heading, paragraph, seats, table
 
 NAME, ROLES = "pool_split", ("first", "second")
 Over = Literal["share", "nothing"]

@@ -6,8 +6,7 @@ from abc import abstractmethod
 from typing import Any, Self
 
 from sparring.environments.drawing.canvas import Canvas, Painted
-from sparring.environments.drawing.pieces import heading, paragraph, seats
-from sparring.environments.drawing.told import due_sentence
+from sparring.environments.drawing.pieces import due_sentence, heading, paragraph, seats
 from sparring.environments.drawing.words import wrapped
 
 

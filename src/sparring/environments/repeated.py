@@ -20,8 +20,7 @@ from sparring.environments.combining import (
     shown_of,
 )
 from sparring.environments.drawing.canvas import Canvas
-from sparring.environments.drawing.pieces import heading, timeline
-from sparring.environments.drawing.told import ended
+from sparring.environments.drawing.pieces import ended, heading, timeline
 
 SHOWN = 6  # earlier plays that a picture shows
 RESULTS = ("minus", "zero", "plus")  # what a seat got, in brief style

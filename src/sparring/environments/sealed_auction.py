@@ -12,8 +12,7 @@ from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
 from sparring.environments.drawing.canvas import Canvas, Painted
-from sparring.environments.drawing.pieces import paragraph, seats, table
-from sparring.environments.drawing.told import due_sentence
+from sparring.environments.drawing.pieces import due_sentence, paragraph, seats, table
 
 Values = tuple[int, ...]
 

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from sparring.core.records import Observation
 from sparring.environments.drawing.canvas import Canvas, Painted
-from sparring.environments.drawing.pieces import heading, seats, table
-from sparring.environments.drawing.told import due_sentence
+from sparring.environments.drawing.pieces import due_sentence, heading, seats, table
 
 
 @dataclass(kw_only=True, eq=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+from sparring.environments.drawing.boards import Card, cards
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import heading, table
-from sparring.environments.drawing.rows import Card, cards
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 

@@ -20,8 +20,7 @@ from sparring.environments.combining import (
     with_news,
 )
 from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.pieces import Said, heading, paragraph, timeline
-from sparring.environments.drawing.told import ended
+from sparring.environments.drawing.pieces import Said, ended, heading, paragraph, timeline
 from sparring.environments.drawing.words import wrapped
 from sparring.environments.options import seats_of
 from sparring.environments.repeated import RESULTS, SHOWN, result_text

@@ -22,8 +22,7 @@ from sparring.environments.bargain.rules import (
     Table,
 )
 from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
-from sparring.environments.drawing.pieces import Said, heading, seats, table, timeline
-from sparring.environments.drawing.told import due_sentence
+from sparring.environments.drawing.pieces import Said, due_sentence, heading, seats, table, timeline
 from sparring.environments.drawing.words import wrapped
 from sparring.environments.options import entry_of
 from sparring.environments.reply import Style

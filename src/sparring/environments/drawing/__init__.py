@@ -1,9 +1,13 @@
 """Pieces of pictures: a canvas that grows downwards, and what environments draw on it."""
 
-from sparring.environments.drawing.boards import Cell, grid
+from sparring.environments.drawing.boards import Card, Cell, cards, dice, discs, grid
 from sparring.environments.drawing.canvas import Canvas, Painted, Theme, seat_colour
 from sparring.environments.drawing.pieces import (
+    Exchange,
     Said,
+    describe_told,
+    draw_told,
+    due_sentence,
     heading,
     paragraph,
     printed,
@@ -12,8 +16,6 @@ from sparring.environments.drawing.pieces import (
     table,
     timeline,
 )
-from sparring.environments.drawing.rows import Card, cards, dice, discs
-from sparring.environments.drawing.told import Exchange, describe_told, draw_told, due_sentence
 
 __all__ = [
     "Canvas",

@@ -13,9 +13,9 @@ from pydantic import Field
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
+from sparring.environments.drawing.boards import discs
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph
-from sparring.environments.drawing.rows import discs
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.load import load

@@ -10,8 +10,14 @@ from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.abstracted import Gist
 from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
-from sparring.environments.drawing.pieces import Said, heading, printed, table, timeline
-from sparring.environments.drawing.told import due_sentence
+from sparring.environments.drawing.pieces import (
+    Said,
+    due_sentence,
+    heading,
+    printed,
+    table,
+    timeline,
+)
 from sparring.environments.reply import in_quotation_marks, listed_reply
 from sparring.environments.werewolf import deduction
 from sparring.environments.werewolf.deduction import CONFIDENCES, UNKNOWN, guesses

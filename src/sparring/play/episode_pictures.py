@@ -15,7 +15,6 @@ from sparring.environments.base import Environment
 from sparring.environments.catalogue import from_spec
 from sparring.environments.drawing.canvas import Theme
 from sparring.environments.drawing.pieces import Exchange, describe_told, draw_told
-from sparring.environments.drawing.told import Exchange, describe_told, draw_told
 from sparring.environments.foreign import environment_call
 from sparring.play.replay import replayed
 

@@ -3,7 +3,7 @@
 from measured import markdown
 
 from sparring.environments.catalogue import make_game
-from sparring.measure.adaptation_ceiling import adaptation_ceiling
+from sparring.measure.attempt_tree import adaptation_ceiling
 from sparring.play.players.biased import biased
 from sparring.play.players.kuhn_bot import kuhn_bot
 

@@ -19,8 +19,13 @@ from sparring.core.files import parse_json
 from sparring.core.records import FloatArray
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.measure.credit_lab import bind_estimator, bind_reward, paid_by, per_turn
-from sparring.measure.gradient_figures import GradientLayout
+from sparring.measure.credit_lab import (
+    GradientLayout,
+    bind_estimator,
+    bind_reward,
+    paid_by,
+    per_turn,
+)
 from sparring.measure.info_states import InfoStates, enumerate_info_states, exact_values
 from sparring.measure.lab_episodes import TablePolicy, lab_episodes, play_table, random_table
 

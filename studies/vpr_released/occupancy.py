@@ -18,8 +18,7 @@ from sparring.core.errors import GameError
 from sparring.core.records import FloatArray, IntArray
 from sparring.environments.base import Environment, Searchable, is_searchable
 from sparring.measure.exploitability import ask
-from sparring.measure.info_states import InfoStates
-from sparring.measure.policies import ActionScorer
+from sparring.measure.info_states import ActionScorer, InfoStates
 from sparring.methods.oracles.base import Oracle, verdicts
 
 

@@ -13,8 +13,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.files import sha256_hex
 from sparring.measure.agent_spec import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
-from sparring.measure.suite import SuiteRow
-from sparring.measure.suite_figures import PIECE
+from sparring.measure.suite import PIECE, SuiteRow
 from sparring.report.match_tables import suite_table
 
 GAMES = 60  # more than a piece

@@ -25,7 +25,7 @@ from sparring.core.errors import ConfigError
 from sparring.engine.local import LocalEngine
 from sparring.engine.run_processes import playing
 from sparring.run import checkpoint
-from sparring.run.effect_check import check_effect
+from sparring.run.config_checks import check_effect
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 

@@ -29,7 +29,7 @@ from sparring.core.refs import LEARNER, PlayerRef, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.engine.ranks.messages import Sums
 from sparring.league.seating import starts
-from sparring.learn.reader import fitted_at
+from sparring.learn.pack import fitted_at
 from sparring.learn.weights import fingerprint
 from sparring.methods.credit.base import Credit
 from sparring.models.compiled import CompiledPass

@@ -14,8 +14,12 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.measure.exploitability import ask, nash_conv
-from sparring.measure.info_states import enumerate_info_states, exact_values
-from sparring.measure.policies import TabularScorer, UniformScorer
+from sparring.measure.info_states import (
+    TabularScorer,
+    UniformScorer,
+    enumerate_info_states,
+    exact_values,
+)
 from sparring.play.spec import EpisodeSpec
 from sparring.play.team import play_teams
 from sparring.run.evaluation import MemberMixture, answer_of

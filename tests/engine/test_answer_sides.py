@@ -13,10 +13,8 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.measure.exact_figures import exact_figures_of
-from sparring.measure.exploitability import ask, nash_conv
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policies import Query, TabularScorer, UniformScorer
-from sparring.measure.team_exploitability import team_exploitability
+from sparring.measure.exploitability import ask, nash_conv, team_exploitability
+from sparring.measure.info_states import Query, TabularScorer, UniformScorer, enumerate_info_states
 from sparring.play.players.mixture import MemberMixture
 from sparring.play.spec import EpisodeSpec
 from sparring.play.team import play_teams

@@ -5,7 +5,7 @@ import pytest
 from sparring.config import resolve
 from sparring.config.plugins.registry import bind
 from sparring.engine.local import LocalEngine
-from sparring.engine.reply_judges import Judging, rewards_of
+from sparring.engine.protocol import Judging, rewards_of
 from sparring.league.seating import starts
 from sparring.methods.oracles.judge import configured_oracles
 from sparring.models.samplers.prefix_cache import Prefill

@@ -50,7 +50,7 @@ def test_nothing_is_computed_that_nobody_needs():
 def test_a_turn_table_that_is_there_is_not_made_again(monkeypatch):
     run = engine_that_needs()
     episodes, turns = batch(run)
-    monkeypatch.setattr("sparring.engine.policy.turn_table", None)
+    monkeypatch.setattr("sparring.engine.local.turn_table", None)
     assert run.batch(episodes, progress=0.0, turns=turns).turns is turns
 
 

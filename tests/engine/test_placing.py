@@ -18,8 +18,8 @@ from sparring.engine.run_processes import fleet_of
 from sparring.engine.workers.fleet import processes as processes_room
 from sparring.engine.workers.fleet.processes import Processes
 from sparring.engine.workers.gpu_placement import check_there, for_learner, for_worker
-from sparring.run import config_changes as changes
-from sparring.run.config_changes import FREE_IF_THERE, _free, _may_change, saved
+from sparring.run import config_checks as changes
+from sparring.run.config_checks import FREE_IF_THERE, _free, _may_change, saved
 
 
 def configured(*overrides):

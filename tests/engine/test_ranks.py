@@ -24,11 +24,10 @@ from sparring.engine.ranks.data_parallel import Ranks
 from sparring.engine.ranks.messages import LearnMessage, in_a_thread
 from sparring.engine.run_processes import learning
 from sparring.league.seating import starts
-from sparring.learn.means import Means
-from sparring.learn.tree import leaves
+from sparring.learn.gradient_step import Means, leaves
 from sparring.learn.weights import fingerprint
 from sparring.methods.credit.base import Credit
-from sparring.run.config_changes import SAVED, edits, saved
+from sparring.run.config_checks import SAVED, edits, saved
 from tests.sockets import listening
 
 KUHN = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "threads": 1, "seed": 3}

@@ -13,8 +13,7 @@ from sparring.engine.workers.published_weights import Published
 from sparring.engine.workers.units import Unit, answer_of, news_bytes, task_bytes
 from sparring.engine.workers.worker import Worker, serve
 from sparring.league.seating import starts
-from sparring.learn.pack import pack
-from sparring.learn.reader import Reader
+from sparring.learn.pack import Reader, pack
 
 CONFIG = {
     "name": "renewed",

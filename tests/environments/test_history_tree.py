@@ -7,8 +7,7 @@ from sparring.core.records import Observation
 from sparring.environments.catalogue import make_game
 from sparring.environments.history_tree import PlayedTree, rules_key, tree_of
 from sparring.measure.exploitability import nash_conv
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policies import TabularScorer
+from sparring.measure.info_states import TabularScorer, enumerate_info_states
 
 
 class Guess:

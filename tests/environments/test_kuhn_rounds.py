@@ -10,8 +10,7 @@ from open_spiel.python.algorithms import expected_game_score
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.measure.exploitability import nash_conv
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policies import UniformScorer
+from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from tests.cases import every_case
 from tests.environments.worlds import maker
 

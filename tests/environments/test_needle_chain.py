@@ -9,8 +9,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.measure.exploitability import ask, nash_conv
-from sparring.measure.info_states import enumerate_info_states, exact_values
-from sparring.measure.policies import UniformScorer
+from sparring.measure.info_states import UniformScorer, enumerate_info_states, exact_values
 from tests.environments.worlds import maker
 
 game = maker("needle_chain")

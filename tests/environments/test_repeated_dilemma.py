@@ -11,8 +11,7 @@ from sparring import make_environment, play_episodes, turn_table
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.measure.exploitability import nash_conv
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policies import TabularScorer, UniformScorer
+from sparring.measure.info_states import TabularScorer, UniformScorer, enumerate_info_states
 from tests.environments.worlds import maker
 
 C, D = "cooperate", "defect"

@@ -7,8 +7,12 @@ from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError
 from sparring.measure.exploitability import ask, nash_conv
-from sparring.measure.info_states import enumerate_info_states, exact_values
-from sparring.measure.policies import TabularScorer, UniformScorer
+from sparring.measure.info_states import (
+    TabularScorer,
+    UniformScorer,
+    enumerate_info_states,
+    exact_values,
+)
 from tests.environments.worlds import maker
 
 RED, GREEN, BLUE = range(3)

@@ -9,8 +9,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.measure.exploitability import nash_conv
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policies import UniformScorer
+from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from tests.environments.worlds import maker
 
 game = maker("simple_negotiation")

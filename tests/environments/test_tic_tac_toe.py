@@ -10,8 +10,7 @@ from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.tic_tac_toe import CELLS
 from sparring.measure.exploitability import nash_conv
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policies import UniformScorer
+from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from tests.environments.worlds import maker
 
 BOARD = """The board:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.config.plugins.registry import bind
-from sparring.league.focus import pair_shares
+from sparring.league.meta_game import pair_shares
 from sparring.league.payoffs import Payoffs, Results, Row
 from tests.run_with_members import CYCLE, MEMBERS
 

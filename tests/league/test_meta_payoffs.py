@@ -8,7 +8,7 @@ import pytest
 from sparring.config.plugins.registry import bind, names
 from sparring.core.errors import ConfigError
 from sparring.environments.catalogue import make_game
-from sparring.league.meta_payoffs import check_sides, member_payoffs, unmet_note
+from sparring.league.meta_game import check_sides, member_payoffs, unmet_note
 from sparring.league.payoffs import Payoffs
 from tests.run_with_members import CYCLE, MEMBERS, book_of
 

@@ -12,7 +12,7 @@ from sparring.config import resolve
 from sparring.config.recipe import to_yaml
 from sparring.core.errors import DivergedError
 from sparring.engine.local import LocalEngine
-from sparring.learn import finite
+from sparring.learn import gradient_step
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
@@ -30,7 +30,7 @@ CONFIG = {
 
 
 def stopped(path, **keys):
-    """Train until the run stops; return what it says. All that is saved is finite."""
+    """Train until the run stops; return what it says. All that is saved is gradient_step."""
     config = resolve({**CONFIG, **keys})
     with pytest.raises(DivergedError) as caught, RunFolder.create(path, to_yaml(config)) as folder:
         train(config, LocalEngine(config), folder)
@@ -92,8 +92,8 @@ def test_the_cause_of_a_loss_that_is_not_finite_is_named(columns, values, said):
 
     losses = [loss("ppo_clip", 1.0), loss("mine", values)]
     with pytest.raises(DivergedError, match=said):
-        finite.finite_loss(torch.tensor(math.nan), batch, losses, 0.0)
-    assert finite.finite_loss(torch.tensor(2.0), batch, losses, 0.0) == 2.0
+        gradient_step.finite_loss(torch.tensor(math.nan), batch, losses, 0.0)
+    assert gradient_step.finite_loss(torch.tensor(2.0), batch, losses, 0.0) == 2.0
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(saved):
@@ -104,7 +104,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(saved):
         for parameter in model.parameters():
             parameter.grad = torch.full_like(parameter, wrong)
         with pytest.raises(DivergedError, match="no weight was changed"):
-            finite.descend(model, optimizer, 1.0)
+            gradient_step.descend(model, optimizer, 1.0)
         assert saved(engine) == before
 
 

@@ -12,7 +12,7 @@ from sparring.core.errors import ModelError
 from sparring.core.schedule import parse
 from sparring.engine.local import LocalEngine
 from sparring.learn.learner import GradientCheck
-from sparring.learn.targets import WeightedLoss
+from sparring.learn.pack import WeightedLoss
 from sparring.models import language_model
 from sparring.models.gpt2 import Gpt2
 from sparring.models.language_model import LanguageModel

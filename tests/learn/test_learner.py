@@ -11,11 +11,9 @@ from sparring.config.plugins.registry import bind
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.engine.local import LocalEngine
+from sparring.learn.gradient_step import ratio_tails
 from sparring.learn.learner import Learner
-from sparring.learn.means import ratio_tails
-from sparring.learn.pack import pack
-from sparring.learn.slices import chunks
-from sparring.learn.targets import WeightedLoss
+from sparring.learn.pack import WeightedLoss, chunks, pack
 from sparring.models.prefixes import prefix_tree
 from sparring.play.turn_table import ordered_turns, turn_table
 from sparring.run.methods import Methods

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from sparring.core.errors import RolloutError
 from sparring.core.records import Episode, Segment, Turn
-from sparring.learn.pack import LegalReplies, pack
-from sparring.learn.reader import read_at
+from sparring.learn.pack import LegalReplies, pack, read_at
 from sparring.play.turn_table import turn_table
 
 

@@ -8,8 +8,14 @@ from sparring.core.errors import CheckpointError, ModelError
 from sparring.core.refs import snapshot
 from sparring.engine import plan
 from sparring.engine.local import LocalEngine
-from sparring.learn.snapshots import COPIES, Snapshot, planned, planned_copies, warmed_up
-from sparring.learn.weights import updates_seen
+from sparring.learn.weights import (
+    COPIES,
+    Snapshot,
+    planned,
+    planned_copies,
+    updates_seen,
+    warmed_up,
+)
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round

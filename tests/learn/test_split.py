@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.errors import DivergedError
+from sparring.learn.gradient_step import GradientTree, leaves
 from sparring.learn.split import KINDS, AlongTheTree, Passes, _take, save_streamed
-from sparring.learn.tree import GradientTree, leaves
 
 POWERS = st.sampled_from([2, 4, 8])
 

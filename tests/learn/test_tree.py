@@ -11,8 +11,8 @@ from sparring.config.plugins.registry import bind, built_in, load
 from sparring.core.errors import ConfigError
 from sparring.engine.local import LocalEngine
 from sparring.league.seating import starts
+from sparring.learn.gradient_step import GradientTree, leaves
 from sparring.learn.pack import pack
-from sparring.learn.tree import GradientTree, leaves
 from sparring.play.turn_table import turn_table
 
 BASE = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "rollout": {"games_per_step": 48}, "threads": 1}

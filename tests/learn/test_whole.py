@@ -18,8 +18,7 @@ from sparring.core.schedule import parse
 from sparring.engine.local import LocalEngine
 from sparring.league.seating import starts
 from sparring.learn.learner import LOG_RATIO_LIMIT, Learner, ReverseTurns, minibatches
-from sparring.learn.pack import LegalReplies, pack
-from sparring.learn.targets import WeightedLoss
+from sparring.learn.pack import LegalReplies, WeightedLoss, pack
 from sparring.methods.credit.base import start_groups, trajectory_returns
 from sparring.methods.losses.base import LossTerm
 from sparring.methods.losses.reduction import agent_weights, reduce

@@ -9,12 +9,10 @@ from sparring.core.errors import GameError, TooLargeError, UnknownNameError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.measure import adaptation_ceiling as adaptation_exact
 from sparring.measure import attempt_tree
-from sparring.measure.adaptation_ceiling import adaptation_ceiling, ceiling_or_reason
+from sparring.measure.attempt_tree import adaptation_ceiling, ceiling_or_reason
 from sparring.measure.exploitability import ask, best_response_values, cfr_average
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policies import UniformScorer
+from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from sparring.ops.game_tree import best_response, folded, policy_values
 from sparring.play.players.biased import biased
 from sparring.play.players.cfr import cfr
@@ -291,7 +289,7 @@ def test_what_is_too_large_gives_a_reason(monkeypatch):
     monkeypatch.setattr(attempt_tree, "MOST_HISTORIES", 30)
     assert "over 30 histories" in ceiling_or_reason(KUHN, role="first", opponents={"it": random()})[1]
     monkeypatch.undo()
-    monkeypatch.setattr(adaptation_exact, "MOST_BELIEFS", 5)
+    monkeypatch.setattr(attempt_tree, "MOST_BELIEFS", 5)
     with pytest.raises(TooLargeError, match="More than 5 beliefs"):
         of_styles(TRAINED, "first")
 

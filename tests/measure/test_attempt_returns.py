@@ -14,12 +14,10 @@ from sparring.core.records import Observation, SamplingParams
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.trial import Trial
-from sparring.measure.adaptation_ceiling import adaptation_ceiling
-from sparring.measure.attempt_tree import attempt_returns
-from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.attempt_tree import adaptation_ceiling, attempt_returns
+from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from sparring.measure.initial_states import every
 from sparring.measure.matches import AGENT, OPPONENT, match_spec
-from sparring.measure.policies import UniformScorer
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.ops.game_tree import policy_values

@@ -13,8 +13,7 @@ from sparring.environments.catalogue import make_game
 from sparring.measure import exact_figures
 from sparring.measure.exact_figures import ChosenScorer, as_beneath, beneath, exact_figures_of
 from sparring.measure.exploitability import ask
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policies import Query, UniformScorer
+from sparring.measure.info_states import Query, UniformScorer, enumerate_info_states
 from sparring.run.evaluation import Evaluator
 
 FIVE = ("rock", "paper", "scissors", "spock", "lizard")

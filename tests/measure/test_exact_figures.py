@@ -16,8 +16,7 @@ from sparring.environments.catalogue import make_game
 from sparring.measure import exact_figures
 from sparring.measure.exact_figures import exact_figures_of
 from sparring.measure.exploitability import ask, history_reach, nash_conv
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policies import TabularScorer, UniformScorer
+from sparring.measure.info_states import TabularScorer, UniformScorer, enumerate_info_states
 from sparring.play.players.mixture import MemberMixture
 from sparring.run.evaluation import Evaluator
 
@@ -142,7 +141,7 @@ def test_a_run_and_an_evaluation_have_these_figures_and_say_once_what_is_missing
 
 def test_too_many_draws_are_refused_and_too_many_plans_left_out(monkeypatch):
     agent = mixture([table(ROCK), table(PAPER)], [0.5, 0.5])
-    monkeypatch.setattr("sparring.measure.team_exploitability.MOST", 1)
+    monkeypatch.setattr("sparring.measure.exploitability.MOST", 1)
     few = found(agent)
     assert "too many plans" in few.note and set(few.figures) == {
         "illegal_mass/team_matrix",

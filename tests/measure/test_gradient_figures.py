@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparring.measure.gradient_figures import GradientLayout, Products, figures, paired_products
+from sparring.measure.credit_lab import GradientLayout, Products, figures, paired_products
 from sparring.measure.lab_episodes import TablePolicy
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.errors import GameError, SparringError
-from sparring.measure.policies import Query, TabularScorer, UniformScorer, renormalise
+from sparring.measure.info_states import Query, TabularScorer, UniformScorer, renormalise
 
 QUERY = Query(game="kuhn_poker", seat=0, key="0", observations=("kuhn first J",), actions=(), legal_actions=("pass", "bet"))
 DISTRIBUTIONS = st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=6).map(lambda w: np.array(w) / sum(w))

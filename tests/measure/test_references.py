@@ -4,8 +4,7 @@ import pytest
 
 from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import nash_conv
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policies import UniformScorer
+from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from sparring.measure.references import beside, references, references_of, sentence
 
 

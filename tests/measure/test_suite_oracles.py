@@ -8,8 +8,7 @@ import pytest
 from sparring.core.rng import Stream
 from sparring.measure.matches import play_matches
 from sparring.measure.regret import Judge, added_turns
-from sparring.measure.suite import SuiteRow
-from sparring.measure.suite_figures import PIECE, added, figures, pieces_of, play_piece
+from sparring.measure.suite import PIECE, SuiteRow, added, figures, pieces_of, play_piece
 from sparring.methods.oracles.minimax import minimax as minimax_oracle
 from sparring.methods.oracles.posterior import posterior
 from sparring.play.players.base import TextAgent

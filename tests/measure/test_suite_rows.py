@@ -7,9 +7,9 @@ import pytest
 from sparring.core.records import Interval
 from sparring.core.rng import Stream
 from sparring.measure.matches import illegal_share, play_matches
-from sparring.measure.suite import SuiteRow
-from sparring.measure.suite_figures import (
+from sparring.measure.suite import (
     PIECE,
+    SuiteRow,
     added,
     figures,
     mean_of_means,

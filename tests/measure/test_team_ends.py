@@ -9,11 +9,15 @@ import pytest
 from sparring.core.errors import GameError
 from sparring.environments.catalogue import make_game
 from sparring.measure.exact_figures import as_beneath, beneath, exact_figures_of
-from sparring.measure.exploitability import ask, figures_of, nash_conv
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policies import UniformScorer
+from sparring.measure.exploitability import (
+    ask,
+    figures_of,
+    nash_conv,
+    team_ends,
+    team_exploitability,
+)
+from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from sparring.measure.references import References, beside
-from sparring.measure.team_exploitability import team_ends, team_exploitability
 
 ROOT = Path(__file__).parents[2]
 SMALLEST = {"players": 3, "seer": False, "speech": "none", "tie": "none", "rounds": 1, "abstain": False}
@@ -79,7 +83,7 @@ def test_the_best_joint_plan_lies_between():
 
 
 def test_where_plans_are_too_many_both_ends_are_figures(monkeypatch):
-    monkeypatch.setattr("sparring.measure.team_exploitability.MOST", 1)
+    monkeypatch.setattr("sparring.measure.exploitability.MOST", 1)
     game = make_game("werewolf", options={**SMALLEST, "seer": True})
     report = nash_conv(game, enumerate_info_states(game), UniformScorer())
     found = figures_of(game, report)
@@ -105,14 +109,14 @@ def test_the_ends_of_a_chooser_are_those_of_what_it_plays_in_the_game_beneath(mo
     ends = team_ends(beneath(game), states, game.teams, rows)
     assert ends.values == pytest.approx((1 / 3, -1 / 3))
     assert ends.alone == pytest.approx((0, 0)) and ends.as_one == pytest.approx((0, 4 / 3))
-    monkeypatch.setattr("sparring.measure.team_exploitability.MOST", 1)
+    monkeypatch.setattr("sparring.measure.exploitability.MOST", 1)
     found = exact_figures_of(game, states, UniformScorer()).figures
     assert found["as_one_exploitability/choose"] == pytest.approx(2 / 3)
     assert found["one_seat_exploitability/choose"] == pytest.approx(0)
 
 
 def test_of_an_even_chooser_with_an_even_proposer_they_are_those_of_uniform_play(monkeypatch):
-    monkeypatch.setattr("sparring.measure.team_exploitability.MOST", 1)
+    monkeypatch.setattr("sparring.measure.exploitability.MOST", 1)
     game = chooser_of({**SMALLEST, "seer": True}, count=2)
     found = exact_figures_of(game, enumerate_info_states(beneath(game)), UniformScorer())
     assert found.values == pytest.approx((1 / 2, -1 / 2, -1 / 2))

@@ -11,7 +11,7 @@ from sparring.config import resolve
 from sparring.config.recipe import load_recipe
 from sparring.environments.catalogue import make_game
 from sparring.measure.agent_spec import parse_agent
-from sparring.measure.policies import UniformScorer
+from sparring.measure.info_states import UniformScorer
 from sparring.measure.references import run_verdicts
 from sparring.play.players.random import random
 from sparring.report.match_tables import legend

@@ -10,7 +10,7 @@ from sparring.config.recipe import to_yaml
 from sparring.core import files
 from sparring.core.errors import RunError
 from sparring.engine.local import LocalEngine
-from sparring.run import config_changes as changes
+from sparring.run import config_checks as changes
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 

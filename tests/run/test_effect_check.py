@@ -14,8 +14,8 @@ from sparring.config import resolve
 from sparring.config.plugins import registry
 from sparring.config.recipe import apply_overrides, load_recipe, recipe_names
 from sparring.core.errors import ConfigError
-from sparring.run import effect_check
-from sparring.run.effect_check import check_effect
+from sparring.run import config_checks
+from sparring.run.config_checks import check_effect
 from sparring.testing import random_table
 from sparring.testing.credit import _as_needed
 
@@ -66,7 +66,7 @@ def test_what_has_an_effect_is_not_refused(changes):
 
 
 def test_seats_of_one_role_are_compared_with_each_other(monkeypatch):
-    monkeypatch.setattr(effect_check, "configured_game", lambda section: SimpleNamespace(roles=("worker", "worker", "lead")))
+    monkeypatch.setattr(config_checks, "configured_game", lambda section: SimpleNamespace(roles=("worker", "worker", "lead")))
     check_effect(configured("credit.name=grpo"))
 
 

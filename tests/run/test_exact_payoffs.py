@@ -17,7 +17,7 @@ from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.base import filled_together, teams_of
 from sparring.environments.catalogue import make_game
-from sparring.league.meta_payoffs import member_payoffs, side_payoffs, unmet_note
+from sparring.league.meta_game import member_payoffs, side_payoffs, unmet_note
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states

@@ -13,7 +13,7 @@ import yaml
 from sparring.config import resolve
 from sparring.core.errors import LockedError, RunError
 from sparring.run import checkpoint
-from sparring.run.config_changes import check_same
+from sparring.run.config_checks import check_same
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState
 

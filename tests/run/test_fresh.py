@@ -15,8 +15,7 @@ from sparring.core.errors import CheckpointError, ConfigError, MissingError
 from sparring.engine.local import LocalEngine
 from sparring.engine.workers.episode_budget import ISSUED, Account
 from sparring.engine.workers.fresh_episodes import FreshWorkers
-from sparring.learn.pack import pack
-from sparring.learn.reader import Reader
+from sparring.learn.pack import Reader, pack
 from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.events import read_lines

@@ -10,7 +10,7 @@ from sparring.config.recipe import to_yaml
 from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.engine.local import LocalEngine
 from sparring.run import checkpoint, health
-from sparring.run.config_changes import check_same
+from sparring.run.config_checks import check_same
 from sparring.run.events import HEALTH, METRICS, read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.health import PATIENCE, HealthMonitor, matches, stopping

@@ -20,7 +20,7 @@ from sparring.engine.run_processes import playing
 from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run import pipeline as ahead_room
-from sparring.run.config_changes import check_same
+from sparring.run.config_checks import check_same
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train

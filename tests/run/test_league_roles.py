@@ -19,11 +19,10 @@ from sparring.core.refs import ref, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import configured_game, make_game
 from sparring.league.matchmakers import meta_strategy
-from sparring.league.meta_payoffs import side_payoffs
+from sparring.league.meta_game import side_payoffs
 from sparring.league.payoffs import Payoffs
 from sparring.measure.exploitability import ask, nash_conv
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policies import TabularScorer
+from sparring.measure.info_states import TabularScorer, enumerate_info_states
 from sparring.play.players.exported import exported
 from sparring.play.players.mixture import MemberMixture
 from sparring.play.store import EpisodeStore

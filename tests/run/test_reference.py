@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sparring.api import train
-from sparring.engine.policy import Policy
+from sparring.engine.local import Policy
 from sparring.run.folder import RunFolder
 
 RUN = {

@@ -9,11 +9,10 @@ from sparring.config import PluginConfig, resolve
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, HungError, RunError, UnknownNameError
 from sparring.engine.local import LocalEngine
-from sparring.run import sink_dispatch as sending
-from sparring.run.events import TIMING, MetricsWriter, read_lines
+from sparring.run import events
+from sparring.run.events import TIMING, MetricsWriter, Sinks, check_packages, read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from sparring.run.sink_dispatch import Sinks, check_packages
 from sparring.run.sinks.base import Start
 
 KUHN = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 4}, "threads": 1, "evaluation": {"opponents": [], "exact": False}}
@@ -98,7 +97,7 @@ def test_failures_are_counted_in_timing_and_nowhere_else(sinks, tmp_path):
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch):
-    monkeypatch.setattr(sending.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(events.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"sink 'wandb' \(logging.sinks\) needs the package wandb.*pip install 'sparring\[wandb\]'"):
         check_packages([PluginConfig(name="tensorboard"), PluginConfig(name="wandb")])
 

@@ -9,7 +9,7 @@ import pytest
 from sparring.config import resolve
 from sparring.config.plugins import registry
 from sparring.core.errors import RolloutError
-from sparring.engine import reply_judges as judging
+from sparring.engine import protocol
 from sparring.engine.local import LocalEngine
 from sparring.play.rollout import Rollout, RolloutCounts
 from sparring.run import step as step_module
@@ -208,7 +208,7 @@ def test_the_oracle_s_seconds_are_those_of_judging_alone(monkeypatch, refills):
     usual = Methods.of(config, [game for game, _ in engine.environments])
     own = {name: getattr(usual, name) for name in ("matchmaker", "curriculum", "credit", "oracles")}
     nothing = Methods(**own, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool))
-    for module in (step_module, judging):
+    for module in (step_module, protocol):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     timing = play_round(config, engine, nothing, RunState()).timing
     assert timing["seconds/oracle"] == pytest.approx(0.25 * (refills + 1))  # it is looked at before and after each batch

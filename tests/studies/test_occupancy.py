@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from sparring.config.plugins import registry
 from sparring.core.errors import GameError
 from sparring.environments.catalogue import make_game
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policies import TabularScorer
+from sparring.measure.info_states import TabularScorer, enumerate_info_states
 from studies.vpr_released.occupancy import Enumeration, committed
 
 

@@ -17,11 +17,15 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.trial import Trial
 from sparring.measure.adaptation import Attempts, Opponent, adaptation, rules_of
-from sparring.measure.adaptation_ceiling import Ceiling, ceiling_or_reason
 from sparring.measure.agent_spec import AgentSpec, labels
-from sparring.measure.attempt_tree import AttemptReturns, attempt_returns
+from sparring.measure.attempt_tree import (
+    AttemptReturns,
+    Ceiling,
+    attempt_returns,
+    ceiling_or_reason,
+)
 from sparring.measure.initial_states import Met, columns
-from sparring.measure.suite_figures import as_data
+from sparring.measure.suite import as_data
 from sparring.play.players.mixture import Mixture
 
 SHARES = "bots"  # option of matchmakers: the share of the starts that a bot plays

@@ -21,12 +21,10 @@ from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
-from sparring.measure.credit_lab import CreditLab, LabPlan, LabReport, LabRow
+from sparring.measure.credit_lab import CreditLab, GradientFigures, LabPlan, LabReport, LabRow
 from sparring.measure.exploitability import ask
-from sparring.measure.gradient_figures import GradientFigures
-from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.info_states import ActionScorer, UniformScorer, enumerate_info_states
 from sparring.measure.lab_episodes import TablePolicy, improved_table, random_table
-from sparring.measure.policies import ActionScorer, UniformScorer
 
 RANDOM, IMPROVED, UNIFORM, TINY = "random", "improved", "uniform", "tiny"
 MEASURES = tuple(field.name for field in fields(GradientFigures))

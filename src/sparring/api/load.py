@@ -11,12 +11,11 @@ from sparring.config.parts import PluginConfig
 from sparring.core.errors import CheckpointError, ConfigError, UnknownNameError
 from sparring.core.refs import PUBLISHED, PlayerRef
 from sparring.engine.local import LocalEngine
-from sparring.league.meta_payoffs import check_sides
-from sparring.league.named import apart_by
+from sparring.league.meta_game import apart_by, check_sides
 from sparring.league.payoffs import Payoffs
 from sparring.play.players.base import Agent
 from sparring.run import checkpoint
-from sparring.run.config_changes import edits
+from sparring.run.config_checks import edits
 from sparring.run.evaluation import answer_of
 from sparring.run.folder import CONFIG, RunFolder
 

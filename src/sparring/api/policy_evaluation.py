@@ -27,7 +27,7 @@ from sparring.measure.league_table import league_table
 from sparring.measure.matches import Record, intervals_of, play_matches, self_plays
 from sparring.measure.references import References, beside_uniform, references, told
 from sparring.measure.regret import Judge
-from sparring.measure.suite_figures import as_data as interval_as_data
+from sparring.measure.suite import as_data as interval_as_data
 from sparring.play.players.base import Agent
 from sparring.play.players.random import RandomAgent
 

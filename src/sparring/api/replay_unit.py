@@ -19,12 +19,12 @@ from sparring.config import RunConfig, resolve
 from sparring.config.scale import FRESH
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.engine.local import LocalEngine
-from sparring.engine.reply_judges import Judging
+from sparring.engine.protocol import Judging
 from sparring.engine.workers.units import cut
 from sparring.play.rollout import Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
 from sparring.run import checkpoint
-from sparring.run.config_changes import SAVED
+from sparring.run.config_checks import SAVED
 from sparring.run.folder import RunFolder
 from sparring.run.league_step import begin_league, begun_anew
 from sparring.run.methods import Methods

@@ -27,15 +27,13 @@ from sparring.play.parquet_parts import Parts
 from sparring.play.players.base import Agent
 from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint
-from sparring.run.config_changes import check_same
-from sparring.run.effect_check import check_effect
-from sparring.run.events import METRICS, read_lines
+from sparring.run.config_checks import check_effect, check_same
+from sparring.run.events import METRICS, check_packages, read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import Summary
 from sparring.run.loop import train as run_training
 from sparring.run.payoff_plays import check_league
 from sparring.run.provenance import note_start
-from sparring.run.sink_dispatch import check_packages
 
 
 def whole(value: Any, what: str, least: int) -> None:

@@ -35,22 +35,20 @@ from sparring.measure.suite import (
     MAX_STATES,
     OpponentEntry,
     OracleEntry,
+    Piece,
     Suite,
     SuiteRow,
-    load_suite,
-    with_opponents,
-    with_oracle,
-    without_oracles,
-)
-from sparring.measure.suite_figures import (
-    Piece,
     added,
     figures,
+    load_suite,
     pieces_of,
     play_piece,
     starts_of,
     total,
+    with_opponents,
+    with_oracle,
     with_seen,
+    without_oracles,
 )
 from sparring.methods.oracles.base import Oracle
 from sparring.play.players.base import Agent

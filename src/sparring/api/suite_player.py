@@ -25,15 +25,13 @@ from sparring.engine.plan import TINY
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
 from sparring.environments.foreign import words_of
-from sparring.league.matchmakers.meta_strategy import APART
-from sparring.league.named import apart_by
+from sparring.league.meta_game import APART, apart_by
 from sparring.measure.agent_spec import AgentSpec
 from sparring.measure.initial_states import Met, rules_of
-from sparring.measure.suite import Suite, SuiteRow
-from sparring.measure.suite_figures import PIECE
+from sparring.measure.suite import PIECE, Suite, SuiteRow
 from sparring.models.words import vocabulary
 from sparring.run import checkpoint
-from sparring.run.config_changes import FREE
+from sparring.run.config_checks import FREE
 from sparring.run.folder import RunFolder
 
 FORMAT = 1

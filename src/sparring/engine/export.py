@@ -16,9 +16,8 @@ from sparring.config.yaml_text import dump_yaml
 from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.core.refs import MAIN, PUBLISHED, PlayerRef
 from sparring.core.rng import Stream
-from sparring.engine.local import LocalEngine
+from sparring.engine.local import LocalEngine, Policy
 from sparring.engine.plan import TINY
-from sparring.engine.policy import Policy
 from sparring.environments.base import (
     Environment,
     random_reply,

@@ -50,8 +50,10 @@ def scored(players: Players, episodes: Sequence[Episode]) -> tuple[Scored, ...]:
         players: who hold the weights that played.
         episodes: plays of a step.
     """
-    from sparring.learn.pack import pack  # with torch, which the record of a run does without
-    from sparring.learn.reader import Reader
+    from sparring.learn.pack import (
+        Reader,
+        pack,  # with torch, which the record of a run does without
+    )
 
     every = min(EVERY, players.config.rollout.games_per_step)
     asked = [episode for episode in episodes if episode.episode_id % every == 0]

@@ -19,11 +19,11 @@ from sparring.core.records import Episode, SamplingParams
 from sparring.core.refs import LEARNER, MAIN, OWN, PlayerRef, ref, snapshot
 from sparring.core.rng import Stream
 from sparring.engine.plan import TINY, TINY_CONTEXT, memory_to_train, tiny_parameters
-from sparring.engine.reply_judges import Clock, Judging
+from sparring.engine.protocol import Clock, Judging
 from sparring.engine.workers.gpu_placement import check_there
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
-from sparring.learn.snapshots import Snapshot
+from sparring.learn.weights import Snapshot
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.memory import available_bytes, find_device, refuse_beyond

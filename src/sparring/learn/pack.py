@@ -1,18 +1,17 @@
 """Episodes to training arrays: the exact ids the model saw and said, and which of them carry loss.
 
+A pack is cut into forward passes that fit into memory, and read: values, log-probabilities of
+sampled tokens, features of their distributions. Every distinct sequence runs through the network
+once.
+
 Legend: S sequences (samples of trained seats), U distinct sequences, N turns, M sampled tokens, K
-distinct sampled tokens.
-
-What a uniformly drawn legal reply would say next: the magnet of ``legal_magnet``.
-
-Legend: as in ``slices.py``: K distinct sampled tokens; T pairs of one of them and a token that may
-stand in its place.
+distinct sampled tokens; R distinct sequences of a forward pass, T tokens, C width, V vocabulary.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, takewhile
@@ -22,8 +21,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sparring.config.plugins.registry import Bound, load
 from sparring.core.errors import ConfigError, ModelError, RolloutError, quoted
-from sparring.core.records import BoolArray, Episode, FloatArray, IntArray, Segment
+from sparring.core.records import BoolArray, Episode, FloatArray, IntArray, Segment, TurnTable
+from sparring.core.schedule import Schedule
+from sparring.methods.columns.base import Place
+from sparring.methods.credit.base import start_groups, trajectory_returns
+from sparring.methods.losses.base import Whole
+from sparring.models.language_model import LanguageModel
+from sparring.models.prefixes import PrefixTree, prefix_tree, shared_lengths
+from sparring.models.samplers.draws import restrict
 from sparring.play.turn_table import ordered_turns
 
 Ids = tuple[int, ...]
@@ -370,3 +377,368 @@ class _Builder:
             ask=np.array(self._ask, dtype=np.int64).reshape(-1, 2),
             position_of=np.array(self._position_of, dtype=np.int64),
         )
+
+
+PADDED = 8  # padded positions per distinct prefix that a chunk may have: attention pays for them
+
+
+@dataclass(kw_only=True, slots=True)
+class Slice:
+    """The sequences of one forward pass, as index arrays into a pack."""
+
+    rows: IntArray  # [R] distinct sequences
+    tree: PrefixTree
+    asked: Tensor  # [U] prefixes that a token was sampled after
+    row: Tensor  # [K] row of each distinct sampled token
+    place: Tensor  # [K] which of the U prefixes it was sampled after
+    target: Tensor  # [K] the token itself
+    kept: list[tuple[int, ...]]  # [K], or empty
+    legal: Magnet  # of the K tokens
+    spread: Tensor  # [M] distinct sampled token of each sampled token
+    tokens: IntArray  # [M] index of each sampled token in the pack
+    sequence: Tensor  # [M] number of each token's sequence within this slice
+    sequences: IntArray  # [num_sequences] which of the pack's they are
+
+    @property
+    def num_sequences(self) -> int:
+        """How many sequences it has; equal ones count each."""
+        return len(self.sequences)
+
+    def to(self, device: torch.device) -> Slice:
+        """Return this slice with its tensors on a device."""
+        named = ("asked", "row", "place", "target", "spread", "sequence")
+        moved = {name: getattr(self, name).to(device) for name in named}
+        return replace(self, tree=self.tree.to(device), legal=self.legal.to(device), **moved)
+
+
+def slices(
+    data: Pack, chosen: IntArray, micro_tokens: int, *, padded: int = PADDED
+) -> Iterator[Slice]:
+    """Yield the chosen sequences in forward passes that fit; see ``chunks``."""
+    begin = np.concatenate([[0], np.cumsum(data.tokens)])
+    for rows in chunks(data, np.unique(data.distinct[chosen]), micro_tokens, padded=padded):
+        sequences = chosen[np.isin(data.distinct[chosen], rows)]
+        yield _slice(data, rows, sequences, begin)
+
+
+def chunks(
+    data: Pack, rows: IntArray, micro_tokens: int, *, padded: int = PADDED
+) -> Iterator[IntArray]:
+    """Yield distinct sequences in sorted order, so that neighbours share prefixes, in chunks that
+    fit.
+
+    A chunk has at most ``micro_tokens`` distinct prefixes, and its padded size at most ``padded``
+    times as much (1 for a forward pass that shares no prefixes); a sequence that is longer comes
+    alone.
+    """
+    order = sorted(rows.tolist(), key=data.sequences.__getitem__)
+    shared = shared_lengths([data.sequences[row] for row in order])
+    begin = nodes = longest = 0
+    for end, row in enumerate(order):
+        length = len(data.sequences[row])
+        new, widest = length - int(shared[end]), max(longest, length)
+        if end > begin and (
+            nodes + new > micro_tokens or widest * (end + 1 - begin) > padded * micro_tokens
+        ):
+            yield np.array(order[begin:end])
+            begin, nodes, new, widest = end, 0, length, length
+        nodes, longest = nodes + new, widest
+    if order:
+        yield np.array(order[begin:])
+
+
+def at_samples(found: Tensor, place: Tensor, target: Tensor) -> Tensor:
+    """Return what was found for each distribution, [U], or for each token of each, [U, V], at the
+    sampled tokens, [K].
+    """
+    return found[place] if found.ndim == 1 else found[place, target]
+
+
+def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> Slice:
+    """Return the index arrays of a forward pass over ``rows`` for the games ``sequences``."""
+    positions = [data.positions[row] for row in rows]
+    counts = np.array([len(p) for p in positions])
+    offset = np.concatenate([[0], np.cumsum(counts)])
+    place = np.full(len(data.sequences), -1)
+    place[rows] = np.arange(len(rows))
+    which = place[data.distinct[sequences]]
+    lengths = counts[which]
+    tree = prefix_tree([data.sequences[row] for row in rows])
+    row, position = (
+        torch.from_numpy(np.repeat(np.arange(len(rows)), counts)),
+        torch.tensor([p for ps in positions for p in ps]),
+    )
+    asked, place = torch.unique(tree.node[row, position - 1], return_inverse=True)
+    return Slice(
+        rows=rows,
+        tree=tree,
+        asked=asked,
+        row=row,
+        place=place,
+        target=tree.ids[tree.node[row, position]],
+        kept=_kept(data, rows, counts),
+        legal=magnet([found for row in rows for found in data.legal[row]]),
+        spread=torch.from_numpy(_ranges(offset[which], lengths)),
+        tokens=_ranges(begin[sequences], lengths),
+        sequence=torch.from_numpy(np.repeat(np.arange(len(sequences)), lengths)),
+        sequences=sequences,
+    )
+
+
+def _kept(data: Pack, rows: IntArray, counts: IntArray) -> list[tuple[int, ...]]:
+    """Return the kept set of each sampled token.
+
+    An empty one where its sequence was not truncated, none where none was.
+    """
+    if not any(data.kept[row] for row in rows):
+        return []
+    return [
+        ids
+        for row, count in zip(rows, counts, strict=True)
+        for ids in data.kept[row] or ((),) * int(count)
+    ]
+
+
+def _ranges(start: IntArray, length: IntArray) -> IntArray:
+    """Return the concatenation of ``range(start[i], start[i] + length[i])``."""
+    shift = np.repeat(start - np.concatenate([[0], np.cumsum(length)[:-1]]), length)
+    ranges: IntArray = np.arange(length.sum()) + shift
+    return ranges
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WeightedLoss:
+    """A loss plug-in with the schedule of its weight in the sum."""
+
+    bound: Bound
+    weight: Schedule
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Targets:
+    """What the tokens of a step are trained towards."""
+
+    old: FloatArray  # [M] log-probabilities before the step
+    advantages: FloatArray  # [M]
+    value_targets: FloatArray | None  # [N]
+    turns: (
+        TurnTable | None
+    )  # rows of the turns; for losses that NEED "whole" and for the reverse order
+    uniform: FloatArray  # [M] or empty: numbers in [0, 1) for losses that NEED "whole"
+    # [S] of a minibatch's sequences, with the reduction "agent_mean"; 0 for all others
+    sequence_weight: FloatArray | None = None
+
+
+def whole(
+    tokens: IntArray, columns: Mapping[str, Tensor], turn_of: IntArray, targets: Targets
+) -> tuple[IntArray, Whole]:
+    """Return the tokens of a minibatch, sorted, and the record of it.
+
+    Args:
+        tokens: int64 [M'], the minibatch's tokens by their index in the pack.
+        columns: fields of ``Whole`` that come from the network, [M'] each, in the order of
+            ``tokens``.
+        turn_of: int64 [M], row of the turn table of every token of the pack.
+        targets: of the step.
+    """
+    turns = targets.turns
+    assert turns is not None, 'a loss that NEEDS "whole" needs the turn table'
+    order = np.argsort(tokens, kind="stable")
+    tokens, like = tokens[order], columns["logprobs"]
+    returns, starts = trajectory_returns(turns)
+    present, trajectory = np.unique(turns.trajectory[turn_of[tokens]], return_inverse=True)
+    group = start_groups(turns)[0][starts]
+
+    def on_device(column: FloatArray | IntArray) -> Tensor:
+        """Return a column as a tensor where the network's are, numbers in its precision."""
+        tensor = torch.from_numpy(np.ascontiguousarray(column))
+        return tensor.to(like.device, like.dtype if tensor.is_floating_point() else torch.int64)
+
+    rows = torch.from_numpy(order).to(like.device)
+    return tokens, Whole(
+        old_logprobs=on_device(targets.old[tokens]),
+        advantages=on_device(targets.advantages[tokens]),
+        uniform=on_device(targets.uniform[tokens]),
+        trajectory=on_device(trajectory.reshape(-1)),
+        turn_index=on_device(turns.turn_index[turn_of[tokens]]),
+        prompt=on_device(_prompts(turns)[turn_of[tokens]]),
+        group=on_device(group[present]),
+        outcome=on_device(returns[present]),
+        **{name: column[rows] for name, column in columns.items()},
+    )
+
+
+def _prompts(turns: TurnTable) -> IntArray:
+    """Return the number of each row's prompt, [N]; without candidates each row has its own."""
+    if turns.state_group is not None:
+        return turns.state_group
+    return np.arange(len(turns.reward), dtype=np.int64)
+
+
+def fitted_at(needs: Collection[str]) -> Place:
+    """Return where an estimator with these NEEDS wants the critic fitted.
+
+    "value" is before a turn, whatever else is needed; then "token_value" before each token;
+    "value_after" alone after a turn.
+    """
+    if "value" in needs:
+        return "before"
+    if "token_value" in needs:
+        return "token"
+    return "after" if "value_after" in needs else "before"
+
+
+def read_at(data: Pack, place: Place, which: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the distinct sequence and the position [K] that the critic reads.
+
+    Args:
+        data: the pack.
+        place: "before" is the last token the seat was given, "after" the last one of its reply,
+            "token" the one before each token.
+        which: turns [K], rows of the turn table; for "token" sampled tokens [K], indices into the
+            pack.
+    """
+    if place == "token":
+        return data.ask[data.turn_of[which], 0], data.position_of[which] - 1
+    sequence, position = data.ask[which, 0], data.ask[which, 1]
+    if place == "before":
+        return sequence, position
+    begin, end = (np.searchsorted(data.turn_of, which, side=side) for side in ("left", "right"))
+    said = end > begin  # else the reply is empty, and nothing came after what was asked
+    position = position.copy()
+    position[said] = data.position_of[end[said] - 1]
+    return sequence, position
+
+
+def num_values(data: Pack, place: Place, tokens: IntArray) -> int:
+    """Return how many values are fitted where these sampled tokens are trained."""
+    return len(tokens) if place == "token" else len(np.unique(data.turn_of[tokens]))
+
+
+class Reader:
+    """Reads packs with a model.
+
+    Args:
+        model: the model.
+        temperature: divides the logits, as it did when the tokens were sampled.
+        micro_tokens: distinct prefixes per forward pass.
+        features: plug-ins of the slot ``features`` that are read along.
+        reference: the policy before the first step, if it is to be read too.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        *,
+        temperature: float,
+        micro_tokens: int,
+        features: Sequence[str] = (),
+        reference: LanguageModel | None = None,
+    ) -> None:
+        self.model, self.temperature, self.micro_tokens = model, temperature, micro_tokens
+        self.features, self.reference = tuple(features), reference
+
+    @property
+    def _padded(self) -> int:
+        """Padded positions per distinct prefix that a forward pass may have."""
+        return PADDED if self.model.forward.shares_prefixes else 1
+
+    @torch.no_grad()
+    def turn_values(self, data: Pack, *, at: Place = "before") -> FloatArray:
+        """Return the value head's estimates: [N] before each turn or after it, or [M] before each
+        sampled token; see ``critic.py``.
+        """
+        sequence, position = read_at(
+            data, at, np.arange(len(data.turn_of if at == "token" else data.ask))
+        )
+        values = np.zeros(len(sequence))
+        for rows in chunks(
+            data, np.arange(len(data.sequences)), self.micro_tokens, padded=self._padded
+        ):
+            tree = prefix_tree([data.sequences[row] for row in rows])
+            place = {row: index for index, row in enumerate(rows.tolist())}
+            own = np.flatnonzero(np.isin(sequence, rows))
+            row = torch.tensor(
+                [place[index] for index in sequence[own].tolist()], dtype=torch.int64
+            )
+            asked = tree.node[row, torch.from_numpy(position[own])].to(self.model.device)
+            values[own] = (
+                self.model.values(self.model.hidden(tree.to(self.model.device))[asked])
+                .double()
+                .cpu()
+                .numpy()
+            )
+        return values
+
+    def _parts(self, data: Pack, chosen: IntArray) -> Iterator[Slice]:
+        """Yield the chosen sequences in forward passes, where the model is."""
+        for part in slices(data, chosen, self.micro_tokens, padded=self._padded):
+            yield part.to(self.model.device)
+
+    def turn_logprobs(self, data: Pack, *, of_reference: bool = False) -> FloatArray:
+        """Return the sum of the log-probabilities of each turn's sampled tokens, now or by the
+        reference policy, [N].
+        """
+        model = self.reference if of_reference else self.model
+        assert model is not None, "made without a reference"
+        return np.bincount(
+            data.turn_of, weights=self._logprobs(data, model), minlength=len(data.ask)
+        ).astype(np.float64)
+
+    def logprobs(self, data: Pack) -> FloatArray:
+        """Return the log-probabilities of all sampled tokens, now, [M]."""
+        return self._logprobs(data, self.model)
+
+    @torch.no_grad()
+    def _logprobs(self, data: Pack, model: LanguageModel) -> FloatArray:
+        """Return a model's log-probabilities of all sampled tokens, [M]."""
+        logprobs = np.empty(len(data.turn_of))
+        for part in self._parts(data, data.spoken):
+            logprobs[part.tokens] = (
+                self._forward(model, part)[0][part.spread].double().cpu().numpy()
+            )
+        return logprobs
+
+    @torch.no_grad()
+    def entropies(self, data: Pack) -> FloatArray:
+        """Return the entropy of the distribution that each sampled token was drawn from, after
+        temperature and truncation, [M], nats.
+        """
+        found = np.empty(len(data.turn_of))
+        for part in self._parts(data, data.spoken):
+            extra = self._forward(self.model, part, ("entropy",))[1]
+            found[part.tokens] = extra["entropy"][part.spread].double().cpu().numpy()
+        return found
+
+    def _forward(
+        self, model: LanguageModel, part: Slice, features: Sequence[str] | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return log-probabilities [K] of the sampled tokens, and features [K] of them or of the
+        distributions they came from.
+        """
+        chosen = self.features if features is None else features
+        return model.computing(lambda: self._read(model, part, chosen))
+
+    def _read(
+        self, model: LanguageModel, part: Slice, features: Sequence[str]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Do what ``_forward`` does, with weights that are whole."""
+        hidden = model.hidden(part.tree)
+        logits, place = (
+            model.logits(hidden.index_select(0, part.asked)).float() / self.temperature,
+            part.place,
+        )
+        every = logits.log_softmax(-1)
+        legal = part.legal.divergences(every, place)
+        if part.kept:
+            logits, place = (
+                restrict(logits[place], part.kept),
+                torch.arange(len(place), device=place.device),
+            )
+            every = logits.log_softmax(-1)
+        logprobs = at_samples(every, place, part.target)
+        extra = {
+            name: at_samples(load("features", name).function(logits), place, part.target)
+            for name in features
+        }
+        return logprobs, {**extra, **legal, "hidden": hidden}

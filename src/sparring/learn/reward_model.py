@@ -40,7 +40,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.records import BoolArray, FloatArray, IntArray, TurnTable
 from sparring.learn.learner import Learner
 from sparring.learn.pack import Pack
-from sparring.learn.snapshots import Snapshot
+from sparring.learn.weights import Snapshot
 from sparring.methods.credit.base import start_groups, trajectory_returns
 from sparring.models.language_model import LanguageModel
 

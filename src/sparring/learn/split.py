@@ -6,11 +6,11 @@ its gradients are added among the learners and split as soon as they are there. 
 such as embeddings, is whole during a pass. So all learners make the same passes in the same order:
 one with fewer than others makes up for it with passes that count nothing.
 
-Gradients are added along the tree of ``tree.py``. Learner r of R computes the leaves r, R + r,
-2 R + r ..., so that the lowest levels of the tree are sums over the learners, and those above are
-sums of parts. With ``learner.gradient_sync: leaf`` each learner adds up a leaf's passes first, as
-one learner does, so the bits are those of one. With ``pass`` every pass is added among the
-learners at once: no learner holds a whole gradient, and a leaf of several passes is added up in
+Gradients are added along the tree of ``gradient_step.py``. Learner r of R computes the leaves r,
+R + r, 2 R + r ..., so that the lowest levels of the tree are sums over the learners, and those
+above are sums of parts. With ``learner.gradient_sync: leaf`` each learner adds up a leaf's passes
+first, as one learner does, so the bits are those of one. With ``pass`` every pass is added among
+the learners at once: no learner holds a whole gradient, and a leaf of several passes is added up in
 another order.
 
 Parts of split weights and of their optimiser's state, from files of the whole and to them.
@@ -39,12 +39,10 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
 from sparring.core.records import IntArray
-from sparring.learn.finite import finite
+from sparring.learn.gradient_step import GradientTree, Together, finite, leaves
 from sparring.learn.learner import Learner
 from sparring.learn.masters import MASTER, SplitAdamW, SplitMasterAdamW
-from sparring.learn.pack import Pack
-from sparring.learn.slices import PADDED, chunks
-from sparring.learn.tree import GradientTree, Together, leaves
+from sparring.learn.pack import PADDED, Pack, chunks
 from sparring.learn.weights import updated
 from sparring.models.architectures import architecture
 from sparring.models.language_model import LanguageModel

@@ -27,10 +27,16 @@ from sparring.core.refs import PlayerRef
 from sparring.environments.base import Environment, side_numbers, sides_of, teams_of
 from sparring.environments.choose import Choose
 from sparring.environments.choose.proposer import numbers, remembered
-from sparring.measure.exploitability import ask, check_states, figures_of, nash_conv
-from sparring.measure.info_states import InfoStates
-from sparring.measure.policies import ActionScorer, Query, renormalise
-from sparring.measure.team_exploitability import MOST, has_teams, team_exploitability
+from sparring.measure.exploitability import (
+    MOST,
+    ask,
+    check_states,
+    figures_of,
+    has_teams,
+    nash_conv,
+    team_exploitability,
+)
+from sparring.measure.info_states import ActionScorer, InfoStates, Query, renormalise
 from sparring.ops.game_tree import policy_values
 from sparring.play.players.mixture import Mixture
 

@@ -24,10 +24,9 @@ from sparring.measure.exploitability import (
     figures_of,
     nash_conv,
 )
-from sparring.measure.info_states import InfoStates, enumerate_info_states
+from sparring.measure.info_states import InfoStates, UniformScorer, enumerate_info_states
 from sparring.measure.initial_states import Starts
 from sparring.measure.matches import MatchReport, play_matches
-from sparring.measure.policies import UniformScorer
 from sparring.ops.sequence_form import equilibrium_value
 from sparring.play.players.random import random
 

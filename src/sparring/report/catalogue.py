@@ -27,7 +27,7 @@ METRIC_SOURCES = (
     "run.evaluation",
     "run.step",
     "run.fresh_steps",
-    "run.sink_dispatch",
+    "run.events",
     "engine.workers.distributed",
     "engine.workers.scheduler",
     "play.plans.base",

@@ -11,8 +11,8 @@ from sparring.core.errors import SparringError
 from sparring.core.records import Episode, FloatArray, Observation, Turn
 from sparring.environments.base import Environment, teams_of
 from sparring.environments.openspiel.people import for_people, revealed_by, seen_by
+from sparring.measure.info_states import Query
 from sparring.measure.matches import outcome, succeeded
-from sparring.measure.policies import Query
 from sparring.play.replay import replay
 
 MOST_ACTIONS = 30  # of a turn, up to which the policy is asked for their probabilities

@@ -26,7 +26,7 @@ from sparring.report.sample_plays import RULE, judged_games, play_values, sample
 from sparring.report.seeds import about_seeds, charts_over_seeds, results_over_seeds, seeds_of
 from sparring.report.svg import line_chart
 from sparring.report.worker_status import workers_values
-from sparring.run.config_changes import CHANGES, START
+from sparring.run.config_checks import CHANGES, START
 from sparring.run.evaluation import FAMILIES
 from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines, torn_after
 from sparring.run.folder import CONFIG, RunFolder

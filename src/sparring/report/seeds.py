@@ -17,7 +17,7 @@ from sparring.ops.statistics import mean_interval
 from sparring.report.baselines import RANDOM, Known, cells_of
 from sparring.report.curves import CHARTS, drawn, names_of, series_of
 from sparring.report.svg import Series
-from sparring.run.config_changes import FIXED, differences
+from sparring.run.config_checks import FIXED, differences
 from sparring.run.events import METRICS, read_figures
 from sparring.run.folder import RunFolder
 

@@ -67,7 +67,7 @@ from sparring.core.refs import LEARNER, PUBLISHED
 from sparring.core.rng import Stream
 from sparring.engine.protocol import Engine
 from sparring.environments.base import Environment
-from sparring.league.meta_payoffs import (
+from sparring.league.meta_game import (
     answer_payoffs,
     member_payoffs,
     takes_opposed,

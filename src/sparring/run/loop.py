@@ -22,19 +22,18 @@ from sparring.core.files import disk_errors
 from sparring.core.process import GracefulStop, settled_heap
 from sparring.core.schedule import parse
 from sparring.engine.protocol import Engine
-from sparring.league.named import apart_by
+from sparring.league.meta_game import apart_by
 from sparring.measure.initial_states import Met
 from sparring.play.credit_store import CreditStore
 from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint
-from sparring.run.config_changes import SAVED, adopt, saved
+from sparring.run.config_checks import SAVED, adopt, saved
 from sparring.run.evaluation import Evaluator, answer_of
-from sparring.run.events import MetricsWriter
+from sparring.run.events import MetricsWriter, Sinks
 from sparring.run.folder import RunFolder
 from sparring.run.health import HealthMonitor, stopping
 from sparring.run.league_step import begin_league, begun_anew, league_step
 from sparring.run.methods import Methods
-from sparring.run.sink_dispatch import Sinks
 from sparring.run.state import RunState
 from sparring.run.step import play_round, steps_of
 from sparring.run.warmup import WarmupReport, warm_up

@@ -9,7 +9,7 @@ from sparring.config import RunConfig
 from sparring.config.checks import stands_for_others
 from sparring.config.league import LeagueConfig
 from sparring.config.plugins.registry import Bound, bind
-from sparring.engine.reply_judges import rewards_of
+from sparring.engine.protocol import rewards_of
 from sparring.environments.base import Environment
 from sparring.league.seating import LeagueLearner
 from sparring.methods.oracles.base import Oracle

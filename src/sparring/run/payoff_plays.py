@@ -25,11 +25,8 @@ from sparring.core.refs import LEARNER, PlayerRef
 from sparring.core.rng import Stream
 from sparring.engine.protocol import Engine
 from sparring.environments.base import Environment, filled_together, sides_of, teams_of
-from sparring.league.focus import pair_shares
-from sparring.league.meta_payoffs import check_sides
-from sparring.league.named import apart_by, solvers_of
-from sparring.league.payoffs import Payoffs, Results, Row, meetings_of
-from sparring.league.results import TIE
+from sparring.league.meta_game import apart_by, check_sides, pair_shares, solvers_of
+from sparring.league.payoffs import TIE, Payoffs, Results, Row, meetings_of
 from sparring.measure.exploitability import ask, history_reach
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.play.spec import EpisodeSpec, alone

@@ -19,8 +19,7 @@ from sparring.core.records import Episode, TurnTable
 from sparring.core.refs import PlayerRef, refs
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
-from sparring.engine.protocol import Engine
-from sparring.engine.reply_judges import Judging
+from sparring.engine.protocol import Engine, Judging
 from sparring.league.payoffs import Payoffs
 from sparring.league.seating import arms, starts, turn_limit
 from sparring.methods.rewards.base import apply_rewards, outcome_gap

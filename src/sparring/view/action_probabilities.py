@@ -16,7 +16,7 @@ from sparring.config import resolve
 from sparring.core.errors import RolloutError, RunError
 from sparring.core.records import Episode
 from sparring.core.refs import MAIN, PlayerRef
-from sparring.measure.policies import renormalise
+from sparring.measure.info_states import renormalise
 from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.folder import CONFIG, RunFolder, is_unsettled

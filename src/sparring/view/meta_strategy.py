@@ -17,9 +17,15 @@ from sparring.config.parts import PluginConfig
 from sparring.config.plugins.registry import Bound, built_in
 from sparring.core.errors import SparringError
 from sparring.core.refs import PlayerRef, snapshot
-from sparring.league.matchmakers.meta_strategy import APART, SIDES, meta_strategy
-from sparring.league.meta_game import MetaGame
-from sparring.league.meta_payoffs import TwoSides, answer_payoffs, member_payoffs, takes_opposed
+from sparring.league.matchmakers.meta_strategy import SIDES, meta_strategy
+from sparring.league.meta_game import (
+    APART,
+    MetaGame,
+    TwoSides,
+    answer_payoffs,
+    member_payoffs,
+    takes_opposed,
+)
 from sparring.league.payoffs import Payoffs, Results
 from sparring.run.state import STATE, RunState
 from sparring.view.answers import one_line

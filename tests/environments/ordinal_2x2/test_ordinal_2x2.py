@@ -12,8 +12,7 @@ from sparring.core.rng import Stream
 from sparring.environments.ordinal_2x2.games import CELLS, FAMILIES, chosen
 from sparring.measure.agent_spec import AgentSpec
 from sparring.measure.exploitability import nash_conv
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policies import UniformScorer
+from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from sparring.measure.suite import load_suite
 from tests.environments.worlds import maker
 

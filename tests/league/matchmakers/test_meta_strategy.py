@@ -10,7 +10,7 @@ from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.core.refs import LEARNER, snapshot
 from sparring.league.matchmakers.meta_strategy import meta_strategy
 from sparring.league.matchmakers.mixed import mixed
-from sparring.league.meta_payoffs import member_payoffs, side_payoffs
+from sparring.league.meta_game import member_payoffs, side_payoffs
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.testing import check_matchmaker, match_request
 

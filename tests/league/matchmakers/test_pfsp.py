@@ -10,8 +10,7 @@ from sparring.core.refs import LEARNER, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.league.matchmakers.mixed import mixed
 from sparring.league.matchmakers.pfsp import pfsp
-from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.league.weighting import weight
+from sparring.league.payoffs import Payoffs, Results, Row, weight
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round

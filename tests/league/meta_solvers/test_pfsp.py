@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, of_matrix
-from sparring.league.weighting import weight
+from sparring.league.payoffs import weight
 from tests.league.meta_solvers.meta_games import CYCLE, HARD, THREE_SIDES
 
 RATES = (0.9, 0.5, 0.1, 0.3)  # of the newest member's wins

@@ -10,7 +10,7 @@ from sparring.config.plugins.registry import bind
 from sparring.core.errors import ContextError
 from sparring.core.records import Observation
 from sparring.engine.local import LocalEngine
-from sparring.measure.policies import Query
+from sparring.measure.info_states import Query
 from sparring.play.context.base import Shown
 from sparring.play.context.ledger import Ledger
 from sparring.play.context.markov import markov

@@ -19,9 +19,8 @@ from sparring.core.errors import ConfigError, GameError
 from sparring.core.schedule import parse
 from sparring.engine.local import ExactColumns, LocalEngine
 from sparring.learn.pack import pack
-from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from sparring.measure.matches import illegal_replies
-from sparring.measure.policies import UniformScorer
 from sparring.methods.oracles.judge import judge_episodes
 from sparring.methods.rewards.base import WeightedReward, apply_rewards, opinions
 from sparring.play.context.base import Rewrite, Shown

@@ -13,8 +13,7 @@ from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.learn.learner import Learner
-from sparring.learn.pack import pack
-from sparring.learn.targets import WeightedLoss
+from sparring.learn.pack import WeightedLoss, pack
 from sparring.methods.credit.branch_grpo import branch_grpo
 from sparring.methods.credit.grpo import grpo
 from sparring.methods.credit.mars2 import mars2

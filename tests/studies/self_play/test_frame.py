@@ -15,8 +15,7 @@ from sparring.environments.catalogue import make_game
 from sparring.league.matchmakers.alphastar import without_monotonic_suffix
 from sparring.league.meta_game import MetaStrategy
 from sparring.measure.exploitability import nash_conv
-from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.policies import TabularScorer
+from sparring.measure.info_states import TabularScorer, enumerate_info_states
 from studies.self_play.algorithms import ALGORITHMS, EXACT, FRESH, STEPS
 from studies.self_play.diverse import cardinality
 from studies.self_play.frame import begin, curve, targets
@@ -148,9 +147,9 @@ def test_fictitious_play_is_the_mean_of_best_responses_to_the_mean():
 
 
 def test_prioritised_play_without_priorities_is_uniform_past(monkeypatch):
-    from sparring.league import weighting
+    from sparring.league import payoffs
 
-    monkeypatch.setitem(weighting.AS_PUBLISHED, "squared", ("hard", 0.0))
+    monkeypatch.setitem(payoffs.AS_PUBLISHED, "squared", ("hard", 0.0))
     assert policies(after(6, "PFSP squared", KUHN)) == policies(after(6, "uniform past", KUHN))
 
 

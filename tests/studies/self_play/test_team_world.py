@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
+from sparring.measure.exploitability import team_exploitability
 from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.team_exploitability import team_exploitability
 from studies.self_play.team_world import TeamWorld
 from studies.self_play.worlds import Oracle
 

@@ -1,10 +1,10 @@
 """Several learners of one run: each computes leaves of every minibatch, and all hold equal weights.
 
 Rank 0 is the training process, and alone keeps checkpoints. The others are processes of this
-machine, each with the run's number of threads; of GPUs each has its own (``placing.py``). They are
-told the plays and advantages of a step, and add their gradients to those of all
-(``learn/tree.py``, ``engine/ranks/messages.py``). With ``threads: 1`` the bits of a run depend on
-``learner.leaves``, and not on ``learner.ranks``.
+machine, each with the run's number of threads; of GPUs each has its own (``gpu_placement.py``).
+They are told the plays and advantages of a step, and add their gradients to those of all
+(``learn/gradient_step.py``, ``engine/ranks/messages.py``). With ``threads: 1`` the bits of a run
+depend on ``learner.leaves``, and not on ``learner.ranks``.
 
 If one of them ends the run ends with an error; it goes on from its last checkpoint, with as many
 learners as one likes.
@@ -34,7 +34,7 @@ from sparring.core.errors import RunError, SparringError
 from sparring.core.files import disk_errors
 from sparring.core.process import seeing
 from sparring.core.records import Credit
-from sparring.engine.policy import Policy
+from sparring.engine.local import Policy
 from sparring.engine.protocol import Batch
 from sparring.engine.ranks.messages import (
     LOOK,
@@ -47,7 +47,7 @@ from sparring.engine.ranks.messages import (
 from sparring.engine.workers.fleet.processes import ONE_THREAD, Child
 from sparring.engine.workers.gpu_placement import for_learner, gpus_of_learners
 from sparring.engine.workers.units import error_of
-from sparring.learn.means import Means
+from sparring.learn.gradient_step import Means
 from sparring.learn.weights import fingerprint
 
 log = logging.getLogger(__name__)

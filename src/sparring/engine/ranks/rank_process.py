@@ -15,12 +15,11 @@ from typing import Any
 
 from sparring.config import resolve
 from sparring.core.errors import RunError, SparringError
-from sparring.engine.local import LocalEngine
-from sparring.engine.policy import Policy
+from sparring.engine.local import LocalEngine, Policy
 from sparring.engine.ranks.messages import LearnMessage, LostError, Sums
 from sparring.engine.workers.fleet.processes import end_with_parent
 from sparring.engine.workers.worker import failed, unexpected
-from sparring.learn.means import Means
+from sparring.learn.gradient_step import Means
 from sparring.learn.weights import fingerprint
 
 

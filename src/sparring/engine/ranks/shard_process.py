@@ -16,13 +16,12 @@ import torch
 import torch.distributed
 from torch.distributed.device_mesh import init_device_mesh
 
-from sparring.engine.policy import Policy
+from sparring.engine.local import Policy
 from sparring.engine.ranks.messages import PATIENCE, LearnMessage, LostError
 from sparring.engine.ranks.rank_process import Rank, learn
 from sparring.engine.ranks.rank_process import main as be
+from sparring.learn.gradient_step import Means
 from sparring.learn.learner import Learner
-from sparring.learn.means import Means
-from sparring.learn.snapshots import refer
 from sparring.learn.split import (
     save_streamed,
     split_learner,
@@ -31,7 +30,7 @@ from sparring.learn.split import (
     whole_moments,
     whole_weights,
 )
-from sparring.learn.weights import updated
+from sparring.learn.weights import refer, updated
 from sparring.models.language_model import LanguageModel
 
 LOST = ("gloo", "NCCL", "Connection", "Timed out", "TCPStore", "FileStore")  # words of its errors

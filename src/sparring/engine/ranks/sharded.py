@@ -29,11 +29,11 @@ from sparring.config import RunConfig
 from sparring.core.errors import RunError
 from sparring.core.files import disk_errors, link_or_copy
 from sparring.core.records import Credit, Episode
-from sparring.engine.policy import Policy
+from sparring.engine.local import Policy
 from sparring.engine.protocol import Batch
 from sparring.engine.ranks.data_parallel import STATE, Ranks, lesson_of
 from sparring.engine.ranks.messages import PATIENCE, LearnMessage, LostError
-from sparring.learn.means import Means
+from sparring.learn.gradient_step import Means
 from sparring.learn.weights import check_optimizer, save_optimizer, save_weights
 from sparring.models.language_model import LanguageModel
 

@@ -32,7 +32,7 @@ from pathlib import Path
 
 from sparring.core.errors import RolloutError, RunError
 from sparring.engine.players import Players
-from sparring.engine.reply_judges import Judging
+from sparring.engine.protocol import Judging
 from sparring.engine.workers.fleet.base import Fleet, Heard
 from sparring.engine.workers.published_weights import Pinned, Published
 from sparring.engine.workers.scheduler import Command, End, Scheduler, Send, Start, Utilisation

@@ -30,7 +30,7 @@ from sparring.core.files import file_digest, sha256_hex
 from sparring.core.refs import MAIN, ref
 from sparring.engine.logprob_check import scored
 from sparring.engine.players import Players
-from sparring.engine.reply_judges import Judging, rewards_of
+from sparring.engine.protocol import Judging, rewards_of
 from sparring.engine.workers.units import (
     Answer,
     Unit,

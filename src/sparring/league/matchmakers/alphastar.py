@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.core.refs import PlayerRef
 from sparring.core.rng import Stream
 from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
-from sparring.league.weighting import AS_PUBLISHED, weights
+from sparring.league.payoffs import AS_PUBLISHED, weights
 
 T = TypeVar("T")
 MAIN, EXPLOITER, LEAGUE = "main", "main_exploiter", "league_exploiter"  # tags

@@ -9,7 +9,7 @@ from pydantic import Field
 from sparring.core.errors import ConfigError
 from sparring.core.refs import PlayerRef
 from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
-from sparring.league.weighting import weights
+from sparring.league.payoffs import weights
 
 ANY = "any"  # stands for all tags
 

@@ -9,7 +9,7 @@ import numpy as np
 from sparring.core.errors import GameError
 from sparring.core.records import FloatArray
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, two_sided
-from sparring.league.weighting import AS_PUBLISHED, weights
+from sparring.league.payoffs import AS_PUBLISHED, weights
 
 TWO_SIDED = True
 

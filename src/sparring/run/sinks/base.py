@@ -2,7 +2,7 @@
 
 A sink of the configuration (``logging.sinks``) is given the figures of every step. It is no part of
 a run: what it does changes no weight and no file of the run but its own, and a run goes on without
-it (``run/sink_dispatch.py``).
+it (``run/events.py``).
 
 A plug-in may declare PACKAGE: the package that it imports when it is used, and the extra of
 Sparring that brings it.

@@ -1,0 +1,394 @@
+"""From the gradients of leaves to a finite step of the optimiser, and means of its metrics.
+
+Floating-point sums depend on their order. So a minibatch is cut into ``learner.leaves`` leaves,
+runs of distinct sequences, and their gradients are added along a fixed binary tree:
+
+    g = ((g[0] + g[1]) + (g[2] + g[3])) + ((g[4] + g[5]) + (g[6] + g[7]))
+
+Whoever computes a leaf, the sum has the same bits. With one leaf nothing is cut and nothing added.
+Nothing that is not finite reaches the weights or a checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparring.core.errors import DivergedError
+from sparring.core.records import FloatArray, IntArray
+from sparring.learn.pack import Pack, WeightedLoss
+from sparring.methods.losses.base import LOG_RATIO_LIMIT, LossBatch
+from sparring.models.language_model import LanguageModel
+from sparring.models.prefixes import prefix_tree, shared_lengths
+
+
+class Means:
+    """Weighted means of metrics over the parts of a step."""
+
+    def __init__(self) -> None:
+        self.parts: list[Means] = []  # counted when asked for the result, in this order
+        self._sums: dict[str, float] = {}
+        self._weights: dict[str, float] = {}
+        self._maxima: dict[str, float] = {}
+        self.log_ratios: list[FloatArray] = []  # absolute values, [M] in parts
+
+    def part(self) -> Means:
+        """Return a new part, which is counted as one."""
+        self.parts.append(Means())
+        return self.parts[-1]
+
+    def add(self, values: Mapping[str, float], weight: float) -> None:
+        """Count these values with this weight."""
+        for name, value in values.items():
+            self.add_once(name, value, weight)
+
+    def add_once(self, name: str, value: float, weight: float) -> None:
+        """Count one value with this weight."""
+        self._sums[name] = self._sums.get(name, 0.0) + value * weight
+        self._weights[name] = self._weights.get(name, 0.0) + weight
+
+    def maximum(self, name: str, value: float) -> None:
+        """Keep the largest of these values."""
+        self._maxima[name] = max(value, self._maxima.get(name, value))
+
+    def ratios(self, ours: Tensor, sampler: Tensor, share: float, *, first: bool) -> None:
+        """Count how far log-probabilities are from the sampler's.
+
+        Args:
+            ours: of the learner, [M].
+            sampler: of the sampler, [M].
+            share: of the minibatch that they are.
+            first: whether both are of equal weights.
+        """
+        difference = (ours.detach() - sampler).abs()
+        self.log_ratios.append(difference.double().cpu().numpy())
+        if first:
+            self.add_once("logprob_difference_mean", float(difference.mean()), share)
+            self.maximum("logprob_difference_max", float(difference.max()))
+
+    def mean(self, name: str) -> float:
+        """Return the mean of a metric so far, parts left out."""
+        return self._sums[name] / self._weights[name]
+
+    def to_bytes(self) -> bytes:
+        """Return what was counted, parts left out, for a process that reads it at once."""
+        sizes = [len(found) for found in self.log_ratios]
+        head = [self._sums, self._weights, self._maxima, sizes]
+        arrays = (found.tobytes() for found in self.log_ratios)
+        return json.dumps(head).encode() + b"\n" + b"".join(arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Means:
+        """Return what ``to_bytes`` was given."""
+        head, _, rest = data.partition(b"\n")
+        found = cls()
+        found._sums, found._weights, found._maxima, sizes = json.loads(head)
+        begin = 0
+        for size in sizes:
+            found.log_ratios.append(np.frombuffer(rest, np.float64, size, begin))
+            begin += 8 * size
+        return found
+
+    def _count_parts(self) -> None:
+        """Count the parts, in their order."""
+        for part in self.parts:
+            for name, total in part._sums.items():
+                self._sums[name] = self._sums.get(name, 0.0) + total
+                self._weights[name] = self._weights.get(name, 0.0) + part._weights[name]
+            for name, value in part._maxima.items():
+                self.maximum(name, value)
+            self.log_ratios += part.log_ratios
+        self.parts = []
+
+    def result(self) -> dict[str, float]:
+        """Return the means, the maxima and the tails of the ratios."""
+        self._count_parts()
+        tails = ratio_tails(np.concatenate(self.log_ratios)) if self.log_ratios else {}
+        return {
+            **{name: total / self._weights[name] for name, total in self._sums.items()},
+            **self._maxima,
+            **tails,
+        }
+
+
+def ratio_tails(log_ratios: FloatArray) -> dict[str, float]:
+    """Return ``ratio_tail`` and ``ratio_p99`` of a non-empty array of absolute log-ratios, [M]."""
+    largest = min(float(np.quantile(log_ratios, 0.99)), LOG_RATIO_LIMIT)
+    return {
+        "ratio_tail": float((log_ratios > math.log(2.0)).mean()),
+        "ratio_p99": math.exp(largest),
+    }
+
+
+class Together(Protocol):
+    """The learners that share every minibatch, as one of them sees them."""
+
+    @property
+    def rank(self) -> int:
+        """Which of them this is."""
+        ...
+
+    @property
+    def ranks(self) -> int:
+        """How many there are, a power of 2."""
+        ...
+
+    def added(self, own: Tensor) -> Tensor:
+        """Return the sum over the leaves of all, along the tree, of those over each one's own."""
+        ...
+
+    def counted(self, own: Means) -> None:
+        """Put the parts of the others among one's own, in the order of the leaves."""
+        ...
+
+
+def leaves(data: Pack, chosen: IntArray, count: int) -> list[IntArray]:
+    """Return the chosen sequences in leaves of about as many distinct prefixes each.
+
+    Sequences that are equal are in one leaf, and neighbours share prefixes. Where there are fewer
+    distinct sequences than leaves some are empty.
+
+    Args:
+        data: the pack.
+        chosen: int64, sequences of it.
+        count: number of leaves.
+    """
+    if count == 1:
+        return [chosen]
+    rows = np.unique(data.distinct[chosen]).tolist()
+    order = sorted(rows, key=data.sequences.__getitem__)
+    ids = [data.sequences[row] for row in order]
+    new = np.array([len(own) for own in ids]) - shared_lengths(ids)
+    middle = np.cumsum(new) - new / 2  # of each one's own prefixes
+    leaf_of = np.full(len(data.sequences), -1)
+    leaf_of[order] = np.minimum(middle * count / max(new.sum(), 1), count - 1).astype(np.int64)
+    own = leaf_of[data.distinct[chosen]]
+    return [chosen[own == leaf] for leaf in range(count)]
+
+
+class GradientTree:
+    """Adds the gradients of leaves; see the top of this file.
+
+    Args:
+        parameters: that have gradients.
+        count: number of leaves, a power of 2.
+        others: the learners that share the leaves: each owns as many as any other, next to each
+            other. None: there is one.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[torch.nn.Parameter],
+        count: int = 1,
+        others: Together | None = None,
+    ) -> None:
+        self.parameters, self.count, self.others = tuple(parameters), count, others
+        rank, ranks = (0, 1) if others is None else (others.rank, others.ranks)
+        each = count // ranks
+        self.own = range(rank * each, (rank + 1) * each)
+        self._sums: list[tuple[int, Tensor]] = []  # (leaves, sum) of whole subtrees, larger first
+
+    def leaves(self, data: Pack, chosen: IntArray) -> Iterator[IntArray]:
+        """Yield one's own leaves, in order; see ``leaves``."""
+        self._sums.clear()
+        found = leaves(data, chosen, self.count)
+        yield from (found[leaf] for leaf in self.own)
+
+    def passes(self, data: Pack) -> int:
+        """Return the least number of passes that the last leaf takes, if others wait for them."""
+        return 0
+
+    def passing(self, *, last: bool) -> None:
+        """Note that the next pass is the last that any learner makes of a leaf, or is not."""
+
+    def mine(self, data: Pack, chosen: IntArray) -> IntArray:
+        """Return one's own of the chosen sequences, where they are learnt from without leaves."""
+        return chosen
+
+    def add(self) -> None:
+        """Take the gradients that the parameters have, which are those of the next leaf."""
+        if self.count == 1:
+            return
+        size, total = 1, self._taken()
+        while self._sums and self._sums[-1][0] == size:
+            total = self._sums.pop()[1] + total
+            size *= 2
+        self._sums.append((size, total))
+
+    def finish(self) -> None:
+        """Give the parameters the gradients of the minibatch.
+
+        One that took part in no leaf has none.
+        """
+        if self.count == 1:
+            return
+        ((_, total),) = self._sums
+        self._sums.clear()
+        if self.others is not None:
+            total = self.others.added(total)
+        sizes = [parameter.numel() for parameter in self.parameters]
+        *parts, alive = torch.split(total, [*sizes, len(sizes)])
+        for parameter, part, times in zip(self.parameters, parts, alive.tolist(), strict=True):
+            found = part.view_as(parameter).to(parameter.dtype)
+            parameter.grad = found if times else None
+
+    def _taken(self) -> Tensor:
+        """Return the gradients as one vector in float32, and after them 1 for each parameter that
+        has one; the parameters have none then.
+        """
+        found = [
+            torch.zeros(parameter.numel(), device=parameter.device)
+            if parameter.grad is None
+            else parameter.grad.reshape(-1).float()
+            for parameter in self.parameters
+        ]
+        alive = [float(parameter.grad is not None) for parameter in self.parameters]
+        for parameter in self.parameters:
+            parameter.grad = None
+        return torch.cat([*found, torch.tensor(alive, device=found[0].device)])
+
+
+PROBE = 4  # tokens of the conversation that is read before weights are saved
+
+
+def finite_loss(
+    loss: Tensor, batch: LossBatch, losses: Sequence[WeightedLoss], progress: float
+) -> float:
+    """Return the value of a minibatch's loss.
+
+    Raises:
+        DivergedError: it is not finite; the message says which term, or which of its inputs, is to
+            blame.
+    """
+    value = float(loss.detach())
+    if not math.isfinite(value):
+        raise DivergedError(f"The loss is {value}: {_blame(batch, losses, progress)}")
+    return value
+
+
+@torch.no_grad()
+def _blame(batch: LossBatch, losses: Sequence[WeightedLoss], progress: float) -> str:
+    """Return in words what made a loss infinite or no number."""
+    if not batch.logprobs.isfinite().all():
+        return "the model's own log-probabilities are not finite; lower learner.learning_rate."
+    if not batch.sampler_logprobs.isfinite().all():
+        return (
+            "log-probabilities of the sampler are not finite, so an action of probability 0 was "
+            "played."
+        )
+    if not batch.advantages.isfinite().all():
+        return (
+            "advantages are too large for the model's precision; mend the rewards or the "
+            "estimator (credit)."
+        )
+    for number, loss in enumerate(losses):
+        where = f"losses.{number} ({loss.bound.plugin.name!r})"
+        if not math.isfinite(loss.weight(progress)):
+            return f"the weight of {where} is {loss.weight(progress)}."
+        if not loss.bound(batch, progress=progress).values.isfinite().all():
+            return f"{where} gives what is not finite; its inputs are."
+    return "its terms are finite and their weighted sum is not; lower the weights of losses."
+
+
+def descend(model: LanguageModel, optimizer: torch.optim.Optimizer, limit: float) -> float:
+    """Scale the gradient down to a norm of at most ``limit`` and update the weights.
+
+    Return the norm it had.
+
+    Raises:
+        DivergedError: the gradient is not finite, and nothing was changed; or the weights no longer
+            are.
+    """
+    rate = optimizer.param_groups[0]["lr"]
+    norm = clip(model.parameters(), limit)
+    if not math.isfinite(norm):
+        raise DivergedError(
+            f"The gradient's norm is {norm} though the loss is finite, at learning rate {rate:g}; "
+            "no weight was changed."
+        )
+    optimizer.step()
+    with torch.no_grad():
+        size = float(
+            _whole(torch.nn.utils.get_total_norm(model.parameters()))
+        )  # the usual norm, as it is the cheapest look at them all
+    if not math.isfinite(size):
+        raise DivergedError(
+            f"An update at learning rate {rate:g} made the norm of the weights {size}; lower "
+            "learner.learning_rate."
+        )
+    return norm
+
+
+def clip(parameters: Sequence[torch.nn.Parameter], limit: float) -> float:
+    """Scale a gradient down to a norm of at most ``limit``; return the norm it had.
+
+    Where weights are split among learners each gradient is brought together for its norm, one at a
+    time, so that the norm has the bits that it has where they are not.
+    """
+    split: list[Any] = [p.grad for p in parameters if hasattr(p.grad, "full_tensor")]
+    if not split:
+        return float(torch.nn.utils.clip_grad_norm_(parameters, limit))
+    norms = [torch.linalg.vector_norm(gradient.full_tensor()) for gradient in split]
+    norm = torch.nn.utils.get_total_norm(norms)  # puts them in the same order, by their types
+    parts = [torch.nn.Parameter(gradient.to_local()) for gradient in split]
+    for part, gradient in zip(parts, split, strict=True):
+        part.grad = gradient.to_local()
+    torch.nn.utils.clip_grads_with_norm_(parts, limit, norm)
+    return float(norm)
+
+
+def _whole(norm: Tensor) -> Tensor:
+    """Return a norm over all learners, where weights are split among them."""
+    full: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+    return full
+
+
+def finite(tensors: Mapping[str, Tensor], what: str) -> dict[str, Tensor]:
+    """Return tensors that are to be saved.
+
+    Raises:
+        DivergedError: one of them is not finite.
+    """
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise DivergedError(
+                f"{what} {name} is not finite and is not saved; lower learner.learning_rate."
+            )
+    return dict(tensors)
+
+
+def finite_columns(columns: Mapping[str, FloatArray]) -> dict[str, Any]:
+    """Return what models say of turns or tokens.
+
+    Raises:
+        DivergedError: something of it is not finite.
+    """
+    for name, column in columns.items():
+        if column.dtype.kind == "f" and not np.isfinite(column).all():
+            raise DivergedError(
+                f"The model gives no finite {name}: its weights have grown too large; lower "
+                "learner.learning_rate."
+            )
+    return dict(columns)
+
+
+@torch.no_grad()
+def check_output(model: LanguageModel) -> None:
+    """Check that a model that is to be saved still gives probabilities: weights may be finite and
+    too large to be used.
+
+    Raises:
+        DivergedError: it does not.
+    """
+    tree = prefix_tree([tuple(range(min(PROBE, model.base.config.vocab_size)))]).to(model.device)
+    if not model.logits(model.hidden(tree)).float().log_softmax(-1).isfinite().all():
+        raise DivergedError(
+            "The weights are so large that the model gives no probabilities; lower "
+            "learner.learning_rate."
+        )

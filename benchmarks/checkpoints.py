@@ -20,9 +20,8 @@ from sparring.config import resolve
 from sparring.core.refs import snapshot
 from sparring.engine.local import LocalEngine
 from sparring.run import checkpoint
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 SMOL = {"name": "smollm2-135m", "dtype": "float32"}
 TINY = {"hidden_size": 256, "layers": 8, "heads": 8}

@@ -20,9 +20,8 @@ from sparring.engine.local import LocalEngine
 from sparring.learn.pack import pack
 from sparring.models.prefixes import PrefixTree
 from sparring.play.turn_table import ordered_turns
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 WARM_UP, MEASURED = 30, 10
 

@@ -19,9 +19,8 @@ from sparring.config import resolve
 from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.engine.local import LocalEngine
 from sparring.models.pretrained import converted
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
 
 TEXTS, NEW_TOKENS, REPEATS = 4, 32, 3  # prompts, tokens of a reply, and how often each is timed

@@ -28,9 +28,8 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.base import Searchable, SearchablePlay
 from sparring.environments.catalogue import make_game
 from sparring.methods.oracles.base import Oracle
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
 
 Row = dict[str, Any]

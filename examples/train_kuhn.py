@@ -3,9 +3,8 @@
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.run.evaluation import Evaluator
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 config = resolve(
     {

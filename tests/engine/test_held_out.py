@@ -6,9 +6,8 @@ from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe
 from sparring.league.seating import starts
 from sparring.run.evaluation import Evaluator
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
 
 MINI, SIMPLE = {"name": "hanabi", "options": {"size": "mini"}}, {"name": "hanabi", "label": "large", "options": {"size": "simple"}}

@@ -10,9 +10,8 @@ from sparring.core.errors import CheckpointError, ConfigError, ModelError, Unkno
 from sparring.core.refs import LEARNER, PUBLISHED, bot, ref, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.league.seating import starts
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 SMALL = {"hidden_size": 8, "layers": 1, "heads": 1}
 

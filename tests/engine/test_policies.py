@@ -25,9 +25,8 @@ from sparring.measure.matches import play_matches
 from sparring.play.players.random import RandomAgent
 from sparring.play.rollout import EpisodeSpec
 from sparring.play.team import Team, play_teams
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
 
 SMALL = {"hidden_size": 8, "layers": 1, "heads": 1}

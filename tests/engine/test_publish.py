@@ -5,9 +5,8 @@ import pytest
 from sparring.config import resolve
 from sparring.core.refs import LEARNER, PUBLISHED, snapshot
 from sparring.engine.local import LocalEngine
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 APART = '''
 from sparring.models.samplers.in_process import InProcessSampler

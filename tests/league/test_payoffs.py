@@ -19,9 +19,8 @@ from sparring.environments.base import sides_of, teams_of
 from sparring.environments.catalogue import make_game
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.ops.statistics import mean_interval, student_quantile, wilson_ends, wilson_interval
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 OLD, NEW, BOT = snapshot(10), snapshot(20), bot("random")
 

@@ -16,9 +16,8 @@ from sparring.learn.pack import WeightedLoss
 from sparring.models import language_model
 from sparring.models.gpt2 import Gpt2
 from sparring.models.language_model import LanguageModel
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
 
 SETTING = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 16}, "steps": 4, "threads": 1}

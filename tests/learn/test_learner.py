@@ -16,9 +16,8 @@ from sparring.learn.learner import Learner
 from sparring.learn.pack import WeightedLoss, chunks, pack
 from sparring.models.prefixes import prefix_tree
 from sparring.play.turn_table import ordered_turns, turn_table
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 from tests.hugging_face import hugging_face
 
 BASE = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "rollout": {"games_per_step": 48}, "steps": 10}

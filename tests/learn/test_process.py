@@ -17,9 +17,8 @@ from sparring.league.seating import starts
 from sparring.learn.reward_model import gradient, mean_scores
 from sparring.methods.credit.rloo import rloo
 from sparring.play.turn_table import ordered_turns
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
 from tests.hugging_face import hugging_face
 

@@ -16,9 +16,8 @@ from sparring.learn.weights import (
     updates_seen,
     warmed_up,
 )
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 BASE = {"steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker"}], "model": {"hidden_size": 8, "layers": 1, "heads": 1}}
 ALL = {

@@ -14,7 +14,7 @@ from sparring.league.seating import arms, starts
 from sparring.measure.initial_states import Met, columns
 from sparring.measure.matches import play_matches
 from sparring.play.players.base import TextAgent
-from sparring.run.methods import Methods
+from sparring.run.step import Methods
 
 SMALL = {
     "sudoku": ({"blanks": 5, "puzzles": 40}, ("unseen", "seen")),

@@ -25,9 +25,8 @@ from sparring.config import resolve
 from sparring.core.errors import ModelError, SparringError
 from sparring.engine.local import LocalEngine
 from sparring.models.load import load_language_model
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 SIZES = {"vocab_size": 300, "hidden_size": 16, "num_hidden_layers": 2}
 NETWORKS = {

@@ -20,7 +20,7 @@ from sparring.play.episode import Candidates, chosen
 from sparring.play.rollout import play
 from sparring.play.store import EpisodeStore, from_bytes, to_bytes
 from sparring.play.turn_table import ordered_turns, turn_table
-from sparring.run.measures import candidate_metrics, rollout_metrics
+from sparring.run.step import candidate_metrics, rollout_metrics
 from tests.play.plays import learner, specs
 
 COUNT = 4

@@ -35,7 +35,7 @@ from sparring.play.players.scripted import scripted
 from sparring.play.rollout import play, rollout
 from sparring.run import checkpoint, loop
 from sparring.run.folder import RunFolder
-from sparring.run.methods import Methods
+from sparring.run.step import Methods
 from tests.play.plays import specs
 
 CONFIG = {

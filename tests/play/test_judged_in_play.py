@@ -15,9 +15,8 @@ from sparring.methods.oracles.base import verdicts
 from sparring.methods.oracles.judge import judge_episodes
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 CASES = [
     ("kuhn_poker", "cfr", {"iterations": 50}),

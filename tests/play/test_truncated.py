@@ -22,7 +22,7 @@ from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import turn_table
 from sparring.report.episode_text import episode_lines
-from sparring.run.measures import rollout_metrics
+from sparring.run.step import rollout_metrics
 from sparring.testing.context import Letters
 
 A = (97, 2)  # the reply "a", and the end of a reply

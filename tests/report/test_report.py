@@ -126,9 +126,8 @@ def test_every_metric_of_a_real_step_is_documented():
     from sparring.engine.local import LocalEngine
     from sparring.run.evaluation import Evaluator
     from sparring.run.health import matches
-    from sparring.run.methods import Methods
     from sparring.run.state import RunState
-    from sparring.run.step import play_round
+    from sparring.run.step import Methods, play_round
 
     losses = [{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 0.1}]
     config = resolve({"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 8}, "losses": losses, "threads": 1})

@@ -6,9 +6,8 @@ from sparring.config import resolve
 from sparring.config.plugins import registry
 from sparring.engine.local import LocalEngine
 from sparring.run.evaluation import Evaluator
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 from tests.estimators import asked_of, played_for
 
 SEATS = [("kuhn_poker", {"players": 3}), ("leduc_poker", {"players": 3}), ("hanabi", {"players": 4, "size": "simple"})]

@@ -20,11 +20,10 @@ from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
-from sparring.run.fresh_steps import account_of
+from sparring.run.fresh_steps import FreshSteps, account_of
 from sparring.run.loop import train
-from sparring.run.methods import Methods
 from sparring.run.state import FreshRecord, Group, RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods
 from tests.engine.fleet.simulated import Simulated
 from tests.engine.fleet.weather import Weather
 
@@ -354,7 +353,7 @@ def test_a_loss_that_takes_plays_for_its_own_is_refused():
 def test_without_workers_nobody_plays():
     config = config_of()
     with pytest.raises(ConfigError, match=r"scale\.order=fresh: no workers play here"):
-        play_round(config, LocalEngine(config), Methods.of(config), RunState())
+        FreshSteps(config, LocalEngine(config), Methods.of(config)).episodes_of(RunState())
 
 
 def test_pinned_order_writes_nothing_of_it(tmp_path):

@@ -18,16 +18,14 @@ from sparring.engine.local import LocalEngine
 from sparring.engine.logprob_check import Scored, metrics
 from sparring.engine.run_processes import playing
 from sparring.play.store import EpisodeStore
-from sparring.run import checkpoint
-from sparring.run import pipeline as ahead_room
+from sparring.run import checkpoint, pipeline
 from sparring.run.config_checks import check_same
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from sparring.run.methods import Methods
-from sparring.run.pipeline import Ahead
+from sparring.run.pipeline import Prefetch
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods
 from tests.engine.fleet.simulated import simulated_workers
 
 BASE = {
@@ -191,16 +189,16 @@ def test_weights_that_are_missing_from_a_checkpoint_are_named(tmp_path, whole):
     config = config_of(2)
     engine = LocalEngine(config)
     with playing(engine, tmp_path), pytest.raises(CheckpointError, match="learner after 77 updates"):
-        Ahead(config, engine, Methods.of(config)).played(state)
+        Prefetch(config, engine, Methods.of(config)).episodes_of(state)
     damaged = RunState(step=3, owners={"open": {"3": {"learnt": "x"}}})
     with playing(engine, tmp_path), pytest.raises(CheckpointError, match="step 3, which was being played"):
-        Ahead(config, engine, Methods.of(config)).played(damaged)
+        Prefetch(config, engine, Methods.of(config)).episodes_of(damaged)
 
 
 def test_without_a_run_folder_nothing_keeps_older_weights():
     config = config_of(1)
     with pytest.raises(ConfigError, match=r"scale\.lag=1: nothing keeps older weights"):
-        play_round(config, LocalEngine(config), Methods.of(config), RunState())
+        Prefetch(config, LocalEngine(config), Methods.of(config)).episodes_of(RunState())
 
 
 def test_a_run_goes_on_with_other_workers_and_not_with_another_lag(whole):
@@ -276,22 +274,22 @@ def test_step_s_is_opened_after_step_s_minus_lag(lag, steps, restarts):
     engine = types.SimpleNamespace(members=(), pin=lambda keys=None: keys or pins.append(len(pins)) or (("learner", len(pins)),), release=lambda pinned: None)
     config = types.SimpleNamespace(scale=types.SimpleNamespace(lag=lag), steps=steps)
 
-    def fake(config, engine, methods, opened):
-        return types.SimpleNamespace(opened=opened)
+    def fake(config, engine, methods, inputs):
+        return types.SimpleNamespace(inputs=inputs)
         yield
 
-    usual, ahead_room.play_step = ahead_room.play_step, fake
+    usual, pipeline.request_plays = pipeline.request_plays, fake
     try:
-        ahead, state = Ahead(config, engine, None), RunState()
+        source, state = Prefetch(config, engine, None), RunState()
         for step in range(steps):
             if step in restarts:
-                ahead = Ahead(config, engine, None)
-            found = ahead.played(state).opened
+                source = Prefetch(config, engine, None)
+            found = source.episodes_of(state).inputs
             assert (found.step, found.learnt) == (step, max(0, step - lag))
-            state = state.after(**json.loads(json.dumps(ahead.state())))
-            assert len(ahead.state().get("open", {})) == min(lag, steps - step - 1)
+            state = state.after(**json.loads(json.dumps(source.state())))
+            assert len(source.state().get("open", {})) == min(lag, steps - step - 1)
     finally:
-        ahead_room.play_step = usual
+        pipeline.request_plays = usual
 
 
 def test_weights_on_disk_hold_what_the_learner_had(tmp_path):

@@ -10,8 +10,8 @@ from sparring.core.refs import LEARNER, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.run.league_step import league_step
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
+from sparring.run.step import Methods
 
 
 def config(**league):

@@ -6,9 +6,8 @@ from sparring.config import resolve
 from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.engine.local import LocalEngine
 from sparring.run.evaluation import Evaluator
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 
 @pytest.mark.slow

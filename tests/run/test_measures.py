@@ -13,7 +13,7 @@ from sparring.play.players.random import RandomAgent
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import turn_table
-from sparring.run.measures import environment_metrics, group_metrics, rollout_metrics
+from sparring.run.step import environment_metrics, group_metrics, rollout_metrics
 
 
 def turn(seat, index, event="ok", tokens=1, truncated=False):

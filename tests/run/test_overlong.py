@@ -21,10 +21,8 @@ from sparring.play.players.base import Reply
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import turn_table
-from sparring.run.measures import rollout_metrics
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round, rollout_metrics
 from sparring.run.warmup import warm_up
 
 CONTEXT = 20  # tokens: two or three turns of tic-tac-toe

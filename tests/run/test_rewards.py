@@ -19,9 +19,8 @@ from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.health import matches
 from sparring.run.loop import train
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 JUDGED = {name for name in registry.names("rewards") if registry.load("rewards", name).needs}  # too small here to be bounded
 NAMES = [name for name in registry.names("rewards") if name not in ("llm_judge", "reference_match")]  # which ask for an endpoint, a puzzle

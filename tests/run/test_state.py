@@ -7,9 +7,8 @@ import pytest
 from sparring.config import resolve
 from sparring.core.errors import CheckpointError
 from sparring.engine.local import LocalEngine
-from sparring.run.methods import Methods
 from sparring.run.state import FILED, RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 BASE = {
     "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],

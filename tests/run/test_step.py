@@ -13,10 +13,8 @@ from sparring.engine import protocol
 from sparring.engine.local import LocalEngine
 from sparring.play.rollout import Rollout, RolloutCounts
 from sparring.run import step as step_module
-from sparring.run.methods import Methods
-from sparring.run.pipeline import _mean_metrics, _whole_groups
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, _mean_metrics, _whole_groups, play_round
 from tests.cases import every_case
 from tests.estimators import asked_of
 

@@ -27,9 +27,8 @@ from sparring.run import checkpoint
 from sparring.run.config_checks import SAVED
 from sparring.run.folder import RunFolder
 from sparring.run.league_step import begin_league, begun_anew
-from sparring.run.methods import Methods
-from sparring.run.pipeline import Opened, Played, Wanted, play_step
 from sparring.run.state import RunState
+from sparring.run.step import Methods, PlayRequest, StepEpisodes, StepInputs, request_plays
 from sparring.run.warmup import warm_up
 
 LOGGER = "sparring.play.play_loop"  # says what a play raised that is begun anew
@@ -74,8 +73,8 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
     """
     config, engine, state = _before(path, step)
     games = [game for game, _ in engine.environments]
-    opened = Opened.of(engine, state, step - 1)
-    asking = play_step(config, engine, Methods.of(config, games), opened)
+    opened = StepInputs.of(engine, state, step - 1)
+    asking = request_plays(config, engine, Methods.of(config, games), opened)
     units, wanted = 0, next(asking, None)
     while wanted is not None:
         if wanted.judging is not None:
@@ -90,7 +89,9 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
     )
 
 
-def _next(asking: Generator[Wanted, Rollout, Played], rollout: Rollout) -> Wanted | None:
+def _next(
+    asking: Generator[PlayRequest, Rollout, StepEpisodes], rollout: Rollout
+) -> PlayRequest | None:
     """Give a step the plays that it has asked for; return what it asks for next, if anything."""
     try:
         return asking.send(rollout)

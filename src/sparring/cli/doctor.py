@@ -16,9 +16,8 @@ from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.workers.worker import facts
 from sparring.environments.openspiel import OPENSPIEL
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 PACKAGES = ("torch", "transformers", OPENSPIEL, "numpy", "pyarrow", "tensorboard")
 

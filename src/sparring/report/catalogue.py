@@ -23,9 +23,8 @@ KINDS = ("environments", "methods", "recipes", "suites", *METHOD_SLOTS)
 FIRST_RECIPES = ("demo", "kuhn-tiny", "tictactoe-tiny")  # to begin with
 WIDTH = 100  # of paragraphs that are explained; lines that fit stay as they are
 METRIC_SOURCES = (
-    "run.measures",
-    "run.evaluation",
     "run.step",
+    "run.evaluation",
     "run.fresh_steps",
     "run.events",
     "engine.workers.distributed",

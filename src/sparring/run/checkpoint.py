@@ -269,11 +269,6 @@ def _found(root: Path) -> list[tuple[int, Path]]:
 
 
 def _state(path: Path) -> dict[str, Any]:
-    """Return the state of a checkpoint after verifying all of its files.
-
-    Raises:
-        CheckpointError: it is damaged; the message is a clause that says how.
-    """
     try:
         manifest = parse_json((path / MANIFEST).read_bytes())
         if manifest["format"] != FORMAT:

@@ -158,7 +158,6 @@ def _before(folder: RunFolder, step: int) -> list[dict[str, Any]]:
 
 
 def _in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the keys that may change, after these lines of changes.jsonl."""
     settings: dict[str, Any] = json.loads(json.dumps({**FREE_BELOW, **lines[0][START]}))
     for line in lines[1:]:
         *sections, name = str(line["key"]).split(".")
@@ -170,7 +169,6 @@ def _in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _free(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of a configuration that may change when a run goes on."""
     below = {
         section: {key: config.get(section, {}).get(key, usual) for key, usual in keys.items()}
         for section, keys in FREE_BELOW.items()
@@ -182,13 +180,11 @@ def _free(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _binding(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Return in words what differs that would make it another run."""
     found = differences(old, new)
     return "; ".join(str(change) for change in found if not _may_change(change.key))
 
 
 def _may_change(key: str) -> bool:
-    """Return whether a key, in dotted form, may differ when a run goes on."""
     section, _, below = key.partition(".")
     free = key in FREE_IF_THERE or below in FREE_BELOW.get(section, ())
     return free or (section in FREE and key not in FIXED)
@@ -247,7 +243,6 @@ def check_effect(config: RunConfig) -> None:
 
 
 def _check_model(model: ModelConfig) -> None:
-    """Refuse adapters and a dtype of the tiny model, and sizes of a pretrained one."""
     if model.name != "tiny":
         for key in SIZES:
             value, usual = getattr(model, key), ModelConfig.model_fields[key].default
@@ -270,7 +265,6 @@ def _check_model(model: ModelConfig) -> None:
 
 
 def _check_update(config: RunConfig) -> None:
-    """Refuse settings of the learner that another one of it switches off."""
     learner = config.learner
     if learner.master_weights and config.model.weight_bytes >= 4:
         raise ConfigError(

@@ -220,18 +220,15 @@ class Evaluator:
         return metrics
 
     def _finished(self, before: int, of: int, now: int) -> None:
-        """Tell how many games have ended, with those of the matches before."""
         self._measuring(before + now, of)
 
     def _matches(self) -> int:
-        """Return the number of games that one measurement plays."""
         each = sum(entry.games_per_seat for _, entry, _ in self._opponents)
         if not each:
             return 0
         return sum(each * game.num_seats * len(self._columns(game)) for game in self.games)
 
     def _columns(self, game: Environment) -> tuple[Starts, ...]:
-        """Return the starts that a game is measured on, found out when they are first asked for."""
         if game.name not in self._starts:
             self._starts[game.name] = (
                 (every(game),) if self.met is None else columns(game, self.met)
@@ -239,7 +236,6 @@ class Evaluator:
         return self._starts[game.name]
 
     def _exact(self, game: Environment, policy: Any) -> dict[str, float]:
-        """Return what enumeration says."""
         found = exact_figures_of(game, self._info_states[game.name], policy)
         self._note(found.note, f"exact/{game.name}")
         return found.figures

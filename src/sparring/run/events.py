@@ -47,8 +47,6 @@ def check_packages(sinks: Sequence[PluginConfig]) -> None:
 
 @dataclass(kw_only=True, slots=True)
 class _Open:
-    """A sink at work."""
-
     bound: Bound
     sink: Sink
     failures: int = 0  # in a row
@@ -85,7 +83,6 @@ class Sinks:
         return sum(not self._taken(one, step, finite) for one in self._open)
 
     def _taken(self, one: _Open, step: int, figures: Mapping[str, float]) -> bool:
-        """Return whether a sink took the figures of a step."""
         if one.rest:
             one.rest -= 1
             return False
@@ -192,7 +189,6 @@ class MetricsWriter:
             self._append(LEAGUE, {**one, "step": step})
 
     def _append(self, name: str, line: Mapping[str, Any]) -> None:
-        """Append a line to a file of the run folder."""
         with (
             disk_errors(self.folder / name),
             open(self.folder / name, "a", encoding="utf-8") as stream,
@@ -249,9 +245,6 @@ def torn_after(path: Path) -> int | None:
 
 
 def _is_figure(value: Any) -> bool:
-    """Return whether a value is a number that can be drawn, or null, which stands for one that is
-    not finite.
-    """
     return value is None or (
         type(value) in (int, float) and (value != value or abs(value) < LARGEST)
     )

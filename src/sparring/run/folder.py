@@ -181,7 +181,6 @@ class RunFolder:
         return folder
 
     def _begin(self, config_yaml: str) -> None:
-        """Make a run in a folder that holds none."""
         with disk_errors(self.path):
             clear(self.path, STAYING)
         write_json_atomic(
@@ -287,7 +286,6 @@ class RunFolder:
         return self
 
     def _replace(self) -> None:
-        """Set the run that is there aside and begin the one that replaces it, if there is one."""
         if self._replacement is None:
             return
         self.settle()
@@ -312,7 +310,6 @@ class RunFolder:
         return back
 
     def _holder(self) -> str:
-        """Return the process id of whoever holds the lock, if it can be known."""
         try:
             return (self.path / HOLDER).read_text() or "unknown"
         except OSError:

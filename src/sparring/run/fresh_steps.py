@@ -38,16 +38,15 @@ from sparring.engine.protocol import Engine
 from sparring.engine.workers.episode_budget import ISSUED, Account, Admission
 from sparring.play.rollout import RolloutCounts
 from sparring.play.spec import EpisodeSpec
-from sparring.run.methods import Methods
-from sparring.run.pipeline import Opened, Played, book_of, shaped, specs_of
 from sparring.run.state import FRESH, FreshRecord, Group, RunState
+from sparring.run.step import Methods, StepEpisodes, StepInputs, book_of, shaped, specs_of
 
 if TYPE_CHECKING:
     from sparring.engine.workers.fresh_episodes import FreshWorkers
     from sparring.engine.workers.published_weights import Pinned
 
 
-class Fresh:
+class FreshSteps:
     """Issues plays, and gives each step those that came first.
 
     Args:
@@ -66,7 +65,7 @@ class Fresh:
         self._came: dict[int, tuple[Episode, ...]] = {}
         self._counts = RolloutCounts()  # of what has come since the step before
 
-    def played(self, state: RunState) -> Played:
+    def episodes_of(self, state: RunState) -> StepEpisodes:
         """Return the plays of the step that comes next, as soon as they have come.
 
         Args:
@@ -105,11 +104,6 @@ class Fresh:
 
     @property
     def _workers(self) -> FreshWorkers:
-        """The workers.
-
-        Raises:
-            ConfigError: there are none.
-        """
         found = self._engine.fresh
         if found is None:
             raise ConfigError(
@@ -136,7 +130,6 @@ class Fresh:
         return found
 
     def _issue(self, state: RunState, admission: Admission) -> None:
-        """Issue plays as far as there is room."""
         parts: list[list[EpisodeSpec]] = []
         room = admission.room
         while room > 0:
@@ -162,15 +155,14 @@ class Fresh:
         return self._drawn.popleft()
 
     def _draw(self, state: RunState) -> None:
-        """Draw a step's worth of plays: who meets whom is chosen now."""
         config, published = self._config, self._workers.published
-        opened = Opened.of(self._engine, state, self._draws)
+        inputs = StepInputs.of(self._engine, state, self._draws)
         specs = specs_of(
             config,
             self._engine,
             self._methods,
-            opened,
-            book=book_of(config, self._engine, opened),
+            inputs,
+            book=book_of(config, self._engine, inputs),
             progress=state.step / config.steps,
         )
         seated = {player for spec in self._workers.seated(specs) for player in spec.players}
@@ -209,7 +201,7 @@ class Fresh:
 
     def _step(
         self, state: RunState, admission: Admission, kept: list[Group], old: list[Group]
-    ) -> Played:
+    ) -> StepEpisodes:
         """Return the plays of a step: shaped, and without those that selection leaves out."""
         lags = [lag for group in kept for lag in self._lags(group.episodes)]
         played = shaped(
@@ -239,11 +231,7 @@ def _oldest(turn: Turn) -> int:
 
 
 def _issued(path: Path) -> int:
-    """Return how many plays a run folder says were issued; 0 where it says nothing.
-
-    Raises:
-        CheckpointError: it cannot be read.
-    """
+    """Return how many plays a run folder says were issued; 0 where it says nothing."""
     try:
         return int(parse_json(path.read_bytes())["issued"])
     except FileNotFoundError:

@@ -183,9 +183,6 @@ class HealthMonitor:
     def _beside_best(
         self, key: tuple[int, str], rule: HealthRule, value: float | None
     ) -> HealthRule | None:
-        """Return the rule with bounds relative to the best record before this one, and take note of
-        this one.
-        """
         best = self._best.get(key)
         if value is None or not math.isfinite(value):
             return _times(rule, best or 0.0)
@@ -194,7 +191,6 @@ class HealthMonitor:
         return None if best is None else _times(rule, best)
 
     def _count(self, key: tuple[int, str], rule: HealthRule, value: float | None) -> bool:
-        """Count a value and return whether the rule acts."""
         self._streaks[key] = self._streaks.get(key, 0) + 1 if is_unhealthy(rule, value) else 0
         if self._streaks[key] < rule.for_steps or key in self._acted:
             return False
@@ -257,7 +253,6 @@ def _finding(
     stops: bool,
     policies: frozenset[str],
 ) -> Finding:
-    """Return a finding in plain words."""
     number = value if value is not None and math.isfinite(value) else None
     bound = f"above {rule.above:g}" if rule.above is not None else f"below {rule.below:g}"
     often = f" for {rule.for_steps} records in a row" if rule.for_steps > 1 else ""

@@ -19,10 +19,9 @@ from sparring.engine.protocol import Engine
 from sparring.league.keeping.base import KeepRequest
 from sparring.league.schedules.base import ScheduleRequest
 from sparring.methods.selection.replay.base import ReplayBuffer
-from sparring.run.methods import Methods
 from sparring.run.payoff_plays import with_plays
 from sparring.run.state import LEAGUE, RunState
-from sparring.run.step import owner_of
+from sparring.run.step import Methods, owner_of
 
 START = snapshot(0)  # the learner before its first step
 
@@ -136,7 +135,6 @@ def _older(
     names: Sequence[str],
     episodes: Iterable[Episode],
 ) -> Record:
-    """Return the record a step later, in which these have learnt from these plays."""
     before = (state.step - 1) % config.league.every  # of runs in which nothing was remembered
     age = {**record.age, **{name: record.age.get(name, before) + 1 for name in names}}
     returns = dict(record.returns)
@@ -167,7 +165,6 @@ def _due(
     record: Record,
     name: str,
 ) -> bool:
-    """Return whether a snapshot of a learner is due."""
     request = ScheduleRequest(
         age=record.age[name],
         every=config.league.every,
@@ -182,7 +179,6 @@ def _due(
 
 
 def _taken(config: RunConfig, state: RunState, record: Record, name: str) -> dict[str, str]:
-    """Return what is noted of a snapshot that is about to be taken."""
     tag = {"tag": config.league.tags[name]} if config.league.learners else {}
     parent = record.origin.get(name, str(START.of(name)))
     return {"member": str(snapshot(state.step, name)), "parent": parent, **tag}
@@ -196,7 +192,6 @@ def _snapshot(
     record: Record,
     name: str,
 ) -> Record:
-    """Take a snapshot of a learner, and let those leave that the rule does not keep."""
     league, taken, start = config.league, snapshot(state.step, name), START.of(name)
     engine.take_member(taken)
     stream = engine.root.child("keeping").child(state.step)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparring.config import RunConfig
+from sparring.config.scale import FRESH
 from sparring.core.errors import DivergedError, PluginError
 from sparring.core.files import disk_errors
 from sparring.core.process import GracefulStop, settled_heap
@@ -31,11 +32,12 @@ from sparring.run.config_checks import SAVED, adopt, saved
 from sparring.run.evaluation import Evaluator, answer_of
 from sparring.run.events import MetricsWriter, Sinks
 from sparring.run.folder import RunFolder
+from sparring.run.fresh_steps import FreshSteps
 from sparring.run.health import HealthMonitor, stopping
 from sparring.run.league_step import begin_league, begun_anew, league_step
-from sparring.run.methods import Methods
+from sparring.run.pipeline import Prefetch
 from sparring.run.state import RunState
-from sparring.run.step import play_round, steps_of
+from sparring.run.step import Methods, StepSource, play_round
 from sparring.run.warmup import WarmupReport, warm_up
 
 
@@ -107,7 +109,7 @@ def train(
     store, credit = EpisodeStore(folder.path / "episodes"), CreditStore(folder.path / "credit")
     for record in (writer, store, credit):
         record.truncate_after(state.step)
-    ahead = steps_of(config, engine, methods)
+    source = step_source(config, engine, methods)
     latest: dict[str, float] = writer.latest()
     monitor = HealthMonitor(config.health, config.steps, writer.lines(), config.policies)
     try:
@@ -118,7 +120,7 @@ def train(
             began, number = time.perf_counter(), state.step + 1
             recorded = config.store.every > 0 and number % config.store.every == 0
             state = begun_anew(config, engine, state)
-            outcome = play_round(config, engine, methods, state, recorded=recorded, ahead=ahead)
+            outcome = play_round(config, engine, methods, state, recorded=recorded, source=source)
             state, step = outcome.state, outcome.state.step
             metrics, timing, plays = outcome.metrics, outcome.timing, outcome.episodes
             state = league_step(config, engine, methods, state, plays, writer.snapshots)
@@ -168,8 +170,14 @@ def train(
     )
 
 
+def step_source(config: RunConfig, engine: Engine, methods: Methods) -> StepSource | None:
+    """Return what plays the steps of a run ahead; None where each is played when it is due."""
+    if config.scale.order == FRESH:
+        return FreshSteps(config, engine, methods)
+    return Prefetch(config, engine, methods) if config.scale.lag else None
+
+
 def _where(config: RunConfig, number: int) -> str:
-    """Return in words in which step something went wrong, and how fast was learnt there."""
     if not number:
         return "Met in the warm-up."
     rate = parse(config.learner.learning_rate)((number - 1) / config.steps)
@@ -201,7 +209,6 @@ def save(
 def _restore(
     config: RunConfig, engine: Engine, folder: RunFolder, resume: bool
 ) -> tuple[RunState, Path | None, tuple[str, ...]]:
-    """Return the state to go on from, the checkpoint's folder if there is one, and notes."""
     found = checkpoint.load_latest(folder.path) if resume else None
     checkpoint.tidy(folder.path, found, config.checkpoint.keep)
     adopt(folder, config, found)

@@ -140,7 +140,6 @@ def check_exact(config: RunConfig, engine: Engine) -> None:
 
 
 def _shared(engine: Engine) -> Iterator[Environment]:
-    """Yield the environments that are trained on in which two members can meet."""
     for game, weight in engine.environments:
         if weight and len(filled_together(tuple(teams_of(game)))) > 1:
             yield game
@@ -148,7 +147,6 @@ def _shared(engine: Engine) -> Iterator[Environment]:
 
 @lru_cache(maxsize=8)  # the walk is long, and no policy changes it
 def _states(held: Held[Environment], limit: int) -> InfoStates:
-    """Return the information states of an environment."""
     return enumerate_info_states(held.value, limit=limit)
 
 
@@ -175,7 +173,6 @@ def _results(ends: FloatArray, own: FloatArray, other: FloatArray, *, decided: b
 
 
 def _mean(found: Sequence[Results]) -> Results:
-    """Return the mean of exact results, as those of one game."""
     total, share = sum(found[1:], found[0]), 1 / len(found)
     return Results(
         games=1,
@@ -269,7 +266,6 @@ def next_pairs(
 
 
 def _rounds(plays: int, focus: float) -> list[tuple[int, int]]:
-    """Return the numbers of the first play of each round, and of the one after its last."""
     ends = [plays * done // ROUNDS for done in range(ROUNDS + 1)] if focus else [0, plays]
     return [(first, last) for first, last in itertools.pairwise(ends) if first < last]
 
@@ -342,9 +338,6 @@ def _check_apart(config: RunConfig, environments: Iterable[tuple[Any, float]]) -
 
     An environment that is held out is looked at as well where the answer is a mixture for each
     side, as it is measured there.
-
-    Raises:
-        ConfigError: there is such an environment.
     """
     mixed = config.league.answer not in PLAIN
     for where in apart_by(config):

@@ -24,7 +24,7 @@ from sparring.play.players.scripted import scripted
 from sparring.play.players.werewolf_bot import werewolf_bot
 from sparring.play.rollout import play as played
 from sparring.play.spec import EpisodeSpec
-from sparring.run.measures import environment_metrics
+from sparring.run.step import environment_metrics
 from sparring.testing import check_environment
 
 KINDS = ("wolf", "seer", "villager", "villager")

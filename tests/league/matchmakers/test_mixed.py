@@ -7,9 +7,8 @@ import pytest
 from sparring.config import resolve
 from sparring.core.refs import LEARNER
 from sparring.engine.local import LocalEngine
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 STYLES = ("conservative", "aggressive", "intermediate")
 GROUPS, SIZE = 24, 4

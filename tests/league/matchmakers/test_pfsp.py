@@ -11,9 +11,8 @@ from sparring.engine.local import LocalEngine
 from sparring.league.matchmakers.mixed import mixed
 from sparring.league.matchmakers.pfsp import pfsp
 from sparring.league.payoffs import Payoffs, Results, Row, weight
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 from sparring.testing import check_matchmaker, match_request
 
 MEMBERS = tuple(snapshot(step) for step in (10, 20, 30, 40))

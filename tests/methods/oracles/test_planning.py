@@ -15,9 +15,8 @@ from sparring.measure.matches import play_matches
 from sparring.measure.regret import Judge
 from sparring.methods.oracles.base import hindrance, verdicts
 from sparring.play.players.scheduler import scheduler
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 # 3 takes long and needs 1, which is short; 2 is long: 1 goes first and alone
 WORLD = World((("ardan",), ("bemir", "cosol", "dutek", "elvor"), ("fizin", "godan", "humir", "artek")), ("red", "blue", "gold"), ((), (), (0,)))

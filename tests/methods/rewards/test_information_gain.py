@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.methods.rewards.information_gain import information_gain
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 AB = (0.0, 1.0)
 

@@ -22,9 +22,8 @@ from sparring.methods.oracles.base import verdict
 from sparring.methods.rewards.components import opinions
 from sparring.methods.rewards.llm_judge import _account, described, score
 from sparring.play.players.endpoint_account import Answer
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 GAME = make_game("kuhn_poker", options={"style": "full"})
 GAMES = {"kuhn_poker": GAME}

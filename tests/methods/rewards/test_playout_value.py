@@ -8,9 +8,8 @@ from sparring.config import resolve
 from sparring.core.errors import ConfigError
 from sparring.engine.local import LocalEngine
 from sparring.methods.rewards.playout_value import playout_value
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 CONFIG = {
     "steps": 2,

@@ -14,9 +14,8 @@ from sparring.environments.catalogue import make_game
 from sparring.methods.rewards import reference_match as module
 from sparring.methods.rewards.best_action import best_action
 from sparring.methods.rewards.reference_match import reference_match
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
 
 SUDOKU = {"puzzle": "12.4 34.. 2143 4321", "wrong": "continues"}  # r1c3=3, r2c3=1, r2c4=2

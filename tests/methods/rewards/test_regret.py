@@ -10,9 +10,8 @@ from sparring.core.errors import ConfigError
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.methods.rewards.regret import regret
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 TIC, KUHN = make_game("tic_tac_toe"), make_game("kuhn_poker")
 TURNS = [

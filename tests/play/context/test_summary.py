@@ -34,7 +34,7 @@ from sparring.play.replay import replay
 from sparring.play.rollout import answered, play, rollout
 from sparring.play.store import from_bytes, to_bytes
 from sparring.play.turn_table import turn_table
-from sparring.run.measures import rollout_metrics
+from sparring.run.step import rollout_metrics
 from sparring.testing import check_context, context_seen, random_table
 from sparring.testing.context import Letters
 

@@ -18,9 +18,8 @@ from sparring.environments.catalogue import make_game
 from sparring.league.seating import starts
 from sparring.play.plans import base
 from sparring.report.catalogue import glossary
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 from tests.play.plans.planned import planned
 from tests.play.plays import specs
 

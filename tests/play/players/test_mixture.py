@@ -20,10 +20,8 @@ from sparring.league.seating import starts
 from sparring.measure.agent_spec import parse_agent
 from sparring.measure.matches import play_matches
 from sparring.play.players.mixture import Mixture, mixture
-from sparring.run.methods import Methods
-from sparring.run.pipeline import Ahead
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round, play_step
 from sparring.testing import match_request
 
 ROOT = Stream.from_seed(5)
@@ -90,7 +88,7 @@ def test_each_play_draws_anew_and_records_name_who_was_drawn():
     engine = LocalEngine(config)
     methods = Methods.of(config)
     engine.take_member(snapshot(1))
-    played = Ahead(config, engine, methods).played(RunState(step=1))
+    played = play_step(config, engine, methods, RunState(step=1))
     others = [str(player) for episode in played.episodes for player in episode.players if player != LEARNER]
     assert len(others) == 32 and set(others) == {"bot-random", "bot-cfr", "past-000001"}
     of_groups = {group: {str(p) for e in played.episodes if e.group_id == group for p in e.players} for group in range(8, 16)}
@@ -122,7 +120,7 @@ def test_a_mixture_of_the_learner_alone_is_self_play_in_which_one_side_learns():
     for players in ({"learner": 1.0}, {"learner": 3.0, "random": 0.0}):
         config = run(players)
         engine = LocalEngine(config)
-        played = Ahead(config, engine, Methods.of(config)).played(RunState())
+        played = play_step(config, engine, Methods.of(config), RunState())
         plays.append(played.episodes)
         assert all(set(episode.players) == {LEARNER} and sum(episode.trained) == 1 for episode in played.episodes)
     assert plays[0] == plays[1]

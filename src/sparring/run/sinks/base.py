@@ -113,7 +113,6 @@ class Journal:
             return stream.read(1) == b"\n"
 
     def _lines(self) -> list[dict[str, Any]]:
-        """Return the lines that can be read."""
         found = []
         text = self.path.read_text("utf-8", errors="replace") if self.path.is_file() else ""
         for line in text.splitlines():

@@ -23,7 +23,6 @@ class Rows:
         self._forget(run, start.step)
 
     def _forget(self, run: str, step: int) -> None:
-        """Remove what an earlier life of the run wrote of later steps."""
         path = self._storage.init_db(self._project)
         with contextlib.closing(sqlite3.connect(path, timeout=30)) as database, database:
             database.execute("DELETE FROM metrics WHERE run_id = ? AND step > ?", (run, step))

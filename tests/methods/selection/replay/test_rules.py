@@ -27,9 +27,8 @@ from sparring.methods.selection.replay.r3 import r3
 from sparring.methods.selection.replay.ssb import ssb
 from sparring.play.store import from_bytes, to_bytes
 from sparring.play.turn_table import turn_table
-from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import play_round
+from sparring.run.step import Methods, play_round
 
 
 def game(number, group, payoff, *, trained=(True, False)):

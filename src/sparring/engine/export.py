@@ -115,7 +115,6 @@ def let_read(folder: Path) -> None:
 
 
 def _seating(engine: LocalEngine, own: Policy, *, adapter: bool) -> ExportedPolicy:
-    """Return what Sparring must know to seat a policy."""
     config, params = own.config, own.params
     tiny = config.model.name == TINY
     return ExportedPolicy(
@@ -149,7 +148,6 @@ def seat_command(engine: LocalEngine, own: Policy, folder: str) -> str:
 
 
 def _seats(engine: LocalEngine, own: Policy, game: Environment) -> list[int]:
-    """Return the seats that a policy plays: each learner of a league plays all of them."""
     return [
         seat
         for seat, (name, _) in enumerate(engine.seats(game))
@@ -257,7 +255,6 @@ def first_prompt(own: Policy, game: Environment, seats: Sequence[int]) -> str:
 
 
 def _later(config: RunConfig) -> str:
-    """Return how a conversation goes on, in a sentence."""
     chosen = config.context
     if chosen.name == "full":
         return "What the seat is told next is written after it in the same way."
@@ -267,7 +264,6 @@ def _later(config: RunConfig) -> str:
 
 
 def _front_matter(config: RunConfig, *, adapter: bool) -> str:
-    """Return what the Hub reads of a model card, as YAML between two lines."""
     environments = [game.known_as for game in config.environments if game.weight]
     fields: dict[str, Any] = {
         "library_name": "peft" if adapter else "transformers",
@@ -291,7 +287,6 @@ def _figures(figures: Mapping[str, float]) -> list[str]:
 
 
 def _made(config: RunConfig) -> str:
-    """Return how the policy was trained, in words."""
     losses = ", ".join(loss.name for loss in config.losses)
     base = "from random weights" if config.model.name == "tiny" else f"from {config.model.name}"
     return (
@@ -301,7 +296,6 @@ def _made(config: RunConfig) -> str:
 
 
 def _stops(own: Policy) -> str:
-    """Return the tokens that end a reply, as text."""
     return " or ".join(
         f"`{own.model.tokenizer.decode([index])}`" for index in own.renderer.stop_ids
     )
@@ -329,8 +323,6 @@ With Sparring it is one player:
 
 
 class _Part(NamedTuple):
-    """A member in a side: a snapshot of a policy, with its weight there."""
-
     policy: Policy
     member: PlayerRef
     weight: float
@@ -411,9 +403,6 @@ def _parts(
         weights: of the members.
         policy: as for ``export_mixture``.
         side: the number of the side whose weights these are; None: of all sides.
-
-    Raises:
-        ConfigError: as for ``export_mixture``.
     """
     found: dict[str, _Part] = {}
     for who, weight in weights.items():
@@ -434,11 +423,6 @@ def _parts(
 
 
 def _policy_in(engine: LocalEngine, side: int) -> str:
-    """Return the policy of a side, in all environments that are trained on.
-
-    Raises:
-        ConfigError: there are several.
-    """
     found = {
         name: game.name
         for game, weight in engine.environments
@@ -456,7 +440,6 @@ def _policy_in(engine: LocalEngine, side: int) -> str:
 
 
 def _table(members: Sequence[str], weights: Sequence[Mapping[str, float]]) -> str:
-    """Return the weights as a table of Markdown: a column for all sides, or one for each."""
     heads = ["weight"] if len(weights) == 1 else [f"weight in the {side}" for side in SIDES]
     rows = [
         f"| `{name}` | {' | '.join(f'{own.get(name, 0):.6g}' for own in weights)} |"

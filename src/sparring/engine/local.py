@@ -296,7 +296,6 @@ class Policy(PlayingPolicy):
         return f"{'' if self.name == MAIN else f'{self.name}-'}{what}.safetensors"
 
     def _past_file(self, step: int) -> str:
-        """Return the name of the file of one of its past selves."""
         return f"{snapshot(step, self.name)}.safetensors"
 
     def save(self, folder: Path, earlier: Path | None = None) -> dict[str, Any]:
@@ -403,8 +402,6 @@ class Policy(PlayingPolicy):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Book:
-    """The information states of a game, their numbers, and the values of one policy on them."""
-
     states: InfoStates
     number: dict[tuple[int, str], int]
 
@@ -520,7 +517,6 @@ class LocalEngine(Players):
         return self.elsewhere.timing() if self.elsewhere else {}
 
     def _exact_columns(self, games: Sequence[Environment]) -> ExactColumns | None:
-        """Return what enumerates the games, if an estimator asks for exact values."""
         if not any(
             "tree" in asks(self.policies[name].config.credit.bind("credit"))
             for name in self.learners

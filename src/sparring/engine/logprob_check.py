@@ -77,7 +77,6 @@ def scored(players: Players, episodes: Sequence[Episode]) -> tuple[Scored, ...]:
 
 
 def _is_of(episode: Episode, version: int) -> bool:
-    """Return whether all that trained seats have sampled is of weights of this version."""
     return all(
         segment.weights_version == version
         for turn in episode.turns

@@ -69,7 +69,6 @@ def describe(config: RunConfig) -> dict[str, Any]:
 
 
 def _methods(config: RunConfig) -> dict[str, Any]:
-    """Return how each policy is asked and trained."""
     if config.policies:
         return {"policies": {name: _methods(own) for name, own in config.by_policy.items()}}
     return {
@@ -88,7 +87,6 @@ def _process(config: RunConfig) -> dict[str, int]:
 
 
 def _settings(bound: Bound) -> dict[str, Any]:
-    """Return all options of a plug-in, those that are left at their defaults as well."""
     parameters = inspect.signature(bound.plugin.function).parameters.values()
     return {
         **{
@@ -113,7 +111,6 @@ def sampled_tokens(config: RunConfig) -> int:
 
 
 def _players(config: RunConfig) -> dict[str, Any]:
-    """Return who plays, how many units a step has, and how far play is ahead of learning."""
     scale, rollout = config.scale, config.rollout
     if not scale.workers:
         return {"fleet": "the training process", "lag": scale.lag}
@@ -129,7 +126,6 @@ def _players(config: RunConfig) -> dict[str, Any]:
 
 
 def _learners(config: RunConfig) -> dict[str, Any]:
-    """Return how many learners a run has, and into how many leaves they cut a minibatch."""
     learner = config.learner
     sharding = {} if learner.sharding == "none" else {"sharding": learner.sharding}
     return {"ranks": learner.ranks, "leaves": learner.leaves, **sharding}
@@ -139,7 +135,6 @@ def _learners(config: RunConfig) -> dict[str, Any]:
 
 
 def _models(config: RunConfig) -> dict[str, Any]:
-    """Return the names and sizes of a run's models."""
     models = {name: _model(own) for name, own in config.by_policy.items()}
     for name, model in models.items():
         if config.is_frozen(name):
@@ -152,7 +147,6 @@ def _models(config: RunConfig) -> dict[str, Any]:
 
 
 def _model(config: RunConfig) -> dict[str, Any]:
-    """Return the name and size of a policy's model."""
     chosen = config.model
     parameters, _, source = size_in(config)
     known = {} if parameters is None else {"parameters": parameters}
@@ -198,9 +192,6 @@ def tiny_parameters(config: RunConfig, vocabulary: int) -> int:
 
 
 def _tiny_cache(config: RunConfig, shape: Shape) -> int:
-    """Return the most that the tiny model's kept keys and values can be: every conversation of a
-    step, each whole.
-    """
     games = [configured_game(section) for section in config.environments]
     seats = max(game.num_seats for game in games)
     return (
@@ -376,7 +367,6 @@ def _shard(config: RunConfig) -> tuple[int, int]:
 
 
 def _replicas(config: RunConfig) -> ProcessMemory:
-    """Return what the replicas of vLLM hold that draw a policy's replies."""
     parameters, _, _ = size_in(config)
     assert parameters is not None, "looked at above"
     settings = _settings(config.sampler.bind("samplers"))
@@ -390,7 +380,6 @@ def _replicas(config: RunConfig) -> ProcessMemory:
 
 
 def _memory(config: RunConfig) -> dict[str, Any]:
-    """Return the memory of a run in GiB, in all and by process, and in words whether it is here."""
     memory = process_memory(config)
     if not memory:
         return {"needs": "unknown: a model is not on this machine"}
@@ -408,7 +397,6 @@ def _memory(config: RunConfig) -> dict[str, Any]:
 
 
 def _needs(config: RunConfig, memory: Mapping[str, ProcessMemory]) -> str:
-    """Return in words whether so much memory is here, and whether a GPU is needed."""
     training = memory[TRAINING]
     on_first_gpu = training.each + (memory[LEARNER].each if config.learner.shards else 0)
     gpu = _gpu(on_first_gpu, training.parts["weights"])
@@ -433,7 +421,6 @@ def _needs(config: RunConfig, memory: Mapping[str, ProcessMemory]) -> str:
 
 
 def _gpu(needed: int, weights: int) -> str:
-    """Return in words whether a GPU is needed, and how large a one."""
     if weights < GPU_WEIGHTS:
         return "No GPU is needed."
     size = next((size for size in GPU_SIZES if needed < 0.9 * size * GIB), None)

@@ -326,7 +326,6 @@ class PlayingPolicy:
         return str(getattr(sampler, "decoding", self.model.decoding))
 
     def _sit(self, player: PlayerRef, model: LanguageModel) -> PolicyAgent:
-        """Return an agent that plays with this model."""
         return policy(
             sampler=self.config.sampler.bind("samplers")(model),
             renderer=self.renderer,
@@ -429,7 +428,6 @@ class Players:
         return agent
 
     def _made(self, who: PlayerRef) -> Agent:
-        """Return a player who has not sat in any seat yet."""
         if who.kind in OWN:
             name = who.name or (MAIN if MAIN in self.policies else "")
             found = None if name not in self.policies else self.policies[name].agent(who)
@@ -443,7 +441,6 @@ class Players:
         return made
 
     def _unknown(self, who: PlayerRef) -> UnknownNameError:
-        """Return the error of a player that this run has not."""
         own = [str(LEARNER.of(name)) for name in self.policies]
         there = [str(one) for member in self.members for one in self.parts(member)]
         return UnknownNameError("player of this run", str(who), {*self.agents, *own, *there})
@@ -484,7 +481,6 @@ class Players:
         return [self._seated(spec) for spec in specs] if self.config.policies else specs
 
     def _seated(self, spec: EpisodeSpec) -> EpisodeSpec:
-        """Return a spec in which every policy is named."""
         policies = self.roles.of(spec.game)
         seats = tuple(
             player if player.name else player.of(name)
@@ -525,5 +521,4 @@ class Players:
 
 
 def _age(member: PlayerRef) -> int:
-    """Return the step that a snapshot was taken at."""
     return member.step or 0

@@ -119,11 +119,6 @@ def of_matrix(matrix: Any) -> MetaGame:
 
 
 def _tables(payoffs: Sequence[Any]) -> tuple[FloatArray, ...]:
-    """Return payoffs as arrays.
-
-    Raises:
-        GameError: their shapes do not fit, or one is not finite.
-    """
     tables = _floats(payoffs)
     if len(tables) < 2 or any(table.shape != tables[0].shape for table in tables):
         raise GameError(
@@ -147,11 +142,7 @@ def _tables(payoffs: Sequence[Any]) -> tuple[FloatArray, ...]:
 
 
 def _check_symmetric(payoffs: Sequence[FloatArray]) -> None:
-    """Check that the payoffs of a second side are those of the first one, seen from there.
-
-    Raises:
-        GameError: they are not.
-    """
+    """Check that the payoffs of a second side are those of the first one, seen from there."""
     first, *others = payoffs
     fits = len(others) == 1 and first.shape[0] == first.shape[1]
     if not fits or float(np.abs(others[0] - first.T).max()) > EXACT * largest_size(payoffs):
@@ -162,7 +153,6 @@ def _check_symmetric(payoffs: Sequence[FloatArray]) -> None:
 
 
 def _floats(arrays: Sequence[Any]) -> tuple[FloatArray, ...]:
-    """Return arrays of numbers."""
     return tuple(np.asarray(array, dtype=np.float64) for array in arrays)
 
 
@@ -450,7 +440,6 @@ def apart_by(config: RunConfig) -> tuple[str, ...]:
 
 
 def _matchmakers(config: RunConfig) -> dict[str, Bound]:
-    """Return the matchmakers of a run by the keys that name them."""
     asked = {"matchmaker": config.matchmaker}
     for name, own in config.league.learners.items():
         if own.matchmaker is not None:

@@ -483,7 +483,6 @@ def _numbers(results: Results) -> list[float]:
 
 
 def _results_of(numbers: Sequence[float]) -> Results:
-    """Return the results of which these are the numbers."""
     games, wins, draws, losses, returns, squares = numbers
     return Results(
         games=games,
@@ -577,7 +576,6 @@ def meetings_of(
 
 
 def _side(seat: int, sides: Sequence[Sequence[int]]) -> int:
-    """Return the number of a seat's side."""
     return next(number for number, side in enumerate(sides) if seat in side)
 
 

@@ -190,7 +190,6 @@ def starts(
 
 
 def _several(seating: Seating, mixtures: Mapping[str, Mixture] | None) -> Mapping[int, Mixture]:
-    """Return by seat the mixtures that a matchmaker has seated."""
     found: dict[int, Mixture] = {}
     for seat, player in enumerate(seating.seats):
         if isinstance(player, Mixture):
@@ -207,7 +206,6 @@ def _drawn(
     stream: Stream,
     members: Sequence[PlayerRef],
 ) -> Sequence[Any]:
-    """Return who sits in each seat of a play: one player is drawn for a mixture and team."""
     if not several:
         return seating.seats
     first = first_seats(teams_of(game))

@@ -274,7 +274,6 @@ def finite_loss(
 
 @torch.no_grad()
 def _blame(batch: LossBatch, losses: Sequence[WeightedLoss], progress: float) -> str:
-    """Return in words what made a loss infinite or no number."""
     if not batch.logprobs.isfinite().all():
         return "the model's own log-probabilities are not finite; lower learner.learning_rate."
     if not batch.sampler_logprobs.isfinite().all():
@@ -344,7 +343,6 @@ def clip(parameters: Sequence[torch.nn.Parameter], limit: float) -> float:
 
 
 def _whole(norm: Tensor) -> Tensor:
-    """Return a norm over all learners, where weights are split among them."""
     full: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
     return full
 

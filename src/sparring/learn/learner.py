@@ -144,9 +144,6 @@ class LossReader(Reader):
 
     @torch.no_grad()
     def _whole(self, data: Pack, chosen: IntArray, targets: Targets) -> tuple[IntArray, Whole]:
-        """Return the tokens of a minibatch, sorted, and everything the losses may compare across
-        it.
-        """
         columns: dict[str, list[Tensor]] = {}
         tokens = []
         for part in self._parts(data, chosen):
@@ -234,7 +231,6 @@ class LossReader(Reader):
         return replace(targets, sequence_weight=weight)
 
     def _weight(self, part: Slice, targets: Targets) -> Tensor | None:
-        """Return the weights of a slice's sequences, if they have any."""
         if targets.sequence_weight is None:
             return None
         found: Tensor = torch.from_numpy(targets.sequence_weight[part.sequences])
@@ -249,7 +245,6 @@ class LossReader(Reader):
         progress: float,
         shares: tuple[float, float],
     ) -> tuple[Tensor, dict[str, float], LossBatch]:
-        """Return the loss of a slice, its terms' metrics, and what the terms saw."""
         batch = self._loss_batch(data, part, targets, view)
         share, turn_share = shares
         loss, named = total_loss(
@@ -333,7 +328,6 @@ class GradientCheck:
             )
 
     def _trained(self, *, values: bool) -> list[tuple[str, torch.nn.Parameter]]:
-        """Return the trained parameters by name, those of the value head only if asked for."""
         modules = [
             (prefix, module)
             for prefix, module in self.model.modules()
@@ -348,7 +342,6 @@ class GradientCheck:
 
 
 def _message(dead: list[str], total: int) -> str:
-    """Return what is wrong with these parameters of so many, and what to write."""
     listed = ", ".join(dead[:SHOWN]) + (
         f" and {len(dead) - SHOWN} more" if len(dead) > SHOWN else ""
     )
@@ -701,9 +694,6 @@ class Learner(LossReader):
         metrics: Means,
         first: bool,
     ) -> None:
-        """One optimiser update over the chosen sequences, in as many forward passes as memory asks
-        for.
-        """
         targets = self._weighed(data, chosen, targets)
         view = self._view(data, chosen, targets, cut=self.tree.count > 1)
         total_tokens, total_sequences = int(data.tokens[chosen].sum()), len(chosen)
@@ -762,7 +752,6 @@ class Learner(LossReader):
         return norm
 
     def _count_update(self) -> None:
-        """Give the weights, and their average, the version after this update."""
         self.model.version += 1
         if self.average is not None:
             self.average.model.version = self.model.version

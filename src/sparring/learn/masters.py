@@ -143,7 +143,6 @@ class SplitAdamW(torch.optim.AdamW):
                 self.state[parameter]["step"] += 1
 
     def _rows(self, parameter: Any) -> Rows:
-        """Return one's own elements of a parameter."""
         state = self.state[parameter]
         if not state:
             state["step"] = torch.zeros((), dtype=torch.float32)

@@ -303,8 +303,6 @@ def _said(segments: Sequence[Segment]) -> Ids:
 
 
 class _Builder:
-    """Collects one sequence at a time."""
-
     def __init__(self) -> None:
         self.ids: list[int] = []
         self.episode = 0
@@ -323,7 +321,6 @@ class _Builder:
         self._ask: list[tuple[int, int]] = []
 
     def turn(self) -> None:
-        """Begin the turn of the next row."""
         self.said = False
 
     def sampled(
@@ -334,7 +331,6 @@ class _Builder:
         legal: Sequence[NextTokens],
         row: int,
     ) -> None:
-        """Append sampled ids of the turn in this row."""
         begin = len(self.ids)
         if not self.said:
             self._asks.append(begin - 1)
@@ -347,7 +343,6 @@ class _Builder:
         self.ids.extend(ids)
 
     def close(self) -> None:
-        """End the sequence that is open, if any."""
         if self.ids:
             positions, kept = tuple(self._positions), tuple(self._kept) if any(self._kept) else ()
             key = (tuple(self.ids), positions, kept, tuple(self._legal))
@@ -360,7 +355,6 @@ class _Builder:
         self.ids, self._positions, self._kept, self._legal, self._asks = [], [], [], [], []
 
     def result(self) -> Pack:
-        """Return everything collected."""
         rows, lengths = np.array(self._runs, dtype=np.int64).reshape(-1, 2).T
         return Pack(
             sequences=tuple(ids for ids, *_ in self._index),
@@ -640,7 +634,6 @@ class Reader:
 
     @property
     def _padded(self) -> int:
-        """Padded positions per distinct prefix that a forward pass may have."""
         return PADDED if self.model.forward.shares_prefixes else 1
 
     @torch.no_grad()

@@ -83,7 +83,6 @@ def take_moments(learner: Learner, path: Path, rank: int, ranks: int) -> None:
 
 @torch.no_grad()
 def _take(tensor: Any, whole: Any, rank: int, ranks: int) -> None:
-    """Copy one's own rows of a whole tensor into a part of it."""
     rows = whole.get_shape()[0]
     each = -(-rows // ranks)
     begin, end = min(rank * each, rows), min((rank + 1) * each, rows)
@@ -152,7 +151,6 @@ def save_streamed(
 
 
 def _header(order: list[str], shapes: Mapping[str, tuple[torch.dtype, tuple[int, ...]]]) -> bytes:
-    """Return what such a file begins with."""
     entries, begin = {}, 0
     for name in order:
         dtype, shape = shapes[name]
@@ -236,7 +234,6 @@ class Split(nn.Module):
 
 
 def _blocks(model: LanguageModel) -> list[nn.Module]:
-    """Return the modules of a network's blocks, through which its forward pass goes from now on."""
     forward = model.forward
     lists = [list(one) for one in model.base.modules() if isinstance(one, nn.ModuleList)]
     if not isinstance(forward, LeanForward):

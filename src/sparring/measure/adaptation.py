@@ -170,7 +170,6 @@ def _row(
     forfeits: float,
     level: float,
 ) -> Attempts:
-    """Return the row of some opponents, each with its weight."""
     count = next(iter(kept.values())).shape[1]
     parts = [(kept[name], weight) for name, weight in weights.items()]
     return Attempts(

@@ -51,7 +51,6 @@ class AgentSpec(NamedTuple):
         return self._told("identity_of", None)
 
     def _told(self, name: str, otherwise: Any) -> Any:
-        """Return what a function of the plug-in's module says of these options."""
         told = getattr(registry.load("players", self.name).module, name, None)
         return otherwise if told is None else told(**self.options)
 

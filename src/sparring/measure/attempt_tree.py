@@ -155,12 +155,7 @@ def attempt_tree(
     return Attempt(root=root, histories=walk.count)
 
 
-def _beginnings(environment: Environment) -> list[tuple[float, Any]]:
-    """Return the plays that chance can begin with, and their probabilities.
-
-    Raises:
-        GameError: the environment does not say them.
-    """
+def _beginnings(environment: Any) -> list[tuple[float, Any]]:
     if is_searchable(environment):
         if not environment.has_info_states:
             raise GameError(
@@ -177,8 +172,6 @@ def _beginnings(environment: Environment) -> list[tuple[float, Any]]:
 
 
 class _Walk:
-    """Visits every history that some opponent allows."""
-
     def __init__(
         self,
         environment: Environment,
@@ -215,8 +208,7 @@ class _Walk:
         else:
             self._moves(play, reach, branch)
 
-    def _end(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
-        """Add an end, to those that are told alike."""
+    def _end(self, play: Any, reach: FloatArray, branch: Branch) -> None:
         got = play.returns[self.seat]
         told = result_text(play, self.seat, got, self.environment.brief, self.reveal)
         won = any(play.returns[one] > 0 for one in self.winners)
@@ -226,8 +218,7 @@ class _Walk:
         end.reach += reach
         end.earned += got * reach
 
-    def _moves(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
-        """Add what follows all replies that are due."""
+    def _moves(self, play: Any, reach: FloatArray, branch: Branch) -> None:
         due = play.due()
         own = self._decision(play, reach, branch) if self.seat in due else {"": branch}
         theirs = self._replies(play, 1 - self.seat) if 1 - self.seat in due else self._silent
@@ -239,10 +230,7 @@ class _Walk:
                 then.step({one: said[one] for one in due})
                 self.visit(then, weight, after)
 
-    def _decision(
-        self, play: CloneablePlay, reach: FloatArray, branch: Branch
-    ) -> dict[str, Branch]:
-        """Return the branches of a decision of the learner's, by action."""
+    def _decision(self, play: Any, reach: FloatArray, branch: Branch) -> dict[str, Branch]:
         seen, legal = play.observe(self.seat), play.legal(self.seat)
         if legal is None:
             raise GameError(
@@ -349,7 +337,6 @@ class _Found:
     weight: list[FloatArray] = field(default_factory=list)
 
     def add(self, edge: int, attempt: int, weight: FloatArray) -> None:
-        """Add one."""
         self.edge.append(edge)
         self.attempt.append(attempt)
         self.weight.append(weight)
@@ -396,7 +383,6 @@ class _ReturnWalk:
             stack += self._visit(stack.pop())
 
     def _visit(self, place: _Place) -> Iterator[_Place]:
-        """Note what a place has, and yield the places after it."""
         replied: dict[int, str] = {}
         if place.branch is not self.root:
             replied[self.seat] = place.actions[-1]
@@ -427,7 +413,6 @@ class _ReturnWalk:
     def _ask(
         self, seen: tuple[Observation, ...], actions: tuple[str, ...], legal: tuple[str, ...]
     ) -> None:
-        """Add a conversation."""
         if len(self.queries) >= self.limit:
             raise TooLargeError(
                 f"{self.rules.name}: over {self.limit:,} conversations, too many for exact returns."
@@ -601,12 +586,6 @@ def ceiling_or_reason(environment: Environment, **options: Any) -> tuple[Ceiling
 
 
 def _pool(opponents: Mapping[str, Any], shares: Mapping[str, float] | None) -> dict[str, float]:
-    """Return the probability of each opponent.
-
-    Raises:
-        GameError: there are none, or their weights are none.
-        UnknownNameError: a weight is that of nobody.
-    """
     given = dict.fromkeys(opponents, 1.0) if shares is None else dict(shares)
     for name in given:
         if name not in opponents:
@@ -628,8 +607,6 @@ def _by_opponent(pool: Mapping[str, float], rows: FloatArray) -> dict[str, tuple
 
 
 class _Solver:
-    """W_n of beliefs, for one objective."""
-
     def __init__(self, tree: Attempt, objective: str) -> None:
         self.tree, self.objective = tree, objective
         self._known: dict[tuple[float, ...], FloatArray] = {}
@@ -672,6 +649,5 @@ class _Solver:
         return best
 
     def _ranks(self, found: FloatArray) -> tuple[float, float]:
-        """Return what is to be large, and what is next."""
         last, total = float(found[-1].sum()), float(found.sum())
         return (last, total) if self.objective == "last" else (total, last)

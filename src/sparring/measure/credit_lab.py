@@ -340,7 +340,6 @@ def _root(squared: Interval, top: float = np.inf) -> Interval:
 
 
 def _clipped(interval: Interval, low: float, high: float) -> Interval:
-    """Return the interval inside the range of what it measures."""
     ends = (float(np.clip(end, low, high)) for end in (interval.mean, interval.low, interval.high))
     return Interval(
         **dict(zip(("mean", "low", "high"), ends, strict=True)),

@@ -59,8 +59,6 @@ def as_beneath(game: Environment, policy: Any) -> Any:
 
 
 class _Line(NamedTuple):
-    """A conversation of the chooser that may lie beneath an information state."""
-
     share: float  # probability of its candidates, and of the seat's choices before
     seen: tuple[Observation, ...]
     replies: tuple[str, ...]
@@ -120,7 +118,6 @@ class ChosenScorer:
     def _lines(
         self, query: Query, known: dict[tuple[int, str], list[tuple[_Line, FloatArray]]]
     ) -> list[_Line]:
-        """Return the conversations that end at an information state."""
         offers = self.game.proposer.offers(query.legal_actions)
         starts: list[_Start] = [(1.0, (), (), "")]
         if query.actions:
@@ -151,7 +148,6 @@ class ChosenScorer:
         ]
 
     def _asked(self, query: Query, line: _Line) -> Query:
-        """Return what the chooser is asked at the end of a conversation."""
         return Query(
             game=self.game.name,
             seat=query.seat,
@@ -303,9 +299,6 @@ def _drawn(
         profiles: of the members, K.
         weights: of each member in each side, [S, K].
         illegal: of each member in each information state, [K, I].
-
-    Raises:
-        GameError: there are too many draws.
     """
     tree, acts = info_states.tree, side.tolist()
     there = [np.flatnonzero(own).tolist() for own in weights]

@@ -198,8 +198,6 @@ class _Memory:
 
 @dataclass(kw_only=True, slots=True)
 class _Walk:
-    """The lists that a walk fills."""
-
     game: GameRules
     limit: int
     teams: tuple[int, ...]
@@ -248,7 +246,6 @@ class _Walk:
     def _moves(
         self, history: Node, node: int, memories: tuple[_Memory, ...]
     ) -> Iterator[tuple[Node, tuple[int, int, int, float], tuple[_Memory, ...]]]:
-        """Yield the children of a decision, each with the memories of the seats after it."""
         state = self.game.state_of(history)
         seat = state.seat
         memory = memories[seat]
@@ -283,7 +280,6 @@ class _Walk:
             )
 
     def _register(self, query: Query, state: Decision) -> int:
-        """Return the number of an information state, new or met before on another path."""
         known = self.index.get((query.seat, query.key))
         if known is not None:
             if self.queries[known] != query:
@@ -303,7 +299,6 @@ class _Walk:
         return number
 
     def tree(self) -> GameTree:
-        """Return the histories as arrays."""
         parent, info_state, choice, chance = zip(*self.edges, strict=True)
         return GameTree(
             parent=np.array(parent, dtype=np.int64),
@@ -396,7 +391,6 @@ def too_large(game: GameRules, limit: int, reached: str) -> TooLargeError:
 
 
 def _forgetful(first: Query, second: Query) -> GameError:
-    """Return the error of a wording under which one information state has two conversations."""
     return GameError(
         f"The wording of {first.game!r} breaks perfect recall: seat {first.seat} in information "
         f"state {first.key!r} is told {first.observations} after {first.actions} "

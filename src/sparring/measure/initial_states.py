@@ -135,7 +135,6 @@ class Met:
         return self._banks[place]
 
     def _warmed(self, game: Environment) -> list[Stream]:
-        """Return the deals on which warm-up imitated random play."""
         assert self.config is not None
         warmup, place = self.config.warmup, self.games.index(game)
         root = Stream.from_seed(self.config.seed).child("warmup")
@@ -197,7 +196,6 @@ def _start(game: Environment, deal: Stream) -> Hashable:
 
 
 def _kind(game: Environment) -> str:
-    """Return the name of a game's rules."""
     return str(game.made_by["name"]) if game.made_by is not None else game.name
 
 

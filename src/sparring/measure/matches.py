@@ -168,7 +168,6 @@ def play_matches(
 def _seat_record(
     game: Environment, episodes: Sequence[Episode], judge: Judge | None, level: float
 ) -> Record:
-    """Return the agent's results from one seat."""
     found = record(episodes, AGENT, level=level, teams=teams_of(game))
     if game.num_seats == 1:
         solved = sum(succeeded(game, episode.returns[0]) for episode in episodes)
@@ -259,7 +258,6 @@ def illegal_share(games: Iterable[tuple[int, int]], *, level: float = 0.95) -> I
 
 
 def _notes(game: Environment, rollout: Rollout, games: int) -> tuple[str, ...]:
-    """Return notes on games that count in no figure."""
     notes = []
     outgrown = sum(episode.has_outgrown_context for episode in rollout.episodes)
     if outgrown:

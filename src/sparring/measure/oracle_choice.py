@@ -156,7 +156,6 @@ def chosen_oracle(game: Environment, configured: Oracle | None = None) -> tuple[
 
 
 def _unsolvable(game: Environment) -> str:
-    """Return why the average policy of CFR is no standard to hold play to, or ""."""
     if game.num_seats == 1 or (game.num_seats == 2 and game.zero_sum):
         return ""
     return "its average policy is an equilibrium only for one seat or two opposed ones"

@@ -78,7 +78,6 @@ def references_of(game: Environment, *, max_states: int = MOST_STATES) -> Refere
 
 
 def _references(game: Environment, info_states: InfoStates) -> References:
-    """Compute the references of a game."""
     uniform = nash_conv(game, info_states, UniformScorer())
     if game.num_seats == 1:
         rows = [

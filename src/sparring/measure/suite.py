@@ -343,11 +343,7 @@ def _rows(row: SuiteRow, each: tuple[str, list[Any]] | None) -> list[SuiteRow]:
 
 
 def _check_row(row: SuiteRow) -> None:
-    """Make the game, the opponent and the oracle of a row once.
-
-    Raises:
-        ConfigError: one of them cannot be made, or does not fit the others.
-    """
+    """Make the game, the opponent and the oracle of a row once."""
     game = row.make_game()
     if row.kind == "coplay" and not game.cooperative:
         raise ConfigError(

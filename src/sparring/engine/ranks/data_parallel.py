@@ -160,11 +160,6 @@ class Ranks:
         ]
 
     def _start(self) -> None:
-        """Start the other learners, if they are not there.
-
-        Raises:
-            RunError: one of them has ended, or the disk is full or not writable.
-        """
         if self._children:
             return
         with disk_errors(self._folder):
@@ -197,7 +192,6 @@ class Ranks:
         self._sums = in_a_thread(partial(Sums, self.rank, self.ranks, store), self._look)
 
     def _look(self) -> None:
-        """Raise LostError if a learner has ended."""
         for child in self._children:
             if child.has_ended():
                 raise LostError(f"learner {child.number} has ended")
@@ -219,11 +213,6 @@ class Ranks:
         self._stopped = set(stopped)
 
     def _bring(self, own: Policy) -> None:
-        """Send the others what a policy's learner holds, if they hold anything else.
-
-        Raises:
-            RunError: the disk is full or not writable.
-        """
         if self._held.get(own.name) == own.model.version:
             return
         with disk_errors(self._folder):
@@ -248,7 +237,6 @@ class Ranks:
         self.forget()
 
     def _tell(self, message: bytes) -> None:
-        """Send all others a message."""
         for child in self._children:
             child.send(message, {})
 
@@ -261,11 +249,6 @@ class Ranks:
             child: the learner.
             seconds: how long to wait.
             alone: whether to wait on though another one ends, for whom this one may wait.
-
-        Raises:
-            RunError: it has ended.
-            LostError: it has not answered in time, or cannot reach another one.
-            SparringError: it has met an error.
         """
         until = time.monotonic() + seconds
         while not self._waiting.get(child.number):
@@ -298,7 +281,6 @@ class Ranks:
         return found, content
 
     def _lost(self, lost: LostError) -> SparringError:
-        """End the learners one of whom is lost, and return why."""
         reason = self._reason(lost)
         self.close()
         return reason

@@ -110,7 +110,6 @@ class Shard(Rank):
         return b"".join([answer, b"\n", *self._figures])
 
     def _take(self, own: Policy, folder: Path, version: int) -> None:
-        """Take one's part of what a policy's learner holds, from files of the whole."""
         part = partial(take_weights, rank=self.rank, ranks=self.ranks)
         part(own.model, folder / own.file("model"))
         own.model.version = version
@@ -119,18 +118,15 @@ class Shard(Rank):
         take_moments(own.trained, folder / own.file("optimizer"), self.rank, self.ranks)
 
     def _weights(self, own: Learner, path: str, averages: str) -> None:
-        """Bring the weights together, and those of the average, if there is one."""
         self._whole(own.model, path)
         if own.average is not None:
             self._whole(own.average.model, averages)
 
     def _whole(self, model: LanguageModel, path: str) -> None:
-        """Bring a model's weights together."""
         shapes = {name: (one.dtype, tuple(one.shape)) for name, one in model.tensors().items()}
         save_streamed(whole_weights(model), shapes, self._written(path), "The weight")
 
     def _moments(self, own: Learner, path: str) -> None:
-        """Bring the optimiser's state together."""
         found = whole_moments(own)
         state = own.optimizer.state
         kept = [state.get(parameter, {}) for parameter in updated(own.optimizer)]

@@ -156,12 +156,6 @@ class Shards(Ranks):
         super().close()
 
     def _write_state(self, own: Policy, path: Path) -> None:
-        """Write the state of an optimiser that no learner holds.
-
-        Raises:
-            RunError: it went with learners that have ended.
-            OSError: the disk is full or not writable.
-        """
         version, kept = self._states.get(own.name, (None, path))
         found = version == own.model.version
         if self._gone.get(own.name) == own.model.version or (found and not kept.exists()):
@@ -175,7 +169,6 @@ class Shards(Ranks):
             save_optimizer(own.trained.optimizer, path)  # it has seen nothing
 
     def _learnt(self, own: Policy, lesson: bytes) -> list[tuple[dict[str, Any], bytes]]:
-        """Let the learners learn, take their weights, and return what each has answered."""
         with self._ended_by_errors():
             self._start()
             self._bring(own)
@@ -190,7 +183,6 @@ class Shards(Ranks):
         return found
 
     def _bring(self, own: Policy) -> None:
-        """Send the learners what a policy's learner holds, if they hold anything else."""
         if self._held.get(own.name) == own.model.version:
             return
         with disk_errors(self._folder):
@@ -204,11 +196,9 @@ class Shards(Ranks):
         self._states.pop(own.name, (0, folder))[1].unlink(missing_ok=True)
 
     def _ask(self, what: dict[str, Any]) -> None:
-        """Ask all learners for something, and wait until each has done it."""
         self._all(json.dumps(what).encode() + b"\n")
 
     def _all(self, message: bytes) -> list[tuple[dict[str, Any], bytes]]:
-        """Send all learners a message, and return what each answers."""
         self._tell(message)
         return [self._answer(child, PATIENCE) for child in self._children]
 
@@ -217,11 +207,6 @@ class Shards(Ranks):
 
     @contextlib.contextmanager
     def _ended_by_errors(self) -> Iterator[None]:
-        """End the learners at any error, as a context: it leaves them at different places.
-
-        Raises:
-            SparringError: why one of them is lost.
-        """
         try:
             yield
         except LostError as error:
@@ -232,14 +217,12 @@ class Shards(Ranks):
 
 
 def _figures(head: dict[str, Any], rest: bytes) -> list[Means]:
-    """Return the figures of one learner: of the whole update, then of its leaves."""
     ends = itertools.accumulate(head["parts"], initial=0)
     return [Means.from_bytes(rest[begin:end]) for begin, end in itertools.pairwise(ends)]
 
 
 @torch.no_grad()
 def _read(model: LanguageModel, path: Path) -> None:
-    """Take the weights of a file, one tensor at a time."""
     with safe_open(path, framework="pt") as file:
         for name, tensor in model.tensors().items():
             tensor.copy_(file.get_tensor(name))

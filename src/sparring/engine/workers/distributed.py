@@ -79,7 +79,6 @@ def given_up(why: str, unit: Unit | None, run: Path, steps: int) -> RolloutError
 
 
 def _alone(unit: Unit, run: Path, steps: int) -> str:
-    """Return what plays a unit in one process."""
     if unit.fresh:
         return HERE_IN_ORDER
     if unit.progress is None:  # of the warm-up, or played on after a turn: no step's own
@@ -248,7 +247,6 @@ class Distributed:
         return Rollout([episode for part in parts for episode in part.episodes], counts)
 
     def _moment(self) -> None:
-        """Wait a moment for what workers say, and do what only the thread that learns can do."""
         self._check()
         while self._holding.refusing:
             self._do(self._write_again(self._holding.refusing.pop()))
@@ -281,11 +279,6 @@ class Distributed:
         return {"workers": float(ready), "workers_idle": max(idle, 0.0), **since, **own}
 
     def _check(self) -> None:
-        """Raise what has ended the workers.
-
-        Raises:
-            SparringError: they cannot go on.
-        """
         if self._error is not None:
             raise self._error
 
@@ -301,7 +294,6 @@ class Distributed:
                 return
 
     def _listen_once(self) -> None:
-        """Take what workers say, and do what follows."""
         with self._changed:
             now = self._fleet.now()
             patience = min(self._scheduler.wait(now), LOOK)
@@ -316,7 +308,6 @@ class Distributed:
             self._changed.notify_all()
 
     def _do(self, commands: Sequence[Command]) -> None:
-        """Do what the scheduler says."""
         for command in commands:
             if isinstance(command, Start):
                 self._holding.begin(command.worker)
@@ -331,7 +322,6 @@ class Distributed:
                 raise given_up(command.why, lost, self._run, self._players.config.steps)
 
     def _send(self, command: Send) -> None:
-        """Send units to a worker, and the weights that it does not hold."""
         task = {number: self._sending(number) for number in command.units}
         files = self._holding.sent(command.worker, task.values())
         self._fleet.send(command.worker, task_bytes(task), files)
@@ -381,11 +371,7 @@ class Distributed:
         return self._scheduler.lost(worker, now)
 
     def _write_again(self, worker: int) -> Sequence[Command]:
-        """Write the weights anew that a worker has refused; return what follows.
-
-        Raises:
-            RunError: it has refused them again and again.
-        """
+        """Write the weights anew that a worker has refused; return what follows."""
         playing = self._scheduler.playing(worker)
         units = [self._sending(unit) for unit in playing if unit in self._open]
         self._holding.write_again(worker, units)

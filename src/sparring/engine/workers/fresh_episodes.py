@@ -142,18 +142,13 @@ class FreshWorkers(Distributed):
         return found
 
     def _losing(self, units: Sequence[int]) -> None:
-        """Take note of the units that a worker is lost with, before they are issued again."""
         lost = [unit for unit in units if unit in self._open and unit in self._past]
         if lost:
             self._count(sum(len(self._open[unit].specs) for unit in lost))
         self._lost_units += lost
 
     def _count(self, plays: int) -> None:
-        """Write down how many plays were issued, for whoever goes on after a kill.
-
-        Raises:
-            RunError: the disk is full or not writable.
-        """
+        """Write down how many plays were issued, for whoever goes on after a kill."""
         self._issued += plays
         with disk_errors(self.run):
             write_json_atomic(self.run / ISSUED, {"issued": self._issued})

@@ -84,7 +84,6 @@ def for_worker(settings: Mapping[str, Any], gpus: float) -> dict[str, Any]:
 
 
 def _placed(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """Return a configuration of a process whose models on GPUs are on a device."""
     found = dict(settings)
     if found.get("policies"):
         found["policies"] = {name: dict(own) for name, own in found["policies"].items()}
@@ -99,12 +98,10 @@ def _placed(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
 
 
 def _sections(settings: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the sections of models and samplers: the run's, and those of its policies."""
     yield settings
     yield from settings.get("policies", {}).values()
 
 
 def _draws(own: Mapping[str, Any]) -> bool:
-    """Return whether vLLM draws replies on GPUs."""
     sampler: Mapping[str, Any] = own["sampler"]
     return (sampler["name"], sampler.get("device")) == (VLLM, CUDA)

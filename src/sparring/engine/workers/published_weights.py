@@ -68,7 +68,6 @@ class Published:
         return self.pin(self._own())
 
     def _own(self) -> list[PlayerRef]:
-        """Return the players that speak with weights of now."""
         kinds = refs(("learner", "policy"))
         return [who.of(name) for name in self._players.policies for who in kinds]
 
@@ -160,11 +159,9 @@ class Published:
         return str(LEARNER.of(own.name)) if model is own.model else str(who), model
 
     def _path(self, player: str, version: int) -> Path:
-        """Return the path of a file."""
         return self.folder / f"{player}-v{version:06d}.safetensors"
 
     def _write(self, name: str, model: LanguageModel) -> None:
-        """Write weights, whole or not at all."""
         path = self._path(name, model.version)
         temporary = path.with_name(f"{TEMPORARY}{path.name}")
         with disk_errors(path):
@@ -179,7 +176,6 @@ class Published:
 
 
 def _is_whole(one: Weights) -> bool:
-    """Return whether a file holds what was written."""
     try:
         return file_digest(Path(one.file)) == one.digest
     except OSError:

@@ -220,13 +220,11 @@ class UnitQueue:
         return tuple(found)
 
     def _first(self) -> int:
-        """Return the first unit that waits."""
         while self._heap[0] not in self._waits:
             heapq.heappop(self._heap)
         return self._heap[0]
 
     def _taken(self, unit: int) -> None:
-        """Let a unit no longer wait."""
         self._waits.remove(unit)
         issue = self._open[unit]
         self._free[issue] -= 1
@@ -244,8 +242,6 @@ LOOK = 1.0  # seconds until a worker that is not late is looked at again, at lea
 
 @dataclass(slots=True)
 class _Worker:
-    """What is known of one worker."""
-
     ready: bool = False
     playing: tuple[int, ...] = ()
     since: float = 0.0  # when it was started, or was sent what it plays
@@ -262,12 +258,10 @@ class _Worker:
 
     @property
     def there(self) -> bool:
-        """Whether it was started, and not lost since."""
         return self.starts is None and not self.gone
 
     @property
     def starting(self) -> bool:
-        """Whether it was started and is not ready yet."""
         return self.there and not self.ready
 
 
@@ -463,7 +457,6 @@ class Scheduler:
             heapq.heapify(self._looks)
 
     def _rest(self, worker: int) -> None:
-        """Let a worker be idle."""
         own = self._workers[worker]
         own.playing = ()
         if not own.listed:
@@ -483,7 +476,6 @@ class Scheduler:
         return ""
 
     def _due(self, own: _Worker) -> float:
-        """Return when a worker is to be started, or is late."""
         if own.starts is not None:
             return own.starts
         if own.playing:
@@ -501,7 +493,6 @@ class Scheduler:
         )
 
     def _sent(self, now: float) -> list[Command]:
-        """Give what waits to the workers that are idle."""
         found: list[Command] = []
         while self._waiting and self._idle:
             number = heapq.heappop(self._idle)

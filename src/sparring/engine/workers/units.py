@@ -280,11 +280,6 @@ def _rollout(
 
 
 def _fitting(own: Mapping[int, Episode], spec: EpisodeSpec) -> Episode:
-    """Return the episode of a spec.
-
-    Raises:
-        ValueError: it is of another play.
-    """
     found = own.get(spec.episode_id)
     if found is None or (found.group_id, found.seed) != (spec.group_id, spec.deal.key):
         raise ValueError(f"the play {spec.episode_id} is missing or another one")

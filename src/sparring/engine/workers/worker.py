@@ -179,7 +179,6 @@ class Worker:
         self.players.renew()
 
     def _is_newer(self, one: Weights) -> bool:
-        """Return whether weights are newer than those that are held of the player, if any are."""
         held = self._held.get(one.player)
         return held is not None and one.version > held.version
 
@@ -208,14 +207,12 @@ class Worker:
             yield number, self._scored(rollout, judging)
 
     def _scored(self, rollout: Rollout, judging: Judging | None) -> Rollout:
-        """Return a unit's rollout with the scores of some of its plays, where plays lag behind."""
         if judging is None or not self.config.scale.lag:
             return rollout
         found = scored(self.players, rollout.episodes)
         return rollout._replace(counts=replace(rollout.counts, scored=found))
 
     def _judging(self, progress: float | None) -> Judging | None:
-        """Return what judges replies."""
         if progress is None:
             return None
         oracles, rewards = self._oracles, self._rewards
@@ -223,11 +220,6 @@ class Worker:
 
 
 def _tensors(one: Weights, content: bytes | None) -> Any:
-    """Return the tensors of a file of weights.
-
-    Raises:
-        RefusedError: the file is not what it should be.
-    """
     try:
         found = file_digest(Path(one.file)) if content is None else sha256_hex(content)
     except OSError as error:

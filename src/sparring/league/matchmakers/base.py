@@ -114,7 +114,6 @@ class Seating:
 
 
 def _held(seats: Sequence[PlayerRef | str | Mixture]) -> tuple[PlayerRef | Mixture, ...]:
-    """Return players with those that are names as references."""
     if isinstance(seats, Sequence) and any(isinstance(player, Mixture) for player in seats):
         return tuple(player if isinstance(player, Mixture) else ref(player) for player in seats)
     names: Any = seats
@@ -128,7 +127,6 @@ def self_play(request: MatchRequest) -> Seating:
 
 @lru_cache(maxsize=64)
 def _mirror(learner: PlayerRef, seats: int) -> Seating:
-    """Return the seating of self-play for so many seats."""
     return Seating(seats=(learner,) * seats, trained=(True,) * seats)
 
 
@@ -195,7 +193,6 @@ def check_output(matchmaker: Bound, seating: Any, request: MatchRequest) -> None
 
 
 def _is_there(player: PlayerRef, request: MatchRequest) -> bool:
-    """Return whether a player can be seated in training."""
     if player.kind == "bot":
         return player.name in request.bots or registry.known("players", player.name)
     if request.tags:  # each policy is a player of its own
@@ -205,7 +202,6 @@ def _is_there(player: PlayerRef, request: MatchRequest) -> bool:
 
 
 def _advice(player: PlayerRef, request: MatchRequest) -> str:
-    """Return in words who can be seated, the nearest first."""
     bots = [f"bot-{name}" for name in (*request.bots, *registry.names("players"))]
     near = nearest(
         str(player), [str(LEARNER), *map(str, (*request.others, *request.members)), *bots]

@@ -95,7 +95,6 @@ def _met(request: MatchRequest, now: bool, tag: str, how: tuple[str, float, floa
 def _weights(
     request: MatchRequest, players: list[PlayerRef], weighting: str, power: float, prior: float
 ) -> list[float]:
-    """Return how often each of some snapshots is met."""
     if weighting == "uniform":
         return [1.0] * len(players)
     rates = [request.results(who).win_rate(prior) for who in players]

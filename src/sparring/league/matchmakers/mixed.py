@@ -60,5 +60,4 @@ def _met(request: MatchRequest, player: PlayerRef | None) -> Seating:
 
 
 def _member(request: MatchRequest, seat: int) -> PlayerRef:
-    """Return the snapshot that fills the team of a seat."""
     return request.members[request.stream.child(seat).integer(0, len(request.members))]

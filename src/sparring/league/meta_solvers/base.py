@@ -103,11 +103,6 @@ def check_output(solver: Bound, given: Any, game: MetaGame) -> None:
 
 
 def _check_weights(solver: Bound, where: str, weights: FloatArray) -> None:
-    """Check that weights are a distribution.
-
-    Raises:
-        PluginError: they are not.
-    """
     if not (np.isfinite(weights).all() and (weights >= 0).all() and _is_one(weights.sum())):
         raise PluginError(
             f"The {solver} must give weights that are at least 0 and sum to 1; for {where} it gave "
@@ -121,11 +116,6 @@ def _is_one(total: float) -> bool:
 
 
 def _check_joint(solver: Bound, given: MetaStrategy, game: MetaGame) -> None:
-    """Check that a joint distribution is one, and that the sides are its marginals.
-
-    Raises:
-        PluginError: it is something else.
-    """
     if given.joint is None:
         return
     if given.joint.shape != game.shape:
@@ -144,11 +134,6 @@ def _check_joint(solver: Bound, given: MetaStrategy, game: MetaGame) -> None:
 
 
 def _check_rows(solver: Bound, given: MetaStrategy, game: MetaGame) -> None:
-    """Check that rows are distributions over the other side's members, or zeros.
-
-    Raises:
-        PluginError: they are something else.
-    """
     if given.rows is None:
         return
     wanted = (game.shape, game.shape[::-1])

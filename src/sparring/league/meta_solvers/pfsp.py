@@ -59,11 +59,7 @@ def pfsp(
 
 
 def _wins(game: MetaGame) -> FloatArray:
-    """Return the rates of wins of side 0, [m_0, m_1].
-
-    Raises:
-        GameError: they are not given, and the payoffs are none from which they follow.
-    """
+    """Return the rates of wins of side 0, [m_0, m_1]."""
     if game.wins is not None:
         return game.wins
     first, second = game.payoffs
@@ -77,6 +73,5 @@ def _wins(game: MetaGame) -> FloatArray:
 
 
 def _weights(rates: FloatArray, weighting: str) -> FloatArray:
-    """Return f of the rates as a distribution."""
     found: FloatArray = np.array(weights(rates.tolist(), *AS_PUBLISHED[weighting]))
     return np.asarray(found / found.sum())

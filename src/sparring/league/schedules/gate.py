@@ -68,7 +68,6 @@ def gate(
 
 
 def _opponents(request: ScheduleRequest, against: str) -> list[PlayerRef]:
-    """Return whom the learner must beat."""
     if against == "learners":
         return list(request.others)
     if against == "newest":
@@ -79,7 +78,6 @@ def _opponents(request: ScheduleRequest, against: str) -> list[PlayerRef]:
 def _beaten(
     request: ScheduleRequest, opponent: PlayerRef, rate: float, least: float, earned: float | None
 ) -> bool:
-    """Return whether the learner wins, or earns, enough against an opponent."""
     found, enough = request.results(opponent), max(least, 1.0)
     if earned is not None:
         return found.games >= enough and found.mean_return > earned

@@ -60,11 +60,7 @@ def check_address(address: str) -> None:
 
 
 def _check_there(address: str) -> None:
-    """Check that something listens at an address; Ray would ask for minutes.
-
-    Raises:
-        RunError: nothing does.
-    """
+    """Check that something listens at an address; Ray would ask for minutes."""
     host, _, port = address.rpartition("//")[2].rpartition(":")
     if not port.isdecimal():
         return
@@ -141,11 +137,7 @@ class RayFleet:
         self.workers = count if count > 0 else max(room, 1)
 
     def _up(self) -> int:
-        """Wait until Ray is there; return how many workers it has room for.
-
-        Raises:
-            RunError: it has not come.
-        """
+        """Wait until Ray is there; return how many workers it has room for."""
         try:
             frame = self._heard.get(timeout=STARTING)[1]
         except queue.Empty:
@@ -198,7 +190,6 @@ class RayFleet:
         files: Mapping[str, Path] | None = None,
         data: bytes = b"",
     ) -> None:
-        """Ask the process that speaks with Ray for something."""
         paths = {digest: str(path) for digest, path in (files or {}).items()}
         self._child.send(json.dumps([what, worker, turn, paths]).encode() + b"\n" + data, {})
 
@@ -219,11 +210,7 @@ class RayFleet:
         return found
 
     def _told(self, head: list[Any], data: bytes) -> list[Heard]:
-        """Return what a message says of a worker; nothing if it is one that was ended.
-
-        Raises:
-            RunError: Ray is gone.
-        """
+        """Return what a message says of a worker; nothing if it is one that was ended."""
         if len(head) == 1:
             if self._closed:
                 return []
@@ -252,7 +239,6 @@ class RayFleet:
         return [Heard(worker, data)]
 
     def _said(self) -> str:
-        """Say where Ray's own words are."""
         return f"What Ray said is in {self._folder}. " if self._folder.is_dir() else ""
 
     def close(self) -> None:
@@ -315,7 +301,6 @@ def _remove_if_left(folder: Path) -> None:
 
 
 def _environment(address: str | None) -> dict[str, str]:
-    """Return the environment variables of the process that speaks with Ray."""
     quiet = {"RAY_USAGE_STATS_ENABLED": "0"}  # nothing is told to anybody
     if address is None:
         return {

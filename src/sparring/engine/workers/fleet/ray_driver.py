@@ -125,7 +125,6 @@ class Driver:
             ray.kill(actor)
 
     def _done(self, worker: int, turn: int, future: Future[bytes]) -> None:
-        """Say what an actor has answered, or that it is gone."""
         error = future.exception()
         if error is None:
             self._say(["said", worker, turn], future.result())
@@ -153,12 +152,7 @@ class Driver:
 
 
 def _connect(settings: Mapping[str, Any]) -> int:
-    """Join the Ray at an address, or start one on loopback; return how many workers have room.
-
-    Raises:
-        OSError: it listens elsewhere too.
-        ValueError: it has not the GPUs that one worker reserves.
-    """
+    """Join the Ray at an address, or start one on loopback; return how many workers have room."""
     address, each = settings["address"], settings["gpus_per_worker"]
     own: dict[str, Any] = {
         "address": "local",
@@ -182,13 +176,11 @@ def _connect(settings: Mapping[str, Any]) -> int:
 
 
 def _runs_here() -> bool:
-    """Return whether Ray still runs on this machine."""
     own = ray.get_runtime_context().get_node_id()
     return any(node["NodeID"] == own and node["Alive"] for node in ray.nodes())
 
 
 def _quiet(folder: str) -> None:
-    """Write what this process and Ray print into a file."""
     file = os.open(Path(folder) / "driver.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(file, 1)
     os.dup2(file, 2)
@@ -249,11 +241,7 @@ def _end() -> None:
 
 
 def _serve(pipe: Connection, driver: Driver) -> None:
-    """Do what is asked for until asked to close, or nobody asks any more.
-
-    Raises:
-        RuntimeError: Ray no longer runs on this machine.
-    """
+    """Do what is asked for until asked to close, or nobody asks any more."""
     try:
         while True:
             while not pipe.poll(LOOK):

@@ -9,9 +9,10 @@ from sparring.core.errors import GameError, TooLargeError, UnknownNameError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.solvers import average_policy
 from sparring.measure import attempt_tree
 from sparring.measure.attempt_tree import adaptation_ceiling, ceiling_or_reason
-from sparring.measure.exploitability import ask, best_response_values, cfr_average
+from sparring.measure.exploitability import ask, best_response_values, from_table
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from sparring.ops.game_tree import best_response, folded, policy_values
 from sparring.play.players.biased import biased
@@ -180,7 +181,7 @@ def test_attempt_by_attempt_no_policy_exceeds_what_that_attempt_can_earn():
 def test_best_and_fixed_are_those_of_the_game_tree(game):
     rules = make_game(game)
     states = enumerate_info_states(rules)
-    rows = [ask(scorer, states)[0] for scorer in (UniformScorer(), cfr_average(rules, states, iterations=30))]
+    rows = [ask(scorer, states)[0] for scorer in (UniformScorer(), from_table(states, average_policy(rules, "cfr", 30)))]
     for seat, role in enumerate(rules.roles):
         pool = {"random": random(), "cfr": cfr(iterations=30, variant="cfr")}
         found = adaptation_ceiling(rules, role=role, opponents=pool, shares={"random": 1, "cfr": 3}, attempts=1)

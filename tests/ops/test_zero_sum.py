@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sparring.environments.catalogue import make_game
-from sparring.measure.exploitability import cfr_average, nash_conv
+from sparring.environments.openspiel.solvers import average_policy
+from sparring.measure.exploitability import from_table, nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.sequence_form import equilibrium_value
 
@@ -33,6 +34,6 @@ def test_known_values(name, options, value):
 def test_cfr_comes_to_the_same(name, options):
     game = make_game(name, options=options)
     states = enumerate_info_states(game)
-    report = nash_conv(game, states, cfr_average(game, states, iterations=100))
+    report = nash_conv(game, states, from_table(states, average_policy(game, "cfr", 100)))
     assert abs(report.values[0] - value_of(game)) <= report.nash_conv
     assert report.nash_conv < 0.2

@@ -391,7 +391,7 @@ class Players:
         found = [
             snapshot(step, name) for name in self.learners for step in self.policies[name].past
         ]
-        return tuple(sorted(found, key=_age))
+        return tuple(sorted(found, key=lambda member: member.step or 0))
 
     def parts(self, member: PlayerRef) -> tuple[PlayerRef, ...]:
         """Return the snapshots, of a policy each, that a member is."""
@@ -518,7 +518,3 @@ class Players:
         for one in self.parts(member):
             self.policies[one.name or MAIN].past.pop(member.step, None)
             self.agents.pop(str(one), None)
-
-
-def _age(member: PlayerRef) -> int:
-    return member.step or 0

@@ -206,12 +206,6 @@ class Snapshot:
         for own, new in zip(self.model.parameters(), policy.parameters(), strict=True):
             own.lerp_(new, 1.0 - decay)
 
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of memory that it takes, those of its training included."""
-        weights = self.model.tensors().values()
-        return COPIES[self.purpose] * sum(w.numel() * w.element_size() for w in weights)
-
     def save(self, path: Path, earlier: Path | None = None) -> None:
         """Write the weights.
 

@@ -659,7 +659,7 @@ class CreditLab:
             seats={
                 role: self._figures(gradients, seat)
                 for seat, role in enumerate(self.game.roles)
-                if self._has_gradient(seat)
+                if np.linalg.norm(self.exact[self.policy.seats == seat]) > 1e-12
             },
             right_sign=float(
                 np.mean(np.sign(advantages[judged]) == np.sign(self.played.advantage[judged]))
@@ -729,10 +729,6 @@ class CreditLab:
         return figures(
             plain, paired_products(layout, gradients, exact, controls, self.expectations)
         )
-
-    def _has_gradient(self, seat: int) -> bool:
-        """Return whether the seat's own part of the exact gradient is not 0."""
-        return bool(np.linalg.norm(self.exact[self.policy.seats == seat]) > 1e-12)
 
     def seconds(self, estimator: Estimator) -> float:
         """Return the processor time of one call in seconds, per 100,000 turns.

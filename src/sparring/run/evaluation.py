@@ -195,7 +195,9 @@ class Evaluator:
         for game in self.games:
             if game.name in self._info_states:
                 try:
-                    metrics.update(self._exact(game, policy))
+                    exact = exact_figures_of(game, self._info_states[game.name], policy)
+                    self._note(exact.note, f"exact/{game.name}")
+                    metrics.update(exact.figures)
                 except GameError as error:  # this policy's actions have no probability of their own
                     self.notes.append(str(error))
                     del self._info_states[game.name]
@@ -234,11 +236,6 @@ class Evaluator:
                 (every(game),) if self.met is None else columns(game, self.met)
             )
         return self._starts[game.name]
-
-    def _exact(self, game: Environment, policy: Any) -> dict[str, float]:
-        found = exact_figures_of(game, self._info_states[game.name], policy)
-        self._note(found.note, f"exact/{game.name}")
-        return found.figures
 
     def _note(self, note: str, about: str) -> None:
         """Take a note down; of what it is about there is one in a run."""

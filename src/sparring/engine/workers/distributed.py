@@ -313,18 +313,15 @@ class Distributed:
                 self._holding.begin(command.worker)
                 self._fleet.start(command.worker)
             elif isinstance(command, Send):
-                self._send(command)
+                task = {number: self._sending(number) for number in command.units}
+                files = self._holding.sent(command.worker, task.values())
+                self._fleet.send(command.worker, task_bytes(task), files)
             elif isinstance(command, End):
                 log.warning("Ended: %s.", command.why)
                 self._do(self._lost(command.worker, self._fleet.now()))
             else:
                 lost = None if command.unit is None else self._open[command.unit]
                 raise given_up(command.why, lost, self._run, self._players.config.steps)
-
-    def _send(self, command: Send) -> None:
-        task = {number: self._sending(number) for number in command.units}
-        files = self._holding.sent(command.worker, task.values())
-        self._fleet.send(command.worker, task_bytes(task), files)
 
     def _sending(self, number: int) -> Unit:
         """Return a unit as it is sent now."""

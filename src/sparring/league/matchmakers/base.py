@@ -6,7 +6,6 @@ import math
 from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import accumulate
 from typing import Any, TypeVar, cast
 
@@ -122,12 +121,9 @@ def _held(seats: Sequence[PlayerRef | str | Mixture]) -> tuple[PlayerRef | Mixtu
 
 def self_play(request: MatchRequest) -> Seating:
     """Return the learner in every seat, trained on all of them."""
-    return _mirror(request.learner, request.num_seats)
-
-
-@lru_cache(maxsize=64)
-def _mirror(learner: PlayerRef, seats: int) -> Seating:
-    return Seating(seats=(learner,) * seats, trained=(True,) * seats)
+    return Seating(
+        seats=(request.learner,) * request.num_seats, trained=(True,) * request.num_seats
+    )
 
 
 def against(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seating:

@@ -43,21 +43,16 @@ def mixed(
     draw, players = request.stream.uniform(0), [None, *map(bot, bots or {})]
     for player, share in zip(players, shares, strict=True):
         if draw < share:
-            return _met(request, player)
+            return _against(request, player)
         draw -= share
     return self_play(request)
 
 
-def _met(request: MatchRequest, player: PlayerRef | None) -> Seating:
+def _against(request: MatchRequest, player: PlayerRef | None) -> Seating:
     """Return the learner against a bot, or against snapshots where that is None."""
     if player is not None:
         return against(request, lambda seat: player)
-    return (
-        against(request, lambda seat: _member(request, seat))
-        if request.members
-        else (self_play(request))
-    )
-
-
-def _member(request: MatchRequest, seat: int) -> PlayerRef:
-    return request.members[request.stream.child(seat).integer(0, len(request.members))]
+    if not request.members:
+        return self_play(request)
+    members, stream = request.members, request.stream
+    return against(request, lambda seat: members[stream.child(seat).integer(0, len(members))])

@@ -103,16 +103,15 @@ def check_output(solver: Bound, given: Any, game: MetaGame) -> None:
 
 
 def _check_weights(solver: Bound, where: str, weights: FloatArray) -> None:
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and _is_one(weights.sum())):
+    if not (
+        np.isfinite(weights).all()
+        and (weights >= 0).all()
+        and abs(float(weights.sum()) - 1.0) <= EXACT
+    ):
         raise PluginError(
             f"The {solver} must give weights that are at least 0 and sum to 1; for {where} it gave "
             f"{weights.tolist()!r:.200}."
         )
-
-
-def _is_one(total: float) -> bool:
-    """Return whether a sum of weights is 1."""
-    return abs(float(total) - 1.0) <= EXACT
 
 
 def _check_joint(solver: Bound, given: MetaStrategy, game: MetaGame) -> None:

@@ -103,14 +103,8 @@ class Journal:
         with disk_errors(self.path):
             self.path.parent.mkdir(exist_ok=True)
             with open(self.path, "a+b") as stream:
-                whole = stream.tell() == 0 or self._ends_whole()
+                whole = stream.tell() == 0 or self.path.read_bytes().endswith(b"\n")
                 stream.write(f"{'' if whole else chr(10)}{json.dumps(line)}\n".encode())
-
-    def _ends_whole(self) -> bool:
-        """Return whether the file's last line has its end."""
-        with open(self.path, "rb") as stream:
-            stream.seek(-1, 2)
-            return stream.read(1) == b"\n"
 
     def _lines(self) -> list[dict[str, Any]]:
         found = []

@@ -180,13 +180,6 @@ def _runs_here() -> bool:
     return any(node["NodeID"] == own and node["Alive"] for node in ray.nodes())
 
 
-def _quiet(folder: str) -> None:
-    file = os.open(Path(folder) / "driver.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
-    os.close(file)
-
-
 def _sender(pipe: Connection) -> tuple[Say, Callable[[], None]]:
     """Return what sends a head and bytes when there is room, and what waits until all are sent."""
     wanted: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -219,7 +212,11 @@ def main(hear: int, say: int) -> None:
     tell, finish = _sender(Connection(say, readable=False))
     settings = json.loads(_frame(pipe)[1])
     if not settings["loud"]:
-        _quiet(settings["folder"])
+        log = Path(settings["folder"]) / "driver.log"  # what this process and Ray print
+        file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(file, 1)
+        os.dup2(file, 2)
+        os.close(file)
     try:
         tell(["up", _connect(settings)], b"")
         _serve(pipe, Driver(settings, tell))

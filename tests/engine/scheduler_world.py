@@ -17,8 +17,6 @@ OFF, STARTED, READY = "off", "started", "ready"
 
 
 class World:
-    """Workers in virtual time. After every event it does the commands, and checks the state."""
-
     def __init__(self, workers, **options):
         self.options = {"timeout": None, "restarts": 10, "elastic": False, **options}
         self.scheduler = Scheduler(workers, **options)
@@ -52,7 +50,6 @@ class World:
         self.do(self.scheduler.joined(worker, self.now))
 
     def answer(self, worker, units=None):
-        """Let a worker answer what it plays, or again what it, or another one, was sent before."""
         if units is None:
             units = self.tasks[worker]
         if units and self.tasks.get(worker) == units:
@@ -95,7 +92,6 @@ class World:
     # -- what is said
 
     def do(self, commands):
-        """Do what is said: what was decided first is done first, and ends decide anew."""
         self.depth += 1
         for command in sorted(commands, key=lambda one: isinstance(one, End)):
             self.log.append((self.now, command))
@@ -132,9 +128,7 @@ class World:
             assert len(units) == 1
         assert not len(units) > 1 or not self.ended.keys() & set(units)
         assert list(units) == of_issue[: len(units)]
-        assert len(units) <= math.ceil(
-            len(of_issue) / (SHARE * max(len(self.workers) - len(self.given_up), 1))
-        )
+        assert len(units) <= math.ceil(len(of_issue) / (SHARE * max(len(self.workers) - len(self.given_up), 1)))
         self.tasks[worker] = units
         self.sent.append((worker, units))
 
@@ -157,7 +151,6 @@ class World:
         return self.open - {unit for units in self.tasks.values() for unit in units}
 
     def check(self):
-        """Check what holds between any two events."""
         scheduler = self.scheduler
         for worker, state in self.workers.items():
             assert scheduler.playing(worker) == self.tasks.get(worker, ())

@@ -12,8 +12,6 @@ GAMES, SIZE = 8, 2  # plays of a step, and of a group
 
 
 class World:
-    """Plays in random weather, with a list of what became of each, kept apart from the counts."""
-
     def __init__(self, lag, steps):
         self.lag, self.steps, self.learnt, self.taken = lag, steps, 0, 0
         self.admission = Admission(games=GAMES, lag=lag, steps=steps)
@@ -23,7 +21,6 @@ class World:
         self.units = self.groups = 0
 
     def issue(self, wanted):
-        """Issue a unit of so many groups, as far as there is room."""
         count = min(wanted, self.admission.room // SIZE)
         if not count:
             return
@@ -39,7 +36,6 @@ class World:
         return fates
 
     def lose(self, unit):
-        """Lose a unit, which may have been answered before: then nothing is lost."""
         if unit in self.open:
             for group, fates in self.open[unit].items():
                 for fate in fates:
@@ -73,7 +69,6 @@ class World:
         self.admission.begin(self.learnt)
 
     def kill(self, checkpoint):
-        """Go on from what a checkpoint held, with what was issued since."""
         account, came, fates = checkpoint
         issued = self.admission.account.issued
         for fate in self.fates:
@@ -106,11 +101,8 @@ class World:
 
 
 EVENTS = st.one_of(
-    st.tuples(st.just("issue"), st.integers(1, 5)),
-    st.tuples(st.just("lose"), st.integers(0, 30)),
-    st.tuples(st.just("answer"), st.integers(0, 30), st.booleans()),
-    st.tuples(st.just("learn"), st.integers(0, 3)),
-    st.tuples(st.just("checkpoint")),
+    st.tuples(st.just("issue"), st.integers(1, 5)), st.tuples(st.just("lose"), st.integers(0, 30)),
+    st.tuples(st.just("answer"), st.integers(0, 30), st.booleans()), st.tuples(st.just("learn"), st.integers(0, 3)), st.tuples(st.just("checkpoint")),
     st.tuples(st.just("kill")),
 )
 

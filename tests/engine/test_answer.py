@@ -28,15 +28,8 @@ GAME = make_game("kuhn_poker")
 STATES = enumerate_info_states(GAME)
 MEMBERS = [snapshot(step) for step in (1, 2, 3)]
 BASE = {
-    "name": "answers",
-    "steps": 2,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker"}],
-    "rollout": {"games_per_step": 8},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "league": {"every": 1, "plays": 4},
-    "learner": {"average": 0.9},
-    "warmup": {"updates": 0},
+    "name": "answers", "steps": 2, "threads": 1, "environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 8},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "league": {"every": 1, "plays": 4}, "learner": {"average": 0.9}, "warmup": {"updates": 0},
 }
 
 

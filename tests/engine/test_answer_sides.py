@@ -112,7 +112,6 @@ def test_teams_draw_by_their_own_sides_by_hand():
 
 
 def drawn(game, agent, plays, **more):
-    """Return who was asked for each seat of each play."""
     root, found = Stream.from_seed(0), []
     specs = [EpisodeSpec(game=game, episode_id=n, group_id=n, deal=root.child(n), stream=root.child(n), seats=("agent",) * game.num_seats, trained=(False,) * game.num_seats) for n in range(plays)]
     asked = []
@@ -128,14 +127,9 @@ def drawn(game, agent, plays, **more):
 @pytest.fixture(scope="module")
 def engine():
     config = {
-        "name": "sides",
-        "steps": 2,
-        "threads": 1,
+        "name": "sides", "steps": 2, "threads": 1,
         "environments": [{"name": "kuhn_poker", "weight": 3}, {"name": "leduc_poker"}, {"name": "team_matrix", "weight": 0, "options": {"members": 2}}],
-        "rollout": {"games_per_step": 8},
-        "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-        "league": {"every": 1},
-        "warmup": {"updates": 0},
+        "rollout": {"games_per_step": 8}, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "league": {"every": 1}, "warmup": {"updates": 0},
     }
     made = LocalEngine(resolve(config))
     for member in MEMBERS:

@@ -15,7 +15,6 @@ SUDOKU = {"name": "sudoku", "options": {"blanks": 4, "puzzles": 1000, "wrong": "
 
 
 def played(count, environment, context, monkeypatch):
-    """Return the plays of a step, and the positions that were computed for prompts."""
     counted, inside = [0], [False]
     contexts, computed = Prefill.contexts, Prefill.computed
 

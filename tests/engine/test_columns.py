@@ -19,7 +19,6 @@ KUHN = {"name": "kuhn_poker", "illegal": {"rule": "forfeit", "penalty": 1.0}}
 
 
 def engine_that_needs(*needs, game=KUHN, **changes):
-    """Return an engine whose estimator is taken to need these columns."""
     config = resolve({"environments": [game], "rollout": {"games_per_step": 64}, "model": {"hidden_size": 16, "heads": 2}, **changes})
     plugin = config.credit.bind("credit").plugin.module
     with pytest.MonkeyPatch.context() as patch:
@@ -29,12 +28,7 @@ def engine_that_needs(*needs, game=KUHN, **changes):
 
 def batch(run):
     specs = starts(
-        0,
-        games=run.environments,
-        rollout=run.config.rollout,
-        matchmaker=run.config.matchmaker.bind("league.matchmakers"),
-        members=(),
-        root=run.root,
+        0, games=run.environments, rollout=run.config.rollout, matchmaker=run.config.matchmaker.bind("league.matchmakers"), members=(), root=run.root,
         progress=0.0,
     )
     episodes = run.play(specs).episodes

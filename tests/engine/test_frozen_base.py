@@ -14,11 +14,8 @@ def engine(folder, **model):
     return LocalEngine(
         resolve(
             {
-                "threads": 1,
-                "environments": [{"name": "kuhn_poker", "options": {"style": "full"}}],
-                "model": {"name": str(folder), **model},
-                "renderer": {"name": "chat"},
-                "rollout": {"max_new_tokens": 6},
+                "threads": 1, "environments": [{"name": "kuhn_poker", "options": {"style": "full"}}], "model": {"name": str(folder), **model},
+                "renderer": {"name": "chat"}, "rollout": {"max_new_tokens": 6},
             }
         )
     )

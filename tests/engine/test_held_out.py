@@ -20,10 +20,7 @@ def engine(*games, **changes):
 
 def test_a_held_out_game_is_known_and_measured_but_never_played():
     run = engine(
-        {"name": "leduc_poker", "weight": 0},
-        {"name": "kuhn_poker"},
-        {"name": "tic_tac_toe", "weight": 0},
-        warmup={"updates": 1, "games": 9},
+        {"name": "leduc_poker", "weight": 0}, {"name": "kuhn_poker"}, {"name": "tic_tac_toe", "weight": 0}, warmup={"updates": 1, "games": 9},
         evaluation={"exact": False, "opponents": [{"name": "random", "games_per_seat": 2}]},
     )
     seen = []

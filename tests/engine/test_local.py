@@ -68,9 +68,7 @@ def test_files_are_safetensors_and_json_alone(saved):
     assert len(moments) == 3 * len(tensors)
 
 
-@pytest.mark.parametrize(
-    "name", ["engine.json", "model.safetensors", "average.safetensors", "optimizer.safetensors", "past-000001.safetensors"]
-)
+@pytest.mark.parametrize("name", ["engine.json", "model.safetensors", "average.safetensors", "optimizer.safetensors", "past-000001.safetensors"])
 @pytest.mark.parametrize("damage", ["missing", "empty", "other"])
 def test_a_damaged_file_is_said(tmp_path, name, damage):
     engine = trained()
@@ -122,12 +120,7 @@ def test_agents_play_with_the_weights_of_now():
     engine = trained(rounds=1)
     setting = engine.config
     specs = starts(
-        0,
-        games=engine.environments,
-        rollout=setting.rollout,
-        matchmaker=setting.matchmaker.bind("league.matchmakers"),
-        members=(),
-        root=engine.root,
+        0, games=engine.environments, rollout=setting.rollout, matchmaker=setting.matchmaker.bind("league.matchmakers"), members=(), root=engine.root,
         progress=0.0,
     )
     first = engine.play(specs).episodes
@@ -143,11 +136,8 @@ def test_agents_play_with_the_weights_of_now():
 def test_bots_with_options_are_seated_by_their_name():
     config = resolve(
         {
-            "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],
-            "threads": 1,
-            "rollout": {"games_per_step": 4},
-            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-            "bots": {"weak": {"name": "minimax", "random_moves": 0.5}},
+            "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}], "threads": 1, "rollout": {"games_per_step": 4},
+            "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "bots": {"weak": {"name": "minimax", "random_moves": 0.5}},
             "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"weak": 1.0}},
         }
     )

@@ -12,16 +12,12 @@ from sparring.models.samplers import in_process
 from sparring.play.spec import EpisodeSpec
 
 CONFIG = {
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker", "options": {"style": "full"}, "illegal": {"rule": "random"}}],
-    "model": {"lora": {"rank": 2}},
-    "renderer": {"name": "chat"},
-    "rollout": {"max_new_tokens": 4},
+    "threads": 1, "environments": [{"name": "kuhn_poker", "options": {"style": "full"}, "illegal": {"rule": "random"}}], "model": {"lora": {"rank": 2}},
+    "renderer": {"name": "chat"}, "rollout": {"max_new_tokens": 4},
 }
 
 
 def engine(folder, *members, **changes):
-    """Return an engine whose league has snapshots of other weights than the learner's."""
     config = {**CONFIG, **changes}
     run = LocalEngine(resolve({**config, "model": {**config["model"], "name": str(folder)}}))
     for step in members:
@@ -34,7 +30,6 @@ def engine(folder, *members, **changes):
 
 
 def specs(run, players, count=12):
-    """Return plays of the learner with each of these in turn."""
     game, root = run.environments[0][0], Stream.from_seed(3)
     return [
         EpisodeSpec(game=game, episode_id=n, group_id=n, deal=root.child(n), stream=root.child("play").child(n), seats=(LEARNER, players[n % len(players)])[:: 1 - 2 * (n % 2)], trained=(True, False))
@@ -48,7 +43,6 @@ def replies(found):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Notes on how many layers each model of a batch of several has adapters."""
     found, whole = [], joined.JoinedBase.join
 
     def join(self, members):

@@ -43,7 +43,6 @@ class Stand:
 
 @pytest.fixture
 def made(monkeypatch):
-    """The processes that would have been started, and eight GPUs."""
     monkeypatch.setattr(Stand, "made", [])
     for room in (ranks_room, processes_room):
         monkeypatch.setattr(room, "Child", Stand)

@@ -31,16 +31,11 @@ from sparring.run.warmup import warm_up
 
 SMALL = {"hidden_size": 8, "layers": 1, "heads": 1}
 BASE = {
-    "environments": [{"name": "signalling", "options": {"rounds": 0}, "illegal": {"rule": "random", "penalty": 0.1}}],
-    "steps": 4,
-    "threads": 1,
-    "rollout": {"games_per_step": 16},
-    "model": SMALL,
-    "learner": {"learning_rate": 0.01},
+    "environments": [{"name": "signalling", "options": {"rounds": 0}, "illegal": {"rule": "random", "penalty": 0.1}}], "steps": 4, "threads": 1,
+    "rollout": {"games_per_step": 16}, "model": SMALL, "learner": {"learning_rate": 0.01},
 }
 TWO = {
-    **BASE,
-    "policies": {"leader": {"model": {"hidden_size": 16}}, "helper": {"credit": {"name": "rae"}, "rollout": {"temperature": 0.5}}},
+    **BASE, "policies": {"leader": {"model": {"hidden_size": 16}}, "helper": {"credit": {"name": "rae"}, "rollout": {"temperature": 0.5}}},
     "roles": {"sender": "leader", "receiver": "helper"},
 }
 FROZEN = {**TWO, "policies": {"leader": None, "helper": {"frozen": True}}}
@@ -380,14 +375,9 @@ def test_a_policy_whose_seats_were_never_due_learns_nothing_and_the_run_goes_on(
 def chat(folder, **policies):
     return engine(
         {
-            "environments": [{"name": "signalling", "options": {"rounds": 0, "style": "full"}, "illegal": {"rule": "random"}}],
-            "threads": 1,
-            "rollout": {"games_per_step": 4, "max_new_tokens": 4},
-            "renderer": {"name": "chat"},
-            "model": {"name": str(folder), "lora": {"rank": 2}},
-            "learner": {"learning_rate": 0.05},
-            "policies": policies,
-            "roles": dict(zip(("sender", "receiver"), policies, strict=True)),
+            "environments": [{"name": "signalling", "options": {"rounds": 0, "style": "full"}, "illegal": {"rule": "random"}}], "threads": 1,
+            "rollout": {"games_per_step": 4, "max_new_tokens": 4}, "renderer": {"name": "chat"}, "model": {"name": str(folder), "lora": {"rank": 2}},
+            "learner": {"learning_rate": 0.05}, "policies": policies, "roles": dict(zip(("sender", "receiver"), policies, strict=True)),
         }
     )
 

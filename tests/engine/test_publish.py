@@ -50,14 +50,12 @@ def apart(module):
 
 
 def engine(name):
-    """Return an engine of tiny Kuhn poker with averaged weights, whose replies this sampler draws."""
     model = {"hidden_size": 16, "heads": 2}
     asked = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 32}, "model": model, "threads": 1}
     return LocalEngine(resolve({**asked, "learner": {"average": 0.5, "learning_rate": 0.01}, "sampler": {"name": name}}))
 
 
 def rounds(run, count):
-    """Return the replies of some rounds, and what is left to play by."""
     methods, state, said = Methods.of(run.config), RunState(), []
     for _ in range(count):
         found = play_round(run.config, run, methods, state)

@@ -98,14 +98,12 @@ def test_a_learner_that_is_stopped_is_named_once_while_it_is_waited_for(tmp_path
 
 
 def configured(ranks, **changes):
-    """Return the configuration of a short run."""
     config = {**KUHN, **SMALL, "steps": 4, "warmup": {"updates": 1, "games": 16}, **changes}
     learner = {"leaves": 4, "ranks": ranks, "average": 0.9, "minibatches": 2, **changes.get("learner", {})}
     return {**config, "learner": learner}
 
 
 def run(folder, ranks, **changes):
-    """Train, and return what is left of a run: files of its last checkpoint, and its metrics."""
     train(configured(ranks, **changes), run=folder)
     last = max((folder / "checkpoints").iterdir())
     files = {path.name: path.read_bytes() for path in last.iterdir() if path.suffix == ".safetensors"}

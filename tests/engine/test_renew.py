@@ -16,12 +16,8 @@ from sparring.league.seating import starts
 from sparring.learn.pack import Reader, pack
 
 CONFIG = {
-    "name": "renewed",
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
-    "rollout": {"games_per_step": 16},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "matchmaker": {"name": "mirror"},
+    "name": "renewed", "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "rollout": {"games_per_step": 16},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "mirror"},
     "scale": {"fleet": "processes", "workers": 1, "lag": 2, "order": "fresh"},
 }
 TOLERANCE = 1e-4
@@ -29,7 +25,6 @@ TOLERANCE = 1e-4
 
 @pytest.fixture
 def room(tmp_path):
-    """Return a configuration, an engine, two versions of its weights as files, and a task that names the older."""
     config = resolve(CONFIG)
     engine = LocalEngine(config)
     published = Published(engine, tmp_path / "weights")
@@ -46,7 +41,6 @@ def room(tmp_path):
 
 
 def runs_of(episodes):
-    """Return the sampled runs in order, as (moment, place in the reply, version, tokens)."""
     found = []
     for episode in episodes:
         for turn in episode.turns:
@@ -61,7 +55,6 @@ def versions(episodes):
 
 
 def differences(engine, episodes, version):
-    """Return |learner - recorded| log-probabilities of the tokens of runs of a version, by the engine's weights."""
     own = engine.policies["main"]
     reader = Reader(own.model, temperature=own.params.temperature, micro_tokens=own.config.learner.micro_tokens)
     found = []

@@ -23,7 +23,6 @@ EVENTS = 24
 
 
 def there(workers, **options):
-    """Return a scheduler whose workers have all come at time 0."""
     scheduler = Scheduler(workers, **options)
     assert scheduler.tick(0.0) == [Start(number) for number in range(workers)]
     for number in range(workers):
@@ -313,14 +312,8 @@ def test_a_worker_that_is_gone_is_not_lost_again_and_does_not_join():
 
 
 def course(seed, events=EVENTS):
-    """Return a world after a random course of events."""
     draw = random.Random(seed)
-    world = World(
-        draw.randint(1, 4),
-        timeout=draw.choice([None, None, 5.0]),
-        restarts=draw.choice([0, 2, 10]),
-        elastic=draw.random() < 0.3,
-    )
+    world = World(draw.randint(1, 4), timeout=draw.choice([None, None, 5.0]), restarts=draw.choice([0, 2, 10]), elastic=draw.random() < 0.3)
     for _ in range(events):
         if world.over:
             break
@@ -371,14 +364,7 @@ def test_whatever_happens_every_unit_is_learnt_once(courses):
 
 
 class Courses(RuleBasedStateMachine):
-    """The same world, whose courses Hypothesis chooses and makes short where one fails."""
-
-    @initialize(
-        workers=st.integers(1, 4),
-        timeout=st.sampled_from([None, 5.0]),
-        restarts=st.sampled_from([0, 2, 10]),
-        elastic=st.booleans(),
-    )
+    @initialize(workers=st.integers(1, 4), timeout=st.sampled_from([None, 5.0]), restarts=st.sampled_from([0, 2, 10]), elastic=st.booleans())
     def begin(self, **options):
         self.world = World(**options)
 
@@ -450,7 +436,6 @@ def test_a_long_life_leaves_nothing_behind():
 
 
 def steps_of_an_answer(workers, units):
-    """Return the lines of Python that an answer runs in the scheduler, as the mean per unit answered."""
     scheduler, lines = there(workers), 0
     playing = {one.worker: one.units for one in scheduler.issued(range(units), 0.0)}
 

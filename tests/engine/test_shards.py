@@ -37,18 +37,15 @@ CHAT = {"renderer": {"name": "chat"}, "rollout": {"games_per_step": 4, "max_new_
 
 
 def learner_of(ranks, **changes):
-    """Return the section of so many learners."""
     return {"leaves": 4, "average": 0.9, "minibatches": 2, "ranks": ranks, "sharding": "fsdp2" if ranks > 1 else "none", **changes}
 
 
 def engine(ranks, **changes):
-    """Return an engine of a run."""
     learner = learner_of(ranks, **changes.pop("learner", {}))
     return LocalEngine(resolve({**KUHN, **SMALL, "learner": learner, **changes}))
 
 
 def batch_of(run):
-    """Return what a run learns from in a step, and its credit."""
     matchmaker = bind("league.matchmakers", "mirror")
     specs = starts(0, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
     found = run.batch(run.play(specs).episodes, progress=0.0)
@@ -111,7 +108,6 @@ def test_turns_that_carry_no_loss_are_left_out_by_several_learners_as_by_one(for
 
 
 def moments(run, folder):
-    """Return the optimiser's moments."""
     folder.mkdir()
     run.save(folder)
     return safetensors.torch.load_file(folder / "optimizer.safetensors")
@@ -174,7 +170,6 @@ def test_weights_of_16_bits_with_masters_have_the_bits_of_one_learner(forked, cr
 
 
 def run(folder, ranks, resume=False, **changes):
-    """Train, and return what is left of a run: files of its last checkpoint, and its metrics."""
     learner = learner_of(ranks, **changes.pop("learner", {}))
     train({**KUHN, **SMALL, **GUESSES, "steps": 4, "warmup": {"updates": 1, "games": 16}, **changes, "learner": learner}, run=folder, resume=resume)
     last = max((folder / "checkpoints").iterdir())

@@ -15,7 +15,6 @@ LAST, NASH = bind("league.meta_solvers", "last"), bind("league.meta_solvers", "n
 
 
 def book_of(spreads, games=10):
-    """Return a book in which the returns of each pair have these standard deviations, and mean 0."""
     rows = {}
     for pair, spread in zip(itertools.combinations(MEMBERS, 2), spreads, strict=True):
         squares = None if spread is None else spread**2 * (games - 1)

@@ -109,9 +109,7 @@ def test_starts_are_a_function_of_the_step_and_groups_share_their_start():
     games = [(make_game("kuhn_poker"), 1.0), (make_game("tic_tac_toe"), 3.0)]
 
     def at(step):
-        return starts(
-            step, games=games, rollout=config.rollout, matchmaker=bind("league.matchmakers", "mirror"), members=(), root=ROOT, progress=0.0
-        )
+        return starts(step, games=games, rollout=config.rollout, matchmaker=bind("league.matchmakers", "mirror"), members=(), root=ROOT, progress=0.0)
 
     specs = at(3)
     assert [spec.group_id for spec in specs] == [9] * 4 + [10] * 4 + [11] * 4

@@ -14,15 +14,11 @@ from tests.run_with_members import CYCLE, MEMBERS, book_of
 
 
 def note(solver, book, members=MEMBERS):
-    return unmet_note(
-        bind("league.meta_solvers", solver), member_payoffs(book, members, {"kuhn_poker": 1.0})
-    )
+    return unmet_note(bind("league.meta_solvers", solver), member_payoffs(book, members, {"kuhn_poker": 1.0}))
 
 
 def test_pairs_that_have_never_met_are_counted():
-    assert note("nash", book_of([(MEMBERS[0], MEMBERS[1])])).startswith(
-        "2 of 3 pairs of members have never met, and nash takes"
-    )
+    assert note("nash", book_of([(MEMBERS[0], MEMBERS[1])])).startswith("2 of 3 pairs of members have never met, and nash takes")
     assert note("pfsp", Payoffs()).startswith("3 of 3 pairs")
     assert note("nash", CYCLE) == "" and note("nash", Payoffs(), MEMBERS[:1]) == ""
 
@@ -50,10 +46,7 @@ def test_solvers_of_two_sides_are_refused_where_there_are_more_teams():
         bound = bind("league.meta_solvers", solver)
         check_sides(bound, [two, together], "league.answer")
         if solver in ("nash", "max_entropy_nash", "rectified", "pfsp"):
-            with pytest.raises(
-                ConfigError,
-                match=f"league.answer: the meta-solver '{solver}' is for two teams, and 'kuhn_poker' has 3; write",
-            ):
+            with pytest.raises(ConfigError, match=f"league.answer: the meta-solver '{solver}' is for two teams, and 'kuhn_poker' has 3; write"):
                 check_sides(bound, [two, three], "league.answer")
         else:
             check_sides(bound, [three], "league.answer")

@@ -52,10 +52,7 @@ def counted(book):
 def test_two_seats_by_hand():
     book = Payoffs().after([played((LEARNER, OLD), (2.0, -2.0)), played((LEARNER, OLD), (-1.0, 1.0)), played((OLD, LEARNER), (0.0, 0.0))])
     assert counted(book) == {
-        (0, LEARNER, OLD): (2, 1, 0, 1, 1.0),
-        (1, OLD, LEARNER): (2, 1, 0, 1, -1.0),
-        (0, OLD, LEARNER): (1, 0, 1, 0, 0.0),
-        (1, LEARNER, OLD): (1, 0, 1, 0, 0.0),
+        (0, LEARNER, OLD): (2, 1, 0, 1, 1.0), (1, OLD, LEARNER): (2, 1, 0, 1, -1.0), (0, OLD, LEARNER): (1, 0, 1, 0, 0.0), (1, LEARNER, OLD): (1, 0, 1, 0, 0.0),
     }
     assert numbers(book.results(LEARNER, OLD)) == (3, 1, 1, 1, 1.0)
     assert numbers(book.results(LEARNER, OLD, seat=1)) == (1, 0, 1, 0, 0.0)
@@ -64,8 +61,7 @@ def test_two_seats_by_hand():
 
 def test_the_learner_against_itself_has_both_results():
     assert counted(Payoffs().after([played((LEARNER, LEARNER), (1.0, -1.0))])) == {
-        (0, LEARNER, LEARNER): (1, 1, 0, 0, 1.0),
-        (1, LEARNER, LEARNER): (1, 0, 0, 1, -1.0),
+        (0, LEARNER, LEARNER): (1, 1, 0, 0, 1.0), (1, LEARNER, LEARNER): (1, 0, 0, 1, -1.0),
     }
 
 
@@ -84,10 +80,7 @@ def test_a_forfeit_is_a_loss_to_all_and_says_nothing_of_the_others():
     """Whatever it pays: here the others would be 0.5 apart, and the offender ahead of one of them."""
     book = Payoffs().after([played((LEARNER, OLD, BOT), (0.0, 0.5, -0.5), forfeited_by=0)])
     assert counted(book) == {
-        (0, LEARNER, OLD): (1, 0, 0, 1, 0.0),
-        (0, LEARNER, BOT): (1, 0, 0, 1, 0.0),
-        (1, OLD, LEARNER): (1, 1, 0, 0, 0.5),
-        (2, BOT, LEARNER): (1, 1, 0, 0, -0.5),
+        (0, LEARNER, OLD): (1, 0, 0, 1, 0.0), (0, LEARNER, BOT): (1, 0, 0, 1, 0.0), (1, OLD, LEARNER): (1, 1, 0, 0, 0.5), (2, BOT, LEARNER): (1, 1, 0, 0, -0.5),
     }
 
 
@@ -106,10 +99,7 @@ def test_a_team_has_one_result():
 def test_each_player_of_a_team_has_its_result_and_team_mates_have_none_of_each_other():
     book = Payoffs().after([played((LEARNER, OLD, NEW, OLD), (1.0, 0.0, 1.0, 0.0), game="bridge", forfeited_by=3)], TEAMS)
     assert counted(book) == {
-        (0, LEARNER, OLD): (1, 1, 0, 0, 1.0),
-        (0, NEW, OLD): (1, 1, 0, 0, 1.0),
-        (1, OLD, LEARNER): (1, 0, 0, 1, 0.0),
-        (1, OLD, NEW): (1, 0, 0, 1, 0.0),
+        (0, LEARNER, OLD): (1, 1, 0, 0, 1.0), (0, NEW, OLD): (1, 1, 0, 0, 1.0), (1, OLD, LEARNER): (1, 0, 0, 1, 0.0), (1, OLD, NEW): (1, 0, 0, 1, 0.0),
     }
 
 
@@ -159,9 +149,7 @@ def test_exact_results_stay_as_plays_come_and_as_time_goes():
     plays = [played((OLD, NEW), (1.0, -1.0)), played((LEARNER, OLD), (1.0, -1.0))]
     book = Payoffs().after(plays).with_exact(exact).after(plays, decay=0.5)
     assert counted(book) == {
-        (0, OLD, NEW): (1, 0.25, 0, 0.75, -0.5),
-        (1, NEW, OLD): (1.5, 0, 0, 1.5, -1.5),
-        (0, LEARNER, OLD): (1.5, 1.5, 0, 0, 1.5),
+        (0, OLD, NEW): (1, 0.25, 0, 0.75, -0.5), (1, NEW, OLD): (1.5, 0, 0, 1.5, -1.5), (0, LEARNER, OLD): (1.5, 1.5, 0, 0, 1.5),
         (1, OLD, LEARNER): (1.5, 0, 0, 1.5, -1.5),
     }
     assert book.results(OLD, NEW).exact and book.results(OLD, NEW).rate_interval() == (0.25, 0.25)
@@ -269,7 +257,6 @@ def test_intervals_hold_the_true_values_of_uniform_kuhn_as_often_as_they_say(gro
 
 
 def kuhn_outcomes():
-    """Return by deal the returns of the first seat at the five ends of uniform play, and their chances."""
     found = []
     for first, second in itertools.permutations(range(3), 2):
         sign = 1.0 if first > second else -1.0  # check check; check bet fold; check bet call; bet fold; bet call
@@ -343,12 +330,8 @@ def test_a_book_that_cannot_be_read_is_refused(book):
 
 
 RUN = {
-    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
-    "steps": 4,
-    "threads": 1,
-    "rollout": {"games_per_step": 16},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"random": 0.5}},
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "steps": 4, "threads": 1, "rollout": {"games_per_step": 16},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"random": 0.5}},
 }
 
 

@@ -28,7 +28,6 @@ def engine(**changes):
 
 
 def update(run, data, advantages, *, step, progress):
-    """Update the weights as an engine does, with an advantage for each token."""
     stream = run.root.child("update").child(step)
     return run.learner.update(data, advantages, None, progress=progress, stream=stream)
 
@@ -37,13 +36,7 @@ def batch(run, seed=0):
     from sparring.league.seating import starts
 
     specs = starts(
-        seed,
-        games=run.environments,
-        rollout=run.config.rollout,
-        matchmaker=bind("league.matchmakers", "mirror"),
-        members=(),
-        root=run.root,
-        progress=0.0,
+        seed, games=run.environments, rollout=run.config.rollout, matchmaker=bind("league.matchmakers", "mirror"), members=(), root=run.root, progress=0.0,
     )
     return run.play(specs).episodes
 
@@ -83,9 +76,7 @@ def test_update_equals_one_row_per_game(micro_tokens):
     assert len(data.sequences) < len(data.distinct)  # some games went alike
     advantages = np.random.Generator(np.random.Philox(0)).normal(size=rows)
     expected = naive_gradient(run.model, episodes, advantages)
-    learner = Learner(
-        run.model, LearnerConfig(gradient_norm=1e9, micro_tokens=micro_tokens), losses(("policy_gradient", 1.0, {})), temperature=1.0
-    )
+    learner = Learner(run.model, LearnerConfig(gradient_norm=1e9, micro_tokens=micro_tokens), losses(("policy_gradient", 1.0, {})), temperature=1.0)
     metrics = learner.update(data, advantages[data.turn_of], None, progress=0.0, stream=Stream.from_seed(0))
     for name, parameter in run.model.network.named_parameters():
         assert torch.allclose(parameter.grad, expected[name], atol=1e-5), name
@@ -141,9 +132,7 @@ def with_kept(episode, number, sets):
 
 def test_fresh_games_beside_those_of_older_weights_keep_the_samplers_log_probabilities():
     run = engine(
-        environments=[{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
-        rollout={"games_per_step": 64, "top_p": 0.5},
-        learner={"learning_rate": 0.03},
+        environments=[{"name": "kuhn_poker", "illegal": {"rule": "random"}}], rollout={"games_per_step": 64, "top_p": 0.5}, learner={"learning_rate": 0.03},
     )
     old = batch(run)
     data = pack(old)
@@ -243,13 +232,7 @@ def batch_of_demonstrations(run):
     root, game = Stream.from_seed(5), run.environments[0][0]
     specs = [
         EpisodeSpec(
-            game=game,
-            episode_id=i,
-            group_id=i,
-            deal=root.child(i),
-            stream=root.child(i).child("play"),
-            seats=("demonstrator",) * 2,
-            trained=(True, True),
+            game=game, episode_id=i, group_id=i, deal=root.child(i), stream=root.child(i).child("play"), seats=("demonstrator",) * 2, trained=(True, True),
         )
         for i in range(32)
     ]
@@ -309,7 +292,6 @@ def test_a_forward_that_shares_nothing_gets_padded_sizes_within_the_bound():
 
 
 def masked(run, data, advantages, trained):
-    """Update with some tokens alone."""
     stream = run.root.child("update").child(0)
     return run.learner.update(data, advantages, None, trained=trained, progress=0.0, stream=stream)
 

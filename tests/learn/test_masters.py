@@ -14,19 +14,16 @@ STEPS = 40
 
 
 def weights(dtype=torch.bfloat16):
-    """Return some weights of both sizes."""
     draw = torch.Generator().manual_seed(1)
     return [torch.nn.Parameter(torch.randn(5, 7, generator=draw).to(dtype)), torch.nn.Parameter(torch.randn(3, generator=draw))]
 
 
 def gradients(step):
-    """Return the gradients of a step, as a backward pass would leave them."""
     draw = torch.Generator().manual_seed(100 + step)
     return [torch.randn(5, 7, generator=draw).bfloat16(), torch.randn(3, generator=draw)]
 
 
 def learn(own, optimizer, steps):
-    """Take some steps."""
     for step in steps:
         optimizer.zero_grad()
         for parameter, gradient in zip(own, gradients(step), strict=True):

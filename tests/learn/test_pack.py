@@ -22,16 +22,13 @@ def turn(index, *kinds, seat=0, conversation=0, start=0):
 
 
 def episode(*turns, number=0):
-    return Episode(
-        episode_id=number, group_id=0, game="g", seed=0, roles=("r",), agents=("learner",), trained=(True,), turns=turns, returns=(0.0,)
-    )
+    return Episode(episode_id=number, group_id=0, game="g", seed=0, roles=("r",), agents=("learner",), trained=(True,), turns=turns, returns=(0.0,))
 
 
 def test_a_turn_of_several_sampled_runs_is_one_row():
     """Think, the tool's answer, answer; then a turn whose reply is empty; then a plain one."""
     played = episode(
-        turn(0, "prompt:3", "sampled:2", "context:4", "sampled:3", "boundary:1", start=0),
-        turn(1, "context:2", "sampled:0", start=13),
+        turn(0, "prompt:3", "sampled:2", "context:4", "sampled:3", "boundary:1", start=0), turn(1, "context:2", "sampled:0", start=13),
         turn(2, "context:1", "sampled:2", start=15),
     )
     data, turns = pack([played]), turn_table([played])
@@ -93,7 +90,6 @@ MASKS = st.lists(st.booleans(), min_size=9, max_size=9)
 
 
 def played_alike():
-    """Two plays that went alike and one that did not: 9 sampled tokens in 2 distinct sequences."""
     alike = [turn(0, "prompt:2", "sampled:2", start=1), turn(1, "context:1", "sampled:1", start=5)]
     other = [turn(0, "prompt:2", "sampled:3", start=1)]
     return [episode(*alike, number=0), episode(*alike, number=1), episode(*other, number=2)]

@@ -23,18 +23,12 @@ from sparring.run.warmup import warm_up
 from tests.hugging_face import hugging_face
 
 BASE = {
-    "steps": 4,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
-    "rollout": {"games_per_step": 32, "group_size": 8},
-    "model": {"hidden_size": 16, "layers": 1, "heads": 2},
-    "credit": {"name": "oprl"},
-    "learner": {"learning_rate": 0.01},
+    "steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "rollout": {"games_per_step": 32, "group_size": 8},
+    "model": {"hidden_size": 16, "layers": 1, "heads": 2}, "credit": {"name": "oprl"}, "learner": {"learning_rate": 0.01},
 }
 CHAIN = {
     "environments": [{"name": "needle_chain", "options": {"length": 4, "needle": 2}, "illegal": {"rule": "random"}}],
-    "rollout": {"games_per_step": 64, "group_size": 64},
-    "warmup": {"updates": 150, "games": 16, "learning_rate": 0.005},
+    "rollout": {"games_per_step": 64, "group_size": 64}, "warmup": {"updates": 150, "games": 16, "learning_rate": 0.005},
 }
 
 
@@ -189,11 +183,7 @@ def test_updates_and_step_size_are_its_own():
     schedule = {"schedule": "linear", "start": 0.002, "end": 0.0}
     moved = {}
     for name, process in {
-        "plain": {},
-        "same": {"learning_rate": 0.01},
-        "twice": {"updates": 2},
-        "slow": {"learning_rate": 0.001},
-        "schedule": {"learning_rate": schedule},
+        "plain": {}, "same": {"learning_rate": 0.01}, "twice": {"updates": 2}, "slow": {"learning_rate": 0.001}, "schedule": {"learning_rate": schedule},
     }.items():
         run = engine(process=process)
         episodes = batch(run)
@@ -228,8 +218,7 @@ def test_an_estimator_without_a_beta_is_told_so():
 
 def test_with_adapters_it_is_a_second_set_on_the_same_base_and_a_checkpoint_brings_it_back(chat_folder, tmp_path):
     changes = {
-        "model": {"name": str(chat_folder), "device": "cpu", "lora": {"rank": 2}},
-        "renderer": {"name": "chat"},
+        "model": {"name": str(chat_folder), "device": "cpu", "lora": {"rank": 2}}, "renderer": {"name": "chat"},
         "environments": [{"name": "needle_chain", "options": {"length": 2, "needle": 1}, "illegal": {"rule": "random"}}],
         "rollout": {"games_per_step": 8, "group_size": 8, "max_new_tokens": 2},
     }

@@ -21,10 +21,7 @@ from sparring.run.step import Methods, play_round
 
 BASE = {"steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker"}], "model": {"hidden_size": 8, "layers": 1, "heads": 1}}
 ALL = {
-    "credit": {"name": "oprl"},
-    "losses": [{"name": "ppo_clip"}, {"name": "kl_penalty"}],
-    "rollout": {"group_size": 8},
-    "learner": {"average": 0.5},
+    "credit": {"name": "oprl"}, "losses": [{"name": "ppo_clip"}, {"name": "kl_penalty"}], "rollout": {"group_size": 8}, "learner": {"average": 0.5},
     "league": {"every": 1, "keep": 2},
 }
 

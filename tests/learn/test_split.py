@@ -23,8 +23,6 @@ class Data:
 
 
 class Local:
-    """A part of a tensor, as torch has it where weights are split."""
-
     def __init__(self, tensor):
         self.tensor = tensor
 
@@ -33,8 +31,6 @@ class Local:
 
 
 class Rows:
-    """A tensor in a file."""
-
     def __init__(self, tensor):
         self.tensor = tensor
 
@@ -46,7 +42,6 @@ class Rows:
 
 
 def of_one(gradients):
-    """Return the sum of leaves' gradients as one learner has it."""
     own = torch.nn.Parameter(torch.zeros_like(gradients[0]))
     tree = GradientTree([own], len(gradients))
     for (leaf,) in tree.leaves(Data(len(gradients)), np.arange(len(gradients))):
@@ -57,7 +52,6 @@ def of_one(gradients):
 
 
 def of_several(gradients, ranks, monkeypatch):
-    """Return the same as several learners have it, whose rows are put side by side."""
     data, others = Data(len(gradients)), [type("One", (), {"rank": rank, "ranks": ranks}) for rank in range(ranks)]
     found = []
     for rank, one in enumerate(others):

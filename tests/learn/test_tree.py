@@ -19,7 +19,6 @@ BASE = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "
 
 
 def updated(**changes):
-    """Return the metrics of one update of a fresh run, with advantages that differ for each token."""
     run = LocalEngine(resolve({**BASE, **changes}))
     matchmaker = bind("league.matchmakers", "mirror")
     specs = starts(0, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
@@ -37,8 +36,6 @@ class Data:
 
 
 class Sharing:
-    """One of several learners, whose sum over its own leaves is kept in a list."""
-
     def __init__(self, rank, ranks, sums):
         self.rank, self.ranks, self._sums = rank, ranks, sums
 
@@ -48,7 +45,6 @@ class Sharing:
 
 
 def summed(gradients, ranks=1):
-    """Return the gradient of one parameter by leaves with these gradients, added by so many learners."""
     count = len(gradients)
     data = Data([(index,) for index in range(count)], range(count))
     sums = []

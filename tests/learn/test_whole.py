@@ -29,9 +29,7 @@ from sparring.run.warmup import warm_up
 @pytest.fixture(scope="module")
 def played():
     run = LocalEngine(
-        resolve(
-            {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 48, "group_size": 4}, "threads": 1, "warmup": {"updates": 20}}
-        )
+        resolve( {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 48, "group_size": 4}, "threads": 1, "warmup": {"updates": 20}} ),
     )
     warm_up(run.config, run)
     matchmaker = run.config.matchmaker.bind("league.matchmakers")
@@ -41,7 +39,6 @@ def played():
 
 
 def learner_with(run, function, needs=("whole",), **config):
-    """Return a learner whose only loss is this function."""
     module = types.SimpleNamespace(NEEDS=set(needs))
     bound = Bound(plugin=Plugin(slot="losses", name="probe", function=function, module=module), options={}, schedules={})
     model = run.model.clone()
@@ -252,7 +249,6 @@ def test_tokens_of_a_turn_weigh_by_hand_what_the_reduction_over_the_turn_gives(r
 
 
 def weights_of(advantages, sequence, reduction, episode):
-    """Return what each token's loss counts for in the loss of a step."""
     losses = torch.ones(len(sequence), dtype=torch.float64, requires_grad=True)
     weighted = losses * torch.from_numpy(advantages)
     weight = torch.from_numpy(agent_weights(episode))
@@ -331,7 +327,6 @@ def test_the_learner_keeps_games_whole_unless_told_otherwise(played, needs, toge
     turns = played[2]
 
     def homes(**config):
-        """Return the games, or groups of games, that each update saw."""
         seen = []
         column = getattr(turns, together)
         learner = learner_with(

@@ -18,8 +18,6 @@ BEATS = {"rock": "paper", "paper": "scissors", "scissors": "rock"}
 
 
 class ByAttempt(TextAgent):
-    """Says one thing in each attempt."""
-
     def __init__(self, *says):
         super().__init__("by attempt")
         self.says = says
@@ -87,11 +85,7 @@ def test_trials_that_stop_at_a_win_have_fewer_later_attempts():
 
 
 def test_an_illegal_reply_ends_the_trial_and_its_attempt_pays():
-    made = make_game(
-        "trial",
-        options={"environment": {"name": "rock_paper_scissors"}, "reflect": False},
-        illegal={"rule": "forfeit", "penalty": 0.5},
-    )
+    made = make_game("trial", options={"environment": {"name": "rock_paper_scissors"}, "reflect": False}, illegal={"rule": "forfeit", "penalty": 0.5})
     (one, _) = adaptation(every(made), ByAttempt("paper", "lizard", "rock"), pool(rock=1.0), trials=3, stream=Stream.from_seed(0))
     assert one.forfeits == 1.0 and [found.count for found in one.returns] == [3, 3, 0]
     specs = [match_spec(every(made), 0, 0, 1, Stream.from_seed(0))]

@@ -131,7 +131,6 @@ def one_play(cards, policies):
 
 
 def brute(seat, pool, reveal):
-    """Of each pure policy: mean return against each opponent, and the same of all that is told alike."""
     found = []
     for own in POLICIES:
         earned, told = np.zeros(len(pool)), {}

@@ -55,8 +55,6 @@ def fixed(**shares):
 
 
 def drawn(seed):
-    """A policy of random probabilities, others in every conversation."""
-
     def shares(query):
         stream = Stream.from_seed(seed).child(repr((query.observations, query.actions)))
         weights = [0.05 + stream.uniform(n) for n in range(len(query.legal_actions))]
@@ -126,7 +124,6 @@ def test_uniform_play_gets_what_the_tree_of_the_game_says_in_every_attempt(role)
 
 
 def nodes(game):
-    """Every position of a small game in which a seat is due."""
     waiting = [game.first_node()]
     while waiting:
         node = waiting.pop()
@@ -167,12 +164,8 @@ def by_plays(game, scorer, seat, opponent):
 
 @settings(max_examples=25, deadline=None)
 @given(
-    seed=st.integers(0, 10**6),
-    weights=st.lists(st.floats(0.1, 9), min_size=3, max_size=3),
-    seat=st.sampled_from([0, 1]),
-    stop=st.booleans(),
-    memory=st.sampled_from(["all", "notes"]),
-    attempts=st.integers(1, 3),
+    seed=st.integers(0, 10**6), weights=st.lists(st.floats(0.1, 9), min_size=3, max_size=3), seat=st.sampled_from([0, 1]), stop=st.booleans(),
+    memory=st.sampled_from(["all", "notes"]), attempts=st.integers(1, 3),
 )
 def test_it_is_what_every_play_of_the_trial_gives_on_average(seed, weights, seat, stop, memory, attempts):
     game = trial(carry=["left", "right"], stop_on_win=stop, memory=memory, attempts=attempts)
@@ -245,8 +238,6 @@ def test_an_attempt_that_never_begins_has_no_return():
 
 
 class Told:
-    """Replies with any legal action, and keeps the conversations in which it did."""
-
     def __init__(self, renderer):
         self.name, self.renderer, self.ids = "told", renderer, set()
 
@@ -265,9 +256,7 @@ def test_the_policy_is_asked_in_the_conversations_of_rollouts(options, monkeypat
     tokenizer = tiny_tokenizer(game.vocabulary())
     network = tiny_model(vocabulary_size=len(tokenizer), stream=Stream.from_seed(3), hidden_size=16, layers=1, heads=2, context=96)
     renderer = bind("render", "plain")(tokenizer)
-    agent = policy(
-        sampler=bind("samplers", "in_process")(LanguageModel(network, tokenizer)), renderer=renderer, params=SamplingParams(max_new_tokens=2)
-    )
+    agent = policy(sampler=bind("samplers", "in_process")(LanguageModel(network, tokenizer)), renderer=renderer, params=SamplingParams(max_new_tokens=2))
     asked = []
 
     def uniform(prompts, actions):
@@ -288,10 +277,7 @@ def test_the_policy_is_asked_in_the_conversations_of_rollouts(options, monkeypat
 # -- what cannot be had --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [({"redeal": "same"}, "fresh deals"), ({"reflect": True}, "without notes")],
-)
+@pytest.mark.parametrize(("options", "said"), [({"redeal": "same"}, "fresh deals"), ({"reflect": True}, "without notes")])
 def test_trials_whose_attempts_are_not_apart_are_refused(options, said):
     with pytest.raises(GameError, match=said):
         attempt_returns(trial(**options), UniformScorer(), role="left", opponents=LIKES)

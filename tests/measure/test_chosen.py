@@ -24,8 +24,6 @@ def game_of(name="rps_spock_lizard", **options):
 
 
 class Fancy:
-    """Weights that depend on all that was told and said, and some mass on replies that are no number."""
-
     def __init__(self, lost=0.0):
         self.lost = lost
 
@@ -39,8 +37,6 @@ class Fancy:
 
 
 class Favourite:
-    """Takes one number, or one action wherever it is shown, else the first."""
-
     def __init__(self, number=None, action=None):
         self.number, self.action = number, action
 

@@ -150,7 +150,6 @@ def test_refusals_are_rows(kuhn):
 
 
 def replace_column(lab, name):
-    """The lab with a column of its tables taken away."""
     poor = object.__new__(CreditLab)
     poor.__dict__.update(lab.__dict__, tables=[replace(table, **{name: None}) for table in lab.tables])
     return poor
@@ -311,9 +310,7 @@ def test_estimators_that_read_a_judges_reward_are_paid_by_one_that_knows_the_val
         exact = kuhn.whole.advantage[: len(best)]
         assert (exact[best == 1] >= -1e-9).all() and (exact[best == 0] <= 1e-9).all()
     paid = bind_estimator("vpr process=playout_value")
-    assert kuhn.whole.judged(judgements_of(paid, kuhn.whole)).turns.components["playout_value"] == pytest.approx(
-        kuhn.whole.turns.action_value
-    )
+    assert kuhn.whole.judged(judgements_of(paid, kuhn.whole)).turns.components["playout_value"] == pytest.approx(kuhn.whole.turns.action_value)
 
 
 @pytest.mark.parametrize("name", ["ppr", "spae", "ssl", "vpr", "vpr process=playout_value"])

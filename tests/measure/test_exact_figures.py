@@ -29,19 +29,13 @@ def table(chances, legal=1.0):
     """Return a policy in which each seat takes its first choice with this chance; of two, in both teams."""
     rows = {}
     for query, first in zip(STATES.queries, chances if len(chances) == 4 else [*chances, *chances], strict=True):
-        rows[query.seat, query.key] = dict(
-            zip(query.legal_actions, (legal * first, legal * (1 - first)), strict=True)
-        )
+        rows[query.seat, query.key] = dict(zip(query.legal_actions, (legal * first, legal * (1 - first)), strict=True))
     return TabularScorer(rows)
 
 
 def mixture(scorers, weights, **more):
     members = [snapshot(step) for step in range(len(scorers))]
-    return MemberMixture(
-        dict(zip(members, weights, strict=True)),
-        dict(zip(members, scorers, strict=True)).get,
-        **more,
-    )
+    return MemberMixture(dict(zip(members, weights, strict=True)), dict(zip(members, scorers, strict=True)).get, **more)
 
 
 def found(policy):
@@ -67,30 +61,21 @@ def test_teams_that_draw_rock_or_paper_by_hand():
 def test_one_member_is_the_member():
     alone = table([0.3, 0.8], legal=0.9)
     report, one = nash_conv(GAME, STATES, alone), found(mixture([alone, table(ROCK)], [1.0, 0.0]))
-    assert one.figures["team_exploitability/team_matrix"] == pytest.approx(
-        report.teams.team_exploitability
-    )
-    assert one.figures["one_seat_exploitability/team_matrix"] == pytest.approx(
-        report.teams.one_seat_exploitability
-    )
+    assert one.figures["team_exploitability/team_matrix"] == pytest.approx(report.teams.team_exploitability)
+    assert one.figures["one_seat_exploitability/team_matrix"] == pytest.approx(report.teams.one_seat_exploitability)
     assert (
         one.figures["illegal_mass/team_matrix"]
         == pytest.approx(report.illegal_mass)
         == pytest.approx(0.1)
     )
-    assert one.figures["illegal_mass_reached/team_matrix"] == pytest.approx(
-        report.illegal_mass_reached
-    )
+    assert one.figures["illegal_mass_reached/team_matrix"] == pytest.approx(report.illegal_mass_reached)
     assert one.values == pytest.approx(report.values)
     plain = found(alone)
     assert plain.note == "" and plain.figures["nash_conv/team_matrix"] == report.nash_conv
 
 
 @settings(deadline=None, max_examples=15)
-@given(
-    st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=3, max_size=3),
-    st.lists(st.floats(0.05, 1), min_size=3, max_size=3),
-)
+@given(st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=3, max_size=3), st.lists(st.floats(0.05, 1), min_size=3, max_size=3))
 def test_values_are_the_mean_over_all_draws_and_equal_members_are_one(chances, weights):
     scorers = [table(row) for row in chances]
     shares = np.array(weights) / sum(weights)
@@ -101,12 +86,8 @@ def test_values_are_the_mean_over_all_draws_and_equal_members_are_one(chances, w
         reach = history_reach(STATES, rows)
         mean += shares[i] * shares[j] * (reach[STATES.tree.terminal] @ STATES.tree.returns)
     assert both.values == pytest.approx(tuple(mean), abs=1e-9)
-    split = found(
-        mixture([*scorers, scorers[0]], [shares[0] / 2, shares[1], shares[2], shares[0] / 2])
-    )
-    assert split.figures == pytest.approx(both.figures, abs=1e-9) and split.values == pytest.approx(
-        both.values, abs=1e-9
-    )
+    split = found(mixture([*scorers, scorers[0]], [shares[0] / 2, shares[1], shares[2], shares[0] / 2]))
+    assert split.figures == pytest.approx(both.figures, abs=1e-9) and split.values == pytest.approx(both.values, abs=1e-9)
 
 
 def test_where_each_seat_is_a_team_there_is_a_nash_conv():
@@ -117,9 +98,7 @@ def test_where_each_seat_is_a_team_there_is_a_nash_conv():
 
 
 def test_a_run_and_an_evaluation_have_these_figures_and_say_once_what_is_missing():
-    agent = mixture(
-        [table(ROCK), table(PAPER)], [0.5, 0.5], notes=["1 of 1 pairs of members have never met"]
-    )
+    agent = mixture([table(ROCK), table(PAPER)], [0.5, 0.5], notes=["1 of 1 pairs of members have never met"])
     evaluator = Evaluator([GAME], EvaluationConfig(opponents=[]))
     for step in range(2):
         assert evaluator.measure(agent, Stream.from_seed(step))[
@@ -129,9 +108,7 @@ def test_a_run_and_an_evaluation_have_these_figures_and_say_once_what_is_missing
         (True, False),
         (False, True),
     ]
-    result = evaluate_policy(
-        agent, [GAME], opponents=[], games_per_seat=2, exact=True, max_states=100, seed=0
-    )
+    result = evaluate_policy(agent, [GAME], opponents=[], games_per_seat=2, exact=True, max_states=100, seed=0)
     assert result["figures"]["value/team_matrix/a1"] == pytest.approx(0)
     assert (
         result["references"]["team_exploitability/team_matrix"]["best"] == 0
@@ -143,10 +120,7 @@ def test_too_many_draws_are_refused_and_too_many_plans_left_out(monkeypatch):
     agent = mixture([table(ROCK), table(PAPER)], [0.5, 0.5])
     monkeypatch.setattr("sparring.measure.exploitability.MOST", 1)
     few = found(agent)
-    assert "too many plans" in few.note and set(few.figures) == {
-        "illegal_mass/team_matrix",
-        "illegal_mass_reached/team_matrix",
-    }
+    assert "too many plans" in few.note and set(few.figures) == {"illegal_mass/team_matrix", "illegal_mass_reached/team_matrix"}
     monkeypatch.setattr(exact_figures, "MOST", 1)
     with pytest.raises(GameError, match="4 draws of 2 teams from 2 members"):
         found(agent)

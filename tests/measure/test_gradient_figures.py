@@ -17,14 +17,8 @@ def dense_layout(batches, parameters):
     """A layout in which every batch touches every parameter, for gradients given as arrays [batches * parameters]."""
     empty = np.zeros(0, dtype=np.int64)
     return GradientLayout(
-        num_batches=batches,
-        num_parameters=parameters,
-        batch_size=1,
-        turn=empty,
-        slot=empty,
-        score=np.zeros(0),
-        batch=np.repeat(np.arange(batches), parameters),
-        parameter=np.tile(np.arange(parameters), batches),
+        num_batches=batches, num_parameters=parameters, batch_size=1, turn=empty, slot=empty, score=np.zeros(0),
+        batch=np.repeat(np.arange(batches), parameters), parameter=np.tile(np.arange(parameters), batches),
     )
 
 
@@ -38,10 +32,8 @@ def naive_moments(gradients, exact):
     pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
     across = gradients - np.outer(gradients @ unit, unit)
     return {
-        "bias": np.mean([(gradients[i] - exact) @ (gradients[j] - exact) for i, j in pairs]) / square,
-        "along": gradients.mean(axis=0) @ exact / square,
-        "across": np.mean([across[i] @ across[j] for i, j in pairs]) / square,
-        "variance": gradients.var(axis=0, ddof=1).sum() / square,
+        "bias": np.mean([(gradients[i] - exact) @ (gradients[j] - exact) for i, j in pairs]) / square, "along": gradients.mean(axis=0) @ exact / square,
+        "across": np.mean([across[i] @ across[j] for i, j in pairs]) / square, "variance": gradients.var(axis=0, ddof=1).sum() / square,
     }
 
 
@@ -89,9 +81,7 @@ def test_estimates_are_right_on_average_and_intervals_cover_the_truth():
     mean = 0.8 * exact + np.array([0.0, 0.0, 0.0, 0.6, -0.3, 0.0])
     length = np.linalg.norm(exact)
     truth = {
-        "bias": np.linalg.norm(mean - exact) / length,
-        "cosine": mean @ exact / np.linalg.norm(mean) / length,
-        "variance": 6 * 4.0 / length**2,
+        "bias": np.linalg.norm(mean - exact) / length, "cosine": mean @ exact / np.linalg.norm(mean) / length, "variance": 6 * 4.0 / length**2,
         "variance_scaled": 6 * 4.0 * length**2 / (mean @ exact) ** 2,
     }
     truth["bias_scaled"] = np.sqrt(1 - truth["cosine"] ** 2)

@@ -14,12 +14,7 @@ from sparring.play.players.base import Reply
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 
-SMALL = {
-    "kuhn_poker": {},
-    "kuhn_poker_3": {"players": 3},
-    "tiny_hanabi": {},
-    "matrix_mp": {},
-}
+SMALL = {"kuhn_poker": {}, "kuhn_poker_3": {"players": 3}, "tiny_hanabi": {}, "matrix_mp": {}}
 
 
 def small_game(label):
@@ -78,8 +73,6 @@ def test_the_tree_has_parents_before_children_and_probabilities_that_sum_to_one(
 
 
 class _Leak(KuhnPoker):
-    """A wording that tells the second seat its opponent's card."""
-
     def told(self, state, seat, since):
         told, ask = super().told(state, seat, since)
         return told + (f" {state.trail[0].action}" if seat == 1 else ""), ask
@@ -141,8 +134,6 @@ class _Letters:
 
 
 class _Walker:
-    """An agent with a renderer that plays legal actions at random."""
-
     name, renderer = "walker", _Letters()
 
     def act(self, turns):
@@ -151,7 +142,6 @@ class _Walker:
 
 
 def conversations_of(episode, seat):
-    """Return, per own turn of the seat, (key, texts told so far, own earlier actions, legal actions)."""
     told, said, out = (), (), []
     for turn in (turn for turn in episode.turns if turn.seat == seat):
         told = (*told, "".join(chr(i) for s in turn.segments if s.kind in ("prompt", "context") for i in s.ids))
@@ -173,13 +163,7 @@ def test_queries_are_what_a_rollout_tells(label):
         seats, trained = ("walker",) * game.num_seats, (True,) * game.num_seats
         specs = [
             EpisodeSpec(
-                game=game,
-                episode_id=i,
-                group_id=i,
-                deal=stream.child("deal").child(i),
-                stream=stream.child("play").child(i),
-                seats=seats,
-                trained=trained,
+                game=game, episode_id=i, group_id=i, deal=stream.child("deal").child(i), stream=stream.child("play").child(i), seats=seats, trained=trained,
             )
             for i in range(20)
         ]

@@ -23,14 +23,11 @@ from sparring.play.spec import EpisodeSpec
 
 
 class Passes(TextAgent):
-    """Passes at every turn."""
-
     def choose(self, state, seat, stream):
         return "pass"
 
 
 def untrained(game, *, seed=3, **params):
-    """Return an agent with random weights whose replies are spread over the whole vocabulary."""
     tokenizer = tiny_tokenizer(game.vocabulary())
     network = tiny_model(vocabulary_size=len(tokenizer), stream=Stream.from_seed(seed), hidden_size=16, layers=1, heads=2, context=64)
     model = LanguageModel(network, tokenizer)
@@ -46,13 +43,8 @@ def test_probabilities_of_actions_are_the_frequencies_of_play(temperature):
     stream = Stream.from_seed(0)
     specs = [
         EpisodeSpec(
-            game=game,
-            episode_id=i,
-            group_id=i,
-            deal=stream.child("deal").child(i),
-            stream=stream.child("play").child(i),
-            seats=("me", "you") if i % 2 else ("you", "me"),
-            trained=(False, False),
+            game=game, episode_id=i, group_id=i, deal=stream.child("deal").child(i), stream=stream.child("play").child(i),
+            seats=("me", "you") if i % 2 else ("you", "me"), trained=(False, False),
         )
         for i in range(12_000)
     ]
@@ -70,9 +62,7 @@ def test_probabilities_of_actions_are_the_frequencies_of_play(temperature):
             assert interval.low < np.exp(logprob) < interval.high
 
 
-@pytest.mark.parametrize(
-    ("name", "options"), [("kuhn_poker", {}), ("kuhn_poker", {"players": 3}), ("leduc_poker", {}), ("tiny_hanabi", {})]
-)
+@pytest.mark.parametrize(("name", "options"), [("kuhn_poker", {}), ("kuhn_poker", {"players": 3}), ("leduc_poker", {}), ("tiny_hanabi", {})])
 def test_an_untrained_model_is_near_uniform_and_mostly_illegal(name, options):
     game = make_game(name, options=options)
     report = nash_conv(game, enumerate_info_states(game), untrained(game))

@@ -14,16 +14,12 @@ from sparring.play.players.base import TextAgent
 
 
 class Uniform(TextAgent):
-    """Plays legal actions at random."""
-
     def choose(self, state, seat, stream):
         legal = state.legal_actions()
         return legal[stream.integer(0, len(legal))]
 
 
 class Always(TextAgent):
-    """Says the same word at every turn."""
-
     def __init__(self, word):
         super().__init__(word)
         self.word = word
@@ -35,21 +31,14 @@ class Always(TextAgent):
 def record(wins, draws, losses):
     games = wins + draws + losses
     return Record(
-        wins=wins,
-        draws=draws,
-        losses=losses,
-        mean_return=mean_interval([1.0] * wins + [0.0] * draws + [-1.0] * losses),
-        win=wilson_interval(wins, games),
-        win_or_draw=wilson_interval(wins + draws, games),
-        illegal=wilson_interval(0, games),
+        wins=wins, draws=draws, losses=losses, mean_return=mean_interval([1.0] * wins + [0.0] * draws + [-1.0] * losses), win=wilson_interval(wins, games),
+        win_or_draw=wilson_interval(wins + draws, games), illegal=wilson_interval(0, games),
     )
 
 
 def report(agent, opponent, wins, draws, losses):
     overall = record(wins, draws, losses)
-    return MatchReport(
-        game="g", agent=agent, opponent=opponent, roles=("X", "O"), seats=(), overall=overall, opponent_return=-overall.mean_return.mean
-    )
+    return MatchReport(game="g", agent=agent, opponent=opponent, roles=("X", "O"), seats=(), overall=overall, opponent_return=-overall.mean_return.mean)
 
 
 def test_rows_are_sorted_by_rating_and_the_cross_table_follows_them():

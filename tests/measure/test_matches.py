@@ -15,8 +15,6 @@ from sparring.play.players.random import random
 
 
 class First(TextAgent):
-    """Plays the first legal action, and remembers who sat where."""
-
     def __init__(self, name="first"):
         super().__init__(name)
         self.seen = []
@@ -27,8 +25,6 @@ class First(TextAgent):
 
 
 class Uniform(TextAgent):
-    """Plays legal actions at random."""
-
     def choose(self, state, seat, stream):
         legal = state.legal_actions()
         return legal[stream.integer(0, len(legal))]

@@ -14,8 +14,6 @@ from sparring.play.players.base import TextAgent
 
 
 class Scripted(TextAgent):
-    """Says one word after the other, from the start in every game."""
-
     def __init__(self, *words):
         super().__init__("scripted")
         self.words = words
@@ -79,7 +77,6 @@ def value(piles):
 
 
 def moves(piles):
-    """Return the piles after every move."""
     return [(*piles[:i], left, *piles[i + 1 :]) for i, size in enumerate(piles) for left in range(size)]
 
 
@@ -177,8 +174,6 @@ def test_games_of_one_seat_say_whether_they_succeeded():
 
 
 class Solving(TextAgent):
-    """Plays the oracle's first best action."""
-
     def __init__(self, oracle):
         super().__init__("solving")
         self.oracle = oracle

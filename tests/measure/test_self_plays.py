@@ -13,8 +13,6 @@ from sparring.play.players.searcher import searcher
 
 
 class Plays(TextAgent):
-    """Says what a function makes of the legal actions and a number of its own."""
-
     def __init__(self, say):
         super().__init__("plays")
         self.say = say

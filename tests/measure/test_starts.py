@@ -17,14 +17,12 @@ from sparring.play.players.base import TextAgent
 from sparring.run.step import Methods
 
 SMALL = {
-    "sudoku": ({"blanks": 5, "puzzles": 40}, ("unseen", "seen")),
-    "zebra": ({"houses": 2, "attributes": 2, "puzzles": 10}, ("unseen", "seen")),
+    "sudoku": ({"blanks": 5, "puzzles": 40}, ("unseen", "seen")), "zebra": ({"houses": 2, "attributes": 2, "puzzles": 10}, ("unseen", "seen")),
     "sokoban": ({"rows": 4, "columns": 4, "walls": 0, "shortest": 1, "longest": 3, "rooms": 20}, ("unseen", "seen")),
     "minesweeper": ({"rows": 3, "columns": 3, "mines": 2, "layouts": 60}, ("unseen", "seen")),
     "battleship_hunt": ({"rows": 3, "columns": 3, "fleet": "3 2", "shots": 6, "layouts": 20}, ("unseen", "seen")),
     "mastermind": ({"pegs": 2, "colours": 3, "codes": 6}, ("unseen", "seen")),
-    "twenty_questions": ({"objects": 2, "attributes": 2, "values": 2, "tables": 3}, ("unseen", "seen")),
-    "urn": ({"sets": 6}, ("unseen", "seen")),
+    "twenty_questions": ({"objects": 2, "attributes": 2, "values": 2, "tables": 3}, ("unseen", "seen")), "urn": ({"sets": 6}, ("unseen", "seen")),
 }
 
 
@@ -38,7 +36,6 @@ def met(*games, **changes):
 
 
 def drawn(column, count=60, seed=0):
-    """Return the starts of some games as a match would deal them."""
     root, game = Stream.from_seed(seed), column.game
     return [game.start_of(game.reset(column.deal(root.child(number), number))) for number in range(count)]
 
@@ -137,8 +134,6 @@ def test_a_bank_longer_than_there_are_starts_is_made_only_until_it_has_them_all(
 
 
 class ByHeart(TextAgent):
-    """Solves the puzzles of one bank, and of no other."""
-
     def __init__(self, bank):
         super().__init__("by heart")
         self.bank = bank

@@ -92,14 +92,7 @@ def test_a_suite_can_be_a_file(tmp_path):
     assert name == "mine" and suite.rows[0].games_per_seat == 100
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("rows: [", "not valid YAML"),
-        ("- 3", "must be a mapping"),
-        (None, "cannot be read"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [ ("rows: [", "not valid YAML"), ("- 3", "must be a mapping"), (None, "cannot be read"), ])
 def test_a_bad_file_gets_one_clear_line(tmp_path, text, message):
     path = tmp_path / "mine.yaml"
     if text is not None:
@@ -176,9 +169,7 @@ def test_named_opponents_play_every_game_of_a_match_once_outside_the_totals():
 
 def test_a_style_of_the_suite_wins_and_names_stay_apart():
     rows = [{**ROW, "name": "k-a", "options": {"style": "full"}}, {**ROW, "name": "k-random"}]
-    played = with_opponents(
-        check_suite("x", {"rows": rows}), {"random": AgentSpec("random", {})}, None, {"k-a": "brief", "k-random": "brief"}
-    )
+    played = with_opponents(check_suite("x", {"rows": rows}), {"random": AgentSpec("random", {})}, None, {"k-a": "brief", "k-random": "brief"})
     assert len({row.name for row in played.rows}) == len(played.rows) == 4
     assert played.rows[0].options["style"] == "full" and played.rows[0].games_per_seat == 100
 
@@ -193,13 +184,7 @@ def test_an_oracle_goes_to_the_rows_that_have_none_and_that_it_can_judge():
     ]
     suite = check_suite("x", {"rows": rows})
     judged, notes = with_oracle(suite, OracleSpec("minimax", {"max_states": 8000}))
-    assert {row.name: row.oracle and row.oracle.name for row in judged.rows} == {
-        "own": "cfr",
-        "hidden": None,
-        "open": "minimax",
-        "large": None,
-        "exact": None,
-    }
+    assert {row.name: row.oracle and row.oracle.name for row in judged.rows} == {"own": "cfr", "hidden": None, "open": "minimax", "large": None, "exact": None}
     assert judged.rows[2].oracle.options == {"max_states": 8000}
     assert list(notes) == ["hidden", "large"] and "something is hidden" in notes["hidden"]
     assert notes["large"] == "it has more than 8000 positions"

@@ -6,12 +6,7 @@ from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.measure.suite import check_suite
 
 ROW = {
-    "each": {"game": "3..5"},
-    "name": "n{game}",
-    "game": "ordinal_2x2",
-    "role": "held_out",
-    "kind": "match",
-    "opponent": {"name": "random"},
+    "each": {"game": "3..5"}, "name": "n{game}", "game": "ordinal_2x2", "role": "held_out", "kind": "match", "opponent": {"name": "random"},
     "normalise": [1, 4],
 }
 

@@ -35,8 +35,6 @@ def measured(row, agent, opponent=None, seat=None, oracle=None):
 
 
 class Scripted(TextAgent):
-    """Says one word after the other, from the start in every game."""
-
     def __init__(self, *words):
         super().__init__("scripted")
         self.words = words
@@ -46,8 +44,6 @@ class Scripted(TextAgent):
 
 
 class Obedient(TextAgent):
-    """Does what an oracle holds for best."""
-
     def __init__(self, oracle):
         super().__init__("obedient")
         self.oracle = oracle
@@ -57,8 +53,6 @@ class Obedient(TextAgent):
 
 
 class Mute:
-    """Judges nothing."""
-
     name = "mute"
 
     def covers(self, game):

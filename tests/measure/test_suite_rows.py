@@ -22,16 +22,12 @@ from sparring.ops.statistics import wilson_interval
 from sparring.play.players.cfr import cfr
 from sparring.play.players.random import random
 
-MATCH = SuiteRow(
-    name="k", game="kuhn_poker", role="trained", kind="match", opponent={"name": "cfr"}, games_per_seat=PIECE + 7, normalise=(-2, 2)
-)
+MATCH = SuiteRow(name="k", game="kuhn_poker", role="trained", kind="match", opponent={"name": "cfr"}, games_per_seat=PIECE + 7, normalise=(-2, 2))
 KUHN = MATCH.make_game()
 COPLAY = SuiteRow(name="h", game="hanabi", role="trained", kind="coplay", games_per_seat=6, normalise=(0, 4))
 
 
 class Silent:
-    """Says nothing a game understands."""
-
     name, renderer = "silent", None
 
     def act(self, turns):
@@ -139,13 +135,7 @@ def test_a_total_is_the_mean_over_games_of_the_mean_over_rows():
     large = MATCH.model_copy(update={"name": "k3", "options": {"players": 3}})
     left_out = MATCH.model_copy(update={"name": "x", "in_totals": False})
     got = total(
-        [
-            (MATCH, counts(-2)),
-            (other, counts(2)),
-            (large, counts(2)),
-            (left_out, counts(-2)),
-            (COPLAY.model_copy(update={"normalise": None}), counts(0)),
-        ]
+        [ (MATCH, counts(-2)), (other, counts(2)), (large, counts(2)), (left_out, counts(-2)), (COPLAY.model_copy(update={"normalise": None}), counts(0)), ],
     )
     assert got == {"mean": 75.0, "low": 75.0, "high": 75.0, "games": 2}
     assert total([(left_out, counts(0))]) is None

@@ -20,8 +20,6 @@ from sparring.run.loop import StepReport
 
 
 class Uniform:
-    """The random agent that can also say what it does."""
-
     name, renderer = "uniform", None
 
     def __init__(self):
@@ -68,7 +66,6 @@ def test_a_report_says_how_far_the_last_figure_is():
 
 
 def line_of(*reports, recipe="kuhn-tiny"):
-    """Return what is shown of some steps where there is no terminal."""
     stream = io.StringIO()
     with Watcher(resolve(load_recipe(recipe)), Path("run"), stream=stream) as watcher:
         for report in reports:

@@ -42,9 +42,7 @@ PAIRS = {
     "critic": {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]},
     "truncation": {"rollout": rollout(top_k=3)},
     "past selves": {"matchmaker": {"name": "mixed"}, "league": {"every": 1}},
-    "two policies": {
-        "policies": {"one": {"credit": VPR}, "two": {"credit": {"name": "mars"}}}, "roles": {"first": "one", "second": "two"},
-    },
+    "two policies": {"policies": {"one": {"credit": VPR}, "two": {"credit": {"name": "mars"}}}, "roles": {"first": "one", "second": "two"}},
 }
 
 

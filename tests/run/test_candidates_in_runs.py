@@ -15,18 +15,10 @@ VPR = {"name": "vpr", "baseline": "candidates", "process": "regret"}
 
 def config(**changes):
     given = {
-        "name": "candidates",
-        "threads": 1,
-        "steps": 4,
+        "name": "candidates", "threads": 1, "steps": 4,
         "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}, "oracle": {"name": "cfr", "iterations": 50}}],
-        "rollout": {"games_per_step": 16, "candidates": {"count": 3}},
-        "rewards": [{"name": "regret"}],
-        "credit": VPR,
-        "reorder_outcomes": True,
-        "warmup": {"updates": 2, "games": 16},
-        "evaluation": {"every": 4, "opponents": []},
-        "checkpoint": {"every": 2},
-        "store": {"every": 1},
+        "rollout": {"games_per_step": 16, "candidates": {"count": 3}}, "rewards": [{"name": "regret"}], "credit": VPR, "reorder_outcomes": True,
+        "warmup": {"updates": 2, "games": 16}, "evaluation": {"every": 4, "opponents": []}, "checkpoint": {"every": 2}, "store": {"every": 1},
     }
     return {**given, **changes}
 
@@ -44,9 +36,7 @@ def test_all_replies_are_trained_and_recorded(tmp_path):
     last = [row for row in figures(tmp_path / "run") if "loss" in row][-1]
     assert last["logprob_difference_max"] < 1e-4
     assert last["candidates/gain"] > 0 and last["candidates/unjudged"] == 0
-    rows = found.table("episodes").to_pandas().merge(
-        found.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"]
-    )
+    rows = found.table("episodes").to_pandas().merge(found.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
     assert len(rows) == len(found.table("episodes"))  # every reply of every seat, as both are trained
     assert rows.selected.all()
     sums = rows.groupby(["step", "episode_id", "state_group"]).agg({"committed": "sum", "advantage": "sum", "candidate": "count"})
@@ -56,9 +46,7 @@ def test_all_replies_are_trained_and_recorded(tmp_path):
 
 def test_an_estimator_that_follows_the_play_is_given_what_was_played(tmp_path):
     found = run(tmp_path / "run", credit={"name": "mars"}, steps=1)
-    rows = found.table("episodes").to_pandas().merge(
-        found.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"]
-    )
+    rows = found.table("episodes").to_pandas().merge(found.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
     assert (rows.selected == rows.committed).all()
     assert rows.advantage[~rows.committed].isna().all()
 
@@ -110,11 +98,9 @@ def test_what_does_not_fit_is_refused_before_anything_runs(changes, error, said)
 
 def test_sums_of_rewards_and_fines_judge_where_no_oracle_does(tmp_path):
     found = run(
-        tmp_path / "run",
-        environments=[{"name": "kuhn_poker", "illegal": {"rule": "random", "penalty": 0.5}}],
+        tmp_path / "run", environments=[{"name": "kuhn_poker", "illegal": {"rule": "random", "penalty": 0.5}}],
         rewards=[{"name": "format_bonus", "bonus": 1.0, "penalty": 1.0, "weight": 0.5}],
-        credit={"name": "vpr", "baseline": "candidates", "process": "format_bonus"},
-        steps=1,
+        credit={"name": "vpr", "baseline": "candidates", "process": "format_bonus"}, steps=1,
     )
     for _, episode in found.episodes():
         for turn in episode.turns:
@@ -142,9 +128,7 @@ def test_as_released_only_prompts_whose_replies_differ_are_trained(tmp_path):
     last = [row for row in figures(tmp_path / "run") if "loss" in row][-1]
     assert last["credit/equal_share"] == pytest.approx(last["candidates/equal_share"])
     assert last["credit/skipped_update"] == 0 and last["logprob_difference_max"] < 1e-4
-    rows = found.table("episodes").to_pandas().merge(
-        found.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"]
-    )
+    rows = found.table("episodes").to_pandas().merge(found.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
     groups = rows.groupby(["step", "episode_id", "state_group"])
     equal = groups.score.transform("nunique") == 1
     assert (rows.advantage[equal] == 0).all() and (rows.selected == ~equal).all()
@@ -207,9 +191,7 @@ def test_a_run_killed_in_the_middle_of_a_state_group_ends_with_the_same_bytes(tm
 def test_at_grpo_compares_the_replies_to_one_prompt_by_team_and_own_reward(tmp_path):
     own = [{"name": "regret"}, {"name": "format_bonus", "bonus": 0.1, "penalty": 0.1}]
     found = run(tmp_path / "run", rewards=own, credit={"name": "at_grpo", "candidates": True, "team": "regret", "local": "format_bonus"}, steps=1)
-    rows = found.table("episodes").to_pandas().merge(
-        found.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"]
-    )
+    rows = found.table("episodes").to_pandas().merge(found.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
     sums = rows.groupby(["step", "episode_id", "state_group"]).advantage.sum()
     assert rows.selected.all() and abs(sums).max() < 1e-5 and (rows.advantage != 0).any()
 

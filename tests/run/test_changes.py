@@ -15,14 +15,8 @@ from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 
 CONFIG = {
-    "steps": 2,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker"}],
-    "rollout": {"games_per_step": 4},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "evaluation": {"exact": False},
-    "checkpoint": {"every": 1},
-    "store": {"every": 0},
+    "steps": 2, "threads": 1, "environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 4}, "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "evaluation": {"exact": False}, "checkpoint": {"every": 1}, "store": {"every": 0},
 }
 
 

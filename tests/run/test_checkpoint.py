@@ -20,8 +20,6 @@ class Killed(BaseException):
 
 
 def writing(step, contents):
-    """Return what writes these files and a state."""
-
     def write(folder):
         for name, data in {**contents, "state.json": json.dumps({"step": step}).encode()}.items():
             files.write_synced(folder / name, data)

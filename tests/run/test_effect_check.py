@@ -77,7 +77,6 @@ def test_no_recipe_has_settings_that_are_ignored():
 
 
 def choices(kind):
-    """Return the values that a literal or boolean type, or a part of it, allows."""
     if kind is bool:
         return [False, True]
     found = [value for value in get_args(kind) if isinstance(value, str)]
@@ -85,7 +84,6 @@ def choices(kind):
 
 
 def variants(name):
-    """Return an estimator with its presets, and with each value of each of its choices."""
     plugin = registry.load("credit", name)
     hints = get_type_hints(plugin.function)
     found = [registry.bind("credit", name, preset=preset) for preset in (None, *plugin.presets)]
@@ -100,14 +98,12 @@ def variants(name):
 
 
 def table_for(turns, estimate):
-    """Return a table with the columns that an estimator reads with its options."""
     if estimate.options.get("values") == "exact":  # of coma, for the tables of the lab
         return turns
     return _as_needed(turns, estimate)
 
 
 def largest(estimate, alone):
-    """Return the largest advantage over tables of plays that are all of different starts."""
     sizes = []
     for seed in range(4):
         turns = random_table([1, 2, 3, 1, 2, 4, 1, 3][: 5 + seed], seed, trials=seed % 2 == 1)

@@ -21,10 +21,8 @@ PARTS = ("win", "win_or_draw", "return")
 def engine(*games, **evaluation):
     config = resolve(
         {
-            "environments": [{"name": game} if isinstance(game, str) else game for game in games],
-            "threads": 1,
-            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-            "evaluation": {"opponents": [{"name": "random", "games_per_seat": 20}], **evaluation},
+            "environments": [{"name": game} if isinstance(game, str) else game for game in games], "threads": 1,
+            "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "evaluation": {"opponents": [{"name": "random", "games_per_seat": 20}], **evaluation},
         }
     )
     made = LocalEngine(config)

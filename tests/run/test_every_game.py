@@ -17,13 +17,9 @@ BY_NAME = [("matrix_rps", {}), ("goofspiel", {"num_cards": 3}), ("catch", {})]
 def rounds(game, options, *, illegal=None, steps=2, measured=True, **changes):
     config = resolve(
         {
-            "environments": [{"name": game, "options": options, "illegal": illegal or {"rule": "random"}}],
-            "steps": steps,
-            "threads": 1,
-            "rollout": {"games_per_step": 8},
-            "model": {"hidden_size": 16, "layers": 1, "heads": 2, "context": 2048},
-            "evaluation": {"max_states": 2000, "opponents": [{"name": "random", "games_per_seat": 2}]},
-            **changes,
+            "environments": [{"name": game, "options": options, "illegal": illegal or {"rule": "random"}}], "steps": steps, "threads": 1,
+            "rollout": {"games_per_step": 8}, "model": {"hidden_size": 16, "layers": 1, "heads": 2, "context": 2048},
+            "evaluation": {"max_states": 2000, "opponents": [{"name": "random", "games_per_seat": 2}]}, **changes,
         }
     )
     engine, state = LocalEngine(config), RunState()
@@ -79,8 +75,7 @@ def test_every_estimator_runs_in_the_loop(name):
 
 def test_several_games_in_one_run_and_dropping_dull_groups():
     config = {
-        "environments": [{"name": "kuhn_poker"}, {"name": "tiny_hanabi"}, {"name": "tic_tac_toe"}],
-        "selection": {"name": "equal_groups", "policy": "drop"},
+        "environments": [{"name": "kuhn_poker"}, {"name": "tiny_hanabi"}, {"name": "tic_tac_toe"}], "selection": {"name": "equal_groups", "policy": "drop"},
         "rollout": {"games_per_step": 24, "group_size": 4},
     }
     outcome, measured, _ = rounds("kuhn_poker", {}, **config)

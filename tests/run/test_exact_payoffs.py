@@ -34,7 +34,6 @@ EXACT = {"every": 1, "start": True, "plays": "exact"}
 
 
 def both_ways(game, states, policies, **options):
-    """Return the book of two members' exact results."""
     book = Payoffs()
     for pair in itertools.permutations(policies, 2):
         book = book.with_exact(pair_results(game, states, pair, policies, **options))
@@ -97,8 +96,7 @@ def played(game, agents, each):
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [("kuhn_poker", {}), ("kuhn_poker", {"players": 3}), ("tiny_hanabi", {}), ("team_matrix", {})],
+    ("name", "options"), [("kuhn_poker", {}), ("kuhn_poker", {"players": 3}), ("tiny_hanabi", {}), ("team_matrix", {})],
     ids=("two seats", "three seats", "one team", "two teams"),
 )
 def test_plays_tend_to_the_exact_values(name, options):

@@ -29,21 +29,10 @@ from tests.engine.fleet.weather import Weather
 
 SCALE = {"fleet": "processes", "workers": 4, "unit_games": 2, "lag": 2, "order": "fresh", "restarts": 100_000, "timeout": 1e5}
 BASE = {
-    "name": "fresh",
-    "steps": 5,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
-    "rollout": {"games_per_step": 8, "group_size": 2},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "matchmaker": {"name": "pfsp", "past": 0.4},
-    "league": {"every": 1, "keep": 2},
-    "credit": {"name": "rae"},
-    "losses": [{"name": "ppo_clip"}],
-    "learner": {"learning_rate": 0.02},
-    "warmup": {"updates": 1, "games": 8},
-    "evaluation": {"every": 9, "exact": False},
-    "checkpoint": {"every": 1, "keep": 9},
-    "store": {"every": 1},
+    "name": "fresh", "steps": 5, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "rollout": {"games_per_step": 8, "group_size": 2}, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "pfsp", "past": 0.4},
+    "league": {"every": 1, "keep": 2}, "credit": {"name": "rae"}, "losses": [{"name": "ppo_clip"}], "learner": {"learning_rate": 0.02},
+    "warmup": {"updates": 1, "games": 8}, "evaluation": {"every": 9, "exact": False}, "checkpoint": {"every": 1, "keep": 9}, "store": {"every": 1},
     "scale": SCALE,
 }
 HEAVY = Weather(mean=60, sigma=1.8, starting=5)
@@ -78,7 +67,6 @@ def stored(path):
 
 
 def check(path, config, found):
-    """Check that every play is in one place after each step, and that no step has learnt from one that another has."""
     games, lag = config.rollout.games_per_step, config.scale.lag
     assert len(found) == config.steps
     for step, account in enumerate(found, start=1):
@@ -94,7 +82,6 @@ def check(path, config, found):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Return the folder, configuration and accounts of a run with heavy tails and no deaths."""
     path, config = tmp_path_factory.mktemp("fresh") / "run", config_of()
     return path, config, run(path, config)
 
@@ -159,12 +146,10 @@ def test_plays_go_on_over_updates_and_each_run_of_tokens_names_the_weights_that_
 
 
 def runs_of(turn):
-    """Return the sampled runs of a reply."""
     return [part for part in turn.segments if part.kind == "sampled"]
 
 
 def own_turns(episode):
-    """Return the turns of trained seats in the order of the turn table: seat by seat."""
     return sorted((turn for turn in episode.turns if episode.trained[turn.seat]), key=lambda turn: (turn.seat, turn.turn_index))
 
 

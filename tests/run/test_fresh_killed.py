@@ -16,20 +16,10 @@ from tests.engine.fleet.chaos import Harm
 from tests.engine.fleet.harmed_runs import accounted
 
 CONFIG = {
-    "name": "killed",
-    "steps": 8,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
-    "rollout": {"games_per_step": 16, "group_size": 2},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "matchmaker": {"name": "pfsp", "past": 0.4},
-    "league": {"every": 1, "keep": 2},
-    "credit": {"name": "rae"},
-    "losses": [{"name": "ppo_clip"}],
-    "warmup": {"updates": 1, "games": 8},
-    "evaluation": {"every": 99, "exact": False},
-    "checkpoint": {"every": 3, "keep": 9},
-    "store": {"every": 1},
+    "name": "killed", "steps": 8, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
+    "rollout": {"games_per_step": 16, "group_size": 2}, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "pfsp", "past": 0.4},
+    "league": {"every": 1, "keep": 2}, "credit": {"name": "rae"}, "losses": [{"name": "ppo_clip"}], "warmup": {"updates": 1, "games": 8},
+    "evaluation": {"every": 99, "exact": False}, "checkpoint": {"every": 3, "keep": 9}, "store": {"every": 1},
     "scale": {"fleet": "processes", "workers": 2, "unit_games": 2, "lag": 2, "order": "fresh", "restarts": 100_000},
 }
 COMMAND = "import sys; from sparring import cli; cli.app(sys.argv[1:], standalone_mode=False)"

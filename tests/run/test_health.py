@@ -17,13 +17,8 @@ from sparring.run.health import PATIENCE, HealthMonitor, matches, stopping
 from sparring.run.loop import train
 
 CONFIG = {
-    "steps": 6,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker"}],
-    "rollout": {"games_per_step": 8},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "evaluation": {"every": 6, "exact": False},
-    "checkpoint": {"every": 2},
+    "steps": 6, "threads": 1, "environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 8}, "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "evaluation": {"every": 6, "exact": False}, "checkpoint": {"every": 2},
 }
 ALWAYS = {"metric": "legal_rate", "below": 2.0}  # unhealthy at every step
 
@@ -122,19 +117,11 @@ def test_patterns(pattern, name, fits):
 
 
 def mirror_collapse(step):
-    """Figures as tictactoe-mirror had them (LOG.md): healthy until 300, from then on one seat wins every game."""
     lost = step > 300
     return {
-        "legal_rate": 1.0 if lost else 0.92,
-        "legal_rate/tic_tac_toe": 1.0 if lost else 0.92,
-        "unparsable_rate": 0.02,
-        "truncated_rate": 0.0,
-        "reply_tokens": 2.0,
-        "seat_asymmetry/tic_tac_toe": 2.0 if lost else 0.21,
-        "advantage_std": 0.0 if lost else 1.17,
-        "sampled_entropy": 0.11 if lost else 0.15,
-        "ratio_tail": 0.01,
-        "gradient_norm": 0.3,
+        "legal_rate": 1.0 if lost else 0.92, "legal_rate/tic_tac_toe": 1.0 if lost else 0.92, "unparsable_rate": 0.02, "truncated_rate": 0.0,
+        "reply_tokens": 2.0, "seat_asymmetry/tic_tac_toe": 2.0 if lost else 0.21, "advantage_std": 0.0 if lost else 1.17,
+        "sampled_entropy": 0.11 if lost else 0.15, "ratio_tail": 0.01, "gradient_norm": 0.3,
     }
 
 
@@ -197,11 +184,7 @@ def test_wrong_rules_are_errors_that_say_what_to_write(section, message):
 
 @pytest.mark.parametrize(
     ("section", "nearest"),
-    [
-        ({"rules": [{"metric": "x", "above": 1, "forsteps": 2}]}, "for_steps"),
-        ({"stopp": True}, "stop"),
-        ({"rules": [{"metric": "x", "abov": 1}]}, "above"),
-    ],
+    [ ({"rules": [{"metric": "x", "above": 1, "forsteps": 2}]}, "for_steps"), ({"stopp": True}, "stop"), ({"rules": [{"metric": "x", "abov": 1}]}, "above"), ],
 )
 def test_wrong_keys_name_the_nearest_right_one(section, nearest):
     with pytest.raises(UnknownNameError, match=f"Did you mean '{nearest}'"):

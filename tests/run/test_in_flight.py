@@ -17,7 +17,6 @@ RECIPES = {
 
 
 def played(path, recipe, number):
-    """Return the bytes of a run's episodes, credit, figures and last weights."""
     changes = [*RECIPES[recipe], "threads=1", "evaluation.exact=false", "store.every=1", f"rollout.in_flight={number}"]
     config = resolve(apply_overrides(load_recipe(recipe), changes))
     with RunFolder.create(path, to_yaml(config)) as folder:

@@ -25,22 +25,10 @@ from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 
 RECIPE = {
-    "name": "killed",
-    "steps": 3,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
-    "rollout": {"games_per_step": 8},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "matchmaker": {"name": "pfsp", "past": 0.4},
-    "league": {"every": 1, "keep": 2},
-    "credit": {"name": "rae"},
-    "replay": {"name": "r3"},
-    "losses": [{"name": "ppo_clip"}],
-    "learner": {"average": 0.9},
-    "warmup": {"updates": 1, "games": 8},
-    "evaluation": {"every": 2},
-    "checkpoint": {"every": 1, "keep": 1},
-    "store": {"every": 2},
+    "name": "killed", "steps": 3, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}], "rollout": {"games_per_step": 8},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "pfsp", "past": 0.4}, "league": {"every": 1, "keep": 2},
+    "credit": {"name": "rae"}, "replay": {"name": "r3"}, "losses": [{"name": "ppo_clip"}], "learner": {"average": 0.9}, "warmup": {"updates": 1, "games": 8},
+    "evaluation": {"every": 2}, "checkpoint": {"every": 1, "keep": 1}, "store": {"every": 2},
 }
 KILLED = 9
 CALLS = ("replace", "rename", "fsync", "mkdir", "unlink", "rmdir")  # of os; writes are counted as well
@@ -93,7 +81,6 @@ def mine_the_disk(at, calls):
 
 
 def arguments(recipe, path):
-    """Return what a person would type."""
     if path.name.startswith("over"):
         return ["train", str(recipe), "--run", str(path), "--overwrite"]
     begun = (path / "config.yaml").exists()
@@ -101,7 +88,6 @@ def arguments(recipe, path):
 
 
 def live(recipe, path, at, calls):
-    """Be a process that trains."""
     log = os.open(path.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -122,7 +108,6 @@ def life(recipe, path, *, at=0, seconds=None):
 
 
 def finish(recipe, path):
-    """Go on with a run to its end."""
     code, _ = life(recipe, path)
     assert code == 0, path.with_suffix(".log").read_text()
 
@@ -149,7 +134,6 @@ def recipe(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, recipe):
-    """A run that nobody disturbs: its fingerprint, its number of calls, its seconds."""
     folder = tmp_path_factory.mktemp("whole")
     cli.app(arguments(recipe, folder / "here"), standalone_mode=False)  # what is imported late is imported once, for all forks
     path, began = folder / "run", time.monotonic()

@@ -74,7 +74,6 @@ def mine_members(what, at):
 
 
 def live(recipe, path, what, at):
-    """Be a process that trains."""
     log = os.open(path.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -95,7 +94,6 @@ def life(recipe, path, what="", at=0, seconds=None):
 
 
 def fingerprint(path):
-    """Return the figures and every file of the last checkpoint: weights, members, and the state with the payoff book."""
     latest = checkpoint.load_latest(path)
     assert latest.notes == () and not list((path / "checkpoints").glob(".*"))
     kept = {file.name: file.read_bytes() for file in sorted(latest.path.iterdir())}
@@ -109,14 +107,12 @@ def written(folder, **changes):
 
 
 def whole(recipe, path):
-    """Return the fingerprint of a run that nobody disturbs, and its seconds."""
     began = time.monotonic()
     assert life(recipe, path) == 0, path.with_suffix(".log").read_text()
     return fingerprint(path), time.monotonic() - began
 
 
 def finish(recipe, path, expected, how):
-    """Go on with a run to its end, and compare."""
     assert life(recipe, path) == 0, path.with_suffix(".log").read_text()
     assert fingerprint(path) == expected, how
 
@@ -137,8 +133,7 @@ def test_killed_within_a_member_s_file(tmp_path):
 def test_an_answer_for_each_side_is_kept_through_kills(tmp_path):
     """Killed in the middle of a member's file, then at a link: the figures of the pair of mixtures are those of a run that was not."""
     sides = {
-        "policies": {"one": {}, "two": {}},
-        "roles": {"first": "one", "second": "two"},
+        "policies": {"one": {}, "two": {}}, "roles": {"first": "one", "second": "two"},
         "matchmaker": {"name": "meta_strategy", "solver": "nash", "sides": "apart"},
         "league": {"every": 1, "keep": 30, "start": True, "plays": 18, "answer": "nash"},
         "evaluation": {"every": 1, "opponents": [{"name": "random", "games_per_seat": 2}]},

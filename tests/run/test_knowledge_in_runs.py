@@ -10,19 +10,10 @@ from sparring.core.errors import ConfigError, GameError, MissingError
 from tests.engine.fleet.simulated import simulated_workers
 
 BASE = {
-    "name": "knowing",
-    "threads": 1,
-    "steps": 3,
-    "environments": [{"name": "rps_spock_lizard", "illegal": {"rule": "random", "penalty": 0.5}}],
-    "model": {"context": 16},
-    "rollout": {"games_per_step": 64, "candidates": {"count": 3, "commit": "random"}},
-    "knowledge": {"name": "latent_space", "every": 1},
-    "credit": {"name": "candidate_value"},
-    "losses": [{"name": "turn_dpo", "preset": "lspo"}],
-    "warmup": {"updates": 20, "games": 64},
-    "evaluation": {"every": 3},
-    "checkpoint": {"every": 1, "keep": 9},
-    "store": {"every": 1},
+    "name": "knowing", "threads": 1, "steps": 3, "environments": [{"name": "rps_spock_lizard", "illegal": {"rule": "random", "penalty": 0.5}}],
+    "model": {"context": 16}, "rollout": {"games_per_step": 64, "candidates": {"count": 3, "commit": "random"}},
+    "knowledge": {"name": "latent_space", "every": 1}, "credit": {"name": "candidate_value"}, "losses": [{"name": "turn_dpo", "preset": "lspo"}],
+    "warmup": {"updates": 20, "games": 64}, "evaluation": {"every": 3}, "checkpoint": {"every": 1, "keep": 9}, "store": {"every": 1},
 }
 
 
@@ -65,13 +56,8 @@ def test_speeches_of_werewolf_are_clustered_without_names_and_judged_with_them(t
     game = {"name": "werewolf", "options": {"players": 3, "tie": "none", "rounds": 1, "abstain": False, "say": ["result"], "order": "simultaneous"}}
     knowledge = {"name": "latent_space", "actions": True, "cfr_steps": 60}
     asked = config(
-        environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}],
-        knowledge=knowledge,
-        model={"context": 64},
-        rollout={**BASE["rollout"], "max_new_tokens": 4},
-        steps=1,
-        warmup={"updates": 10, "games": 32},
-        evaluation={"every": 9, "exact": False},
+        environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}], knowledge=knowledge, model={"context": 64},
+        rollout={**BASE["rollout"], "max_new_tokens": 4}, steps=1, warmup={"updates": 10, "games": 32}, evaluation={"every": 9, "exact": False},
     )
     run = sparring.train(asked, run=tmp_path / "run")
     (folder,) = (tmp_path / "run" / "checkpoints").iterdir()
@@ -90,11 +76,8 @@ def test_a_game_without_a_tree_is_judged_by_sampled_plays_the_same_in_every_run(
     asked = config(
         environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}],
         knowledge={"name": "latent_space", "actions": True, "every": 1, "solver": "sampled", "cfr_steps": 8, **options},
-        model={"context": 96, "hidden_size": 16, "layers": 1},
-        rollout={**BASE["rollout"], "games_per_step": 16, "max_new_tokens": 4},
-        steps=2,
-        warmup={"updates": 2, "games": 16},
-        evaluation={"every": 9, "exact": False},
+        model={"context": 96, "hidden_size": 16, "layers": 1}, rollout={**BASE["rollout"], "games_per_step": 16, "max_new_tokens": 4}, steps=2,
+        warmup={"updates": 2, "games": 16}, evaluation={"every": 9, "exact": False},
     )
     found = []
     for name in ("one", "other"):

@@ -29,21 +29,10 @@ from sparring.run.step import Methods
 from tests.engine.fleet.simulated import simulated_workers
 
 BASE = {
-    "name": "lagging",
-    "steps": 5,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
-    "rollout": {"games_per_step": 16, "group_size": 4},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "matchmaker": {"name": "pfsp", "past": 0.5},
-    "league": {"every": 1, "keep": 2},
-    "credit": {"name": "rae"},
-    "losses": [{"name": "ppo_clip"}],
-    "learner": {"average": 0.9},
-    "warmup": {"updates": 1, "games": 8},
-    "evaluation": {"every": 9, "exact": False},
-    "checkpoint": {"every": 1, "keep": 9},
-    "store": {"every": 1},
+    "name": "lagging", "steps": 5, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
+    "rollout": {"games_per_step": 16, "group_size": 4}, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "pfsp", "past": 0.5},
+    "league": {"every": 1, "keep": 2}, "credit": {"name": "rae"}, "losses": [{"name": "ppo_clip"}], "learner": {"average": 0.9},
+    "warmup": {"updates": 1, "games": 8}, "evaluation": {"every": 9, "exact": False}, "checkpoint": {"every": 1, "keep": 9}, "store": {"every": 1},
 }
 PROCESSES = {"fleet": "processes", "workers": 2, "unit_games": 4}
 ONE_PROCESS = {**PROCESSES, "workers": 1}
@@ -55,10 +44,8 @@ VARIANTS = {
     "tree": {"rollout": {**BASE["rollout"], "plan": {"name": "tree", "branching": [2, 2]}}},
     "playouts": {"rollout": {**BASE["rollout"], "playouts": 2}, "rewards": [{"name": "playout_value"}], "reorder_outcomes": True},
     "oracle": {
-        "environments": [{"name": "kuhn_poker", "oracle": {"name": "cfr", "iterations": 20}}],
-        "rewards": [{"name": "best_action", "weight": 0.1}],
-        "reorder_outcomes": True,
-        "rollout": {**BASE["rollout"], "candidates": {"count": 2, "by": "oracle"}},
+        "environments": [{"name": "kuhn_poker", "oracle": {"name": "cfr", "iterations": 20}}], "rewards": [{"name": "best_action", "weight": 0.1}],
+        "reorder_outcomes": True, "rollout": {**BASE["rollout"], "candidates": {"count": 2, "by": "oracle"}},
     },
 }
 
@@ -92,7 +79,6 @@ def stored(path):
 
 
 def versions(path):
-    """Return the updates that the weights had seen which the learner played each step with."""
     found = {}
     for step, episode in stored(path):
         own = {turn.weights_version for turn in episode.turns if turn.agent == "learner"}
@@ -102,7 +88,6 @@ def versions(path):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Return the folder and bytes of the run with lag 2 in one process."""
     path = tmp_path_factory.mktemp("lag") / "run"
     return path, run(path, config_of(2))
 
@@ -153,7 +138,6 @@ def test_a_run_that_goes_on_plays_the_open_steps_again(tmp_path, whole, after, s
 
 
 def checkpoints_of(path):
-    """Return the bytes of every file of every checkpoint."""
     return {str(file.relative_to(path)): file.read_bytes() for file in sorted((path / "checkpoints").rglob("*")) if file.is_file()}
 
 

@@ -17,17 +17,13 @@ from sparring.run.step import Methods
 def config(**league):
     return resolve(
         {
-            "environments": [{"name": "kuhn_poker"}],
-            "steps": 9,
-            "threads": 1,
-            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+            "environments": [{"name": "kuhn_poker"}], "steps": 9, "threads": 1, "model": {"hidden_size": 8, "layers": 1, "heads": 1},
             "league": {"every": 1, **league},
         }
     )
 
 
 def league_of(setting, steps):
-    """Return the engine and the state after snapshots at these steps, each with a result."""
     engine, methods, state = LocalEngine(setting), Methods.of(setting), RunState()
     for step in steps:
         rows = {**state.payoffs.rows, Row("kuhn_poker", 0, LEARNER, snapshot(step)): Results(games=1, wins=1)}

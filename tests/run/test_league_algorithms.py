@@ -26,7 +26,6 @@ SMALL = (
 
 
 def config_of(how, steps=2):
-    """Return the configuration that a row asks for, with few plays of a tiny model, and a snapshot after every step."""
     words = shlex.split(how)
     recipe, own = (words[0], words[1:]) if "=" not in words[0] else ("kuhn-tiny", [*shlex.split(COMMON), *words])
     data = apply_overrides(load_recipe(recipe), [*own, f"steps={steps}", *shlex.split(SMALL)])

@@ -24,19 +24,13 @@ def checked(**changes):
     [
         ({"league": {**BASE["league"], "answer": "nash"}}, "league.answer"),
         ({"matchmaker": {"name": "meta_strategy"}}, "matchmaker.solver"),
-        (
-            {"matchmaker": {"name": "meta_strategy", "solver": {"name": "pfsp"}}},
-            "matchmaker.solver",
-        ),
+        ({"matchmaker": {"name": "meta_strategy", "solver": {"name": "pfsp"}}}, "matchmaker.solver"),
     ],
 )
 def test_a_solver_of_two_teams_is_refused_at_the_start_and_nothing_is_written(
     tmp_path, changes, where
 ):
-    with pytest.raises(
-        ConfigError,
-        match=f"{where}: the meta-solver .* is for two teams, and 'kuhn_poker' has 3; write",
-    ):
+    with pytest.raises(ConfigError, match=f"{where}: the meta-solver .* is for two teams, and 'kuhn_poker' has 3; write"):
         sparring.train({**BASE, "environments": THREE, **changes}, run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     checked(**changes)  # two teams
@@ -44,10 +38,7 @@ def test_a_solver_of_two_teams_is_refused_at_the_start_and_nothing_is_written(
 
 def test_a_held_out_environment_may_have_more_teams():
     checked(
-        environments=[
-            {"name": "kuhn_poker"},
-            {"name": "kuhn_poker", "label": "three", "weight": 0, "options": {"players": 3}},
-        ],
+        environments=[ {"name": "kuhn_poker"}, {"name": "kuhn_poker", "label": "three", "weight": 0, "options": {"players": 3}}, ],
         league={**BASE["league"], "answer": "nash"},
     )
 
@@ -58,13 +49,7 @@ LEARNERS = {"main": {}, "exploiter": {"matchmaker": APART}}
 
 @pytest.mark.parametrize(
     ("changes", "where"),
-    [
-        ({"matchmaker": APART}, "matchmaker.sides"),
-        (
-            {"league": {**BASE["league"], "learners": LEARNERS}},
-            "league.learners.exploiter.matchmaker.sides",
-        ),
-    ],
+    [ ({"matchmaker": APART}, "matchmaker.sides"), ( {"league": {**BASE["league"], "learners": LEARNERS}}, "league.learners.exploiter.matchmaker.sides", ), ],
 )
 def test_sides_apart_are_refused_at_the_start_where_there_are_not_two(tmp_path, changes, where):
     told = f"{where}: apart is for two sides, and 'kuhn_poker' has 3; write sides: together"
@@ -87,22 +72,14 @@ def test_a_held_out_environment_of_three_sides_is_refused_where_the_answer_is_me
     checked(environments=both, league=league)
 
 
-@pytest.mark.parametrize(
-    ("solver", "plays", "warned"), [("nash", 0, True), ("nash", 5, False), ("uniform", 0, False)]
-)
+@pytest.mark.parametrize(("solver", "plays", "warned"), [("nash", 0, True), ("nash", 5, False), ("uniform", 0, False)])
 def test_members_that_never_meet_are_warned_of(caplog, solver, plays, warned):
     with caplog.at_level(logging.WARNING):
-        checked(
-            matchmaker={"name": "meta_strategy", "solver": solver},
-            league={**BASE["league"], "plays": plays},
-        )
+        checked(matchmaker={"name": "meta_strategy", "solver": solver}, league={**BASE["league"], "plays": plays})
     assert ("matchmaker.solver: the members never meet" in caplog.text) == warned
 
 
-@pytest.mark.parametrize(
-    "weights",
-    ["[0.5] * n", "[-1.0, 2.0] + [0.0] * (n - 2)", "[float('nan')] * n", "[1.0] * (n + 1)"],
-)
+@pytest.mark.parametrize("weights", ["[0.5] * n", "[-1.0, 2.0] + [0.0] * (n - 2)", "[float('nan')] * n", "[1.0] * (n + 1)"])
 def test_a_solver_from_outside_that_gives_no_distribution_costs_nothing(
     tmp_path, monkeypatch, weights
 ):
@@ -115,15 +92,8 @@ def test_a_solver_from_outside_that_gives_no_distribution_costs_nothing(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(__import__("sys").modules, "wrong_solver", raising=False)
     league = {"every": 1, "start": True, "answer": "wrong_solver.wrong_solver"}
-    setting = {
-        **BASE,
-        "league": league,
-        "evaluation": {"exact": False, "every": 1},
-        "checkpoint": {"every": 1},
-    }
-    with pytest.raises(
-        PluginError, match=r"wrong_solver.*(sum to 1|weight per member).*step 2 of 2.*step 1"
-    ):
+    setting = {**BASE, "league": league, "evaluation": {"exact": False, "every": 1}, "checkpoint": {"every": 1}}
+    with pytest.raises(PluginError, match=r"wrong_solver.*(sum to 1|weight per member).*step 2 of 2.*step 1"):
         sparring.train(setting, run=tmp_path / "run")
     kept = sparring.load_run(tmp_path / "run")
     assert kept.step == 1 and len(kept.answer("uniform").members) == 2

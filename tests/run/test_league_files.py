@@ -16,16 +16,10 @@ from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 
 CONFIG = {
-    "steps": 4,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
-    "rollout": {"games_per_step": 8},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "matchmaker": {"name": "by_tag", "past": {"any": 0.5}},
-    "league": {"every": 1, "keep": 4, "start": True, "learners": {"main": {}, "counter": {}}},
-    "credit": {"name": "rae"},
-    "evaluation": {"every": 9, "exact": False},
-    "checkpoint": {"every": 1, "keep": 2},
+    "steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "rollout": {"games_per_step": 8},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "by_tag", "past": {"any": 0.5}},
+    "league": {"every": 1, "keep": 4, "start": True, "learners": {"main": {}, "counter": {}}}, "credit": {"name": "rae"},
+    "evaluation": {"every": 9, "exact": False}, "checkpoint": {"every": 1, "keep": 2},
 }
 EARLY, LATE = "past-counter-000001.safetensors", "past-000004.safetensors"  # in both checkpoints, and in the newest alone
 

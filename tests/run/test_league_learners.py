@@ -15,18 +15,9 @@ from tests.engine.fleet.simulated import simulated_workers
 from tests.run_with_members import last, run
 
 BASE = {
-    "name": "league",
-    "steps": 4,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
-    "rollout": {"games_per_step": 24},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "matchmaker": {"name": "by_tag", "past": {"any": 0.5}},
-    "credit": {"name": "rae"},
-    "learner": {"average": 0.9},
-    "warmup": {"updates": 1, "games": 8},
-    "evaluation": {"every": 9, "exact": False},
-    "checkpoint": {"every": 1, "keep": 9},
+    "name": "league", "steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}], "rollout": {"games_per_step": 24},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "by_tag", "past": {"any": 0.5}}, "credit": {"name": "rae"},
+    "learner": {"average": 0.9}, "warmup": {"updates": 1, "games": 8}, "evaluation": {"every": 9, "exact": False}, "checkpoint": {"every": 1, "keep": 9},
     "store": {"every": 1},
 }
 TWO = {"main": {}, "counter": {"tag": "exploiter", "matchmaker": {"name": "by_tag", "live": {"main": 1.0}}, "restart": 1.0}}
@@ -47,7 +38,6 @@ def episodes_of(path, step):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Return the folder and the engine of a league of two, which nobody changes."""
     path = tmp_path_factory.mktemp("league") / "run"
     return path, run(path, config_of())
 
@@ -62,8 +52,7 @@ def test_each_learner_has_members_of_its_own(trained):
 def test_it_is_recorded_who_came_from_whom_and_what_for(trained):
     league = json.loads(last(trained[0])[1])["league"]
     assert league["members"] == {
-        "past-000002": {"parent": "past-000000", "tag": "main"},
-        "past-000004": {"parent": "past-000002", "tag": "main"},
+        "past-000002": {"parent": "past-000000", "tag": "main"}, "past-000004": {"parent": "past-000002", "tag": "main"},
         "past-counter-000002": {"parent": "past-counter-000000", "tag": "exploiter"},
         "past-counter-000004": {"parent": "past-counter-000000", "tag": "exploiter"},
     }

@@ -23,21 +23,10 @@ from tests.run_with_members import BASE as MADE
 from tests.run_with_members import engine_of, last, run
 
 BASE = {
-    "name": "anew",
-    "steps": 4,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
-    "rollout": {"games_per_step": 16},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "matchmaker": {"name": "pfsp", "past": 0.5},
-    "league": {"every": 2, "keep": 3, "start": True, "plays": 12},
-    "credit": {"name": "rae"},
-    "replay": {"name": "r3"},
-    "learner": {"average": 0.9},
-    "warmup": {"updates": 1, "games": 8},
-    "evaluation": {"every": 9, "exact": False},
-    "checkpoint": {"every": 1, "keep": 9},
-    "store": {"every": 1},
+    "name": "anew", "steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}], "rollout": {"games_per_step": 16},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "pfsp", "past": 0.5},
+    "league": {"every": 2, "keep": 3, "start": True, "plays": 12}, "credit": {"name": "rae"}, "replay": {"name": "r3"}, "learner": {"average": 0.9},
+    "warmup": {"updates": 1, "games": 8}, "evaluation": {"every": 9, "exact": False}, "checkpoint": {"every": 1, "keep": 9}, "store": {"every": 1},
 }
 
 

@@ -34,18 +34,10 @@ from sparring.run.loop import train
 from tests import run_with_members
 
 CONFIG = {
-    "steps": 3,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
-    "rollout": {"games_per_step": 16},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "policies": {"one": {}, "two": {}},
-    "roles": {"first": "one", "second": "two"},
-    "matchmaker": {"name": "meta_strategy", "solver": "nash", "sides": "apart"},
-    "league": {"every": 1, "keep": 4, "start": True, "plays": 18},
-    "credit": {"name": "rae"},
-    "evaluation": {"every": 9, "exact": False},
-    "store": {"every": 1},
+    "steps": 3, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "rollout": {"games_per_step": 16},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "policies": {"one": {}, "two": {}}, "roles": {"first": "one", "second": "two"},
+    "matchmaker": {"name": "meta_strategy", "solver": "nash", "sides": "apart"}, "league": {"every": 1, "keep": 4, "start": True, "plays": 18},
+    "credit": {"name": "rae"}, "evaluation": {"every": 9, "exact": False}, "store": {"every": 1},
 }
 
 
@@ -231,8 +223,6 @@ def test_a_mixture_of_two_sides_is_met_as_a_bot_by_its_sides(answered, tmp_path)
 
 
 def spied(team, asked):
-    """Return a team that says whom it seats where."""
-
     def at(game, seat):
         asked.append((seat, team.at(game, seat)))
         return asked[-1][1]

@@ -27,21 +27,11 @@ from sparring.run.loop import StepReport, train
 from sparring.run.warmup import WarmupReport
 
 CONFIG = {
-    "name": "test",
-    "steps": 6,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
-    "rollout": {"games_per_step": 16},
-    "model": {"hidden_size": 16, "layers": 1, "heads": 2},
-    "matchmaker": {"name": "mixed", "past": 0.3, "bots": {"random": 0.3}},
-    "league": {"every": 2, "keep": 2},
-    "credit": {"name": "rae"},
-    "losses": [{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 0.1}],
-    "learner": {"average": 0.9, "minibatches": 2},
-    "warmup": {"updates": 2, "games": 8},
-    "evaluation": {"every": 3, "opponents": [{"name": "random", "games_per_seat": 4}]},
-    "checkpoint": {"every": 2},
-    "store": {"every": 1},
+    "name": "test", "steps": 6, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}], "rollout": {"games_per_step": 16},
+    "model": {"hidden_size": 16, "layers": 1, "heads": 2}, "matchmaker": {"name": "mixed", "past": 0.3, "bots": {"random": 0.3}},
+    "league": {"every": 2, "keep": 2}, "credit": {"name": "rae"}, "losses": [{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 0.1}],
+    "learner": {"average": 0.9, "minibatches": 2}, "warmup": {"updates": 2, "games": 8},
+    "evaluation": {"every": 3, "opponents": [{"name": "random", "games_per_seat": 4}]}, "checkpoint": {"every": 2}, "store": {"every": 1},
 }
 
 
@@ -82,13 +72,7 @@ def test_two_runs_are_bit_equal_and_another_seed_is_not(tmp_path, reference):
 
 def test_the_checkpoint_holds_everything(reference):
     assert set(reference[1]) == {
-        "manifest.json",
-        "state.json",
-        "engine.json",
-        "model.safetensors",
-        "average.safetensors",
-        "optimizer.safetensors",
-        "past-000002.safetensors",
+        "manifest.json", "state.json", "engine.json", "model.safetensors", "average.safetensors", "optimizer.safetensors", "past-000002.safetensors",
         "past-000006.safetensors",
     }
 
@@ -200,7 +184,6 @@ def test_kill_nine_at_twenty_random_instants_gives_the_same_run(tmp_path, refere
 
 
 def stored(path):
-    """Return the names and contents of what is stored of the steps of a run."""
     return {str(file.relative_to(path)): file.read_bytes() for name in ("episodes", "credit") for file in (path / name).iterdir()}
 
 

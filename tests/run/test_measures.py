@@ -20,31 +20,14 @@ def turn(seat, index, event="ok", tokens=1, truncated=False):
     segments = (Segment(kind="prompt", ids=(1, 2, 3)), Segment(kind="sampled", ids=(5,) * tokens, logprobs=(-0.5,) * tokens))
     action = "bet" if event == "ok" else None
     return Turn(
-        seat=seat,
-        turn_index=index,
-        agent="learner",
-        state_key="k",
-        legal_actions=("bet",),
-        reply="bet",
-        action=action,
-        event=event,
-        rewards={},
-        segments=segments,
-        truncated=truncated,
+        seat=seat, turn_index=index, agent="learner", state_key="k", legal_actions=("bet",), reply="bet", action=action, event=event, rewards={},
+        segments=segments, truncated=truncated,
     )
 
 
 def episode(number, turns, returns, *, trained=(True, True), game="g", roles=("first", "second"), forfeited_by=None):
     return Episode(
-        episode_id=number,
-        group_id=number,
-        game=game,
-        seed=0,
-        roles=roles,
-        agents=("learner", "learner"),
-        trained=trained,
-        turns=tuple(turns),
-        returns=returns,
+        episode_id=number, group_id=number, game=game, seed=0, roles=roles, agents=("learner", "learner"), trained=trained, turns=tuple(turns), returns=returns,
         forfeited_by=forfeited_by,
     )
 
@@ -55,26 +38,14 @@ def test_shares_are_over_trained_turns_and_returns_over_trained_seats():
         episode(1, [turn(0, 0, "illegal", 9, True), turn(1, 0)], (-1.0, 1.0), trained=(False, True)),
     ]
     assert rollout_metrics(batch) == {
-        "legal_rate": 2 / 4,
-        "legal_rate/g": 2 / 4,
-        "unparsable_rate": 1 / 4,
-        "truncated_rate": 1 / 4,
-        "overlong_rate": 0.0,
-        "reply_tokens": (2 + 1 + 3 + 1) / 4,
-        "sampled_entropy": 0.5,
-        "turns_per_game": 5 / 2,
-        "forfeit_rate": 1 / 2,
-        "return/g/first": 2.0,
-        "return/g/second": -0.5,
-        "seat_asymmetry/g": 2.5,
+        "legal_rate": 2 / 4, "legal_rate/g": 2 / 4, "unparsable_rate": 1 / 4, "truncated_rate": 1 / 4, "overlong_rate": 0.0,
+        "reply_tokens": (2 + 1 + 3 + 1) / 4, "sampled_entropy": 0.5, "turns_per_game": 5 / 2, "forfeit_rate": 1 / 2, "return/g/first": 2.0,
+        "return/g/second": -0.5, "seat_asymmetry/g": 2.5,
     }
 
 
 def test_games_are_kept_apart_and_seats_of_one_role_together():
-    batch = [
-        episode(0, [turn(0, 0)], (1.0, 3.0), game="a", roles=("player", "player")),
-        episode(1, [turn(0, 0), turn(1, 0, "illegal")], (7.0, 0.0), game="b"),
-    ]
+    batch = [episode(0, [turn(0, 0)], (1.0, 3.0), game="a", roles=("player", "player")), episode(1, [turn(0, 0), turn(1, 0, "illegal")], (7.0, 0.0), game="b")]
     metrics = rollout_metrics(batch)
     assert (metrics["legal_rate"], metrics["legal_rate/a"], metrics["legal_rate/b"]) == (2 / 3, 1.0, 1 / 2)
     assert (metrics["return/a/player"], metrics["seat_asymmetry/a"]) == (2.0, 0.0)
@@ -105,15 +76,7 @@ def test_what_an_environment_counts_is_a_mean_over_trained_seats_of_plays_that_e
     root, trained = Stream.from_seed(1), (True, True, False, False)
     seats = (bot("random"),) * 4
     specs = [
-        EpisodeSpec(
-            game=game,
-            episode_id=n,
-            group_id=n,
-            deal=root.child(n),
-            stream=root.child("play").child(n),
-            seats=seats,
-            trained=trained,
-        )
+        EpisodeSpec(game=game, episode_id=n, group_id=n, deal=root.child(n), stream=root.child("play").child(n), seats=seats, trained=trained)
         for n in range(40)
     ]
     batch = play(specs, {str(seats[0]): RandomAgent("random")})

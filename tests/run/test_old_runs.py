@@ -25,7 +25,6 @@ RUNS = sorted(path.name for path in OLD.glob("run_*"))
 
 @pytest.fixture(params=RUNS)
 def run(request, tmp_path):
-    """A copy of a run of a past version."""
     shutil.copytree(OLD / request.param, tmp_path / "run")
     return tmp_path / "run"
 

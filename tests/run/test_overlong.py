@@ -30,10 +30,8 @@ CONTEXT = 20  # tokens: two or three turns of tic-tac-toe
 
 def engine(rule="random", context=CONTEXT, game="tic_tac_toe", **sections):
     base = {
-        "environments": [{"name": game, "illegal": {"rule": rule, "penalty": 0.5}}],
-        "model": {"hidden_size": 16, "heads": 2, "context": context},
-        "rollout": {"games_per_step": 24},
-        "threads": 1,
+        "environments": [{"name": game, "illegal": {"rule": rule, "penalty": 0.5}}], "model": {"hidden_size": 16, "heads": 2, "context": context},
+        "rollout": {"games_per_step": 24}, "threads": 1,
     }
     return LocalEngine(resolve({**base, **sections}))
 

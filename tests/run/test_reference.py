@@ -9,20 +9,14 @@ from sparring.engine.local import Policy
 from sparring.run.folder import RunFolder
 
 RUN = {
-    "steps": 3,
-    "threads": 1,
-    "seed": 5,
-    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
-    "rollout": {"games_per_step": 16},
-    "losses": [{"name": "ppo_clip"}, {"name": "kl_penalty", "estimator": "k2", "weight": 0.1}],
-    "learner": {"learning_rate": 0.02},
+    "steps": 3, "threads": 1, "seed": 5, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "rollout": {"games_per_step": 16},
+    "losses": [{"name": "ppo_clip"}, {"name": "kl_penalty", "estimator": "k2", "weight": 0.1}], "learner": {"learning_rate": 0.02},
     "evaluation": {"exact": False},
 }
 SMALL = {"hidden_size": 16, "layers": 1}
 
 
 def divergences(folder, **changes):
-    """Return how far the policy is from its reference when each step's update begins."""
     train({**RUN, "model": SMALL, **changes}, run=folder)
     return [json.loads(line)["kl_penalty/kl"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
 

@@ -14,13 +14,8 @@ from sparring.run.loop import train
 from tests.estimators import asked_of, played_for
 
 BASE = {
-    "steps": 4,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
-    "rollout": {"games_per_step": 8, "group_size": 2},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "evaluation": {"every": 2, "exact": False},
-    "store": {"every": 1},
+    "steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}], "rollout": {"games_per_step": 8, "group_size": 2},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "evaluation": {"every": 2, "exact": False}, "store": {"every": 1},
 }
 PRESETS = {name: (None, *registry.load("credit", name).presets) for name in registry.names("credit")}
 CREDIT = [{"name": name, "preset": preset} for name, presets in PRESETS.items() for preset in presets]
@@ -30,37 +25,20 @@ RUNS = {
     "schedules": {"learner": {"learning_rate": {"schedule": "linear", "start": 0.01, "end": 0.0}, "epochs": 2, "minibatches": 2}},
     "truncated sampling": {"rollout": {"games_per_step": 8, "top_p": 0.7, "top_k": 5, "temperature": 0.8, "in_flight": 3}},
     "fixed starts": {"rollout": {"games_per_step": 8, "group_size": 2, "starts": 3, "max_turns": 2}},
-    "refills": {
-        "selection": {"name": "equal_groups", "policy": "drop"},
-        "rollout": {"games_per_step": 8, "group_size": 2, "refills": 2},
-    },
+    "refills": {"selection": {"name": "equal_groups", "policy": "drop"}, "rollout": {"games_per_step": 8, "group_size": 2, "refills": 2}},
     "replay r3": {
-        **RANDOM,
-        "replay": {"name": "r3", "number": 2},
-        "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"random": 1.0}},
+        **RANDOM, "replay": {"name": "r3", "number": 2}, "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"random": 1.0}},
         "rollout": {"games_per_step": 8, "group_size": 1},
     },
-    "replay ssb": {
-        "replay": {"name": "ssb", "max_age": 2},
-        "selection": {"name": "equal_groups", "policy": "drop"},
-        "credit": {"name": "grpo"},
-    },
+    "replay ssb": {"replay": {"name": "ssb", "max_age": 2}, "selection": {"name": "equal_groups", "policy": "drop"}, "credit": {"name": "grpo"}},
     "replay prioritised": {**RANDOM, "replay": {"name": "prioritised_replay", "share": 0.5, "capacity": 12}},
     "reward model": {
-        **RANDOM,
-        "credit": {"name": "oprl", "beta": 0.5},
-        "process": {"learning_rate": {"schedule": "linear", "start": 0.02, "end": 0.0}, "updates": 2, "pairs": "all"},
-        "warmup": {"updates": 1, "games": 4},
+        **RANDOM, "credit": {"name": "oprl", "beta": 0.5},
+        "process": {"learning_rate": {"schedule": "linear", "start": 0.02, "end": 0.0}, "updates": 2, "pairs": "all"}, "warmup": {"updates": 1, "games": 4},
     },
-    "a reference after a warm-up": {
-        "losses": [{"name": "ppo_clip"}, {"name": "kl_penalty", "weight": 0.5}],
-        "warmup": {"updates": 2, "games": 4},
-    },
+    "a reference after a warm-up": {"losses": [{"name": "ppo_clip"}, {"name": "kl_penalty", "weight": 0.5}], "warmup": {"updates": 2, "games": 4}},
     "a reference that credit reads, an average and a warm-up": {
-        **RANDOM,
-        "credit": {"name": "oprl", "preset": "policy"},
-        "learner": {"average": 0.9},
-        "warmup": {"updates": 2, "games": 4},
+        **RANDOM, "credit": {"name": "oprl", "preset": "policy"}, "learner": {"average": 0.9}, "warmup": {"updates": 2, "games": 4},
     },
     "several policies": {
         **RANDOM,
@@ -74,35 +52,22 @@ RUNS = {
         "warmup": {"updates": 1, "games": 4},
     },
     "a frozen policy": {
-        **RANDOM,
-        "policies": {"leader": {}, "helper": {"frozen": True}},
-        "roles": {"first": "leader", "second": "helper"},
+        **RANDOM, "policies": {"leader": {}, "helper": {"frozen": True}}, "roles": {"first": "leader", "second": "helper"},
         "replay": {"name": "prioritised_replay", "share": 0.5, "capacity": 12},
     },
     "tree of games": {
-        **RANDOM,
-        "credit": {"name": "spo_tree"},
+        **RANDOM, "credit": {"name": "spo_tree"},
         "rollout": {"games_per_step": 8, "group_size": 4, "in_flight": 3, "plan": {"name": "tree", "branching": [2, 2]}},
     },
     "branches, fixed starts, refills and replay": {
-        **RANDOM,
-        "credit": {"name": "branch_grpo"},
-        "replay": {"name": "prioritised_replay", "share": 0.5, "capacity": 12},
+        **RANDOM, "credit": {"name": "branch_grpo"}, "replay": {"name": "prioritised_replay", "share": 0.5, "capacity": 12},
         "selection": {"name": "equal_groups", "policy": "drop"},
-        "rollout": {
-            "games_per_step": 8,
-            "group_size": 4,
-            "starts": 3,
-            "refills": 1,
-            "playouts": 1,
-            "plan": {"name": "branch", "preset": "aepo"},
-        },
+        "rollout": { "games_per_step": 8, "group_size": 4, "starts": 3, "refills": 1, "playouts": 1, "plan": {"name": "branch", "preset": "aepo"}, },
     },
     "knowledge": {
         "environments": [{"name": "rps_spock_lizard", "illegal": {"rule": "random", "penalty": 0.5}}],
         "rollout": {"games_per_step": 16, "candidates": {"count": 3, "commit": "random"}},
-        "knowledge": {"name": "latent_space", "every": 2, "iterations": 2, "cfr_steps": 20},
-        "credit": {"name": "candidate_value"},
+        "knowledge": {"name": "latent_space", "every": 2, "iterations": 2, "cfr_steps": 20}, "credit": {"name": "candidate_value"},
         "losses": [{"name": "turn_dpo", "preset": "lspo"}],
         "warmup": {"updates": 5, "games": 16, "player": {"name": "biased", "weights": {"spock": 0.01, "lizard": 0.01}}},
     },
@@ -129,16 +94,12 @@ RUNS = {
     },
     "solver": {"matchmaker": {"name": "mixed", "past": 0.0, "bots": {"cfr": 0.7}}},
     "league by results": {
-        **RANDOM,
-        "matchmaker": {"name": "pfsp", "past": 0.9},
-        "league": {"every": 1, "keep": 2, "keeping": {"name": "newest"}},
-        "selection": {"name": "equal_groups", "policy": "drop"},
-        "rollout": {"games_per_step": 8, "group_size": 2, "refills": 1},
+        **RANDOM, "matchmaker": {"name": "pfsp", "past": 0.9}, "league": {"every": 1, "keep": 2, "keeping": {"name": "newest"}},
+        "selection": {"name": "equal_groups", "policy": "drop"}, "rollout": {"games_per_step": 8, "group_size": 2, "refills": 1},
     },
     "thinned league": {"matchmaker": {"name": "mixed", "past": 0.8}, "league": {"every": 1, "keep": 2}},
     "search, two games": {
-        "environments": [{"name": "tic_tac_toe"}, {"name": "connect_four", "weight": 0.5}],
-        "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"mcts": 0.7}},
+        "environments": [{"name": "tic_tac_toe"}, {"name": "connect_four", "weight": 0.5}], "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"mcts": 0.7}},
         "evaluation": {"every": 2, "exact": False, "opponents": [{"name": "mcts", "games_per_seat": 2, "simulations": 4}]},
     },
 }
@@ -153,7 +114,6 @@ def run(path, config, *, resume=False):
 
 
 def fingerprint(path):
-    """Return the bytes of figures, weights, state and episodes."""
     kept = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.iterdir()}
     stored = {file.relative_to(path): file.read_bytes() for name in ("episodes", "credit") for file in (path / name).iterdir()}
     return (path / "metrics.jsonl").read_bytes(), kept, stored

@@ -186,12 +186,9 @@ def test_the_resolved_configuration_reads_back():
 def test_a_step_in_which_the_oracle_judged_nothing_goes_on(credit):
     config = resolve(
         {
-            "steps": 2,
-            "threads": 1,
+            "steps": 2, "threads": 1,
             "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}, "oracle": {"name": "noisy", "oracle": "cfr", "abstain": 1.0}}],
-            "rollout": {"games_per_step": 8, "group_size": 4},
-            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-            "rewards": [{"name": "best_action"}],
+            "rollout": {"games_per_step": 8, "group_size": 4}, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "rewards": [{"name": "best_action"}],
             "credit": credit,
         }
     )

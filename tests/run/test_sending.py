@@ -19,8 +19,6 @@ KUHN = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 
 
 
 class Fragile:
-    """A sink that raises what it is given, step by step."""
-
     def __init__(self, *faults):
         self.faults, self.taken, self.closed = list(faults), [], False
 
@@ -38,8 +36,6 @@ class Fragile:
 
 @pytest.fixture
 def sinks(monkeypatch):
-    """A function that opens sinks which are objects at hand."""
-
     def of(*made):
         waiting = list(made)
         monkeypatch.setattr("sparring.config.plugins.plugin._entry", lambda _: lambda start: waiting.pop(0))

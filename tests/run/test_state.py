@@ -11,19 +11,13 @@ from sparring.run.state import FILED, RunState
 from sparring.run.step import Methods, play_round
 
 BASE = {
-    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
-    "steps": 4,
-    "threads": 1,
-    "rollout": {"games_per_step": 16, "group_size": 4, "starts": 4},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "credit": {"name": "rae"},
-    "curriculum": {"name": "vade"},
-    "replay": {"name": "prioritised_replay"},
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "steps": 4, "threads": 1,
+    "rollout": {"games_per_step": 16, "group_size": 4, "starts": 4}, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "credit": {"name": "rae"},
+    "curriculum": {"name": "vade"}, "replay": {"name": "prioritised_replay"},
 }
 
 
 def rounds(config, number, state=None):
-    """Return the states after each of so many steps of a loop as a user would write it."""
     engine, methods, states = LocalEngine(config), Methods.of(config), [state or RunState()]
     while len(states) <= number:
         states.append(play_round(config, engine, methods, states[-1]).state)
@@ -31,7 +25,6 @@ def rounds(config, number, state=None):
 
 
 def written(state, folder):
-    """Return what a state writes, by file name."""
     folder.mkdir()
     state.save(folder)
     return {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -19,14 +19,7 @@ from sparring.core.files import check_plain
 from sparring.run.events import read_figures, read_lines
 
 SETTINGS = ["steps=2", "threads=1", "rollout.games_per_step=8", "rollout.group_size=4", "model.hidden_size=16", "model.layers=1"]
-SETTINGS += [
-    "checkpoint.every=2",
-    "checkpoint.keep=1",
-    "store.every=1",
-    "league.every=2",
-    "replay={name: prioritised_replay}",
-    "warmup.updates=0",
-]
+SETTINGS += ["checkpoint.every=2", "checkpoint.keep=1", "store.every=1", "league.every=2", "replay={name: prioritised_replay}", "warmup.updates=0"]
 SETTINGS += ["evaluation={every: 2, exact: false}", "learner.average=0.9"]
 LAST = "checkpoints/step_000002"
 DEEP = "[" * 100_000
@@ -47,14 +40,12 @@ def own(tmp_path_factory):
 
 @pytest.fixture
 def run(own, tmp_path):
-    """Return a copy of a run in a folder of its own, beside a file that nobody may touch."""
     shutil.copytree(own, tmp_path / "home" / "run")
     (tmp_path / "mine.txt").write_text("mine\n")
     return tmp_path / "home" / "run"
 
 
 def signed(run):
-    """Make the digests of a checkpoint right, as who forges it does."""
     path = run / LAST / "manifest.json"
     manifest = json.loads(path.read_bytes())
     for name in [name for name in manifest["files"] if (run / LAST / name).is_file()]:
@@ -64,7 +55,6 @@ def signed(run):
 
 
 def outside(run):
-    """Return everything outside of a run folder, by its contents."""
     top = run.parents[1]
     return {path: path.read_bytes() for path in top.rglob("*") if path.is_file() and run not in path.parents}
 
@@ -132,9 +122,7 @@ def test_a_link_within_the_folder_and_a_link_to_it_are_fine(run):
 # -- what would be waited for
 
 
-@pytest.mark.parametrize(
-    "name", [f"{LAST}/manifest.json", f"{LAST}/model.safetensors", "metrics.jsonl", "episodes/part-000009.parquet", "extra"]
-)
+@pytest.mark.parametrize("name", [f"{LAST}/manifest.json", f"{LAST}/model.safetensors", "metrics.jsonl", "episodes/part-000009.parquet", "extra"])
 @pytest.mark.parametrize("kind", ["pipe", "socket"])
 def test_a_pipe_is_refused_before_it_is_opened(run, name, kind, monkeypatch):
     (run / name).unlink(missing_ok=True)
@@ -243,8 +231,6 @@ def test_a_part_of_nulls_is_passed_over(run, column):
 
 def test_figures_are_numbers(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    path.write_text(
-        f'{{"step": 1, "a": 1.5, "b": null, "c": "x", "d": [1], "e": true, "f": {HUGE}, "g": -1e200}}\n{{"step": true}}\n{{"step": -1}}\n'
-    )
+    path.write_text(f'{{"step": 1, "a": 1.5, "b": null, "c": "x", "d": [1], "e": true, "f": {HUGE}, "g": -1e200}}\n{{"step": true}}\n{{"step": -1}}\n')
     assert read_figures(path) == [{"step": 1, "a": 1.5, "b": None}]
     assert [line["step"] for line in read_lines(path)] == [1]

@@ -27,15 +27,8 @@ def test_what_is_stored_gives_the_same_credit_again(tmp_path):
     names = np.array([agents[1 - seat] for agents, seat in zip(rows["agents"], rows["seat"], strict=True)])
     assert len(set(names)) > 1
     turns = sparring.turn_table(
-        reward=rows["reward"],
-        episode=rows["episode_id"],
-        group=rows["group_id"],
-        seat=rows["seat"],
-        role=rows["role"].tolist(),
-        view=rows["view"].tolist(),
-        attempt=rows["attempt"],
-        note=rows["note"],
-        opponents=pd.factorize(names)[0],
+        reward=rows["reward"], episode=rows["episode_id"], group=rows["group_id"], seat=rows["seat"], role=rows["role"].tolist(), view=rows["view"].tolist(),
+        attempt=rows["attempt"], note=rows["note"], opponents=pd.factorize(names)[0],
         components={"game": [dict(zip(n, v, strict=True)).get("game", 0.0) for n, v in zip(rows["reward_names"], rows["reward_values"], strict=True)]},
     )
     found = sparring.advantages("mage:as_released", turns, per_opponent=True).advantages

@@ -13,18 +13,11 @@ LOSS = {"name": "turn_dpo", "beta": 1.0}
 
 def config(**changes):
     given = {
-        "name": "turn_dpo",
-        "threads": 1,
-        "steps": 15,
+        "name": "turn_dpo", "threads": 1, "steps": 15,
         "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}, "oracle": {"name": "cfr", "iterations": 50}}],
-        "rollout": {"games_per_step": 64, "candidates": {"count": 3, "commit": "random"}},
-        "rewards": [{"name": "regret"}],
-        "credit": {"name": "candidate_value"},
-        "losses": [LOSS],
-        "reorder_outcomes": True,
-        "warmup": {"updates": 20, "games": 32},
-        "learner": {"minibatches": 2, "learning_rate": 0.005},
-        "evaluation": {"every": 15, "opponents": []},
+        "rollout": {"games_per_step": 64, "candidates": {"count": 3, "commit": "random"}}, "rewards": [{"name": "regret"}],
+        "credit": {"name": "candidate_value"}, "losses": [LOSS], "reorder_outcomes": True, "warmup": {"updates": 20, "games": 32},
+        "learner": {"minibatches": 2, "learning_rate": 0.005}, "evaluation": {"every": 15, "opponents": []},
     }
     return {**given, **changes}
 

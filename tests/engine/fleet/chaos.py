@@ -56,8 +56,6 @@ class Harm:
 
 @dataclass(slots=True)
 class Done:
-    """What was done."""
-
     killed: int = 0
     stopped: int = 0
     held_back: int = 0
@@ -66,8 +64,6 @@ class Done:
 
 
 class _Due(NamedTuple):
-    """Something that is to be heard, or done to a worker."""
-
     time: float
     order: int
     worker: int
@@ -77,8 +73,6 @@ class _Due(NamedTuple):
 
 @dataclass(slots=True)
 class _Worker:
-    """A worker that is there, and what it plays."""
-
     life: int
     units: tuple[int, ...] = ()
     since: float = 0.0
@@ -121,7 +115,6 @@ class Chaos:
         self._fleet.start(worker)
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
-        """Send a worker a message, and see to it that it may end before its answer."""
         with self._lock:
             own = self._there.get(worker)
             if own is not None:
@@ -161,11 +154,9 @@ class Chaos:
         self._fleet.close()
 
     def counts(self) -> dict[str, int]:
-        """Return what was done, by name."""
         return asdict(self.done)
 
     def _doom(self, worker: int, own: _Worker) -> None:
-        """Draw whether a worker is killed or stopped after a message, and when."""
         self._sent[worker] += 1
         drawn = self._root.child(worker).child(self._sent[worker])
         for kind in (signal.SIGKILL, signal.SIGSTOP):
@@ -177,7 +168,6 @@ class Chaos:
                 return
 
     def _later(self, time: float, worker: int, life: int, what: bytes | signal.Signals) -> None:
-        """Let something be heard or done at a time."""
         heapq.heappush(self._due, _Due(time, next(self._order), worker, life, what))
 
     def _hear(self, heard: Heard) -> list[Heard]:
@@ -207,7 +197,6 @@ class Chaos:
         return []
 
     def _seconds(self, unit: int) -> float:
-        """Return how long the answer to a unit is held back."""
         if not self.harm.mean:
             return 0.0
         own = self._root.child("unit").child(unit)
@@ -246,11 +235,9 @@ class Chaos:
         return []
 
     def _gone(self, worker: int) -> None:
-        """Take note that a worker is gone."""
         own = self._there.pop(worker, None)
         if own is not None:
             self._ended.update(own.units)
 
     def _is_spared(self, own: _Worker) -> bool:
-        """Return whether what a worker plays has met as much harm as it may."""
         return any(self._ended[unit] >= self.harm.most for unit in own.units)

@@ -23,26 +23,17 @@ from sparring.run.loop import train
 from tests.engine.fleet.chaos import Chaos, Harm
 
 RESTARTS = 100_000  # in an hour: whoever kills workers does not want them to be given up for it
-COUNTED = (
-    "lost_workers",
-    "resent_units",
-    "timed_out_units",
-    "duplicate_units",
-    "refused_weights",
-)
+COUNTED = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Accounted:
-    """What became of a harmed run's plays after each step, what was done to it, what it counted."""
-
     accounts: tuple[Account, ...]
     done: dict[str, int]
     counted: dict[str, int]
 
     @property
     def balances(self) -> bool:
-        """Whether after every step each play that was issued is in one place."""
         return bool(self.accounts) and all(account.balances for account in self.accounts)
 
 
@@ -68,15 +59,10 @@ def accounted(
     counted = Counter[str]()
     for line in read_lines(path / TIMING):
         counted.update({name: int(line.get(name, 0)) for name in COUNTED})
-    return Accounted(
-        accounts=tuple(account_of(line) for line in read_lines(path / METRICS)),
-        done=made[0].counts(),
-        counted=dict(counted),
-    )
+    return Accounted(accounts=tuple(account_of(line) for line in read_lines(path / METRICS)), done=made[0].counts(), counted=dict(counted))
 
 
 def before_the_fleet(through: Callable[[Fleet], Fleet] | None) -> AbstractContextManager[Any]:
-    """Return a context in which something stands before the fleet of a run, such as what harms it."""
     if through is None:
         return nullcontext()
     real = workers.fleet_of
@@ -84,14 +70,12 @@ def before_the_fleet(through: Callable[[Fleet], Fleet] | None) -> AbstractContex
 
 
 def on(config: RunConfig, fleet: str, count: int) -> RunConfig:
-    """Return a configuration with one thread, played on a fleet."""
     values: dict[str, Any] = config.model_dump(mode="json")
     own = {"fleet": fleet, "workers": count, "restarts": RESTARTS}
     return resolve({**values, "threads": 1, "scale": {**values["scale"], **own}})
 
 
 def trained(config: RunConfig, path: Path, through: Callable[[Fleet], Fleet] | None = None) -> None:
-    """Train in a folder, where something may stand before the fleet."""
     engine = LocalEngine(config)
     folder = RunFolder.create(path, to_yaml(config))
     with folder, before_the_fleet(through), workers.playing(engine, path):

@@ -30,14 +30,11 @@ FATE, WHEN, TIME, AGAIN, LATE, IDLE, LATER = range(7)  # counters of the draws f
 
 
 def weights_of(data):
-    """Yield the weights that a task names, each unit's by itself."""
     return (Weights(*one) for unit in parse_json(data)["units"] for one in unit[2])
 
 
 @dataclass(slots=True)
 class _Task:
-    """A task that is played when its answer is due."""
-
     message: bytes
     begin: float
     seconds: float
@@ -50,8 +47,6 @@ class _Task:
 
 
 class _Event(NamedTuple):
-    """Something that will be heard."""
-
     time: float
     order: int
     worker: int
@@ -96,7 +91,6 @@ class Simulated:
         self._contents: dict[str, bytes] = {}  # of the files that were told of, by their SHA-256
 
     def now(self) -> float:
-        """Return the seconds that have passed in the simulation."""
         return self._now
 
     def start(self, worker: int) -> None:
@@ -167,19 +161,16 @@ class Simulated:
         self._events.clear()
 
     def _stream(self, worker: int) -> Stream:
-        """Return the stream of a worker's next message."""
         self._draws[worker] += 1
         return self._root.child(worker).child(self._draws[worker])
 
     def _soon(
         self, worker: int, seconds: float, message: bytes | _Task | None, late: bool = False
     ) -> None:
-        """Let something be heard of a worker in so many seconds."""
         time, life = self._now + seconds, self._lives[worker]
         heapq.heappush(self._events, _Event(time, next(self._order), worker, life, message, late))
 
     def _is_spared(self, worker: int) -> bool:
-        """Return whether what a worker plays has met as much harm as it may."""
         return any(self._ended[unit] >= self.weather.most for unit in self._playing.get(worker, ()))
 
     def _fate(self, own: Stream) -> str:
@@ -198,7 +189,6 @@ class Simulated:
                 self._contents[one.digest] = Path(one.file).read_bytes()
 
     def _answer(self, task: _Task) -> bytes:
-        """Return what a worker answers: the same each time."""
         if task.answer is None:
             task.answer = self._played(task)
             if task.spoilt is not None:
@@ -206,7 +196,6 @@ class Simulated:
         return task.answer
 
     def _played(self, task: _Task) -> bytes:
-        """Return the answer to a task, or what was answered to it in another run."""
         memo = None if self._told else self._memo
         found = None if memo is None else memo.get(task.message)
         if found is None:
@@ -219,7 +208,6 @@ class Simulated:
         return found
 
     def _hearing(self, task: _Task, worker: Worker) -> Callable[[], None]:
-        """Return what lets the worker hear, between two calls of its sampler, what was told."""
         calls = itertools.count()
 
         def hears() -> None:

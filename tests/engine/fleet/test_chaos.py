@@ -14,8 +14,6 @@ from tests.engine.fleet.chaos import Chaos, Harm
 
 
 class Echo:
-    """A fleet whose workers answer at once, on the real clock or on one that poll moves."""
-
     elastic = False
 
     def __init__(self, workers=2, *, apart=False):
@@ -66,7 +64,6 @@ def numbers(heard):
 
 
 def heard_in(chaos, seconds):
-    """Return (time, heard) of all that is heard for so long."""
     end, found = chaos.now() + seconds, []
     while chaos.now() < end:
         found += [(chaos.now(), one) for one in chaos.poll(end - chaos.now())]
@@ -81,7 +78,6 @@ def test_without_harm_everything_is_heard_as_it_was_said():
 
 
 def delay(unit, seed=0, worker=0, before=()):
-    """Return how long the answer to a unit is held back, by a worker that was sent others before."""
     _, chaos = begun(Harm(mean=2.0, sigma=1.0), seed)
     for one in before:
         chaos.send(worker, asked(one), {})

@@ -43,7 +43,6 @@ def calm():
 
 @pytest.fixture
 def plugins(tmp_path, monkeypatch):
-    """A module of plug-ins that this process and its workers find."""
     (tmp_path / "of_mine.py").write_text(PLUGINS)
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -103,8 +102,6 @@ def test_a_disk_that_is_full_says_so_and_leaves_the_checkpoints(tmp_path, kuhn, 
 
 
 def torn(times):
-    """Return what stands before a fleet and tears weights that are sent, so many times."""
-
     def through(fleet):
         send, left = fleet.send, [times]
 
@@ -136,7 +133,6 @@ def test_weights_that_are_torn_again_and_again_end_the_run(tmp_path, kuhn):
 
 def test_one_torn_file_may_be_refused_by_any_number_of_workers(tmp_path, kuhn):
     def all_at_once(fleet):
-        """Tear the file when the last of the workers has been sent it, and let none read it before."""
         send, kept = fleet.send, []
 
         def later(worker, message, files):

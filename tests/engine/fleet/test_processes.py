@@ -26,8 +26,6 @@ LINUX = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="platform:
 
 
 class Tormented:
-    """A fleet that does one harm in each step, to whoever plays the step's first unit."""
-
     elastic, apart = False, True
 
     def __init__(self, fleet):
@@ -63,7 +61,6 @@ class Tormented:
 
 
 def listening(pids):
-    """Return the sockets of processes that listen."""
     lines = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
     inodes = {f"socket:[{fields[9]}]" for fields in lines if fields[3] == LISTENING}
     found = set()
@@ -85,7 +82,6 @@ def alive(pid):
 
 
 def gone(pids):
-    """Return whether processes are gone before long."""
     end = time.monotonic() + PATIENCE
     while any(map(alive, pids)) and time.monotonic() < end:
         time.sleep(0.05)
@@ -172,7 +168,6 @@ LIGHT = "import os, sys, time; {body} # {{path!r}} {{module}} {{hear}} {{say}}"
 
 
 def light(monkeypatch, body):
-    """Let workers be processes that do no more than this."""
     monkeypatch.setattr(processes, "CODE", LIGHT.format(body=body.replace("SAY", "{say}")))
 
 
@@ -184,7 +179,6 @@ def fleet():
 
 
 def heard_of(fleet, seconds=20.0):
-    """Return the first that is heard."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if found := fleet.poll(0.2):

@@ -26,16 +26,9 @@ from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 
 BASE = {
-    "name": "rays",
-    "steps": 6,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
-    "rollout": {"games_per_step": 32},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "league": {"every": 2, "keep": 2},
-    "matchmaker": {"name": "pfsp", "past": 0.5},
-    "warmup": {"updates": 1, "games": 8},
-    "evaluation": {"every": 9, "exact": False},
+    "name": "rays", "steps": 6, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}], "rollout": {"games_per_step": 32},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "league": {"every": 2, "keep": 2}, "matchmaker": {"name": "pfsp", "past": 0.5},
+    "warmup": {"updates": 1, "games": 8}, "evaluation": {"every": 9, "exact": False},
 }
 RAY = {"fleet": "ray", "workers": 2, "unit_games": 4, "lag": 1}
 NODE = {"num_cpus": 1, "object_store_memory": 100 << 20}
@@ -44,7 +37,6 @@ LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 @pytest.fixture(scope="module", autouse=True)
 def own_world(tmp_path_factory):
-    """A home and a token of these tests' own, and a cluster's nodes on loopback."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.setenv("RAY_AUTH_MODE", "token")
@@ -80,7 +72,6 @@ def family(pid=None):
 
 
 def named(processes, name):
-    """Return those whose first word has this name."""
     found = []
     for one in processes:
         try:
@@ -96,7 +87,6 @@ def alive(processes):
 
 
 def listening(processes):
-    """Return the addresses that processes listen on."""
     found = set()
     for process in processes:
         try:
@@ -112,13 +102,11 @@ def folders():
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """Return the bytes of the run without workers."""
     return run(tmp_path_factory.mktemp("alone") / "run", {"lag": 1})
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A head that plays nothing, and two nodes of a core each."""
     from ray.cluster_utils import Cluster
 
     found = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "include_dashboard": False})
@@ -185,7 +173,6 @@ def test_weights_may_travel_otherwise(tmp_path, alone, cluster, weights):
 
 
 def heard(fleet):
-    """Return the next that a fleet has heard."""
     end = time.monotonic() + 180
     while time.monotonic() < end:
         found = fleet.poll(1.0)
@@ -296,7 +283,6 @@ def test_nodes_come_and_go(tmp_path, alone, cluster):
 
 
 def ready(fleet, seconds):
-    """Return the workers that say they are ready in so many seconds."""
     found, end = set(), time.monotonic() + seconds
     while time.monotonic() < end:
         for worker, message in fleet.poll(0.2):

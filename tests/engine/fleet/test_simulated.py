@@ -21,35 +21,11 @@ from tests.engine.fleet.simulated import Simulated, simulated_workers
 from tests.engine.fleet.weather import Weather, lognormal, rubbish
 
 CHANGES = (
-    *(
-        "steps=4",
-        "threads=1",
-        "warmup.updates=1",
-        "warmup.games=16",
-        "rollout.games_per_step=64",
-        "league.every=2",
-    ),
-    *(
-        "matchmaker.name=pfsp", "matchmaker.past=0.4",
-        "evaluation.exact=false",
-        "model.hidden_size=16",
-        "model.layers=1",
-        "model.heads=2",
-    ),
+    *( "steps=4", "threads=1", "warmup.updates=1", "warmup.games=16", "rollout.games_per_step=64", "league.every=2", ),
+    *( "matchmaker.name=pfsp", "matchmaker.past=0.4", "evaluation.exact=false", "model.hidden_size=16", "model.layers=1", "model.heads=2", ),
     *("scale.unit_games=8", "scale.fleet=processes", "scale.workers=3", "scale.restarts=10000"),
 )
-GALE = Weather(
-    mean=5,
-    sigma=1,
-    starting=5,
-    dies=0.1,
-    dies_idle=0.08,
-    hangs=0.05,
-    lost=0.05,
-    twice=0.2,
-    late=0.7,
-    rubbish=0.1,
-)
+GALE = Weather(mean=5, sigma=1, starting=5, dies=0.1, dies_idle=0.08, hangs=0.05, lost=0.05, twice=0.2, late=0.7, rubbish=0.1)
 CALM = Weather(mean=5, sigma=1)
 COUNTS = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
 
@@ -79,16 +55,11 @@ def run(path, fleet=None, changes=()):
     weights = {file.name: file.read_bytes() for file in last.glob("*.safetensors")}
     lines = [json.loads(line) for line in (path / "timing.jsonl").read_text().splitlines()]
     assert len(weights) > 2
-    return (
-        weights,
-        (path / "metrics.jsonl").read_bytes(),
-        {name: sum(line.get(name, 0) for line in lines) for name in COUNTS},
-    )
+    return (weights, (path / "metrics.jsonl").read_bytes(), {name: sum(line.get(name, 0) for line in lines) for name in COUNTS})
 
 
 @pytest.fixture(scope="module")
 def alone(room):
-    """What a run without workers ends with."""
     return run(room)[:2]
 
 

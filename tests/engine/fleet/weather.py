@@ -67,7 +67,6 @@ def lognormal(stream: Stream, counter: int, mean: float, sigma: float) -> float:
 
 
 def rubbish(answer: bytes, stream: Stream) -> bytes:
-    """Return what is no answer: nothing, part of one, or one to something else."""
     empty = json.dumps({"units": []}).encode()
     cut = answer[: len(answer) * 2 // 3]
     noise = stream.generator().bytes(64)

@@ -15,7 +15,6 @@ from sparring.league.payoffs import Payoffs, Results, Row
 
 
 def book(strength):
-    """Return the book in which the stronger of each two has won all plays."""
     rows = {}
     for one, own in strength.items():
         for other, its in strength.items():
@@ -30,7 +29,6 @@ def asked(steps, keep, payoffs=None, others=()):
 
 
 def cycle(weak):
-    """Return the book of a cycle of three, all of whom beat the weak one."""
     order = ["past-000010", "past-000020", "past-000030"]
     rows = {}
     for place, one in enumerate(order):

@@ -17,7 +17,6 @@ COUNT = 3000
 
 
 def shares(learner, rates, count=COUNT, members=MEMBERS):
-    """Return how often each is met by a learner with these rates of wins."""
     rows = {Row("kuhn_poker", 0, ref(learner), ref(who)): Results(games=1000, wins=1000 * rate, losses=1000 * (1 - rate)) for who, rate in rates.items()}
     made, met = bind("league.matchmakers", "alphastar", preset="paper"), []
     for number in range(count):

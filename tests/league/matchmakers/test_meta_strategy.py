@@ -20,7 +20,6 @@ LOSSES = np.array([[0, -1, 1, 1], [1, 0, -1, 1], [-1, 1, 0, 1], [-1, -1, -1, 0]]
 
 
 def book(payoffs, games=10, seats=(0, 1)):
-    """Return the book of plays in which each pair has met, from both sides."""
     rows = {}
     for i, player in enumerate(MEMBERS[: len(payoffs)]):
         for j, opponent in enumerate(MEMBERS[: len(payoffs)]):
@@ -115,7 +114,6 @@ def test_it_keeps_what_is_asked_of_every_matchmaker():
 
 
 def sided(first, games=10, noise=0.0):
-    """Return the book in which side 0 has won these, by its member and side 1's, and side 1 has lost them."""
     rows = {}
     for i, player in enumerate(MEMBERS[: len(first)]):
         for j, opponent in enumerate(MEMBERS[: len(first)]):
@@ -125,7 +123,6 @@ def sided(first, games=10, noise=0.0):
 
 
 def met_by_side(payoffs, count=3000, **options):
-    """Return how often each member is met in side 0 and in side 1, while the learner sits in the other one."""
     found = {0: [], 1: []}
     for number in range(count):
         seats = meta_strategy(match_request(2, number=number, members=MEMBERS[:2], payoffs=payoffs), **options).seats

@@ -15,7 +15,6 @@ GROUPS, SIZE = 24, 4
 
 
 def played(names, matchmaker="mixed"):
-    """The episodes of one step in which bots of these names, by style, sit opposite in trials of Kuhn poker."""
     bots = {name: {"name": "kuhn_bot", "style": style} for name, style in zip(names, STYLES, strict=True)}
     options = {"environment": {"name": "kuhn_poker"}, "carry": ["first", "second"], "reflect": False, "reveal": True}
     shares = dict(zip(names, (0.3, 0.3, 0.4), strict=True))
@@ -33,7 +32,6 @@ def played(names, matchmaker="mixed"):
 
 
 def opponents(episodes):
-    """By group: the opponents of its plays."""
     found = {}
     for episode in episodes:
         found.setdefault(episode.group_id, []).append(tuple(str(player) for player in episode.players if player != LEARNER))
@@ -41,7 +39,6 @@ def opponents(episodes):
 
 
 def nameless(episode):
-    """The episode without the names of who sat there."""
     turns = tuple(turn._replace(agent="") for turn in episode.turns)
     return dataclasses.replace(episode, agents=(), players=(LEARNER, LEARNER), turns=turns)
 

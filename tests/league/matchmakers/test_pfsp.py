@@ -55,10 +55,8 @@ def test_snapshots_are_met_by_their_shares(how, shares):
 def test_a_draw_is_half_a_win_results_of_all_seats_count_and_those_of_other_environments_do_not():
     first, *_ = MEMBERS
     rows = {
-        Row("kuhn_poker", 0, LEARNER, first): Results(games=2, draws=2),
-        Row("kuhn_poker", 1, LEARNER, first): Results(games=2, wins=1, losses=1),
-        Row("nim", 0, LEARNER, first): Results(games=9, losses=9),
-        Row("kuhn_poker", 0, first, LEARNER): Results(games=9, wins=9),
+        Row("kuhn_poker", 0, LEARNER, first): Results(games=2, draws=2), Row("kuhn_poker", 1, LEARNER, first): Results(games=2, wins=1, losses=1),
+        Row("nim", 0, LEARNER, first): Results(games=9, losses=9), Row("kuhn_poker", 0, first, LEARNER): Results(games=9, wins=9),
     }
     assert match_request(payoffs=Payoffs(rows)).results(first).win_rate() == 0.5
 
@@ -120,22 +118,15 @@ def test_a_run_meets_those_that_win():
     """Two snapshots are in the league; by the book the learner beats one and loses to the other."""
     config = resolve(
         {
-            "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
-            "steps": 9,
-            "threads": 1,
-            "rollout": {"games_per_step": 64},
-            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-            "matchmaker": {"name": "pfsp", "past": 1.0},
+            "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "steps": 9, "threads": 1, "rollout": {"games_per_step": 64},
+            "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "pfsp", "past": 1.0},
         }
     )
     engine = LocalEngine(config)
     beaten, strong, *_ = MEMBERS
     engine.take_member(beaten)
     engine.take_member(strong)
-    rows = {
-        Row("kuhn_poker", 0, LEARNER, beaten): Results(games=98, wins=98),
-        Row("kuhn_poker", 1, LEARNER, strong): Results(games=98, losses=98),
-    }
+    rows = {Row("kuhn_poker", 0, LEARNER, beaten): Results(games=98, wins=98), Row("kuhn_poker", 1, LEARNER, strong): Results(games=98, losses=98)}
     state = RunState(step=3).remembering(payoffs=Payoffs(rows).to_json())
     found = play_round(config, engine, Methods.of(config), state)
     seated = [player for episode in found.episodes for player in episode.players]

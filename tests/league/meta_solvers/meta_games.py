@@ -10,30 +10,22 @@ CYCLE = [[0, -1, 1], [1, 0, -1], [-1, 1, 0]]  # rock, paper, scissors
 FOUR = [[0, -1, 1, 0.5], [1, 0, -1, -0.5], [-1, 1, 0, 0.2], [-0.5, 0.5, -0.2, 0]]
 THREE_SIDES = MetaGame(payoffs=tuple(np.arange(12.0).reshape(2, 3, 2) * sign for sign in (1, -1, 0)))
 HARD = {
-    "one member": of_matrix([[0.0]]),
-    "equal payoffs": of_matrix(np.zeros((3, 3))),
-    "equal payoffs that are not 0": of_matrix(np.full((2, 3), 0.1)),
-    "copies": of_matrix(np.kron(CYCLE, np.ones((2, 2)))),
-    "near 1e6": of_matrix(1e6 + np.array([[1.0, 0.0], [0.0, 1.0]])),
-    "large": of_matrix(1e6 * np.array(FOUR)),
-    "small": of_matrix(1e-9 * np.array(FOUR)),
-    "one row": of_matrix([[3.0, -1.0, 2.0]]),
-    "one column": of_matrix([[3.0], [-1.0], [2.0]]),
-    "dominated": of_matrix([[0, 1, 2], [-1, 0, 1], [-2, -1, 0]]),
+    "one member": of_matrix([[0.0]]), "equal payoffs": of_matrix(np.zeros((3, 3))), "equal payoffs that are not 0": of_matrix(np.full((2, 3), 0.1)),
+    "copies": of_matrix(np.kron(CYCLE, np.ones((2, 2)))), "near 1e6": of_matrix(1e6 + np.array([[1.0, 0.0], [0.0, 1.0]])),
+    "large": of_matrix(1e6 * np.array(FOUR)), "small": of_matrix(1e-9 * np.array(FOUR)), "one row": of_matrix([[3.0, -1.0, 2.0]]),
+    "one column": of_matrix([[3.0], [-1.0], [2.0]]), "dominated": of_matrix([[0, 1, 2], [-1, 0, 1], [-2, -1, 0]]),
 }
 PAYOFF = st.integers(-20, 20).map(lambda tenths: tenths / 10)
 
 
 @st.composite
 def matrices(draw, most=5):
-    """Return payoffs of two opposed sides, among them tables with ties and copies."""
     shape = draw(st.tuples(st.integers(1, most), st.integers(1, most)))
     return draw(arrays.arrays(np.float64, shape, elements=PAYOFF))
 
 
 @st.composite
 def squares(draw, most=5):
-    """Return antisymmetric payoffs."""
     size = draw(st.integers(1, most))
     half = np.triu(draw(arrays.arrays(np.float64, (size, size), elements=PAYOFF)), 1)
     return half - half.T
@@ -41,13 +33,11 @@ def squares(draw, most=5):
 
 @st.composite
 def games(draw, sides=3, most=3):
-    """Return meta-games of general payoffs, of two sides or more."""
     shape = tuple(draw(st.integers(1, most)) for _ in range(draw(st.integers(2, sides))))
     return MetaGame(payoffs=tuple(draw(arrays.arrays(np.float64, shape, elements=PAYOFF)) for _ in shape))
 
 
 def gains(game, strategy):
-    """Return by how much each side could earn more by its best member."""
     found = []
     for side, payoffs in enumerate(game.payoffs):
         values = np.moveaxis(payoffs, side, 0)

@@ -14,7 +14,6 @@ from tests.league.meta_solvers.meta_games import CYCLE, HARD, THREE_SIDES, games
 
 
 def solved(game, **options):
-    """Return the strategy."""
     return bind("league.meta_solvers", "alpha_rank", options)(game)
 
 
@@ -24,7 +23,6 @@ def rho(gain, alpha, population):
 
 
 def plainly(game, alpha, population):
-    """Return the stationary distribution over combinations, by the chain's matrix and its eigenvector."""
     states = list(itertools.product(*map(range, game.shape)))
     chain = np.zeros((len(states), len(states)))
     rate = 1 / max(1, sum(size - 1 for size in game.shape))

@@ -17,7 +17,6 @@ SEXES = MetaGame(payoffs=([[3, 0], [0, 2]], [[2, 0], [0, 3]]))
 
 
 def solved(game, kind="ce"):
-    """Return the strategy."""
     return bind("league.meta_solvers", "correlated", {"kind": kind})(game)
 
 

@@ -11,7 +11,6 @@ from tests.league.meta_solvers.meta_games import HARD, THREE_SIDES, games
 
 
 def solved(game, delta):
-    """Return the weights of each side."""
     return [side.tolist() for side in bind("league.meta_solvers", "delta_uniform", {"delta": delta})(game).sides]
 
 

@@ -12,7 +12,6 @@ from tests.league.meta_solvers.meta_games import CYCLE, FOUR, HARD, THREE_SIDES,
 
 
 def solved(game, rounds=1000):
-    """Return the strategy."""
     return bind("league.meta_solvers", "fictitious_play", {"rounds": rounds})(game)
 
 

@@ -18,13 +18,11 @@ GRID = 40
 
 
 def entropy(weights):
-    """Return the entropy of distributions, the last axis being their choices."""
     kept = np.maximum(weights, 1e-300)
     return -(kept * np.log(kept)).sum(axis=-1)
 
 
 def grid(size):
-    """Return all distributions over so many choices whose weights are multiples of 1 / GRID."""
     cuts = itertools.combinations(range(GRID + size - 1), size - 1)
     ends = np.array([(-1, *cut, GRID + size - 1) for cut in cuts])
     return (np.diff(ends, axis=1) - 1) / GRID

@@ -21,12 +21,10 @@ BY_HAND = {  # of these rates, to four digits
 
 
 def solved(game, weighting="squared"):
-    """Return the weights of each side."""
     return bind("league.meta_solvers", "pfsp", {"weighting": weighting})(game).sides
 
 
 def of_wins(wins, **more):
-    """Return a meta-game of these rates, whose payoffs say nothing."""
     zeros = np.zeros(np.shape(wins))
     return MetaGame(payoffs=(zeros, zeros.T if more else zeros), wins=wins, **more)
 

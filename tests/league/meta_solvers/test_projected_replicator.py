@@ -13,7 +13,6 @@ from tests.league.meta_solvers.meta_games import CYCLE, FOUR, HARD, THREE_SIDES,
 
 
 def solved(game, **options):
-    """Return the weights of each side."""
     return bind("league.meta_solvers", "projected_replicator", {"steps": 200, **options})(game).sides
 
 

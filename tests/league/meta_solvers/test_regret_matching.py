@@ -20,7 +20,6 @@ from tests.league.meta_solvers.meta_games import (
 
 
 def solved(game, steps=300):
-    """Return the strategy."""
     return bind("league.meta_solvers", "regret_matching", {"steps": steps})(game)
 
 

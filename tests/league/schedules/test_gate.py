@@ -15,7 +15,6 @@ MEMBERS = ["past-000000", "past-000010", "past-exploiter-000010"]
 
 
 def book(wins, learner=LEARNER, games=100):
-    """Return the book in which a learner has won so many plays of 100 against each of these."""
     rows = {Row("kuhn_poker", 0, learner, ref(who)): Results(games=games, wins=won, losses=games - won) for who, won in wins.items()}
     return Payoffs(rows)
 

@@ -57,7 +57,6 @@ def records(path):
 
 
 def in_wandb(run):
-    """Return the ids of W&B's runs in a run folder, and (step, figures) of all in order."""
     ids, rows = [], []
     for path in sorted(run.glob("wandb/offline-run-*/*.wandb")):
         for record in records(path):
@@ -84,7 +83,6 @@ def written(run, name="metrics.jsonl"):
 
 
 def check(run, env):
-    """Check that both have each step once, with the figures that the run wrote."""
     lines = {line.pop("step"): line for line in written(run)}
     ids, rows = in_wandb(run)
     assert set(ids) == {journal(run, "wandb")["run"]}

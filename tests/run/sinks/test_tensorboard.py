@@ -17,8 +17,6 @@ def curves(folder, name="a"):
 
 
 def in_a_child(function):
-    """Run in a process that is killed where the function ends: nothing is closed or flushed."""
-
     def child():
         function()
         os.kill(os.getpid(), signal.SIGKILL)

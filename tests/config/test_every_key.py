@@ -167,7 +167,7 @@ BY_DESIGN = {
     "rollout.retries": "a limit on failures: tests/run/test_every_game.py",
     "learner.micro_tokens": "bounds memory and changes nothing else",
     "model.gradient_checkpointing": "bounds memory and changes nothing else",
-    "knowledge": "needs an environment with latent choices: tests/run/test_knowledge_in_runs.py",
+    "knowledge": "needs an environment with latent choices: tests/run/test_candidates_in_runs.py",
     **dict.fromkeys(
         [f"scale.{key}" for key in ("fleet", "workers", "unit_games", "order", "timeout", "restarts", "weights", "address", "gpus", "gpus_per_worker", "share_gpus", "mixed")],
         WHERE,

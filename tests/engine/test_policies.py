@@ -1,10 +1,12 @@
 """Several policies in one run: who sits where, what each learns from, what is saved, and what is refused."""
 
 import json
+import shutil
 from collections import Counter
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,8 +24,10 @@ from sparring.league.payoffs import Payoffs
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.matches import play_matches
+from sparring.models import joined
+from sparring.models.samplers import in_process
 from sparring.play.players.random import RandomAgent
-from sparring.play.rollout import EpisodeSpec
+from sparring.play.spec import EpisodeSpec
 from sparring.play.team import Team, play_teams
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
@@ -418,3 +422,110 @@ def test_adapters_beside_others_say_what_they_say_alone(chat_folder):
     assert all(np.array_equal(a, b) for a, b in zip(*rows, strict=True))
     models = [run.policies["main"].model.tensors() for run in (alone, beside)]
     assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
+
+
+# -- members of a league that are adapters over one base: their turns are one batch, and the bytes are those of one by one --
+
+CONFIG = {
+    "threads": 1, "environments": [{"name": "kuhn_poker", "options": {"style": "full"}, "illegal": {"rule": "random"}}], "model": {"lora": {"rank": 2}},
+    "renderer": {"name": "chat"}, "rollout": {"max_new_tokens": 4},
+}
+
+
+def engine_base(folder, *members, **changes):
+    config = {**CONFIG, **changes}
+    run = LocalEngine(resolve({**config, "model": {**config["model"], "name": str(folder)}}))
+    for step in members:
+        run.take_member(snapshot(step))
+        with torch.no_grad():
+            for number, weight in enumerate(run.model.parameters()):
+                weight.add_(0.01 * (1 + number % 3))
+        run.model.version += 1
+    return run
+
+
+def specs(run, players, count=12):
+    game, root = run.environments[0][0], Stream.from_seed(3)
+    return [
+        EpisodeSpec(game=game, episode_id=n, group_id=n, deal=root.child(n), stream=root.child("play").child(n), seats=(LEARNER, players[n % len(players)])[:: 1 - 2 * (n % 2)], trained=(True, False))
+        for n in range(count)
+    ]  # fmt: skip
+
+
+def replies(found):
+    return [episode.turns for episode in found.episodes]
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    found, whole = [], joined.JoinedBase.join
+
+    def join(self, members):
+        found.append(sorted(len(member.adapters) for member in members))
+        return whole(self, members)
+
+    monkeypatch.setattr(joined.JoinedBase, "join", join)
+    return found
+
+
+def test_the_bytes_of_plays_are_those_of_members_one_by_one(chat_folder, calls, monkeypatch):
+    run = engine_base(chat_folder, 1, 2, 3)
+    players = [snapshot(1), snapshot(2), snapshot(3)]
+    together = replies(run.play(specs(run, players)))
+    assert max(map(len, calls)) == 4, "the learner and three snapshots"
+    assert len({turn.agent for turns in together for turn in turns}) == 4
+    few = engine_base(chat_folder, 1, 2, 3)
+    some = specs(few, players)
+    assert replies(few.play(some[:5])) + replies(few.play(some[5:])) == together, "nor do they depend on who is beside"
+    calls.clear()
+    monkeypatch.setattr(in_process, "member_of", lambda model: None)
+    alone = engine_base(chat_folder, 1, 2, 3)
+    assert replies(alone.play(specs(alone, players))) == together
+    assert not calls
+
+
+def test_policies_over_one_base_are_asked_together(chat_folder, calls):
+    policies = {"leader": {}, "base": {"frozen": True, "model": {"lora": None}}}
+    run = engine_base(chat_folder, 1, policies=policies, roles={"first": "leader", "second": "base"})
+    run.play(specs(run, [snapshot(1).of("leader"), LEARNER.of("base")]))
+    assert calls and all(base == 0 < other for base, other in calls), "the base itself, beside the leader or its snapshot"
+
+
+def test_models_that_are_trained_whole_are_asked_alone(chat_folder, calls):
+    run = engine_base(chat_folder, 1, model={"lora": None})
+    run.play(specs(run, [snapshot(1)], 4))
+    assert not calls
+
+
+# -- adapters are only loaded onto the weights that they were trained on --
+
+def engine_frozen(folder, **model):
+    return LocalEngine(
+        resolve(
+            {
+                "threads": 1, "environments": [{"name": "kuhn_poker", "options": {"style": "full"}}], "model": {"name": str(folder), **model},
+                "renderer": {"name": "chat"}, "rollout": {"max_new_tokens": 6},
+            }
+        )
+    )
+
+
+def test_another_base_under_the_adapters_is_noticed(chat_folder, tmp_path):
+    first = engine_frozen(chat_folder, lora={"rank": 2})
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    first.save(folder)
+    moved = shutil.copytree(chat_folder, tmp_path / "moved")
+    engine_frozen(moved, lora={"rank": 2}).restore(folder)  # the same weights elsewhere
+    weights = safetensors.torch.load_file(moved / "model.safetensors")
+    name = sorted(weights)[0]
+    weights[name].view(-1)[-1] += 0.001
+    safetensors.torch.save_file(weights, moved / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"is no longer the model that the adapters in .* were trained on: its frozen weights have SHA-256"):
+        engine_frozen(moved, lora={"rank": 2}).restore(folder)
+
+
+def test_a_model_without_adapters_has_no_digest(chat_folder, saved):
+    whole = engine_frozen(chat_folder)
+    assert whole.model.frozen_digest == ""
+    assert b"base" not in saved(whole)["engine.json"]

@@ -1,16 +1,38 @@
 """The walk of the whole tree: counts, wording, perfect recall, and games that are too large."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.core.errors import GameError, TooLargeError
+from sparring.config import resolve
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import GameError, SparringError, TooLargeError
+from sparring.core.records import SamplingParams
 from sparring.core.rng import Stream
+from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.environments.kuhn_poker import KuhnPoker
-from sparring.measure.info_states import enumerate_info_states, estimate_histories
-from sparring.play.players.base import Reply
+from sparring.measure.exploitability import history_reach, info_state_reach, nash_conv
+from sparring.measure.info_states import (
+    Query,
+    TabularScorer,
+    UniformScorer,
+    enumerate_info_states,
+    estimate_histories,
+    exact_values,
+    renormalise,
+)
+from sparring.measure.lab_episodes import TablePolicy, exact_gradient, play_table, random_table
+from sparring.measure.matches import play_matches
+from sparring.models.language_model import LanguageModel
+from sparring.models.tiny import tiny_model, tiny_tokenizer
+from sparring.ops.statistics import wilson_interval
+from sparring.play.players.base import Reply, TextAgent
+from sparring.play.players.policy import policy
+from sparring.play.players.random import RandomAgent
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 
@@ -173,3 +195,264 @@ def test_queries_are_what_a_rollout_tells(label):
                     assert known[seat, conversation[0]] == conversation
 
     check()
+
+
+# -- scorers of known policies, and renormalising over legal actions --
+
+QUERY = Query(game="kuhn_poker", seat=0, key="0", observations=("kuhn first J",), actions=(), legal_actions=("pass", "bet"))
+DISTRIBUTIONS = st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=6).map(lambda w: np.array(w) / sum(w))
+
+
+def test_uniform_gives_every_legal_action_the_same_probability():
+    (row,) = UniformScorer().action_logprobs([QUERY])
+    np.testing.assert_allclose(np.exp(row), [0.5, 0.5], rtol=1e-15)
+
+
+def test_a_table_is_read_by_seat_and_key_and_left_out_actions_have_probability_zero():
+    scorer = TabularScorer({(0, "0"): {"bet": 0.25}, (1, "0"): {"bet": 1.0}})
+    (row,) = scorer.action_logprobs([QUERY])
+    np.testing.assert_array_equal(row, [-np.inf, np.log(0.25)])
+
+
+def test_a_table_without_the_information_state_says_which_row_to_add():
+    with pytest.raises(GameError, match=r"seat 0 of kuhn_poker in information state '0'.*\(0, '0'\): \{'pass': 1.0\}"):
+        TabularScorer({(1, "0"): {"pass": 1.0}}).action_logprobs([QUERY])
+
+
+@given(DISTRIBUTIONS, st.floats(1e-3, 1.0))
+def test_renormalising_a_scaled_policy_gives_the_policy_and_the_missing_mass(policy, scale):
+    found, illegal = renormalise(np.log(policy * scale))
+    np.testing.assert_allclose(found, policy, rtol=1e-12)
+    assert illegal == pytest.approx(1.0 - scale, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "policy", "illegal"),
+    [
+        ([0.0], [1.0], 0.0),
+        ([-np.inf, -np.inf], [0.5, 0.5], 1.0),
+        ([-1000.0, -1000.0 + np.log(3.0)], [0.25, 0.75], 1.0),  # both round to probability 0
+        ([-np.inf, 0.0], [0.0, 1.0], 0.0),
+        ([np.log(0.5) + 1e-7, np.log(0.5) + 1e-7], [0.5, 0.5], 0.0),  # float32 noise is no negative mass
+    ],
+)
+def test_hard_rows(logprobs, policy, illegal):
+    found, missing = renormalise(np.array(logprobs))
+    np.testing.assert_allclose(found, policy, rtol=1e-12)
+    assert missing == pytest.approx(illegal, abs=1e-12)
+    assert 0.0 <= missing <= 1.0
+
+
+@pytest.mark.parametrize("logprobs", [[np.nan, 0.0], [np.inf, 0.0], [0.0, np.log(0.1)], [5000.0, 0.0]])
+def test_what_is_no_log_probability_is_refused(logprobs):
+    with pytest.raises(SparringError, match="og-probabilities"):
+        renormalise(np.array(logprobs))
+
+
+# -- the exact gradient against finite differences of exact returns, and play against the table's probabilities --
+
+def table_of(name, seed=0):
+    game = make_game(name)
+    return game, random_table(enumerate_info_states(game), Stream.from_seed(seed))
+
+
+def softmax_table(states, logits):
+    rows = np.split(logits, np.cumsum([len(query.legal_actions) for query in states.queries])[:-1])
+    return TablePolicy.of(states, [np.exp(row) / np.exp(row).sum() for row in rows])
+
+
+# two actions, zero-sum; three actions, cooperative; general-sum; of variable length; one seat
+@pytest.mark.parametrize("name", ["kuhn_poker", "tiny_hanabi", "repeated_dilemma", "signalling", "needle_chain"])
+def test_the_exact_gradient_is_that_of_finite_differences(name):
+    _, policy = table_of(name)
+    logits, step = np.log(policy.flat), 1e-5
+    found = []
+    for index, seat in enumerate(policy.seats):
+        moved = []
+        for sign in (1, -1):
+            changed = logits.copy()
+            changed[index] += sign * step
+            table = softmax_table(policy.states, changed)
+            moved.append(exact_values(table.states, table.rows).returns[seat])
+        found.append((moved[0] - moved[1]) / (2 * step))
+    gradient = exact_gradient(policy)
+    assert gradient == pytest.approx(np.array(found), abs=1e-8)
+    assert np.abs(gradient).max() > 0.01
+
+
+def test_a_random_table_is_a_policy_far_from_uniform_that_a_seed_determines():
+    _, policy = table_of("leduc_poker")
+    assert [row.sum() for row in policy.rows] == pytest.approx([1.0] * len(policy.states))
+    assert np.array_equal(policy.flat, table_of("leduc_poker")[1].flat)
+    assert not np.array_equal(policy.flat, table_of("leduc_poker", seed=1)[1].flat)
+    assert policy.flat.min() > 1e-3
+    assert np.mean([row.max() - row.min() for row in policy.rows]) > 0.3
+
+
+def test_the_agent_plays_what_the_table_says():
+    game, policy = table_of("kuhn_poker")
+    episodes = play_table(game, policy, batches=60, batch_size=64, group_size=8, stream=Stream.from_seed(3))
+    seen = Counter((turn.seat, turn.state_key, turn.action) for episode in episodes for turn in episode.turns)
+    for query, row in zip(policy.states.queries, policy.rows, strict=True):
+        counts = np.array([seen[query.seat, query.key, action] for action in query.legal_actions])
+        assert counts / counts.sum() == pytest.approx(row, abs=4 * np.sqrt(0.25 / counts.sum()))
+    assert all(turn.event == "ok" for episode in episodes for turn in episode.turns)
+
+
+def test_members_of_a_group_share_their_deal_and_play_on_their_own():
+    game, policy = table_of("kuhn_poker")
+    episodes = play_table(game, policy, batches=4, batch_size=64, group_size=8, stream=Stream.from_seed(3))
+    groups = [episodes[begin : begin + 8] for begin in range(0, len(episodes), 8)]
+    assert all(len({(e.seed, e.group_id, e.turns[0].state_key) for e in group}) == 1 for group in groups)
+    assert len({group[0].seed for group in groups}) == len(groups)
+    assert any(len({e.returns for e in group}) > 1 for group in groups)
+
+
+# -- exact Q and V against a recursion over states, and against known values --
+
+KUHN = make_game("kuhn_poker")
+STATES = enumerate_info_states(KUHN)
+
+
+def random_policy(states, seed):
+    generator = np.random.Generator(np.random.Philox(seed))
+    return [generator.dirichlet(np.ones(len(query.legal_actions))) for query in states.queries]
+
+
+def uniform(states):
+    return [np.full(len(query.legal_actions), 1 / len(query.legal_actions)) for query in states.queries]
+
+
+def naive(game, states, policy):
+    """Q and V by a recursion over OpenSpiel's states that sums, per information state, over its histories."""
+    number = {(query.seat, query.key): index for index, query in enumerate(states.queries)}
+    sums = [np.zeros((len(row), 2)) for row in policy]
+
+    def walk(state, reach):  # reach: probability without each seat's own moves
+        if state.is_terminal():
+            return np.array(state.returns())
+        if state.is_chance_node():
+            return sum(p * walk(state.child(a), reach * p) for a, p in state.chance_outcomes())
+        seat = state.current_player()
+        index = number[seat, game.state_of(state).observe(seat).key]
+        total = np.zeros(game.num_seats)
+        for choice, action in enumerate(states.legal_ids[index]):
+            probability = policy[index][choice]
+            factor = np.full(game.num_seats, probability)
+            factor[seat] = 1.0
+            worth = walk(state.child(action), reach * factor)
+            sums[index][choice] += reach[seat] * np.array([worth[seat], 1.0])
+            total = total + probability * worth
+        return total
+
+    returns = walk(game.spiel.new_initial_state(), np.ones(game.num_seats))
+    return [own[:, 0] / own[:, 1] for own in sums], returns
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 10**6))
+@pytest.mark.parametrize("name", ["kuhn_poker", "tiny_hanabi"])
+def test_the_recursion_says_the_same(name, seed):
+    game = make_game(name)
+    states = enumerate_info_states(game)
+    policy = random_policy(states, seed)
+    values = exact_values(states, policy)
+    action, returns = naive(game, states, policy)
+    for own, other in zip(values.action, action, strict=True):
+        assert own == pytest.approx(other)
+    assert values.returns == pytest.approx(returns)
+    assert values.state == pytest.approx([p @ q for p, q in zip(policy, action, strict=True)])
+    assert values.reach == pytest.approx(info_state_reach(states, history_reach(states, policy)))
+
+
+def test_kuhn_by_hand():
+    values = exact_values(STATES, uniform(STATES))
+    number = {(query.seat, query.key): index for index, query in enumerate(STATES.queries)}
+    facing_bet = number[1, "2b"]  # the king faces a bet: folding loses the ante, calling wins 2
+    assert values.action[facing_bet].tolist() == pytest.approx([-1.0, 2.0])
+    assert values.state[facing_bet] == pytest.approx(0.5)
+    assert values.returns == pytest.approx([0.125, -0.125])  # known value of uniform play
+
+
+def test_where_the_policy_never_goes_values_are_defined_by_the_others():
+    policy = uniform(STATES)
+    for index, query in enumerate(STATES.queries):
+        if query.seat == 0 and len(query.actions) == 0:
+            policy[index] = np.array([0.0, 1.0])  # the first player always bets, so it is never asked a second time
+    values = exact_values(STATES, policy)
+    second = [index for index, query in enumerate(STATES.queries) if query.seat == 0 and query.actions]
+    assert values.reach[second] == pytest.approx(np.zeros(3))
+    assert values.action[second[0]].tolist() == pytest.approx([-1.0, -2.0])  # the jack who is bet into
+
+
+def test_the_mean_of_the_advantage_under_the_policy_is_zero():
+    policy = random_policy(STATES, 3)
+    values = exact_values(STATES, policy)
+    for row, own, value in zip(policy, values.action, values.state, strict=True):
+        assert row @ (own - value) == pytest.approx(0.0, abs=1e-12)
+
+
+# -- the language model's own policy: what exact evaluation says is what play does --
+
+class Passes(TextAgent):
+    def choose(self, state, seat, stream):
+        return "pass"
+
+
+def untrained(game, *, seed=3, **params):
+    tokenizer = tiny_tokenizer(game.vocabulary())
+    network = tiny_model(vocabulary_size=len(tokenizer), stream=Stream.from_seed(seed), hidden_size=16, layers=1, heads=2, context=64)
+    model = LanguageModel(network, tokenizer)
+    renderer = bind("render", "plain")(tokenizer)
+    return policy(sampler=bind("samplers", "in_process")(model), renderer=renderer, params=SamplingParams(max_new_tokens=2, **params))
+
+
+@pytest.mark.always
+@pytest.mark.parametrize("temperature", [1.0, 0.2])  # the weights of seed 186 say "bet" often when sharpened
+def test_probabilities_of_actions_are_the_frequencies_of_play(temperature):
+    game = make_game("kuhn_poker")
+    agent = untrained(game, seed=186, temperature=temperature)
+    stream = Stream.from_seed(0)
+    specs = [
+        EpisodeSpec(
+            game=game, episode_id=i, group_id=i, deal=stream.child("deal").child(i), stream=stream.child("play").child(i),
+            seats=("me", "you") if i % 2 else ("you", "me"), trained=(False, False),
+        )
+        for i in range(12_000)
+    ]
+    replies = {}
+    for episode in play(specs, {"me": agent, "you": Passes("you")}):
+        seat = episode.agents.index("me")
+        turn = next(turn for turn in episode.turns if turn.seat == seat)
+        replies.setdefault((seat, turn.state_key), []).append(None if turn.truncated else turn.reply)
+    assert len(replies) == 6  # each card, first to act and after a pass
+    queries = [query for query in enumerate_info_states(game).queries if (query.seat, query.key) in replies]
+    for query, row in zip(queries, agent.action_logprobs(queries), strict=True):
+        said = replies[query.seat, query.key]
+        for action, logprob in zip(query.legal_actions, row, strict=True):
+            interval = wilson_interval(said.count(action), len(said), level=0.9999)
+            assert interval.low < np.exp(logprob) < interval.high
+
+
+@pytest.mark.parametrize(("name", "options"), [("kuhn_poker", {}), ("kuhn_poker", {"players": 3}), ("leduc_poker", {}), ("tiny_hanabi", {})])
+def test_an_untrained_model_is_near_uniform_and_mostly_illegal(name, options):
+    game = make_game(name, options=options)
+    report = nash_conv(game, enumerate_info_states(game), untrained(game))
+    assert report.nash_conv > 0.5
+    assert 0.9 < report.illegal_mass < 1.0
+    assert 0.9 < report.illegal_mass_reached < 1.0
+
+
+def test_a_match_asks_no_more_plays_at_once_than_the_run_does_so_that_its_cache_holds_them():
+    """With 200 plays at once a small KV cache holds none of them until their next turn; the results are the same."""
+    model = {"hidden_size": 16, "layers": 1, "heads": 1}
+    changes = {"threads": 1, "sampler": {"name": "in_process", "cache_bytes": 40_000}, "rollout": {"in_flight": 8}}
+    run = LocalEngine(resolve({"environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}], "model": model, **changes}))
+    agent, found = run.agent("policy"), {}
+    for room in (agent.in_flight, None):
+        agent.in_flight = room
+        agent.sampler.refresh()
+        before = agent.sampler.tokens_computed
+        report = play_matches(run.environments[0][0], agent, RandomAgent("random"), games_per_seat=100, stream=Stream.from_seed(0))
+        found[room] = agent.sampler.tokens_computed - before, report
+    assert found[8][1] == found[None][1] and found[8][0] < 0.7 * found[None][0]

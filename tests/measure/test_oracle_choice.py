@@ -1,12 +1,26 @@
 """Which oracle measures a game: asked for, the run's own, or the first exact one, and why there is none."""
 
+import io
+import re
+from pathlib import Path
+
 import pytest
 
+from sparring.api.policy_evaluation import evaluate_policy
+from sparring.config import resolve
 from sparring.config.plugins import registry
+from sparring.config.recipe import load_recipe
 from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.environments.catalogue import make_game
 from sparring.measure import oracle_choice
+from sparring.measure.agent_spec import AgentSpec, labels, parse_agent
+from sparring.measure.info_states import UniformScorer
 from sparring.measure.oracle_choice import OracleSpec, chosen_oracle, oracles_for, parse_oracle
+from sparring.measure.references import run_verdicts
+from sparring.play.players.random import random
+from sparring.report.match_tables import legend
+from sparring.report.progress import Watcher
+from sparring.run.loop import StepReport
 
 CHOSEN = [
     ("tic_tac_toe", {}, "minimax"),
@@ -82,3 +96,126 @@ def test_bad_oracles_get_one_clear_line(text, error, message):
 
 def test_options_are_read_as_written():
     assert parse_oracle("cfr iterations=1000 variant=cfr") == OracleSpec("cfr", {"iterations": 1000, "variant": "cfr"})
+
+
+# -- agents as text, and labels that keep two of one kind apart --
+
+def test_a_name_and_options_are_read_as_yaml():
+    assert parse_agent("random") == ("random", {})
+    assert parse_agent("mcts simulations=1000 uct_c=1.5 solve=true") == ("mcts", {"simulations": 1000, "uct_c": 1.5, "solve": True})
+    spec = parse_agent("endpoint model=m base_url=http://127.0.0.1:8000/v1 system='You play games.' temperature=null")
+    assert spec.options == {"model": "m", "base_url": "http://127.0.0.1:8000/v1", "system": "You play games.", "temperature": None}
+    assert parse_agent("mcts simulations=7").make().simulations == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("mtcs", UnknownNameError, "Did you mean 'mcts'"),
+        ("mcts simulatons=3", UnknownNameError, "Did you mean 'simulations'"),
+        ("mcts simulations=many", ConfigError, "option 'simulations'"),
+        ("mcts 1000", ConfigError, "write key=value"),
+        ("mcts simulations=[", ConfigError, "no value for 'simulations'"),
+        ("", ConfigError, "cannot be read"),
+        ("mcts simulations='3", ConfigError, "cannot be read"),
+        ("endpoint", ConfigError, "option 'model'"),
+    ],
+)
+def test_bad_text_gets_one_clear_line(text, error, message):
+    with pytest.raises(error) as caught:
+        parse_agent(text)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_labels_are_plain_until_two_agents_are_of_one_kind():
+    one, more = AgentSpec("mcts", {"simulations": 100, "uct_c": 2.0}), AgentSpec("mcts", {"simulations": 1000, "uct_c": 2.0})
+    assert labels([one, AgentSpec("random", {})]) == ["mcts", "random"]
+    assert labels([one, more, AgentSpec("random", {})]) == ["mcts(simulations=100)", "mcts(simulations=1000)", "random"]
+    assert labels([AgentSpec("mcts", {}), more]) == ["mcts", "mcts(simulations=1000,uct_c=2.0)"]
+
+
+def test_labels_can_stand_in_metric_names():
+    urls = [AgentSpec("endpoint", {"model": "m", "base_url": f"http://{host}/v1"}) for host in "ab"]
+    assert labels(urls) == ["endpoint(base_url=http:_a_v1)", "endpoint(base_url=http:_b_v1)"]
+
+
+def test_two_equal_agents_are_refused():
+    with pytest.raises(ConfigError, match="'mcts\\(simulations=3\\)' is named twice"):
+        labels([AgentSpec("mcts", {"simulations": 3})] * 2 + [AgentSpec("mcts", {})])
+
+
+# -- what stands beside a policy's figures in evaluations, reports and the progress line --
+
+class Uniform:
+    name, renderer = "uniform", None
+
+    def __init__(self):
+        self.act, self.action_logprobs = random().act, UniformScorer().action_logprobs
+
+
+def measured(*names):
+    games = [make_game(name) for name in names]
+    bots = [parse_agent("random")]
+    return evaluate_policy(Uniform(), games, opponents=bots, games_per_seat=20, exact=True, max_states=500, seed=0)
+
+
+def test_every_figure_has_its_references():
+    result = measured("kuhn_poker", "tiny_hanabi", "connect_four")
+    for name, value in result["figures"].items():
+        if not name.endswith("tiny_hanabi"):
+            assert result["references"][name]["uniform"] == pytest.approx(value), name
+    assert result["references"]["value/kuhn_poker/first"]["best"] == pytest.approx(-1 / 18)
+    assert result["references"]["optimality_gap/tiny_hanabi"]["best"] == 0
+    told = "\n".join(result["verdicts"])
+    assert "kuhn_poker: NashConv 0.917: uniform play has 0.917, an equilibrium 0; this is 100% of uniform play's." in told
+    assert "connect_four against random: win or draw" in told and "uniform play" in told
+
+
+def test_one_seat_is_set_beside_uniform_play_too():
+    (told,) = (line for line in measured("minesweeper")["verdicts"] if "success" in line)
+    assert re.match(r"minesweeper[^:]*: success 0\.", told)
+
+
+def test_every_figure_is_explained_in_a_line():
+    kinds = [line.partition(":")[0] for line in legend(measured("kuhn_poker", "tiny_hanabi")["figures"])]
+    wanted = {"nash_conv", "illegal_mass", "illegal_mass_reached", "exploitability", "value", "optimality_gap", "best play"}
+    assert wanted == set(kinds)
+
+
+def test_a_report_says_how_far_the_last_figure_is():
+    config = {"environments": [{"name": "kuhn_poker"}, {"name": "no such game"}, {"name": "connect_four"}]}
+    lines = [{"step": 1, "nash_conv/kuhn_poker": 1.0}, {"step": 9, "nash_conv/kuhn_poker": 0.5, "illegal_mass_reached/kuhn_poker": 0.4}]
+    (told,) = run_verdicts(config, lines)
+    assert "NashConv at step 9 0.500: uniform play has 0.917" in told and "40% of those in play" in told
+    assert run_verdicts({}, lines) == [] and run_verdicts(config, []) == []
+    for odd in (3, "kuhn_poker", [3], [{"name": "kuhn_poker", "options": {"players": 9}}], {"name": "kuhn_poker"}):
+        assert run_verdicts({"games": odd}, lines) == []
+
+
+def line_of(*reports, recipe="kuhn-tiny"):
+    stream = io.StringIO()
+    with Watcher(resolve(load_recipe(recipe)), Path("run"), stream=stream) as watcher:
+        for report in reports:
+            watcher(report)
+    return stream.getvalue().splitlines()
+
+
+def step(number, metrics, *, steps=2, seconds=1.0, games=64):
+    return StepReport(step=number, steps=steps, metrics=metrics, seconds=seconds, games=games)
+
+
+def test_the_progress_line_names_the_step_of_older_figures_and_has_seats_in_order():
+    match = {f"match/kuhn_poker/random/{role}/win_or_draw": 0.5 for role in ("first", "second")}
+    lines = line_of(step(1, {"legal_rate": 0.2, "nash_conv/kuhn_poker": 0.7, **match}), step(2, {"legal_rate": 0.4}))
+    assert "kuhn_poker: NashConv of uniform play is 0.917, of an equilibrium 0" in lines
+    assert lines[-2].endswith(
+        "NashConv 0.700 (EMA)  first vs random win-or-draw 0.500 (EMA)  second vs random win-or-draw 0.500 (EMA)  legal 0.200 (live)  64 games/s"
+    )
+    assert lines[-1].endswith(
+        "NashConv 0.700 (EMA) (step 1)  first vs random win-or-draw 0.500 (EMA) (step 1)  second vs random win-or-draw 0.500 (EMA) (step 1)  legal 0.400 (live)  64 games/s"
+    )
+
+
+def test_slow_rates_keep_a_decimal():
+    assert "  0.4 games/s" in line_of(step(2, {"legal_rate": 1.0}, seconds=20.0, games=8))[-1]
+    assert "  640 games/s" in line_of(step(2, {"legal_rate": 1.0}, seconds=0.1))[-1]

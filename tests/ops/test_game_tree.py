@@ -1,4 +1,4 @@
-"""Best responses on a game tree: OpenSpiel's values, deeper decisions settled first. (Values: tests/measure/test_exact_values.py.)"""
+"""Best responses on a game tree: OpenSpiel's values, deeper decisions settled first. (Values: tests/measure/test_info_states.py.)"""
 
 import numpy as np
 import pytest

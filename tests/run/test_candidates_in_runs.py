@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 import sparring
 from sparring.cli import app
 from sparring.config import resolve
-from sparring.core.errors import ConfigError, MissingError
+from sparring.core.errors import ConfigError, GameError, MissingError
+from tests.engine.fleet.simulated import simulated_workers
 
 VPR = {"name": "vpr", "baseline": "candidates", "process": "regret"}
 
@@ -202,3 +203,224 @@ def test_vine_ppo_learns_and_counts_what_it_samples(tmp_path):
     assert last["playouts/tokens"] > 0 and last["playouts/failed"] == 0 and last["advantage_std"] == pytest.approx(1, abs=0.05)
     for _, episode in sparring.load_run(tmp_path / "run").episodes():
         assert all(turn.playout is not None and turn.playout_before is not None for turn in episode.turns)
+
+
+# -- candidates beside everything else that changes what is played, recorded or trained: pairs of options --
+
+KUHN = {"name": "kuhn_poker", "illegal": {"rule": "retry", "retries": 1, "penalty": 0.2}, "oracle": {"name": "cfr", "iterations": 50}}
+SMALL = {"hidden_size": 8, "heads": 1, "layers": 1}
+ROLLOUT = {"games_per_step": 16, "group_size": 4, "candidates": {"count": 3}}
+
+
+def config_beside(**changes):
+    return {
+        "name": "pairs", "threads": 1, "steps": 2, "environments": [KUHN], "model": SMALL, "rollout": ROLLOUT,
+        "rewards": [{"name": "regret"}], "credit": VPR, "reorder_outcomes": True, "warmup": {"updates": 1, "games": 8},
+        "evaluation": {"every": 2, "opponents": []}, "checkpoint": {"every": 1}, "store": {"every": 1}, **changes,
+    }
+
+
+def rollout(**changes):
+    return {**ROLLOUT, **changes}
+
+
+AUCTION = {"name": "sealed_auction", "illegal": {"rule": "random", "penalty": 0.1}}
+LENGTH = {"rewards": [{"name": "length", "shortest": 1, "longest": 4, "bonus": 0.1}], "credit": {**VPR, "process": "length"}}
+PAIRS = {
+    "moves at once": {"environments": [AUCTION], **LENGTH},
+    "several runs of one seat": {"environments": [{"name": "lookups"}], **LENGTH, "rollout": rollout(max_new_tokens=6)},
+    "tree": {"rollout": rollout(plan={"name": "tree", "branching": [2, 2]})},
+    "branch": {"rollout": rollout(plan={"name": "branch"})},
+    "playouts": {"rollout": rollout(playouts=2)},
+    "refills": {"rollout": rollout(refills=1)},
+    "cut": {"rollout": rollout(max_turns=2)},
+    "replay": {"replay": {"name": "r3"}},
+    "markov": {"environments": [{"name": "liars_dice", "options": {"dice": 1}, "illegal": {"rule": "random"}}], "context": {"name": "markov"}, "evaluation": {"every": 2, "opponents": [], "exact": False}, **LENGTH},
+    "summary": {"context": {"name": "summary", "every": 1}},
+    "window": {"context": {"name": "sliding_window", "exchanges": 1}},
+    "reward model": {"credit": {"name": "oprl"}},
+    "critic": {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]},
+    "truncation": {"rollout": rollout(top_k=3)},
+    "past selves": {"matchmaker": {"name": "mixed"}, "league": {"every": 1}},
+    "two policies": {"policies": {"one": {"credit": VPR}, "two": {"credit": {"name": "mars"}}}, "roles": {"first": "one", "second": "two"}},
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_candidates_beside(pair, tmp_path):
+    run = sparring.train(config_beside(**PAIRS[pair]), run=tmp_path / "run", overwrite=True)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    for name, value in rows[-1].items():
+        if name.endswith("logprob_difference_max"):
+            assert value < 1e-4
+    episodes = run.table("episodes").to_pandas()
+    keys = ["step", "episode_id", "seat", "turn_index", "candidate"]
+    assert not episodes.duplicated(keys).any()
+    several = episodes[episodes.state_group.notna()].groupby(["step", "episode_id", "state_group"])
+    assert (several.committed.sum() == 1).all() and (several.candidate.nunique() == 3).all() and len(several)
+    assert (several.moment.nunique() == 1).all()
+    credit = run.table("credit").to_pandas()
+    assert not credit.duplicated(keys).any()
+    back = [episode for _, episode in run.episodes()]
+    assert sum(len(turn.candidates) + 1 for episode in back for turn in episode.turns) == len(episodes)
+
+
+# -- runs that learn from preferences between the replies to one prompt --
+
+LOSS = {"name": "turn_dpo", "beta": 1.0}
+
+
+def config_dpo(**changes):
+    given = {
+        "name": "turn_dpo", "threads": 1, "steps": 15,
+        "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}, "oracle": {"name": "cfr", "iterations": 50}}],
+        "rollout": {"games_per_step": 64, "candidates": {"count": 3, "commit": "random"}}, "rewards": [{"name": "regret"}],
+        "credit": {"name": "candidate_value"}, "losses": [LOSS], "reorder_outcomes": True, "warmup": {"updates": 20, "games": 32},
+        "learner": {"minibatches": 2, "learning_rate": 0.005}, "evaluation": {"every": 15, "opponents": []},
+    }
+    return {**given, **changes}
+
+
+def scores(path):
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return [row for row in rows if "loss" in row]
+
+
+@pytest.mark.parametrize(("labels", "reference", "weight"), [("hard", "start", 1.0), ("soft", "step", 8.0)])
+def test_what_was_judged_better_becomes_likelier(tmp_path, labels, reference, weight):
+    losses = [{**LOSS, "labels": labels, "reference": reference}]
+    sparring.train(config_dpo(losses=losses, rewards=[{"name": "regret", "weight": weight}]), run=tmp_path / "run")
+    rows = scores(tmp_path / "run")
+    assert rows[0]["turn_dpo/pairs"] > 10 and rows[-1]["logprob_difference_max"] < 1e-4
+    assert rows[-1]["candidates/score"] > rows[0]["candidates/score"] + 0.1 * weight
+    assert rows[0]["credit/judged"] == 1.0
+
+
+@pytest.mark.parametrize("changes", [{}, {"reduction": "agent_mean"}, {"leaves": 2}, {"order": "reverse_turns"}])
+@pytest.mark.parametrize("reference", ["start", "step"])
+def test_one_pass_and_several_learn_the_same_beside_a_kl_penalty(tmp_path, reference, changes):
+    losses = [{**LOSS, "labels": "soft", "reference": reference}, {"name": "kl_penalty", "estimator": "k2"}]
+    found = []
+    for tokens in (8192, 40):
+        learner = {"minibatches": 2, "learning_rate": 0.005, "micro_tokens": tokens, **changes}
+        path = tmp_path / str(tokens)
+        short = {"steps": 1, "warmup": {"updates": 5, "games": 16}, "evaluation": {"exact": False, "opponents": []}}
+        sparring.train(config_dpo(losses=losses, learner=learner, **short), run=path)
+        found.append(scores(path)[0])
+    one, several = found
+    assert one["kl_penalty/kl"] > 0 and one["turn_dpo/pairs"] > 10
+    for name in ("loss", "gradient_norm", "turn_dpo/margin"):
+        assert one[name] == pytest.approx(several[name], rel=1e-3, abs=1e-5), name
+
+
+def test_there_must_be_several_replies():
+    with pytest.raises(MissingError, match=r"compares the replies to one prompt here.*rollout\.candidates\.count: 4"):
+        resolve(config_dpo(rollout={"games_per_step": 64}))
+
+
+# -- runs that know something beside their weights and learn from what it says of candidates --
+
+BASE = {
+    "name": "knowing", "threads": 1, "steps": 3, "environments": [{"name": "rps_spock_lizard", "illegal": {"rule": "random", "penalty": 0.5}}],
+    "model": {"context": 16}, "rollout": {"games_per_step": 64, "candidates": {"count": 3, "commit": "random"}},
+    "knowledge": {"name": "latent_space", "every": 1}, "credit": {"name": "candidate_value"}, "losses": [{"name": "turn_dpo", "preset": "lspo"}],
+    "warmup": {"updates": 20, "games": 64}, "evaluation": {"every": 3}, "checkpoint": {"every": 1, "keep": 9}, "store": {"every": 1},
+}
+
+
+def config_knowledge(**changes):
+    return {**BASE, **changes}
+
+
+def test_what_it_says_of_the_replies_is_recorded_and_learnt_from(tmp_path):
+    run = sparring.train(config_knowledge(), run=tmp_path / "run")
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["knowledge/latent_space/clusters"] for row in rows if "loss" in row] == [3, 4, 5]
+    assert all(row["knowledge/judged"] == row["credit/judged"] == 1.0 for row in rows if "loss" in row)
+    replies = run.table("episodes").to_pandas().merge(run.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+    assert len(replies) == 3 * 64 * 2 * 3 and replies.score.notna().all()
+    assert abs(replies.score - replies.advantage).max() < 1e-6
+    states = [json.loads((folder / "state.json").read_text())["knowledge"] for folder in sorted((tmp_path / "run" / "checkpoints").iterdir())]
+    assert [state["iteration"] for state in states] == [0, 1, 2]
+
+
+def test_plays_of_workers_are_judged_as_those_of_one_process(tmp_path):
+    found = []
+    for name, scale in (("here", {}), ("two", {"fleet": "processes", "workers": 2})):
+        with simulated_workers():
+            sparring.train(config_knowledge(scale=scale), run=tmp_path / name)
+        rows = [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+        found.append([(row["loss"], row["knowledge/latent_space/apart"]) for row in rows if "loss" in row])
+    assert found[0] == found[1]
+
+
+def test_with_a_lag_too(tmp_path):
+    losses = [{"name": "turn_dpo", "preset": "lspo"}, {"name": "truncated_is"}]
+    with simulated_workers():
+        sparring.train(config_knowledge(scale={"lag": 1, "fleet": "processes", "workers": 1}, losses=losses), run=tmp_path / "run")
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["knowledge/latent_space/iteration"] for row in rows if "loss" in row] == [1, 2, 3]
+
+
+def test_speeches_of_werewolf_are_clustered_without_names_and_judged_with_them(tmp_path):
+    """With as many clusters as patterns every reply is judged, whoever is named; the seer is not to call its villager a wolf."""
+    game = {"name": "werewolf", "options": {"players": 3, "tie": "none", "rounds": 1, "abstain": False, "say": ["result"], "order": "simultaneous"}}
+    knowledge = {"name": "latent_space", "actions": True, "cfr_steps": 60}
+    asked = config_knowledge(
+        environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}], knowledge=knowledge, model={"context": 64},
+        rollout={**BASE["rollout"], "max_new_tokens": 4}, steps=1, warmup={"updates": 10, "games": 32}, evaluation={"every": 9, "exact": False},
+    )
+    run = sparring.train(asked, run=tmp_path / "run")
+    (folder,) = (tmp_path / "run" / "checkpoints").iterdir()
+    known = json.loads((folder / "state.json").read_text())["knowledge"]["space"]["kinds"]
+    assert sorted(known) == ["seer speaks", "villager speaks", "wolf speaks"]
+    assert all(sorted(own["sentences"]) == ["seer @ good", "seer @ wolf", "silence"] for own in known.values())
+    replies = run.table("episodes").to_pandas()
+    chosen = replies[replies.groupby(["episode_id", "seat", "turn_index"]).candidate.transform("count") == 3]
+    assert len(chosen) > 64 * 5 * 3 and chosen.score.notna().all()
+
+
+@pytest.mark.parametrize("options", [{}, {"gists": False, "depth": 2, "embedding": "ngrams size=64"}])
+def test_a_game_without_a_tree_is_judged_by_sampled_plays_the_same_in_every_run(tmp_path, options):
+    """Ties by lot are chance after the start, which the solver of the whole tree refuses."""
+    game = {"name": "werewolf", "options": {"players": 4, "tie": "random", "rounds": 1, "say": ["result"]}}
+    asked = config_knowledge(
+        environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}],
+        knowledge={"name": "latent_space", "actions": True, "every": 1, "solver": "sampled", "cfr_steps": 8, **options},
+        model={"context": 96, "hidden_size": 16, "layers": 1}, rollout={**BASE["rollout"], "games_per_step": 16, "max_new_tokens": 4}, steps=2,
+        warmup={"updates": 2, "games": 16}, evaluation={"every": 9, "exact": False},
+    )
+    found = []
+    for name in ("one", "other"):
+        sparring.train(asked, run=tmp_path / name)
+        rows = [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+        found.append([(row["loss"], row["knowledge/judged"], row["knowledge/latent_space/apart"]) for row in rows if "loss" in row])
+    assert found[0] == found[1] and len(found[0]) == 2  # a step in which nothing is judged has no loss
+    assert all(0 < judged < 1 for _, judged, _ in found[0])
+    folders = sorted((tmp_path / "one" / "checkpoints").iterdir())
+    space = json.loads((folders[-1] / "state.json").read_text())["knowledge"]["space"]
+    assert {len(centre) for kind in space["kinds"].values() for centre in kind["centres"]} == ({64} if options else {256})
+    assert {key.split()[0] for key in space["strategies"]["werewolf"]} == ({"0", "1", "2", "3"} if options else {"wolf", "seer", "villager"})
+    whole = {**asked, "knowledge": {**asked["knowledge"], "solver": "whole"}}
+    with pytest.raises(GameError, match="write solver: sampled"):
+        sparring.train(whole, run=tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "match"),
+    [
+        ({"rollout": {"games_per_step": 64}, "credit": {"name": "rae"}}, MissingError, r"candidates: \{count: 3, commit: random\}"),
+        ({"rollout": {"games_per_step": 64, "candidates": {"count": 3}}}, MissingError, r"candidates: \{count: 3, commit: random\}"),
+        ({"replay": {"name": "r3"}}, ConfigError, "replay 'r3' learns from older ones; leave replay out"),
+        ({"knowledge": {"name": "latent_spaces"}}, ConfigError, "Did you mean 'latent_space'"),
+        ({"knowledge": {"name": "latent_space", "prefer": "regret"}}, ConfigError, "prefer"),
+    ],
+)
+def test_knowledge_that_does_not_fit_is_refused_before_anything_runs(changes, error, match):
+    with pytest.raises(error, match=match):
+        resolve(config_knowledge(**changes))
+
+
+def test_the_resolved_configuration_is_as_before_without_knowledge():
+    assert "knowledge" not in resolve({"environments": [{"name": "kuhn_poker"}]}).model_dump()
+    assert "player" not in resolve({"environments": [{"name": "kuhn_poker"}]}).model_dump()["warmup"]

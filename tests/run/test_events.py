@@ -1,3 +1,5 @@
+""""""
+
 import errno
 import json
 import logging
@@ -5,9 +7,23 @@ import math
 
 import pytest
 
-from sparring.core.errors import RunError
+from sparring.config import PluginConfig, resolve
+from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError, HungError, RunError, UnknownNameError
+from sparring.engine.local import LocalEngine
 from sparring.run import events
-from sparring.run.events import HEALTH, METRICS, TIMING, MetricsWriter, read_lines
+from sparring.run.events import (
+    HEALTH,
+    METRICS,
+    TIMING,
+    MetricsWriter,
+    Sinks,
+    check_packages,
+    read_lines,
+)
+from sparring.run.folder import RunFolder
+from sparring.run.loop import train
+from sparring.run.sinks.base import Start
 
 
 def written(folder):
@@ -127,3 +143,160 @@ def test_events_of_health_rules_are_cut_off_like_figures_and_need_none(tmp_path,
     assert (tmp_path / HEALTH).read_bytes() == b""
     writer.close()
     assert not caplog.records
+
+
+# --  --
+
+KUHN = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 4}, "threads": 1, "evaluation": {"opponents": [], "exact": False}}
+
+
+class Fragile:
+    def __init__(self, *faults):
+        self.faults, self.taken, self.closed = list(faults), [], False
+
+    def write(self, step, figures):
+        fault = self.faults.pop(0) if self.faults else None
+        if fault is not None:
+            raise fault
+        self.taken.append((step, figures))
+
+    def close(self):
+        self.closed = True
+        if self.faults:
+            raise self.faults[0]
+
+
+@pytest.fixture
+def sinks(monkeypatch):
+    def of(*made):
+        waiting = list(made)
+        monkeypatch.setattr("sparring.config.plugins.plugin._entry", lambda _: lambda start: waiting.pop(0))
+        return Sinks([PluginConfig(name="tensorboard")] * len(made), Start(folder=None))
+
+    return of
+
+
+def test_sinks_get_finite_figures_and_a_failing_one_takes_nothing_from_the_others(sinks, caplog):
+    bad, good = Fragile(OSError(errno.ENOSPC, "No space left on device")), Fragile()
+    both = sinks(bad, good)
+    assert both.write(1, {"a": 1, "b": math.nan, "c": math.inf}) == 1
+    assert both.write(2, {"a": 2.0}) == 0
+    assert good.taken == [(1, {"a": 1.0}), (2, {"a": 2.0})] and bad.taken == [(2, {"a": 2.0})]
+    assert "The sink 'tensorboard' (logging.sinks) failed" in caplog.text and "No space left" in caplog.text
+    assert "Step 1 is not in it; it is tried again, and the run goes on." in caplog.text
+    both.close()
+    assert bad.closed and good.closed
+
+
+def test_a_sink_that_fails_on_rests_longer_and_longer_and_is_counted(sinks, caplog):
+    bad = Fragile(*[RuntimeError("no")] * 5)
+    one = sinks(bad)
+    tried = [len(bad.faults) for _ in range(30) if one.write(1, {}) == 1]
+    assert tried[:3] == [4, 3, 2] and tried[3:6] == [2, 2, 1] and tried[6:11] == [1, 1, 1, 1, 0]
+    assert len(tried) == 3 + 3 + 5 + 8 and len(bad.taken) == 30 - len(tried)  # it mends itself, and is asked again
+    assert len(caplog.records) == 1
+
+
+def test_a_failure_now_and_then_is_no_reason_to_leave_it(sinks):
+    bad = Fragile(*[RuntimeError("no"), RuntimeError("no"), None] * 3)
+    one = sinks(bad)
+    assert [one.write(step, {}) for step in range(1, 10)] == [1, 1, 0] * 3
+
+
+def test_what_cannot_be_closed_is_said(sinks, caplog):
+    sinks(Fragile(RuntimeError("no"))).close()
+    assert "could not be closed" in caplog.text
+
+
+def test_a_sink_that_hangs_is_left_alone_at_once(sinks, caplog):
+    bad = Fragile(HungError("It hangs."))
+    one = sinks(bad)
+    assert [one.write(step, {}) for step in (1, 2)] == [1, 1] and bad.taken == []
+    assert "asked no more" in caplog.text
+
+
+def test_failures_are_counted_in_timing_and_nowhere_else(sinks, tmp_path):
+    writer = MetricsWriter(tmp_path, sinks(Fragile(None, RuntimeError("no"))))
+    for step in (1, 2, 3):
+        writer.write(step, {"a": 1.0}, {"b": 1.0})
+    writer.close()
+    assert [line.get("failed_sinks") for line in read_lines(tmp_path / TIMING)] == [None, 1.0, None]
+    assert "failed" not in (tmp_path / "metrics.jsonl").read_text()
+
+
+def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setattr(events.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"sink 'wandb' \(logging.sinks\) needs the package wandb.*pip install 'sparring\[wandb\]'"):
+        check_packages([PluginConfig(name="tensorboard"), PluginConfig(name="wandb")])
+
+
+def test_a_sink_that_cannot_be_opened_closes_those_before(monkeypatch):
+    first, made = Fragile(), []
+
+    def entry(plugin):
+        made.append(plugin)
+        return (lambda start: first) if len(made) == 1 else (lambda start: 1 / 0)
+
+    monkeypatch.setattr("sparring.config.plugins.plugin._entry", entry)
+    with pytest.raises(Exception, match="ZeroDivisionError"):
+        Sinks([PluginConfig(name="tensorboard")] * 2, Start(folder=None))
+    assert first.closed
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ({"sinks": ["tensorbord"]}, "Did you mean 'tensorboard'"),
+        ({"sinks": ["wandb mode=cloud"]}, "mode"),
+        ({"sinks": ["wandb", "wandb"]}, "listed twice"),
+        ({"sink": []}, "Did you mean 'sinks'"),
+    ],
+)
+def test_wrong_sinks_are_refused_by_the_configuration(written, message):
+    with pytest.raises((ConfigError, UnknownNameError), match=message):
+        resolve({**KUHN, "logging": written})
+
+
+def test_the_default_is_tensorboard_and_a_text_says_a_sink():
+    assert [sink.name for sink in resolve(KUHN).logging.sinks] == ["tensorboard"]
+    assert resolve({**KUHN, "logging": {"sinks": ["wandb project=mine"]}}).logging.sinks[0].options == {"project": "mine"}
+
+
+def run(path, sinks, steps=2, resume=False):
+    config = resolve({**KUHN, "steps": steps, "logging": {"sinks": sinks}})
+    folder = RunFolder.open(path) if resume else RunFolder.create(path, json.dumps(config.model_dump(mode="json")))
+    with folder:
+        return train(config, LocalEngine(config), folder, resume=resume)
+
+
+def test_a_run_is_the_same_whatever_its_sinks_do_and_may_change_them_when_it_goes_on(tmp_path, monkeypatch, caplog):
+    plain = run(tmp_path / "plain", [])
+    assert not (tmp_path / "plain" / "tensorboard").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr("sparring.run.sinks.tensorboard.Events.write", lambda *_: 1 / 0)
+        failing = run(tmp_path / "failing", ["tensorboard"])
+    assert plain.finished and failing.finished
+    assert (tmp_path / "plain" / "metrics.jsonl").read_bytes() == (tmp_path / "failing" / "metrics.jsonl").read_bytes()
+    assert [line["failed_sinks"] for line in read_lines(tmp_path / "failing" / TIMING)] == [1.0, 1.0]
+    assert run(tmp_path / "failing", [], steps=3, resume=True).finished
+
+
+def test_a_sink_that_cannot_start_stops_the_run_before_its_first_step(tmp_path, monkeypatch):
+    monkeypatch.setattr("sparring.run.sinks.tensorboard.EventFileWriter", lambda *_: (_ for _ in ()).throw(OSError(errno.EACCES, "Permission denied")))
+    with pytest.raises(RunError, match="cannot be written"):
+        run(tmp_path / "run", ["tensorboard"])
+
+
+def test_every_sink_has_its_package_and_extra_named_alike():
+    import tomllib
+    from pathlib import Path
+
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for name in registry.built_in("run.sinks"):
+        package = getattr(registry.load("run.sinks", name).module, "PACKAGE", None)
+        assert package is None or any(one.startswith(package) for one in extras[package])
+
+
+@pytest.fixture(autouse=True)
+def warned(caplog):
+    caplog.set_level(logging.WARNING)

@@ -1,17 +1,39 @@
 """The league of a run: snapshots are taken, some leave, and their results leave with them."""
 
 import json
+import logging
+import re
+import shlex
+import shutil
+from pathlib import Path
 
 import pytest
+import safetensors.torch
 
+import sparring
 from sparring.config import resolve
-from sparring.core.errors import UnknownNameError
+from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.core.errors import (
+    CheckpointError,
+    ConfigError,
+    ModelError,
+    PluginError,
+    UnknownNameError,
+)
+from sparring.core.files import file_digest
 from sparring.core.refs import LEARNER, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.play.store import EpisodeStore
+from sparring.run import checkpoint
+from sparring.run.folder import RunFolder
 from sparring.run.league_step import league_step
+from sparring.run.loop import train
+from sparring.run.payoff_plays import check_league
 from sparring.run.state import RunState
 from sparring.run.step import Methods
+from studies.self_play.algorithms import ALGORITHMS
+from tests.run_with_members import BASE
 
 
 def config(**league):
@@ -48,3 +70,260 @@ def test_the_book_grows_no_further_than_its_members():
 def test_an_unknown_rule_is_refused_with_the_nearest():
     with pytest.raises(UnknownNameError, match="Did you mean 'spread'"):
         config(keeping={"name": "spred"})
+
+
+# -- files of a league's members that are gone, cut short or of another model when a run goes on --
+
+CONFIG = {
+    "steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "rollout": {"games_per_step": 8},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "by_tag", "past": {"any": 0.5}},
+    "league": {"every": 1, "keep": 4, "start": True, "learners": {"main": {}, "counter": {}}}, "credit": {"name": "rae"},
+    "evaluation": {"every": 9, "exact": False}, "checkpoint": {"every": 1, "keep": 2},
+}
+EARLY, LATE = "past-counter-000001.safetensors", "past-000004.safetensors"  # in both checkpoints, and in the newest alone
+
+
+def run(path, *, resume=False, **changes):
+    config = resolve({**CONFIG, **changes})
+    with RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config)) as folder:
+        return train(config, LocalEngine(config), folder, resume=resume)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    path = tmp_path_factory.mktemp("made") / "run"
+    run(path)
+    return path
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "run")
+
+
+def contents(path):
+    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def newest(path):
+    return path / "checkpoints" / "step_000004"
+
+
+def all_with(path, name):
+    return [one / name for one in (path / "checkpoints").iterdir() if (one / name).exists()]
+
+
+def replaced(path, data):
+    """Put other bytes into a file of the newest checkpoint, and say so in its manifest: as if it had been saved so."""
+    path.unlink()  # it is one file with that of the checkpoint before
+    path.write_bytes(data)
+    manifest = path.parent / checkpoint.MANIFEST
+    told = json.loads(manifest.read_text())
+    told["files"][path.name] = [len(data), file_digest(path)]
+    manifest.write_text(json.dumps(told))
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut"])
+def test_a_damaged_member_of_the_newest_checkpoint_costs_a_step_alone(made, folder, damage):
+    path = newest(folder) / LATE
+    data = path.read_bytes()
+    path.unlink()
+    if damage == "cut":
+        path.write_bytes(data[: len(data) // 2])
+    found = checkpoint.load_latest(folder)
+    assert found.step == 3 and LATE in found.notes[0]
+    run(folder, resume=True)
+    expected, ended = contents(newest(made)), contents(newest(folder))
+    assert ended == expected
+    assert (folder / "metrics.jsonl").read_bytes() == (made / "metrics.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(("damage", "said"), [("gone", "is missing"), ("cut", "has changed")])
+def test_a_member_damaged_in_all_checkpoints_is_named_and_nothing_is_touched(folder, damage, said):
+    for path in all_with(folder, EARLY):
+        data = path.read_bytes()
+        path.unlink()
+        if damage == "cut":
+            path.write_bytes(data[: len(data) // 2])
+    before = contents(folder)
+    with pytest.raises(CheckpointError, match=f"step_000004 is damaged .{EARLY} {said}"):
+        run(folder, resume=True)
+    assert contents(folder) == before
+
+
+def test_a_member_of_another_shape_is_named_and_nothing_is_touched(folder):
+    """As of a model of another width, or a tokenizer of another size."""
+    path = newest(folder) / EARLY
+    tensors = safetensors.torch.load_file(path)
+    name = next(key for key, value in tensors.items() if value.ndim == 2)
+    replaced(path, safetensors.torch.save({**tensors, name: tensors[name][:-1].clone()}))
+    before = contents(folder)
+    with pytest.raises(ModelError, match=f"member past-counter-000001 .*{EARLY}: These weights are of another model: .*{name}"):
+        run(folder, resume=True)
+    assert contents(folder) == before
+
+
+def test_a_member_that_is_no_file_of_weights_is_named_and_nothing_is_touched(folder):
+    replaced(newest(folder) / EARLY, b"no weights")
+    before = contents(folder)
+    with pytest.raises(CheckpointError, match=f"member past-counter-000001 .*{EARLY}: Error while deserializing"):
+        run(folder, resume=True)
+    assert contents(folder) == before
+
+
+def test_a_member_whose_file_was_never_saved_is_named(folder):
+    """The record names it, the manifest does not."""
+    record = newest(folder) / "engine.json"
+    told = json.loads(record.read_text())
+    told["policies"]["counter"]["members"]["past-counter-000077"] = 77
+    replaced(record, json.dumps(told).encode())
+    with pytest.raises(CheckpointError, match=r"member past-counter-000077 .*past-counter-000077.safetensors: No such file"):
+        run(folder, resume=True)
+
+
+# -- every row of the table of algorithms in docs/league.md that has options, or a recipe, starts as a run --
+
+PAGE = Path(__file__).parents[2] / "docs" / "league.md"
+SECTION = PAGE.read_text().split("## Every algorithm of self-play")[1].split("\n## ")[0]
+TABLE = [[cell.strip() for cell in line.strip("|").split("|")] for line in SECTION.splitlines() if line.startswith("| ")][1:]
+HOW = {name: how.strip("`") for name, how, _ in TABLE if how != "no"}
+COMMON = re.search(r"on top of `([^`]+)`", SECTION)[1]
+SMALL = (
+    "threads=1 rollout.games_per_step=8 warmup.updates=1 warmup.games=4 evaluation.every=9 evaluation.exact=false store.every=1 "
+    "model.hidden_size=8 model.layers=1 model.heads=1 learner.minibatches=1"
+)
+
+
+def config_of(how, steps=2):
+    words = shlex.split(how)
+    recipe, own = (words[0], words[1:]) if "=" not in words[0] else ("kuhn-tiny", [*shlex.split(COMMON), *words])
+    data = apply_overrides(load_recipe(recipe), [*own, f"steps={steps}", *shlex.split(SMALL)])
+    league = data.get("league", {})
+    if league.get("every"):
+        league["every"] = 1
+        league["plays"] = min(league.get("plays", 0), 12)
+    return resolve(data)
+
+
+@pytest.mark.parametrize("name", HOW)
+def test_a_row_with_options_starts_as_a_run(tmp_path, name):
+    config = config_of(HOW[name])
+    engine = LocalEngine(config)
+    with RunFolder.create(tmp_path / "run", to_yaml(config)) as folder:
+        assert train(config, engine, folder).finished
+    episodes = [episode for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes()]
+    met = {player.kind for episode in episodes for player in episode.players}
+    expected = {"learner", "snapshot"} if config.league.every else {"learner"}
+    assert met == expected
+    assert all(any(episode.trained) for episode in episodes)
+
+
+@pytest.mark.parametrize(("earned", "newest"), [(9, [0, 0, 0]), (-9, [0, 1, 2])])
+def test_the_gate_s_opponent_is_the_best_policy_so_far(tmp_path, earned, newest):
+    """A candidate that earns too little takes nobody's place; one that earns enough is met from the next step on."""
+    config = config_of(f"league/gate-tiny league.schedule.earned={earned} league.schedule.least=1", steps=3)
+    with RunFolder.create(tmp_path / "run", to_yaml(config)) as folder:
+        train(config, LocalEngine(config), folder)
+    met = {step: set() for step in (1, 2, 3)}
+    for step, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes():
+        assert sum(episode.trained) == 1
+        met[step] |= {player.step for player, own in zip(episode.players, episode.trained, strict=True) if not own}
+    assert [met[step] for step in (1, 2, 3)] == [{step} for step in newest]
+
+
+def test_the_table_has_every_algorithm_once_and_says_what_is_missing():
+    """At least as many rows as the study has algorithms that are not variants of one row here."""
+    names = [name for name, *_ in TABLE]
+    assert len(names) == len(set(names)) and len(TABLE) >= 30
+    assert all(missing for _, how, missing in TABLE if how == "no")
+    assert {"NFSP", "XDO", "AlphaStar's league", "AlphaGo Zero's gate", "uniform past", "double oracle"} <= {*names} & {*ALGORITHMS}
+
+
+# -- a league that cannot work is refused before a run is begun --
+
+THREE = [{"name": "kuhn_poker", "options": {"players": 3}}]
+
+
+def checked(**changes):
+    config = resolve({**BASE, **changes})
+    check_league(config, LocalEngine(config).environments)
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"league": {**BASE["league"], "answer": "nash"}}, "league.answer"),
+        ({"matchmaker": {"name": "meta_strategy"}}, "matchmaker.solver"),
+        ({"matchmaker": {"name": "meta_strategy", "solver": {"name": "pfsp"}}}, "matchmaker.solver"),
+    ],
+)
+def test_a_solver_of_two_teams_is_refused_at_the_start_and_nothing_is_written(
+    tmp_path, changes, where
+):
+    with pytest.raises(ConfigError, match=f"{where}: the meta-solver .* is for two teams, and 'kuhn_poker' has 3; write"):
+        sparring.train({**BASE, "environments": THREE, **changes}, run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    checked(**changes)  # two teams
+
+
+def test_a_held_out_environment_may_have_more_teams():
+    checked(
+        environments=[ {"name": "kuhn_poker"}, {"name": "kuhn_poker", "label": "three", "weight": 0, "options": {"players": 3}}, ],
+        league={**BASE["league"], "answer": "nash"},
+    )
+
+
+APART = {"name": "meta_strategy", "solver": "uniform", "sides": "apart"}
+LEARNERS = {"main": {}, "exploiter": {"matchmaker": APART}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [ ({"matchmaker": APART}, "matchmaker.sides"), ( {"league": {**BASE["league"], "learners": LEARNERS}}, "league.learners.exploiter.matchmaker.sides", ), ],
+)
+def test_sides_apart_are_refused_at_the_start_where_there_are_not_two(tmp_path, changes, where):
+    told = f"{where}: apart is for two sides, and 'kuhn_poker' has 3; write sides: together"
+    with pytest.raises(ConfigError, match=told):
+        sparring.train({**BASE, "environments": THREE, **changes}, run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(ConfigError, match="'sudoku' has 1"):
+        checked(environments=[{"name": "sudoku"}], **changes)
+    checked(**changes)  # two seats
+    checked(environments=[{"name": "team_matrix"}], **changes)  # two teams
+    checked(environments=[{"name": "signalling"}], **changes)  # one team of two seats
+
+
+def test_a_held_out_environment_of_three_sides_is_refused_where_the_answer_is_measured_in_it():
+    both = [{"name": "kuhn_poker"}, {**THREE[0], "label": "three", "weight": 0}]
+    checked(environments=both, matchmaker=APART)
+    league = {**BASE["league"], "answer": "uniform"}
+    with pytest.raises(ConfigError, match=r"'three' \(held out, and measured\) has 3"):
+        checked(environments=both, matchmaker=APART, league=league)
+    checked(environments=both, league=league)
+
+
+@pytest.mark.parametrize(("solver", "plays", "warned"), [("nash", 0, True), ("nash", 5, False), ("uniform", 0, False)])
+def test_members_that_never_meet_are_warned_of(caplog, solver, plays, warned):
+    with caplog.at_level(logging.WARNING):
+        checked(matchmaker={"name": "meta_strategy", "solver": solver}, league={**BASE["league"], "plays": plays})
+    assert ("matchmaker.solver: the members never meet" in caplog.text) == warned
+
+
+@pytest.mark.parametrize("weights", ["[0.5] * n", "[-1.0, 2.0] + [0.0] * (n - 2)", "[float('nan')] * n", "[1.0] * (n + 1)"])
+def test_a_solver_from_outside_that_gives_no_distribution_costs_nothing(
+    tmp_path, monkeypatch, weights
+):
+    """The step that asked is not saved; the checkpoint before it is whole, and goes on with another answer."""
+    (tmp_path / "wrong_solver.py").write_text(
+        "import numpy as np\nfrom sparring.league.meta_solvers.base import MetaStrategy\n\nSLOT = 'league.meta_solvers'\n\n\n"
+        f"def wrong_solver(game):\n    n = len(game.payoffs[0])\n    if n < 3:\n        return MetaStrategy(sides=(np.eye(n)[0],) * 2)\n"
+        f"    return MetaStrategy(sides=(np.array({weights}),) * 2)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(__import__("sys").modules, "wrong_solver", raising=False)
+    league = {"every": 1, "start": True, "answer": "wrong_solver.wrong_solver"}
+    setting = {**BASE, "league": league, "evaluation": {"exact": False, "every": 1}, "checkpoint": {"every": 1}}
+    with pytest.raises(PluginError, match=r"wrong_solver.*(sum to 1|weight per member).*step 2 of 2.*step 1"):
+        sparring.train(setting, run=tmp_path / "run")
+    kept = sparring.load_run(tmp_path / "run")
+    assert kept.step == 1 and len(kept.answer("uniform").members) == 2

@@ -1,20 +1,23 @@
 """The loop: bit-equal runs, kills at any write and any instant, stops, and what it records."""
 
 import io
+import json
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from sparring.api import train as train_run
 from sparring.config import resolve
-from sparring.config.recipe import to_yaml
+from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.core import files
 from sparring.core.errors import RunError
 from sparring.core.process import GracefulStop
-from sparring.engine.local import LocalEngine
+from sparring.engine.local import LocalEngine, Policy
 from sparring.play.store import EpisodeStore
 from sparring.report import progress
 from sparring.report.episode_record import StoredEpisodes
@@ -301,3 +304,99 @@ def test_a_run_tells_of_each_evaluation_how_far_it_has_come(tmp_path):
     halves = told[: len(told) // 2], told[len(told) // 2 :]
     for half in halves:
         assert [done for done, _ in half] == sorted({done for done, _ in half}) and half[-1][0] == 12 and 8 in [done for done, _ in half]
+
+
+# --  --
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_asks_and_the_second_interrupts(number, caplog):
+    before = signal.getsignal(number)
+    with GracefulStop() as stop:
+        assert not stop.requested
+        os.kill(os.getpid(), number)
+        assert stop.requested
+        assert f"the step under way is finished and saved first. A second {signal.Signals(number).name} stops at once" in caplog.text
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+            signal.pause()
+    assert signal.getsignal(number) is before
+
+
+def test_outside_the_main_thread_it_changes_nothing():
+    seen = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def work():
+        with GracefulStop() as stop:
+            seen.append(stop.requested)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [False]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+# -- how many games are asked at once changes no byte of a run with one thread --
+
+RECIPES = {
+    "kuhn-tiny": ["steps=4", "rollout.games_per_step=48", "learner.minibatches=1"],
+    "leduc-tiny": ["steps=3", "rollout.games_per_step=24", "learner.minibatches=1", "rollout.max_new_tokens=3"],
+    "tictactoe-tiny": ["steps=2", "rollout.games_per_step=24", "learner.minibatches=1", "league.every=1"],
+}
+
+
+def played(path, recipe, number):
+    changes = [*RECIPES[recipe], "threads=1", "evaluation.exact=false", "store.every=1", f"rollout.in_flight={number}"]
+    config = resolve(apply_overrides(load_recipe(recipe), changes))
+    with RunFolder.create(path, to_yaml(config)) as folder:
+        train(config, LocalEngine(config), folder)
+    stored = {file.name: file.read_bytes() for name in ("episodes", "credit") for file in (path / name).iterdir()}
+    weights = checkpoint.load_latest(path).path / "model.safetensors"
+    return stored, (path / "metrics.jsonl").read_bytes(), weights.read_bytes()
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_how_many_games_are_in_flight_changes_no_byte(tmp_path, recipe):
+    few, many = (played(tmp_path / str(number), recipe, number) for number in (7, 4096))
+    assert few == many
+    assert len(few[0]) > 1
+
+
+# -- the policy that a run compares with is the one before its first step: what the warm-up has left, if there is one --
+
+RUN = {
+    "steps": 3, "threads": 1, "seed": 5, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "rollout": {"games_per_step": 16},
+    "losses": [{"name": "ppo_clip"}, {"name": "kl_penalty", "estimator": "k2", "weight": 0.1}], "learner": {"learning_rate": 0.02},
+    "evaluation": {"exact": False},
+}
+SMALL = {"hidden_size": 16, "layers": 1}
+
+
+def divergences(folder, **changes):
+    train_run({**RUN, "model": SMALL, **changes}, run=folder)
+    return [json.loads(line)["kl_penalty/kl"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("adapted", [False, True], ids=["weights", "adapters"])
+@pytest.mark.parametrize("updates", [0, 4])
+def test_a_run_begins_at_its_reference(updates, adapted, tiny_folder, tmp_path):
+    model = {"name": str(tiny_folder), "device": "cpu", "lora": {"rank": 2}} if adapted else SMALL
+    first, *later = divergences(tmp_path / "run", model=model, renderer={"name": "plain"}, warmup={"updates": updates, "games": 8})
+    assert first == pytest.approx(0.0, abs=1e-9) and min(later) > 1e-6
+
+
+def test_the_reference_is_kept_only_where_it_cannot_be_made_anew(tmp_path):
+    for updates in (0, 2):
+        divergences(tmp_path / f"{updates}", warmup={"updates": updates, "games": 8})
+        assert (RunFolder.open(tmp_path / f"{updates}").checkpoint().path / "reference.safetensors").exists() == bool(updates)
+
+
+def test_a_checkpoint_of_before_goes_on_with_what_its_run_was_made_from(tmp_path, monkeypatch):
+    warmed = {"warmup": {"updates": 2, "games": 8}}
+    with monkeypatch.context() as before:
+        before.setattr(Policy, "kept", property(lambda own: []))
+        divergences(tmp_path / "run", steps=2, **warmed)
+    train_run({**RUN, "model": SMALL, **warmed}, run=tmp_path / "run", resume=True)
+    last = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert last["kl_penalty/kl"] > divergences(tmp_path / "other", **warmed)[-1]  # farther from what was random

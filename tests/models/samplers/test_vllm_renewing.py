@@ -22,7 +22,7 @@ from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import Lot, finished_together, sample
 from sparring.models.samplers.vllm import requests, vllm
 from sparring.models.samplers.vllm.requests import Call, replies_to
-from tests.engine.test_renew import CONFIG, differences, runs_of
+from tests.engine.test_published_weights import CONFIG, differences, runs_of
 from tests.models.samplers.renewed import check, every, moving
 from tests.models.samplers.test_vllm import PARAMS, STOP, asked, model
 

@@ -405,7 +405,7 @@ def choose(
     Reference: Xu et al., "Language agents with reinforcement learning for strategic play in the
     Werewolf game", 2024 (arXiv:2310.18940).
     Verified by: tests/environments/test_choose.py, tests/environments/test_choose_asked.py,
-    tests/measure/test_chosen.py.
+    tests/measure/test_exact_figures.py.
 
     Args:
         environment: the other environment, {name: ..., options: {...}}. null (default):

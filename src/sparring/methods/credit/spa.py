@@ -59,7 +59,7 @@ def spa(
     return of their end. The default ``grounding`` pays for playing on: in the game below, whose one
     choice is when to stop, it turns the gradient around.
     Reference: Wang et al., 2025 (SPA-RL, arXiv 2505.20732); code of WangHanLinHenry/SPA-RL-Agent.
-    Verified by: tests/methods/credit/test_spa.py, tests/engine/test_columns.py.
+    Verified by: tests/methods/credit/test_spa.py, tests/engine/test_local.py.
 
     Args:
         grounding: bonus for each legal turn, in reward units, at least 0; 0 switches it off. The

@@ -40,7 +40,7 @@ def vine_ppo(
     That is noise and no bias. Whitening takes a constant off that is no baseline: it shifts all
     turns alike. Equal differences give 0.
     Reference: Kazemnejad et al., 2024 (arXiv 2410.01679); code of thu-nics/VPR, core_gigpo.py.
-    Verified by: tests/methods/credit/test_vine_ppo.py, tests/measure/test_lab_columns.py.
+    Verified by: tests/methods/credit/test_vine_ppo.py, tests/measure/test_credit_lab.py.
 
     Args:
         gamma: discount per turn of the value that follows, in [0, 1]; 1 (default), as released.

@@ -91,7 +91,7 @@ def latent_space(
     Reference: Xu et al., 2025, "Learning strategic language agents in the Werewolf game with
     iterative latent space policy optimization", arXiv:2502.04686, whose regrets are of Deep CFR.
     Verified by: tests/methods/knowledge/test_latent_space.py,
-    tests/methods/knowledge/test_sampled.py, tests/run/test_knowledge_in_runs.py.
+    tests/methods/knowledge/test_sampled.py, tests/run/test_candidates_in_runs.py.
 
     Args:
         clusters: of each kind in the first iteration, 1 to 64. Default 3.

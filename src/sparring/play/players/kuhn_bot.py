@@ -45,7 +45,7 @@ class KuhnBot(DescribedAgent):
     ``measure.adaptation_exact`` computes them, and what can be reached over several attempts.
     Pitfalls: two seats only. Other games are refused at the first turn.
     Reference: MAGE (arXiv 2603.03680), the opponents of its Kuhn poker.
-    Verified by: tests/play/players/test_kuhn_bot.py, tests/measure/test_adaptation_exact.py.
+    Verified by: tests/play/players/test_kuhn_bot.py, tests/measure/test_attempt_tree.py.
 
     Args:
         style: when it bets where nobody has, and when it calls a bet. "conservative" (default):

@@ -129,10 +129,7 @@ def test_roles_and_policies_fit_each_other(roles, said):
 def test_where_names_of_roles_clash_an_environment_says_its_own():
     kuhn = {"name": "kuhn_poker", "roles": {"first": "helper", "second": "leader"}}
     run = engine(TWO, environments=[{"name": "leduc_poker"}, kuhn], roles={"first": "leader", "second": "helper"})
-    assert [run.seats(game) for game, _ in run.environments] == [
-        (("leader", True), ("helper", True)),
-        (("helper", True), ("leader", True)),
-    ]
+    assert [run.seats(game) for game, _ in run.environments] == [(("leader", True), ("helper", True)), (("helper", True), ("leader", True))]
     with pytest.raises(UnknownNameError, match="role in `roles` 'frst'"):
         engine(TWO, environments=[{"name": "kuhn_poker", "roles": {"frst": "leader"}}], roles={"first": "leader", "second": "helper"})
 

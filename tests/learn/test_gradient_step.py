@@ -191,10 +191,8 @@ def test_a_sum_that_is_too_large_is_told_from_a_loss_that_is(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "values", "said"),
     [
-        ({}, math.nan, r"losses.1 \('mine'\) gives what is not finite"),
-        ({"logprobs": math.nan}, 1.0, "the model's own log-probabilities"),
-        ({"sampler_logprobs": -math.inf}, 1.0, "of the sampler"),
-        ({"advantages": math.inf}, 1.0, "advantages are too large"),
+        ({}, math.nan, r"losses.1 \('mine'\) gives what is not finite"), ({"logprobs": math.nan}, 1.0, "the model's own log-probabilities"),
+        ({"sampler_logprobs": -math.inf}, 1.0, "of the sampler"), ({"advantages": math.inf}, 1.0, "advantages are too large"),
     ],
 )
 def test_the_cause_of_a_loss_that_is_not_finite_is_named(columns, values, said):

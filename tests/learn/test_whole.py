@@ -227,14 +227,8 @@ def test_the_weights_of_the_reverse_order_by_hand():
 
 # one sequence of one turn of two tokens, and one of three such turns: turn 0 has tokens of both, turns 1 and 2 of the second alone
 WEIGHTS = [
-    ("token_mean", 0, 1 / 4, 1 / 4),
-    ("sequence_mean", 0, 1 / 4, 1 / 4),
-    ("agent_mean", 0, 1 / 4, 1 / 4),
-    ("constant", 0, 1 / 2, 1 / 2),
-    ("token_mean", 2, 0, 1 / 2),
-    ("sequence_mean", 2, 0, 1 / 2),
-    ("agent_mean", 2, 0, 1 / 2),
-    ("constant", 2, 0, 1 / 2),
+    ("token_mean", 0, 1 / 4, 1 / 4), ("sequence_mean", 0, 1 / 4, 1 / 4), ("agent_mean", 0, 1 / 4, 1 / 4), ("constant", 0, 1 / 2, 1 / 2),
+    ("token_mean", 2, 0, 1 / 2), ("sequence_mean", 2, 0, 1 / 2), ("agent_mean", 2, 0, 1 / 2), ("constant", 2, 0, 1 / 2),
 ]
 
 

@@ -259,12 +259,8 @@ def test_seconds_are_measured_when_asked_for():
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("outcom", UnknownNameError, "outcome"),
-        ("mars:as_releasd", UnknownNameError, "as_released"),
-        ("gae lamb=1", UnknownNameError, "lam"),
-        ("gae lam=high", ConfigError, "lam"),
-        ("gae lam", ConfigError, "key=value"),
-        (" , ", ConfigError, "names none"),
+        ("outcom", UnknownNameError, "outcome"), ("mars:as_releasd", UnknownNameError, "as_released"), ("gae lamb=1", UnknownNameError, "lam"),
+        ("gae lam=high", ConfigError, "lam"), ("gae lam", ConfigError, "key=value"), (" , ", ConfigError, "names none"),
     ],
 )
 def test_bad_lists_of_estimators_are_refused(text, error, message):
@@ -279,9 +275,7 @@ def test_a_list_may_have_presets_and_options():
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (dict(episodes=64), "counted batches"),
-        (dict(episodes=320, burn_in=0.9), "counted batches"),
-        (dict(burn_in=1.0), "burn-in"),
+        (dict(episodes=64), "counted batches"), (dict(episodes=320, burn_in=0.9), "counted batches"), (dict(burn_in=1.0), "burn-in"),
         (dict(batch_size=60), "whole groups"),
     ],
 )
@@ -480,10 +474,7 @@ def test_intervals_cover_small_biases_when_the_noise_has_one_direction(bias):
         inside += all(
             interval.low <= value <= interval.high
             for interval, value in (
-                (found.bias, bias),
-                (found.bias_unpaired, bias),
-                (found.bias_scaled, bias / np.hypot(1, bias)),
-                (found.cosine, 1 / np.hypot(1, bias)),
+                (found.bias, bias), (found.bias_unpaired, bias), (found.bias_scaled, bias / np.hypot(1, bias)), (found.cosine, 1 / np.hypot(1, bias)),
             )
         )
     assert inside >= 0.9 * 300

@@ -105,10 +105,7 @@ def test_a_run_and_an_evaluation_have_these_figures_and_say_once_what_is_missing
         assert evaluator.measure(agent, Stream.from_seed(step))[
             "team_exploitability/team_matrix"
         ] == pytest.approx(0.5)
-    assert [("never met" in note, "no NashConv" in note) for note in evaluator.fresh_notes()] == [
-        (True, False),
-        (False, True),
-    ]
+    assert [("never met" in note, "no NashConv" in note) for note in evaluator.fresh_notes()] == [(True, False), (False, True)]
     result = evaluate_policy(agent, [GAME], opponents=[], games_per_seat=2, exact=True, max_states=100, seed=0)
     assert result["figures"]["value/team_matrix/a1"] == pytest.approx(0)
     assert (

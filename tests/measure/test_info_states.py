@@ -46,12 +46,8 @@ def small_game(label):
 @pytest.mark.parametrize(
     ("name", "options", "info_states", "histories", "ends"),
     [
-        ("kuhn_poker", {}, 12, 58, 30),
-        ("kuhn_poker", {"players": 3}, 48, 617, 312),
-        ("leduc_poker", {}, 288, 1939, 1116),
-        ("tiny_hanabi", {}, 8, 55, 36),
-        ("liars_dice", {"dice": 1, "sides": 4}, 1024, 8181, 4080),
-        ("matrix_mp", {}, 2, 7, 4),
+        ("kuhn_poker", {}, 12, 58, 30), ("kuhn_poker", {"players": 3}, 48, 617, 312), ("leduc_poker", {}, 288, 1939, 1116), ("tiny_hanabi", {}, 8, 55, 36),
+        ("liars_dice", {"dice": 1, "sides": 4}, 1024, 8181, 4080), ("matrix_mp", {}, 2, 7, 4),
     ],
 )
 def test_counts(name, options, info_states, histories, ends):

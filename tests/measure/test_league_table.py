@@ -240,10 +240,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say():
 @pytest.mark.parametrize(
     ("wins", "draws"),
     [
-        (np.zeros((2, 3)), np.zeros((2, 3))),
-        (np.zeros((2, 2)), np.zeros((3, 3))),
-        (np.zeros((1, 1)), np.zeros((1, 1))),
-        (-np.ones((2, 2)), np.zeros((2, 2))),
+        (np.zeros((2, 3)), np.zeros((2, 3))), (np.zeros((2, 2)), np.zeros((3, 3))), (np.zeros((1, 1)), np.zeros((1, 1))), (-np.ones((2, 2)), np.zeros((2, 2))),
         (np.zeros((2, 2)), np.array([[0, 1], [2, 0]])),
     ],
 )

@@ -23,11 +23,7 @@ from sparring.report.progress import Watcher
 from sparring.run.loop import StepReport
 
 CHOSEN = [
-    ("tic_tac_toe", {}, "minimax"),
-    ("nim", {}, "minimax"),
-    ("sudoku", {}, "constraint"),
-    ("minesweeper", {}, "posterior"),
-    ("kuhn_poker", {}, "cfr"),
+    ("tic_tac_toe", {}, "minimax"), ("nim", {}, "minimax"), ("sudoku", {}, "constraint"), ("minesweeper", {}, "posterior"), ("kuhn_poker", {}, "cfr"),
     ("dag_search", {}, "planning"),
 ]
 
@@ -81,10 +77,8 @@ def test_an_oracle_asked_for_judges_what_it_can():
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("minmax", UnknownNameError, "Did you mean 'minimax'"),
-        ("cfr iteration=3", UnknownNameError, "Did you mean 'iterations'"),
-        ("cfr iterations=-3", ConfigError, "iterations"),
-        ("cfr iterations", ConfigError, "write key=value"),
+        ("minmax", UnknownNameError, "Did you mean 'minimax'"), ("cfr iteration=3", UnknownNameError, "Did you mean 'iterations'"),
+        ("cfr iterations=-3", ConfigError, "iterations"), ("cfr iterations", ConfigError, "write key=value"),
         ('cfr "', ConfigError, "Oracle 'cfr \"' cannot be read"),
     ],
 )
@@ -111,14 +105,10 @@ def test_a_name_and_options_are_read_as_yaml():
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("mtcs", UnknownNameError, "Did you mean 'mcts'"),
-        ("mcts simulatons=3", UnknownNameError, "Did you mean 'simulations'"),
-        ("mcts simulations=many", ConfigError, "option 'simulations'"),
-        ("mcts 1000", ConfigError, "write key=value"),
-        ("mcts simulations=[", ConfigError, "no value for 'simulations'"),
-        ("", ConfigError, "cannot be read"),
-        ("mcts simulations='3", ConfigError, "cannot be read"),
-        ("endpoint", ConfigError, "option 'model'"),
+        ("mtcs", UnknownNameError, "Did you mean 'mcts'"), ("mcts simulatons=3", UnknownNameError, "Did you mean 'simulations'"),
+        ("mcts simulations=many", ConfigError, "option 'simulations'"), ("mcts 1000", ConfigError, "write key=value"),
+        ("mcts simulations=[", ConfigError, "no value for 'simulations'"), ("", ConfigError, "cannot be read"),
+        ("mcts simulations='3", ConfigError, "cannot be read"), ("endpoint", ConfigError, "option 'model'"),
     ],
 )
 def test_bad_text_gets_one_clear_line(text, error, message):

@@ -114,7 +114,7 @@ def test_a_suite_can_be_a_file(tmp_path):
     assert name == "mine" and suite.rows[0].games_per_seat == 100
 
 
-@pytest.mark.parametrize(("text", "message"), [ ("rows: [", "not valid YAML"), ("- 3", "must be a mapping"), (None, "cannot be read"), ])
+@pytest.mark.parametrize(("text", "message"), [("rows: [", "not valid YAML"), ("- 3", "must be a mapping"), (None, "cannot be read")])
 def test_a_bad_file_gets_one_clear_line(tmp_path, text, message):
     path = tmp_path / "mine.yaml"
     if text is not None:
@@ -180,10 +180,7 @@ def test_named_opponents_play_every_game_of_a_match_once_outside_the_totals():
     styles = {"k-a": "full", "k-b": "brief", "e": "full"}
     played = with_opponents(suite, {"mcts": AgentSpec("mcts", {"simulations": 3})}, 7, styles)
     assert [(row.name, row.in_totals, row.options["style"]) for row in played.rows] == [
-        ("k-a", True, "full"),
-        ("k-mcts", False, "full"),
-        ("k-b", True, "brief"),
-        ("e", True, "full"),
+        ("k-a", True, "full"), ("k-mcts", False, "full"), ("k-b", True, "brief"), ("e", True, "full"),
     ]
     assert {row.games_per_seat for row in played.rows} == {7}
     assert played.rows[1].opponent.options == {"simulations": 3}
@@ -341,7 +338,7 @@ def test_a_total_is_the_mean_over_games_of_the_mean_over_rows():
     large = MATCH.model_copy(update={"name": "k3", "options": {"players": 3}})
     left_out = MATCH.model_copy(update={"name": "x", "in_totals": False})
     got = total(
-        [ (MATCH, counts(-2)), (other, counts(2)), (large, counts(2)), (left_out, counts(-2)), (COPLAY.model_copy(update={"normalise": None}), counts(0)), ],
+        [(MATCH, counts(-2)), (other, counts(2)), (large, counts(2)), (left_out, counts(-2)), (COPLAY.model_copy(update={"normalise": None}), counts(0))],
     )
     assert got == {"mean": 75.0, "low": 75.0, "high": 75.0, "games": 2}
     assert total([(left_out, counts(0))]) is None
@@ -370,10 +367,7 @@ def test_a_row_with_each_stands_for_one_row_per_value():
 
 def test_values_are_of_any_plain_kind_and_other_options_stay():
     found = rows({**ROW_EACH, "each": {"game": ["win_win", 7]}, "options": {"pay": "response"}, "normalise": [0, 1]})
-    assert [(row.name, row.options) for row in found] == [
-        ("nwin_win", {"pay": "response", "game": "win_win"}),
-        ("n7", {"pay": "response", "game": 7}),
-    ]
+    assert [(row.name, row.options) for row in found] == [("nwin_win", {"pay": "response", "game": "win_win"}), ("n7", {"pay": "response", "game": 7})]
 
 
 def test_a_range_has_both_ends_and_a_range_of_one_is_one_row():

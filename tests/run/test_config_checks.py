@@ -62,10 +62,7 @@ def test_a_run_that_is_not_changed_notes_how_it_began(trained):
 def test_what_may_change_is_written_down_and_stays_in_force(trained):
     assert run(trained, steps=4, checkpoint={"every": 2}).steps == 4
     assert RunFolder.open(trained).config()["steps"] == 4
-    assert noted(trained)[1:] == [
-        {"step": 2, "key": "checkpoint.every", "old": 1, "new": 2},
-        {"step": 2, "key": "steps", "old": 2, "new": 4},
-    ]
+    assert noted(trained)[1:] == [{"step": 2, "key": "checkpoint.every", "old": 1, "new": 2}, {"step": 2, "key": "steps", "old": 2, "new": 4}]
     run(trained, steps=5, checkpoint={"every": 2})
     assert noted(trained)[3:] == [{"step": 4, "key": "steps", "old": 4, "new": 5}]
 
@@ -165,9 +162,7 @@ def test_what_would_be_ignored_is_refused_before_anything_is_written(changes, me
 @pytest.mark.parametrize(
     "changes",
     [
-        ["credit.name=grpo", "rollout.group_size=8"],
-        ["credit.name=reinforce_plus_plus"],
-        ["credit.name=marti"],
+        ["credit.name=grpo", "rollout.group_size=8"], ["credit.name=reinforce_plus_plus"], ["credit.name=marti"],
         ["learner.reduction=constant", "learner.reduction_constant=8"],
     ],
 )

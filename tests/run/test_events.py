@@ -1,4 +1,4 @@
-""""""
+"""Figures as they come: files that are cut off and go on, torn lines, and the sinks that are sent them."""
 
 import errno
 import json
@@ -246,9 +246,7 @@ def test_a_sink_that_cannot_be_opened_closes_those_before(monkeypatch):
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ({"sinks": ["tensorbord"]}, "Did you mean 'tensorboard'"),
-        ({"sinks": ["wandb mode=cloud"]}, "mode"),
-        ({"sinks": ["wandb", "wandb"]}, "listed twice"),
+        ({"sinks": ["tensorbord"]}, "Did you mean 'tensorboard'"), ({"sinks": ["wandb mode=cloud"]}, "mode"), ({"sinks": ["wandb", "wandb"]}, "listed twice"),
         ({"sink": []}, "Did you mean 'sinks'"),
     ],
 )

@@ -1,4 +1,4 @@
-""""""
+"""The run folder: what is made, replaced and locked there, and folders that somebody else has written to."""
 
 import contextlib
 import errno

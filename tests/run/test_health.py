@@ -101,12 +101,8 @@ def test_reading_the_lines_again_gives_the_same_decisions_from_any_step(cut):
 @pytest.mark.parametrize(
     ("pattern", "name", "fits"),
     [
-        ("legal_rate", "legal_rate", True),
-        ("legal_rate", "legal_rate/g", False),
-        ("legal_rate/GAME", "legal_rate/g", True),
-        ("legal_rate/GAME", "legal_rate", False),
-        ("match/G/BOT/ROLE/...", "match/g/random/first/win", True),
-        ("return/GAME/first", "return/g/second", False),
+        ("legal_rate", "legal_rate", True), ("legal_rate", "legal_rate/g", False), ("legal_rate/GAME", "legal_rate/g", True),
+        ("legal_rate/GAME", "legal_rate", False), ("match/G/BOT/ROLE/...", "match/g/random/first/win", True), ("return/GAME/first", "return/g/second", False),
     ],
 )
 def test_patterns(pattern, name, fits):
@@ -129,22 +125,14 @@ def test_the_collapse_of_mirror_play_is_seen_within_twenty_steps():
     watched, found = HealthMonitor(HealthConfig(), 600), []
     for step in range(1, 601):
         found += watched.observe(step, mirror_collapse(step))
-    assert [(one.step, one.metric, one.stops) for one in found] == [
-        (310, "advantage_std", False),
-        (320, "seat_asymmetry/tic_tac_toe", False),
-    ]
+    assert [(one.step, one.metric, one.stops) for one in found] == [(310, "advantage_std", False), (320, "seat_asymmetry/tic_tac_toe", False)]
 
 
 @pytest.mark.parametrize(
     ("metric", "value", "at"),
     [
-        ("legal_rate/tic_tac_toe", 0.4, 125),
-        ("unparsable_rate", 0.3, 125),
-        ("truncated_rate", 0.6, 130),
-        ("sampled_entropy", 0.001, 10),
-        ("ratio_tail", 0.2, 5),
-        ("gradient_norm", math.nan, 3),
-        ("withheld_share", 0.25, 5),
+        ("legal_rate/tic_tac_toe", 0.4, 125), ("unparsable_rate", 0.3, 125), ("truncated_rate", 0.6, 130), ("sampled_entropy", 0.001, 10),
+        ("ratio_tail", 0.2, 5), ("gradient_norm", math.nan, 3), ("withheld_share", 0.25, 5),
     ],
 )
 def test_every_other_rule_warns_of_its_own_figure_only(metric, value, at):
@@ -184,7 +172,7 @@ def test_wrong_rules_are_errors_that_say_what_to_write(section, message):
 
 @pytest.mark.parametrize(
     ("section", "nearest"),
-    [ ({"rules": [{"metric": "x", "above": 1, "forsteps": 2}]}, "for_steps"), ({"stopp": True}, "stop"), ({"rules": [{"metric": "x", "abov": 1}]}, "above"), ],
+    [({"rules": [{"metric": "x", "above": 1, "forsteps": 2}]}, "for_steps"), ({"stopp": True}, "stop"), ({"rules": [{"metric": "x", "abov": 1}]}, "above")],
 )
 def test_wrong_keys_name_the_nearest_right_one(section, nearest):
     with pytest.raises(UnknownNameError, match=f"Did you mean '{nearest}'"):

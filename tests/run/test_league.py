@@ -279,7 +279,7 @@ LEARNERS = {"main": {}, "exploiter": {"matchmaker": APART}}
 
 @pytest.mark.parametrize(
     ("changes", "where"),
-    [ ({"matchmaker": APART}, "matchmaker.sides"), ( {"league": {**BASE["league"], "learners": LEARNERS}}, "league.learners.exploiter.matchmaker.sides", ), ],
+    [({"matchmaker": APART}, "matchmaker.sides"), ( {"league": {**BASE["league"], "learners": LEARNERS}}, "league.learners.exploiter.matchmaker.sides", )],
 )
 def test_sides_apart_are_refused_at_the_start_where_there_are_not_two(tmp_path, changes, where):
     told = f"{where}: apart is for two sides, and 'kuhn_poker' has 3; write sides: together"

@@ -74,14 +74,9 @@ def test_a_new_run_in_the_folder_begins_its_own(tmp_path):
 @pytest.mark.parametrize(
     ("before", "now", "warned"),
     [
-        ("compiled", "torch: CC=none", True),
-        ("torch: the C compiler 'cc' failed: x, compiled", "compiled", True),
-        ("compiled, vllm", "torch: CC=none, vllm", True),
-        ("torch: CC=none", "torch: no C compiler 'cc' (name one in $CC)", False),
-        ("torch", "torch: CC=none", False),
-        ("compiled", "compiled", False),
-        (None, "compiled", False),
-        (["compiled"], "torch", False),
+        ("compiled", "torch: CC=none", True), ("torch: the C compiler 'cc' failed: x, compiled", "compiled", True),
+        ("compiled, vllm", "torch: CC=none, vllm", True), ("torch: CC=none", "torch: no C compiler 'cc' (name one in $CC)", False),
+        ("torch", "torch: CC=none", False), ("compiled", "compiled", False), (None, "compiled", False), (["compiled"], "torch", False),
     ],
 )
 def test_a_resume_where_replies_are_computed_otherwise_says_so(tmp_path, caplog, before, now, warned):

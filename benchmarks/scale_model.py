@@ -18,7 +18,7 @@ from typing import Any
 
 from sparring.core.errors import RolloutError
 from sparring.core.rng import Stream
-from sparring.engine.workers.episode_budget import Account, Admission
+from sparring.engine.workers.episode_budget import Admission, EpisodeBudget
 from sparring.engine.workers.scheduler import Command, End, GiveUp, Scheduler, Send, Start
 
 HOUR = 3600.0
@@ -299,7 +299,7 @@ class FreshOutcome:
     """
 
     outcome: Outcome
-    account: Account
+    account: EpisodeBudget
     lag: float
     lag_max: int
 

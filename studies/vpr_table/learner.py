@@ -32,7 +32,7 @@ from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
-from sparring.measure.initial_states import Met, Starts, columns
+from sparring.measure.initial_states import SeenInitialStates, Starts, columns
 from sparring.methods.oracles.base import Oracle
 from sparring.methods.oracles.judge import is_best, judge_episodes, regret
 from sparring.methods.rewards.base import apply_rewards
@@ -145,7 +145,8 @@ class Lesson:
         self._root = Stream.from_seed(seed)
         section = {"name": setting["game"], "options": setting.get("options", {})}
         config = resolve({"environments": [section], "warmup": {"updates": 0}})
-        self.starts = columns(self.game, Met(config, [self.game]))  # unseen and seen ones, or all
+        seen = SeenInitialStates(config, [self.game])
+        self.starts = columns(self.game, seen)  # unseen and seen ones, or all
 
     def step(self, step: int, groups: int, size: int) -> None:
         """Play and learn once."""

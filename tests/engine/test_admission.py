@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.engine.workers.episode_budget import Account, Admission
+from sparring.engine.workers.episode_budget import Admission, EpisodeBudget
 
 GAMES, SIZE = 8, 2  # plays of a step, and of a group
 
@@ -93,7 +93,7 @@ class World:
 
     def check(self):
         account, counted = self.admission.account, Counter(fate[0] for fate in self.fates)
-        assert account == Account(issued=len(self.fates), **{name: counted[name] for name in ("learned", "withheld", "lost", "open")})
+        assert account == EpisodeBudget(issued=len(self.fates), **{name: counted[name] for name in ("learned", "withheld", "lost", "open")})
         assert account.balances
         assert account.open + self.taken <= (self.lag + 1) * GAMES
         if self.learnt < self.steps and self.admission.there + self.taken < GAMES:  # nobody waits for what never comes
@@ -147,14 +147,14 @@ def test_a_group_that_comes_in_part_is_lost_as_a_whole():
     admission.issue(0, {7: 4, 8: 4})
     admission.answer(0, {7: 3, 8: 4, 99: 4})
     assert admission.came == (8,)
-    assert admission.account == Account(issued=8, lost=4, open=4)
+    assert admission.account == EpisodeBudget(issued=8, lost=4, open=4)
 
 
 def test_an_account_is_read_again_as_it_was_written():
-    account = Account(issued=9, learned=3, withheld=1, lost=1, open=4)
-    assert Account.of({"issued": 9, "learned": 3, "withheld": 1, "lost": 1, "open": 4}) == account
-    assert account.balances and not Account(issued=1).balances
-    assert account.gone() == Account(issued=9, learned=3, withheld=1, lost=5)
-    assert account.gone(12) == Account(issued=12, learned=3, withheld=1, lost=8)
+    account = EpisodeBudget(issued=9, learned=3, withheld=1, lost=1, open=4)
+    assert EpisodeBudget.of({"issued": 9, "learned": 3, "withheld": 1, "lost": 1, "open": 4}) == account
+    assert account.balances and not EpisodeBudget(issued=1).balances
+    assert account.gone() == EpisodeBudget(issued=9, learned=3, withheld=1, lost=5)
+    assert account.gone(12) == EpisodeBudget(issued=12, learned=3, withheld=1, lost=8)
     with pytest.raises(TypeError):
-        Account.of({"issud": 9})
+        EpisodeBudget.of({"issud": 9})

@@ -10,7 +10,7 @@ from sparring.config import resolve
 from sparring.core.refs import LEARNER, PUBLISHED, snapshot
 from sparring.engine import logprob_check
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers.published_weights import Published
+from sparring.engine.workers.published_weights import PublishedWeights
 from sparring.engine.workers.units import Unit, answer_of, news_bytes, task_bytes
 from sparring.engine.workers.worker import Worker, serve
 from sparring.league.seating import starts
@@ -108,7 +108,7 @@ TOLERANCE = 1e-4
 def room(tmp_path):
     config = resolve(CONFIG)
     engine = LocalEngine(config)
-    published = Published(engine, tmp_path / "weights")
+    published = PublishedWeights(engine, tmp_path / "weights")
     older = published.files(published.newest())
     torch.manual_seed(0)
     with torch.no_grad():

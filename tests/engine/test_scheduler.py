@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sparring.engine.workers.scheduler import (
     End,
     GiveUp,
-    Patience,
     Scheduler,
     Send,
     Start,
+    TimeoutRule,
     WorkerUtilisation,
 )
 from tests.engine.scheduler_world import STARTED, World
@@ -192,14 +192,14 @@ def test_a_worker_whose_unit_takes_longer_than_it_may_is_ended():
 
 
 def test_a_message_may_take_20_times_the_median_of_a_unit_and_60_seconds_at_least():
-    patience = Patience(None)
+    patience = TimeoutRule(None)
     assert patience.allowed(1) == 1200  # nothing is known yet
     patience.took(10.0, 2)  # 5 seconds each
     assert patience.allowed(1) == 100
     patience.took(1.0, 100)  # 0.01 each
     assert patience.allowed(1) == 60
     assert patience.allowed(1000) == pytest.approx(200)
-    assert Patience(2.5).allowed(4) == 10
+    assert TimeoutRule(2.5).allowed(4) == 10
 
 
 def test_a_worker_that_hangs_from_the_start_is_found_when_others_have_shown_what_a_unit_takes():

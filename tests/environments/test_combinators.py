@@ -10,7 +10,7 @@ from sparring.environments.repeated import repeated
 from sparring.environments.spec import spec_of
 from sparring.environments.talk import talk
 from sparring.environments.trial import trial
-from sparring.measure.initial_states import Met, columns
+from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.play.players.random import random
 from sparring.play.replay import replay
 from sparring.play.rollout import play
@@ -273,7 +273,7 @@ def test_banks_and_roles():
     game = make_game("repeated", options=options)
     assert another_bank(game).inner.deals == 1000 and len(game.starts()) <= 20
     config = resolve({"environments": [{"name": "repeated", "options": options}], "warmup": {"updates": 0}})
-    assert columns(game, Met(config, [game]))[0].label == "unseen"
+    assert columns(game, SeenInitialStates(config, [game]))[0].label == "unseen"
     with pytest.raises(UnknownNameError, match="role of rock_paper_scissors 'middle'"):
         trial(environment=RPS, carry=("middle",))
     with pytest.raises(ConfigError, match="names a role twice"):

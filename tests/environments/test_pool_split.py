@@ -14,7 +14,7 @@ from sparring.core.rng import Stream
 from sparring.environments.bargain.rules import Scenario
 from sparring.environments.catalogue import make_game
 from sparring.environments.pool_split import SplitPlay, opposed, pool_split, taken
-from sparring.measure.initial_states import Met, columns
+from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.testing import check_environment
 
 # 2 books and 3 hats: to seat 0 worth 2 and 2 each, to seat 1 worth 5 and 0
@@ -106,7 +106,7 @@ def test_within_repeated_a_turn_is_paid_its_own_play_and_the_seats_learn_what_wa
 
 def test_pools_and_recipes():
     config = resolve({"environments": [{"name": "pool_split", "options": {"scenarios": 20}}], "warmup": {"updates": 0}})
-    unseen, seen = columns(make_game("pool_split", options={"scenarios": 20}), Met(config, [make_game("pool_split", options={"scenarios": 20})]))
+    unseen, seen = columns(make_game("pool_split", options={"scenarios": 20}), SeenInitialStates(config, [make_game("pool_split", options={"scenarios": 20})]))
     assert (unseen.label, seen.label) == ("unseen", "seen")
     config = resolve(load_recipe("pool_split-tiny"))
     assert config.credit.name == "advantage_alignment" and 1 < config.rollout.group_size < config.rollout.games_per_step

@@ -15,7 +15,7 @@ from sparring.environments.wide_search import Search, wide_search
 from sparring.environments.wide_search.scoring import score
 from sparring.environments.wide_search.world import COLUMNS, NAMES, VALUES, World
 from sparring.measure.info_states import enumerate_info_states, exact_values
-from sparring.measure.initial_states import Met, columns
+from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.testing import check_environment
 
 WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
@@ -161,7 +161,7 @@ def test_a_worker_knows_nothing_of_other_rows_or_workers_and_the_lead_no_value()
 
 def test_other_worlds_and_sentences():
     game = make_game("wide_search", options={"worlds": 50})
-    (unseen, *_) = columns(game, Met(None))
+    (unseen, *_) = columns(game, SeenInitialStates(None))
     starts = {game.start(number) for number in range(50)}
     assert len(starts) == 50 and all(set(start.names) <= set(NAMES) and start.columns == COLUMNS[:2] for start in starts)
     other = make_game("wide_search", options={"worlds": 50, "bank": 1})

@@ -10,7 +10,7 @@ from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.initial_states import Met
+from sparring.measure.initial_states import SeenInitialStates
 from sparring.methods.oracles.judge import configured_oracles
 from sparring.run import evaluation
 from sparring.run.evaluation import FAMILIES, Evaluator, weights_mark
@@ -27,7 +27,7 @@ def engine(*games, **evaluation):
     )
     made = LocalEngine(config)
     known = [game for game, _ in made.environments]
-    return made, Evaluator(known, config.evaluation, configured_oracles(config.environments, known), Met(config, known))
+    return made, Evaluator(known, config.evaluation, configured_oracles(config.environments, known), SeenInitialStates(config, known))
 
 
 def test_the_figures_of_a_game_are_those_of_enumeration_and_matches():

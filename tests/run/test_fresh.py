@@ -17,7 +17,7 @@ from sparring.config import resolve
 from sparring.config.recipe import to_yaml
 from sparring.core.errors import CheckpointError, ConfigError, MissingError
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers.episode_budget import ISSUED, Account
+from sparring.engine.workers.episode_budget import ISSUED, EpisodeBudget
 from sparring.engine.workers.fresh_episodes import FreshWorkers
 from sparring.learn.pack import Reader, pack
 from sparring.play.store import EpisodeStore
@@ -242,7 +242,7 @@ def test_a_count_that_cannot_be_read_is_no_count(tmp_path):
 def test_a_record_is_read_again_as_it_was_written_with_plays_in_which_nobody_spoke(whole, tmp_path):
     plays = stored(whole[0])[:4]
     silent = replace(plays[0], episode_id=999, turns=())
-    record = FreshRecord(Account(issued=9, open=5, learned=4), 3, [Group(7, "a", (plays[1], silent)), Group(2, "b", (plays[2], plays[3]))])
+    record = FreshRecord(EpisodeBudget(issued=9, open=5, learned=4), 3, [Group(7, "a", (plays[1], silent)), Group(2, "b", (plays[2], plays[3]))])
     record.save(tmp_path)
     found = FreshRecord.restored(tmp_path)
     assert (found.account, found.draws, found.groups) == (record.account, 3, record.groups)

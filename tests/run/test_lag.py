@@ -15,7 +15,7 @@ from sparring.config.plugins.registry import load, names
 from sparring.config.recipe import to_yaml
 from sparring.core.errors import CheckpointError, ConfigError, MissingError, RunError
 from sparring.engine.local import LocalEngine
-from sparring.engine.logprob_check import Scored, metrics
+from sparring.engine.logprob_check import LogprobCheck, metrics
 from sparring.engine.run_processes import playing
 from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint, pipeline
@@ -242,7 +242,7 @@ def test_differences_are_of_the_weights_that_played(whole, tmp_path):
 
 
 def test_the_mean_is_over_tokens_and_by_policy():
-    found = [Scored("main", 1, 1.0, 1.0), Scored("main", 3, 1.0, 0.5), Scored("other", 1, 9.0, 9.0)]
+    found = [LogprobCheck("main", 1, 1.0, 1.0), LogprobCheck("main", 3, 1.0, 0.5), LogprobCheck("other", 1, 9.0, 9.0)]
     assert metrics(found, "main") == {"logprob_difference_max": 1.0, "logprob_difference_mean": 0.5}
     assert metrics(found, "nobody") == {}
 

@@ -16,7 +16,7 @@ from sparring.core.records import Interval
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.trial import Trial
-from sparring.measure.adaptation import Attempts, Opponent, adaptation, rules_of
+from sparring.measure.adaptation import AdaptationRow, Opponent, adaptation, rules_of
 from sparring.measure.agent_spec import AgentSpec, labels
 from sparring.measure.attempt_tree import (
     AttemptReturns,
@@ -24,7 +24,7 @@ from sparring.measure.attempt_tree import (
     attempt_returns,
     ceiling_or_reason,
 )
-from sparring.measure.initial_states import Met, columns
+from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.measure.suite import as_data
 from sparring.play.players.mixture import Mixture
 
@@ -38,7 +38,7 @@ def adaptations_of(
     pool: Mapping[str, Opponent],
     *,
     trials: int,
-    met: Met,
+    met: SeenInitialStates,
     seed: int,
     limit: int = 0,
     in_flight: int | None = None,
@@ -188,7 +188,7 @@ def _without_plays(
         return f"sampled alone: {error}"
 
 
-def _exact(row: Attempts, ceiling: Ceiling | None, why: str) -> dict[str, Any]:
+def _exact(row: AdaptationRow, ceiling: Ceiling | None, why: str) -> dict[str, Any]:
     """Return what stands beside a row: exact returns, and what share of the headroom is closed."""
     if ceiling is None:
         return {"why": why}
@@ -202,7 +202,7 @@ def _exact(row: Attempts, ceiling: Ceiling | None, why: str) -> dict[str, Any]:
 
 
 def _asked(
-    row: Attempts,
+    row: AdaptationRow,
     pool: Mapping[str, Opponent],
     exact: AttemptReturns | str,
     ceiling: Ceiling | None,
@@ -258,7 +258,7 @@ def _members(
     ]
 
 
-def _plain(row: Attempts) -> dict[str, Any]:
+def _plain(row: AdaptationRow) -> dict[str, Any]:
     """Return a row as JSON holds it."""
     return {
         "role": row.role,

@@ -21,7 +21,7 @@ from sparring.config.checks import PLAIN, POLICY, measured_weights
 from sparring.core.errors import ConfigError
 from sparring.environments.base import Environment
 from sparring.measure.agent_spec import AgentSpec, parse_agent
-from sparring.measure.initial_states import Met
+from sparring.measure.initial_states import SeenInitialStates
 from sparring.measure.oracle_choice import OracleSpec, oracles_for
 from sparring.measure.regret import BUDGET, Judge
 from sparring.methods.oracles.base import Oracle
@@ -51,7 +51,7 @@ class Measured:
 
     policy: Any
     games: Sequence[Environment]
-    met: Met
+    met: SeenInitialStates
     about: Mapping[str, Any]
     notes: Sequence[str]
     own: Mapping[str, Oracle] = field(default_factory=dict)
@@ -175,7 +175,7 @@ def _agent(text: str, names: Sequence[str], checkpoint: int | None) -> Measured:
     return Measured(
         policy=policy,
         games=games,
-        met=Met(None),
+        met=SeenInitialStates(None),
         about={"agent": spec.name, "options": dict(spec.options)},
         notes=_unknown(games, lambda known: unknown_to(spec.words, known)),
         scores=hasattr(policy, "action_logprobs"),
@@ -198,7 +198,7 @@ def _run(
     )
     games: Sequence[Environment] = [known for known, _ in engine.environments]
     about, notes, own = {"run": str(run), "step": step}, list[str](), dict[str, Oracle]()
-    met = Met(config, games)
+    met = SeenInitialStates(config, games)
     asked = config.league.answer if answer is None else answer
     if asked not in PLAIN and not isinstance(policy, Mixture):
         asked = POLICY  # the league has no members yet

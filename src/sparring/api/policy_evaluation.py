@@ -22,7 +22,7 @@ from sparring.environments.combining import styled
 from sparring.measure.agent_spec import AgentSpec, labels
 from sparring.measure.exact_figures import beneath, exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
-from sparring.measure.initial_states import Met, columns
+from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.measure.league_table import league_table
 from sparring.measure.matches import Record, intervals_of, play_matches, self_plays
 from sparring.measure.references import References, beside_uniform, references, told
@@ -81,7 +81,7 @@ def evaluate_policy(
     max_states: int,
     seed: int,
     judges: Mapping[str, Judge] | None = None,
-    met: Met | None = None,
+    met: SeenInitialStates | None = None,
     in_flight: int | None = None,
 ) -> dict[str, Any]:
     """Return figures, matches and notes about what could not be measured, for every game.
@@ -125,7 +125,7 @@ def evaluate_policy(
         for name, bot in list(bots.items())[: 1 if game.num_seats == 1 else None]:
             stream = root.child(game.name).child(name)
             opponent = None if game.num_seats == 1 else name
-            for starts in columns(game, met or Met(None)):
+            for starts in columns(game, met or SeenInitialStates(None)):
                 report = play_matches(
                     game,
                     policy,
@@ -183,7 +183,7 @@ def self_plays_of(
     games: Sequence[Environment],
     *,
     plays: int,
-    met: Met,
+    met: SeenInitialStates,
     seed: int,
     in_flight: int | None = None,
 ) -> list[dict[str, Any]]:
@@ -226,7 +226,7 @@ def league_of_run(
         label: spec.make() for label, spec in zip(labels(opponents), opponents, strict=True)
     }
     players.update({str(who): engine.agent(who) for who in (*engine.members, PUBLISHED)})
-    tables, met = [], Met(engine.config, [game for game, _ in engine.environments])
+    tables, met = [], SeenInitialStates(engine.config, [game for game, _ in engine.environments])
     for game, _ in engine.environments:
         stream = Stream.from_seed(seed).child("league").child(game.name)
         starts = columns(game, met)[0]

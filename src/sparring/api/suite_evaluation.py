@@ -29,7 +29,7 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.base import Environment, Searchable
 from sparring.environments.foreign import words_of
 from sparring.measure.agent_spec import AgentSpec, labels
-from sparring.measure.initial_states import Met, Starts
+from sparring.measure.initial_states import SeenInitialStates, Starts
 from sparring.measure.oracle_choice import OracleSpec
 from sparring.measure.suite import (
     MAX_STATES,
@@ -69,7 +69,7 @@ class Bench:
         met: what ``met_by`` says of the player, where that is known already.
     """
 
-    def __init__(self, settings: dict[str, Any], met: Met | None = None) -> None:
+    def __init__(self, settings: dict[str, Any], met: SeenInitialStates | None = None) -> None:
         self.rows = [SuiteRow.model_validate(row) for row in settings["rows"]]
         self.seed: int = settings["seed"]
         self._player: dict[str, Any] = settings["player"]
@@ -215,7 +215,7 @@ class Bench:
 
 
 def make_bench(
-    settings: dict[str, Any], met: Met | None = None
+    settings: dict[str, Any], met: SeenInitialStates | None = None
 ) -> Callable[[list[Any]], dict[str, Any]]:
     """Return the function that answers the jobs of a suite; see ``Bench``."""
     return Bench(settings, met).answer

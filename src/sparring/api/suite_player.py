@@ -27,7 +27,7 @@ from sparring.environments.catalogue import configured_game
 from sparring.environments.foreign import words_of
 from sparring.league.meta_game import APART, apart_by
 from sparring.measure.agent_spec import AgentSpec
-from sparring.measure.initial_states import Met, rules_of
+from sparring.measure.initial_states import SeenInitialStates, rules_of
 from sparring.measure.suite import PIECE, Suite, SuiteRow
 from sparring.models.words import vocabulary
 from sparring.run import checkpoint
@@ -266,15 +266,15 @@ def run_player(
     )
 
 
-def met_by(player: Mapping[str, Any]) -> Met:
+def met_by(player: Mapping[str, Any]) -> SeenInitialStates:
     """Return the starts that a player's training met, from its plain ``data``.
 
     None of an agent's that is no run's.
     """
     if "run" not in player:
-        return Met(None)
+        return SeenInitialStates(None)
     config = resolve(RunFolder.open(Path(player["run"])).config())
-    return Met(config, [configured_game(section) for section in config.environments])
+    return SeenInitialStates(config, [configured_game(section) for section in config.environments])
 
 
 def agent_player(spec: AgentSpec) -> Player:

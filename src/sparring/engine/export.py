@@ -94,13 +94,7 @@ def export(
         _write_sampling(own, folder / "generation_config.json")
     weights = LIVE if model is own.model else EMA if model is own.published else str(member)
     text = card(
-        engine,
-        own,
-        folder.name,
-        step=step,
-        weights=weights,
-        adapter=adapter,
-        figures=figures or {},
+        engine, own, folder.name, step=step, weights=weights, adapter=adapter, figures=figures or {}
     )
     (folder / CARD).write_text(text, encoding="utf-8")
     write_exported(folder, _seating(engine, own, adapter=adapter))

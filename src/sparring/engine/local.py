@@ -22,7 +22,7 @@ from sparring.core.refs import LEARNER, MAIN, PlayerRef, ref, snapshot
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.engine.players import Players, PlayingPolicy
-from sparring.engine.protocol import Batch, Judging
+from sparring.engine.protocol import Batch, FreshRollouts, Judging, Pinned
 from sparring.environments.base import Environment
 from sparring.learn.gradient_step import check_output, finite_columns
 from sparring.learn.learner import Learner
@@ -54,17 +54,23 @@ from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import ordered_turns, turn_table, with_components
 
 if TYPE_CHECKING:
-    from sparring.engine.ranks.data_parallel import Ranks
     from sparring.engine.workers.distributed import Distributed
-    from sparring.engine.workers.fresh_episodes import FreshWorkers
-    from sparring.engine.workers.published_weights import Pinned
+
+
+class LearningRanks(Protocol):
+    """Several learners of a run that update its policies together."""
+
+    def learn(
+        self, own: Policy, batch: Batch, credit: Credit, *, step: int, progress: float
+    ) -> dict[str, float]:
+        """Update a policy's weights once, as ``Policy.learn`` does alone."""
+
+    def forget(self) -> None:
+        """Send what the learners hold anew before they learn again."""
 
 
 class EngineSource:
-    """The models of a policy, asked about the turns of a batch.
-
-    ``turns`` grows by each column that is computed.
-    """
+    """The models of a policy, asked about the turns of a batch; ``turns`` grows by each column."""
 
     def __init__(
         self,
@@ -118,19 +124,15 @@ class Moments(Protocol):
 
     def save(self, policy: str, path: Path) -> None:
         """Write the state of a policy's optimiser, as ``save_optimizer`` would."""
-        ...
 
     def keep(self, policy: str, path: Path) -> None:
         """Take the state of a policy's optimiser from a file that may go."""
-        ...
 
     def imitate(self, policy: Policy, episodes: Sequence[Episode]) -> float:
         """Take one supervised step; see ``Policy.imitate``."""
-        ...
 
     def refer(self, policy: str) -> None:
         """Take what a policy has learnt so far as its reference."""
-        ...
 
 
 class Policy(PlayingPolicy):
@@ -472,7 +474,7 @@ class LocalEngine(Players):
         super().__init__(config, Policy)
         self.exact = self._exact_columns([game for game, _ in self.environments])
         self.elsewhere: Distributed | None = None  # who plays, where this process does not
-        self.ranks: Ranks | None = None  # who learns together, where there are several
+        self.ranks: LearningRanks | None = None  # who learns together, where there are several
 
     def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
         """Play these games, here or on workers; see ``Players.play``."""
@@ -490,7 +492,7 @@ class LocalEngine(Players):
         return self.elsewhere.begin(specs, judging, pinned)
 
     def pin(self, keys: Pinned | None = None) -> Pinned | None:
-        """Keep the weights of now, or those that a checkpoint has kept; see ``Published``."""
+        """Keep the weights of now, or those a checkpoint has kept; see ``PublishedWeights``."""
         if self.elsewhere is None:
             return None
         published = self.elsewhere.published
@@ -502,10 +504,10 @@ class LocalEngine(Players):
             self.elsewhere.published.release(pinned)
 
     @property
-    def fresh(self) -> FreshWorkers | None:
+    def fresh(self) -> FreshRollouts | None:
         """The workers of a run in fresh order; None where there are none."""
         in_fresh_order = self.config.scale.order == FRESH and self.elsewhere is not None
-        return cast("FreshWorkers", self.elsewhere) if in_fresh_order else None
+        return cast("FreshRollouts", self.elsewhere) if in_fresh_order else None
 
     @property
     def versions(self) -> dict[str, int]:
@@ -580,10 +582,7 @@ class LocalEngine(Players):
         return own.learn(batch, credit, step=step, progress=progress)
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
-        """Take one supervised step of each policy towards these games' moves.
-
-        Return the mean loss.
-        """
+        """Take one supervised step of each policy towards the games' moves; return mean loss."""
         own = [(self.policies[name], self.trained_in(name, episodes)) for name in self.learners]
         losses = [policy.imitate(plays) for policy, plays in own if plays]
         return sum(losses) / max(len(losses), 1)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SAME = ("logprob_difference_max", "logprob_difference_mean")
 
 
-class Scored(NamedTuple):
+class LogprobCheck(NamedTuple):
     """The |learner - sampler| log-probabilities of a policy's tokens in one play."""
 
     policy: str
@@ -29,7 +29,7 @@ class Scored(NamedTuple):
     largest: float
 
 
-def metrics(plays: Sequence[Scored], policy: str) -> Mapping[str, float]:
+def metrics(plays: Sequence[LogprobCheck], policy: str) -> Mapping[str, float]:
     """Return a policy's ``logprob_difference_max`` and ``_mean``; nothing where none was scored."""
     own = [one for one in plays if one.policy == policy]
     if not own:
@@ -41,7 +41,7 @@ def metrics(plays: Sequence[Scored], policy: str) -> Mapping[str, float]:
 EVERY = 100  # one play in so many is scored, and the first of a step
 
 
-def scored(players: Players, episodes: Sequence[Episode]) -> tuple[Scored, ...]:
+def scored(players: Players, episodes: Sequence[Episode]) -> tuple[LogprobCheck, ...]:
     """Return the differences in the plays that are to be scored, each play by itself.
 
     A play that went on over a change of weights is left out: those that began it are gone.
@@ -72,7 +72,7 @@ def scored(players: Players, episodes: Sequence[Episode]) -> tuple[Scored, ...]:
             if len(data.turn_of):
                 difference = np.abs(reader.logprobs(data) - data.logprobs)
                 total, largest = float(difference.sum()), float(difference.max())
-                found.append(Scored(name, len(difference), total, largest))
+                found.append(LogprobCheck(name, len(difference), total, largest))
     return tuple(found)
 
 

@@ -175,11 +175,7 @@ def tiny_size(config: RunConfig) -> tuple[int, Shape]:
     chosen = config.model
     width, words = chosen.hidden_size, len(vocabulary(config) | set(SPECIAL))
     shape = Shape(
-        layers=chosen.layers,
-        hidden=width,
-        inner=4 * width,
-        attention=3 * width,
-        vocabulary=words,
+        layers=chosen.layers, hidden=width, inner=4 * width, attention=3 * width, vocabulary=words
     )
     return tiny_parameters(config, words), shape
 
@@ -258,10 +254,7 @@ class ProcessMemory(NamedTuple):
 
 
 def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
-    """Return what a run's processes hold, by kind; empty where a model's size is not known.
-
-    On a machine with GPUs a process has the most of it on its GPU.
-    """
+    """Return what a run's processes hold, by kind; empty where a model's size is not known."""
     sizes = {name: size_in(own) for name, own in config.by_policy.items()}
     if any(parameters is None for parameters, _, _ in sizes.values()):
         return {}

@@ -266,10 +266,7 @@ class PlayingPolicy:
         """
         if who.kind == "demonstrator":
             return demonstrator(
-                renderer=self.renderer,
-                name=str(who),
-                context=self.context,
-                player=self.imitated,
+                renderer=self.renderer, name=str(who), context=self.context, player=self.imitated
             )
         model = self.model_of(who)
         return None if model is None else self._sit(who, model)
@@ -473,11 +470,7 @@ class Players:
         return Rollout(found.episodes, replace(found.counts, judging=clock.seconds))
 
     def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
-        """Return specs in which every policy is named.
-
-        Where there are several policies, a player of the run who names none is the one of the
-        seat's role; and a seat is trained only where its policy is.
-        """
+        """Return specs in which every policy is named, by default the one of the seat's role."""
         return [self._seated(spec) for spec in specs] if self.config.policies else specs
 
     def _seated(self, spec: EpisodeSpec) -> EpisodeSpec:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -24,9 +24,11 @@ from sparring.play.rollout import Begun, Judge, Rollout
 from sparring.play.spec import EpisodeSpec
 
 if TYPE_CHECKING:
-    from sparring.engine.workers.fresh_episodes import FreshWorkers
-    from sparring.engine.workers.published_weights import Pinned
     from sparring.learn.pack import Pack
+
+
+WeightKey = tuple[str, int]  # a player and the number of updates its weights have seen
+Pinned = tuple[WeightKey, ...]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -123,10 +125,7 @@ class Batch:
     policy: str = MAIN
 
     def advantages(self, credit: Credit) -> FloatArray:
-        """Return the advantage of each sampled token, [M].
-
-        Every token has that of its turn where credit is given to turns.
-        """
+        """Return the advantage of each sampled token, [M]: its own, or that of its turn."""
         return credit.advantages[self.pack.turn_of] if credit.level == "turn" else credit.advantages
 
     def teaches(self, credit: Credit) -> bool:
@@ -137,6 +136,43 @@ class Batch:
     def trained(self, credit: Credit) -> BoolArray | None:
         """Return whether each sampled token carries loss, [M]; None: all do."""
         return None if credit.trained is None else credit.trained[self.pack.turn_of]
+
+
+class WeightFiles(Protocol):
+    """Weights that workers play with, as files that stay while they are pinned."""
+
+    def pin(self, seated: Iterable[PlayerRef]) -> Pinned:
+        """Keep the weights of now of these players until ``release``."""
+
+    def release(self, keys: Pinned) -> None:
+        """Let weights go that were pinned."""
+
+
+class FreshRollouts(Protocol):
+    """Workers of a run in fresh order, whose units are given as they come."""
+
+    run: Path
+
+    @property
+    def published(self) -> WeightFiles:
+        """The weights that the workers play with."""
+
+    def issued_before(self, issued: int) -> None:
+        """Take note of how many plays were issued before, in all."""
+
+    def renew(self) -> None:
+        """Publish the weights of now, if they are not."""
+
+    def issue(
+        self, parts: Sequence[Sequence[EpisodeSpec]], progress: float, past: Pinned
+    ) -> list[int]:
+        """Have units of plays played; return their numbers."""
+
+    def come(self, *, wait: bool) -> tuple[list[int], list[tuple[int, Rollout]]]:
+        """Return the units that were lost, and those that were answered."""
+
+    def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
+        """Return plays in which every policy is named."""
 
 
 class Engine(Protocol):
@@ -154,27 +190,19 @@ class Engine(Protocol):
     @property
     def learners(self) -> tuple[str, ...]:
         """The policies that are trained."""
-        ...
 
     def seats(self, game: Environment) -> tuple[tuple[str, bool], ...]:
         """Return the policy of each seat of an environment, and whether it is trained."""
-        ...
 
     @property
     def members(self) -> tuple[PlayerRef, ...]:
         """The snapshots, oldest first."""
-        ...
 
     def agent(self, player: PlayerRef | str) -> Agent:
         """Return who a reference means."""
-        ...
 
     def play(self, specs: list[EpisodeSpec], judging: Judging | None = None) -> Rollout:
-        """Play these games; ``judging`` says what judges the replies of trained seats.
-
-        None: nobody does, and they give one reply to each prompt.
-        """
-        ...
+        """Play these games; ``judging`` judges the replies of trained seats (None: nobody)."""
 
     def begin(
         self,
@@ -183,7 +211,6 @@ class Engine(Protocol):
         pinned: Pinned | None = None,
     ) -> Begun:
         """Have these games played, with weights that were pinned; None: those of now."""
-        ...
 
     def pin(self, keys: Pinned | None = None) -> Pinned | None:
         """Keep the weights of now of every player, or those that a checkpoint has kept, until
@@ -191,25 +218,20 @@ class Engine(Protocol):
 
         None where nothing keeps older weights.
         """
-        ...
 
     def release(self, pinned: Pinned) -> None:
         """Let weights go that were pinned."""
-        ...
 
     @property
-    def fresh(self) -> FreshWorkers | None:
+    def fresh(self) -> FreshRollouts | None:
         """The workers of a run in fresh order; None where there are none."""
-        ...
 
     @property
     def versions(self) -> dict[str, int]:
         """The number of updates that the weights of each policy that is trained have seen."""
-        ...
 
     def timing(self) -> dict[str, float]:
         """Return figures of the time since they were last asked for, for timing.jsonl."""
-        ...
 
     def batch(
         self,
@@ -224,30 +246,22 @@ class Engine(Protocol):
         Models that give them are trained first. None is the first policy that is trained. ``turns``
         is ``turn_table(episodes)``, where it has been made before.
         """
-        ...
 
     def entropies(self, batch: Batch) -> FloatArray:
         """Return the entropy [M] of the distribution that each sampled token was drawn from, in
         nats, by the weights of now.
         """
-        ...
 
     def learn(
         self, batch: Batch, credit: Credit, *, step: int, progress: float
     ) -> dict[str, float]:
         """Update the weights of the batch's policy; return metrics."""
-        ...
 
     def imitate(self, episodes: list[Episode]) -> float:
-        """Take one supervised step of each policy towards these games' moves.
-
-        Return the mean loss.
-        """
-        ...
+        """Take one supervised step of each policy towards the games' moves; return mean loss."""
 
     def refer(self) -> None:
         """Take what each policy has learnt so far as its reference."""
-        ...
 
     def take_member(self, member: PlayerRef) -> None:
         """Add copies of the policies that a snapshot is of to the league.
@@ -255,24 +269,16 @@ class Engine(Protocol):
         Where several learn in one league that is one of them; else it is every policy that is
         trained.
         """
-        ...
 
     def drop_member(self, member: PlayerRef) -> None:
         """Let a snapshot leave the league."""
-        ...
 
     def restart(self, member: PlayerRef) -> None:
         """Let the policies that a snapshot is of go on from it, without what their optimisers
         remember."""
-        ...
 
     def save(self, folder: Path, earlier: Path | None = None) -> None:
-        """Write everything into a checkpoint's folder.
-
-        Snapshots that the ``earlier`` one holds are linked, not written.
-        """
-        ...
+        """Write everything into a checkpoint's folder; link snapshots that ``earlier`` holds."""
 
     def restore(self, folder: Path) -> None:
         """Take back what ``save`` wrote."""
-        ...

@@ -13,7 +13,7 @@ from typing import Any
 from sparring.config import RunConfig
 from sparring.config.scale import FRESH
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers.fleet.base import Fleet, Heard
+from sparring.engine.workers.fleet.base import Fleet, WorkerMessage
 from sparring.engine.workers.gpu_placement import check_there, for_worker
 from sparring.engine.workers.worker import Worker, ready
 
@@ -30,7 +30,7 @@ class InlineFleet:
 
     def __init__(self, config: Mapping[str, Any], worker: Worker | None = None) -> None:
         self._worker = worker or Worker(config, threads=config["threads"])
-        self._heard: deque[Heard] = deque()
+        self._heard: deque[WorkerMessage] = deque()
         self._wanted: deque[tuple[int, bytes]] = deque()
 
     def now(self) -> float:
@@ -39,7 +39,7 @@ class InlineFleet:
 
     def start(self, worker: int) -> None:
         """Let the worker be ready; see ``Fleet``."""
-        self._heard.append(Heard(worker, ready()))
+        self._heard.append(WorkerMessage(worker, ready()))
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
         """Keep a message until ``poll``; see ``Fleet``."""
@@ -48,7 +48,7 @@ class InlineFleet:
     def tell(self, message: bytes) -> None:
         """Do nothing: nobody plays while it is told; see ``Fleet``."""
 
-    def poll(self, seconds: float) -> list[Heard]:
+    def poll(self, seconds: float) -> list[WorkerMessage]:
         """Return what has come, or play what was sent; see ``Fleet``.
 
         Raises:
@@ -56,7 +56,7 @@ class InlineFleet:
         """
         if not self._heard and self._wanted:
             worker, message = self._wanted.popleft()
-            self._heard.append(Heard(worker, self._worker.answer(message, {})))
+            self._heard.append(WorkerMessage(worker, self._worker.answer(message, {})))
         found = list(self._heard)
         self._heard.clear()
         return found
@@ -136,10 +136,10 @@ def learning(engine: LocalEngine, folder: Path) -> Iterator[None]:
     from sparring.engine.ranks.sharded import Shards
 
     kind = Shards if engine.config.learner.shards else Ranks
-    engine.ranks = kind(engine.config, folder / LEARNERS)
-    engine.ranks.serve(engine.policies[name] for name in engine.learners)
+    engine.ranks = ranks = kind(engine.config, folder / LEARNERS)
+    ranks.serve(engine.policies[name] for name in engine.learners)
     try:
         yield
     finally:
-        engine.ranks.end()
+        ranks.end()
         engine.ranks = None

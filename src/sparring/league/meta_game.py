@@ -363,12 +363,7 @@ def check_sides(solver: Bound, environments: Iterable[Any], where: str) -> None:
 
 
 def pair_shares(
-    book: Payoffs,
-    members: Sequence[PlayerRef],
-    environment: str,
-    *,
-    solver: Bound,
-    focus: float,
+    book: Payoffs, members: Sequence[PlayerRef], environment: str, *, solver: Bound, focus: float
 ) -> list[float]:
     """Return the share of all plays that each pair of members is to have.
 

@@ -70,20 +70,14 @@ def asked(
 
 
 def arms(games: Sequence[tuple[Environment, float]], starts: int) -> tuple[Arm, ...]:
-    """Return what a curriculum chooses from.
-
-    The games that are trained on, each with its fixed starts if there are any.
-    """
+    """Return what a curriculum chooses from: the trained games, each with its fixed starts."""
     played = [(game.name, weight) for game, weight in games if weight]
     numbers = range(starts) if starts else (None,)
     return tuple(Arm(name, start, weight) for name, weight in played for start in numbers)
 
 
 def turn_limit(rollout: RolloutConfig, progress: float) -> int | None:
-    """Return after how many turns of all seats a game is cut at this share of the run.
-
-    None: never.
-    """
+    """Return after how many turns of all seats a game is cut now; None: never."""
     return None if rollout.max_turns is None else max(1, round(parse(rollout.max_turns)(progress)))
 
 

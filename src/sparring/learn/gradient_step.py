@@ -126,26 +126,22 @@ def ratio_tails(log_ratios: FloatArray) -> dict[str, float]:
     }
 
 
-class Together(Protocol):
+class RankGroup(Protocol):
     """The learners that share every minibatch, as one of them sees them."""
 
     @property
     def rank(self) -> int:
         """Which of them this is."""
-        ...
 
     @property
     def ranks(self) -> int:
         """How many there are, a power of 2."""
-        ...
 
     def added(self, own: Tensor) -> Tensor:
         """Return the sum over the leaves of all, along the tree, of those over each one's own."""
-        ...
 
     def counted(self, own: Means) -> None:
         """Put the parts of the others among one's own, in the order of the leaves."""
-        ...
 
 
 def leaves(data: Pack, chosen: IntArray, count: int) -> list[IntArray]:
@@ -186,7 +182,7 @@ class GradientTree:
         self,
         parameters: Sequence[torch.nn.Parameter],
         count: int = 1,
-        others: Together | None = None,
+        others: RankGroup | None = None,
     ) -> None:
         self.parameters, self.count, self.others = tuple(parameters), count, others
         rank, ranks = (0, 1) if others is None else (others.rank, others.ranks)
@@ -222,10 +218,7 @@ class GradientTree:
         self._sums.append((size, total))
 
     def finish(self) -> None:
-        """Give the parameters the gradients of the minibatch.
-
-        One that took part in no leaf has none.
-        """
+        """Give the parameters the gradients of the minibatch; none to those in no leaf."""
         if self.count == 1:
             return
         ((_, total),) = self._sums

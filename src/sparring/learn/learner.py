@@ -38,7 +38,7 @@ from sparring.core.errors import ModelError
 from sparring.core.records import BoolArray, FloatArray, IntArray, TurnTable
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
-from sparring.learn.gradient_step import GradientTree, Means, Together, descend, finite_loss
+from sparring.learn.gradient_step import GradientTree, Means, RankGroup, descend, finite_loss
 from sparring.learn.masters import MasterAdamW
 from sparring.learn.pack import (
     Pack,
@@ -504,10 +504,7 @@ class ReverseTurns:
 
 
 class Learner(LossReader):
-    """Holds the optimiser and applies updates.
-
-    ``average`` is the averaged copy of the weights, if asked for.
-    """
+    """Holds the optimiser, applies updates, and keeps ``average``, the averaged weights, if any."""
 
     def __init__(
         self,
@@ -561,7 +558,7 @@ class Learner(LossReader):
             fused=True,
         )
 
-    def share(self, others: Together | None) -> None:
+    def share(self, others: RankGroup | None) -> None:
         """Compute one's own leaves of every minibatch from now on, and add those of others.
 
         Args:
@@ -741,10 +738,7 @@ class Learner(LossReader):
             yield next(self._parts(data, chosen)), 0
 
     def _apply(self) -> float:
-        """Clip the gradient, update weights and their average.
-
-        Return the gradient norm before clipping.
-        """
+        """Clip the gradient, update weights and their average; return the norm before clipping."""
         norm = descend(self.model, self.optimizer, self.config.gradient_norm)
         if self.average is not None:
             decay = warmed_up(self.config.average, updates_seen(self.optimizer))

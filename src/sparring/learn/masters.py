@@ -73,10 +73,7 @@ def _step(
 
 
 class Rows(NamedTuple):
-    """One's own elements of a weight, in order.
-
-    They are the weight's, its gradient's and its two moments'.
-    """
+    """One's own elements of a weight, of its gradient and of its two moments, in order."""
 
     four: tuple[Tensor, Tensor, Tensor, Tensor]
     begin: int  # the place of the first in the whole weight
@@ -84,10 +81,7 @@ class Rows(NamedTuple):
     step: Tensor  # updates that it has seen
 
     def pieces(self) -> Iterator[tuple[tuple[Tensor, ...], int]]:
-        """Yield pieces that the kernel computes as it does in the whole weight.
-
-        With each comes how many elements are to be filled up after it.
-        """
+        """Yield pieces that the kernel computes as in the whole weight, and how many to fill up."""
         weight = self.four[0]
         usual = weight.dtype == torch.float32 and weight.device.type == "cpu"
         count, size = len(weight), lanes() if usual else 1  # a GPU computes each by itself

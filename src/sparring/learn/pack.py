@@ -167,10 +167,7 @@ class Pack:
 
     @property
     def spoken(self) -> IntArray:
-        """The sequences with sampled tokens.
-
-        A conversation that outgrew the model may have none.
-        """
+        """The sequences with sampled tokens; a conversation that outgrew the model may not."""
         return np.flatnonzero(self.tokens > 0)
 
     def fitting(self, context: int, when: str) -> IntArray:
@@ -480,10 +477,7 @@ def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> 
 
 
 def _kept(data: Pack, rows: IntArray, counts: IntArray) -> list[tuple[int, ...]]:
-    """Return the kept set of each sampled token.
-
-    An empty one where its sequence was not truncated, none where none was.
-    """
+    """Return the kept set of each sampled token; an empty one where it was not truncated."""
     if not any(data.kept[row] for row in rows):
         return []
     return [

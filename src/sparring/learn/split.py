@@ -39,7 +39,7 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
 from sparring.core.records import IntArray
-from sparring.learn.gradient_step import GradientTree, Together, finite, leaves
+from sparring.learn.gradient_step import GradientTree, RankGroup, finite, leaves
 from sparring.learn.learner import Learner
 from sparring.learn.masters import MASTER, SplitAdamW, SplitMasterAdamW
 from sparring.learn.pack import PADDED, Pack, chunks
@@ -269,7 +269,7 @@ class Passes(GradientTree):
         self,
         parameters: list[nn.Parameter],
         count: int,
-        others: Together,
+        others: RankGroup,
         size: tuple[int, int],
         sync: Callable[[bool], None] | None = None,
     ) -> None:
@@ -286,10 +286,7 @@ class Passes(GradientTree):
             yield self._beside[self._learners.rank]
 
     def mine(self, data: Pack, chosen: IntArray) -> IntArray:
-        """Return all of the chosen sequences to learner 0, and none to others.
-
-        One learner learns from them in one piece: their gradients have the same bits so.
-        """
+        """Return all of the chosen sequences to learner 0, so that gradients have the same bits."""
         self._beside = [chosen]
         return chosen if self._learners.rank == 0 else chosen[:0]
 
@@ -333,7 +330,7 @@ class Passes(GradientTree):
 
 
 def split_learner(
-    learner: Learner, mesh: Any, others: Together, *, each_pass: bool = False
+    learner: Learner, mesh: Any, others: RankGroup, *, each_pass: bool = False
 ) -> None:
     """Split what a learner holds among several, which hold the same.
 

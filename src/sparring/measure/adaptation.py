@@ -46,7 +46,7 @@ class Opponent:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Attempts:
+class AdaptationRow:
     """Results of a role in each attempt: against one opponent, or against a pool of them.
 
     Args:
@@ -76,7 +76,7 @@ def adaptation(
     stream: Stream,
     level: float = 0.95,
     in_flight: int | None = None,
-) -> list[Attempts]:
+) -> list[AdaptationRow]:
     """Return what an agent gets in each attempt: per role against each opponent, then per pool.
 
     A pool is the opponents that training met, or those that it did not. Its means weigh the
@@ -98,9 +98,9 @@ def adaptation(
     rules = rules_of(starts.game)
     if trials < FEWEST:
         raise ConfigError(f"An interval needs 2 or more trials, got {trials}; write 500, say.")
-    found = list[Attempts]()
+    found = list[AdaptationRow]()
     for seat in rules.carried:
-        role, kept, rows = rules.roles[seat], dict[str, FloatArray](), list[Attempts]()
+        role, kept, rows = rules.roles[seat], dict[str, FloatArray](), list[AdaptationRow]()
         for name, one in opponents.items():
             own = stream.child(name)
             specs = [match_spec(starts, seat, number, trials, own) for number in range(trials)]
@@ -139,11 +139,8 @@ def rules_of(game: Environment) -> Trial:
     return game
 
 
-def attempt_returns(game: Environment, episode: Episode, seat: int) -> list[float]:
-    """Return what a seat got in each attempt of a trial that was begun.
-
-    What the end of the trial cost besides, such as a forfeit's penalty, is the last one's.
-    """
+def attempt_returns(game: Any, episode: Episode, seat: int) -> list[float]:
+    """Return what a seat got in each attempt; the end of the trial counts in the last."""
     with ended(game, episode) as end:
         found = [float(one.returns[seat]) for one in (*end.before, end.play)]
     found[-1] += episode.returns[seat] - math.fsum(found)
@@ -169,10 +166,10 @@ def _row(
     weights: Mapping[str, float],
     forfeits: float,
     level: float,
-) -> Attempts:
+) -> AdaptationRow:
     count = next(iter(kept.values())).shape[1]
     parts = [(kept[name], weight) for name, weight in weights.items()]
-    return Attempts(
+    return AdaptationRow(
         role=role,
         opponent=opponent,
         trained=trained,

@@ -16,10 +16,7 @@ from sparring.play.players.base import Agent
 
 
 class AgentSpec(NamedTuple):
-    """An agent by its plug-in's name and options.
-
-    Plain data, which any process can make the agent of.
-    """
+    """An agent by its plug-in's name and options, as plain data for any process."""
 
     name: str
     options: Mapping[str, Any]

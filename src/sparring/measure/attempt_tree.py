@@ -147,7 +147,7 @@ def attempt_tree(
             f"{environment.name}: the exact ceiling is of two seats, and it has "
             f"{environment.num_seats}."
         )
-    walk = _Walk(environment, seat, opponents, reveal, winners)
+    walk = _AttemptWalk(environment, seat, opponents, reveal, winners)
     root = Branch()
     with environment_call(environment):
         for share, play in _beginnings(environment):
@@ -171,7 +171,7 @@ def _beginnings(environment: Any) -> list[tuple[float, Any]]:
     return [(float(share), play) for share, play in environment.openings()]
 
 
-class _Walk:
+class _AttemptWalk:
     def __init__(
         self,
         environment: Environment,
@@ -240,9 +240,7 @@ class _Walk:
         key = seen.key or seen.text
         if key not in branch.decisions:
             branch.decisions[key] = Decision(
-                play=play,
-                reach=np.zeros(len(reach)),
-                after={action: Branch() for action in legal},
+                play=play, reach=np.zeros(len(reach)), after={action: Branch() for action in legal}
             )
         found = branch.decisions[key]
         found.reach += reach
@@ -329,7 +327,7 @@ class _Place:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Found:
+class _WeightedEdges:
     """Weights [K] of decisions or of ends, with the edge before each and its attempt."""
 
     edge: list[int] = field(default_factory=list)
@@ -369,14 +367,12 @@ class _ReturnWalk:
         self.teams = tuple(teams_of(rules))
         self.queries: list[Query] = []
         self.edges = 0
-        self.decisions, self.ends, self.begun = _Found(), _Found(), _Found()
+        self.decisions, self.ends, self.begun = _WeightedEdges(), _WeightedEdges(), _WeightedEdges()
 
     def run(self, opponents: int) -> None:
         """Visit everything, depth first."""
         beginning = _Place(
-            play=self.rules.reset(Stream.from_seed(0)),
-            branch=self.root,
-            belief=np.ones(opponents),
+            play=self.rules.reset(Stream.from_seed(0)), branch=self.root, belief=np.ones(opponents)
         )
         stack = [beginning]
         while stack:
@@ -504,10 +500,7 @@ class Ceiling:
         return self.best - self.fixed
 
     def closed(self, earned: float) -> float | None:
-        """Return the share of the headroom that a mean return over the pool closes.
-
-        None where there is no headroom.
-        """
+        """Return the share of the headroom that a mean return closes; None where there is none."""
         return (earned - self.fixed) / self.headroom if self.headroom > TIE else None
 
 

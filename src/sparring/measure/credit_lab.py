@@ -107,10 +107,7 @@ class GradientLayout:
         )
 
     def gradients(self, advantages: FloatArray) -> FloatArray:
-        """Return the gradient of every batch, [S].
-
-        1 / episodes * sum over turns of A * (onehot(a) - pi).
-        """
+        """Return each batch's gradient, [S]: sum of A (onehot(a) - pi) over turns, / episodes."""
         weights = self.score * advantages[self.turn]
         return np.bincount(self.slot, weights=weights, minlength=len(self.batch)) / self.batch_size
 
@@ -129,10 +126,7 @@ class GradientLayout:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Products:
-    """Inner products of batch gradients.
-
-    With themselves, with their sum, and with the exact gradient.
-    """
+    """Inner products of batch gradients with themselves, their sum and the exact gradient."""
 
     own: FloatArray  # [n] g_k . g_k
     with_sum: FloatArray  # [n] g_k . sum of g
@@ -166,7 +160,7 @@ class Products:
         """Number of batches."""
         return len(self.own)
 
-    def estimates(self) -> tuple[Moments, Moments]:
+    def estimates(self) -> tuple[MomentEstimates, MomentEstimates]:
         """Return the moments of all batches, and those with each batch left out, arrays [n]."""
         whole = np.array(
             [self.own.sum(), self.with_sum.sum(), self.along.sum(), (self.along**2).sum()]
@@ -198,11 +192,8 @@ def _pair_error(layout: GradientLayout, gradients: FloatArray) -> float:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Moments:
-    """Unbiased estimates in units of the exact gradient's norm.
-
-    They are of all batches or of leave-one-out sets (arrays [n]).
-    """
+class MomentEstimates:
+    """Unbiased estimates in units of the exact gradient's norm, or leave-one-out sets, [n]."""
 
     bias: FloatArray  # |E g - e|^2
     along: FloatArray  # E g . e
@@ -210,7 +201,7 @@ class Moments:
     variance: FloatArray  # trace of the covariance of g
 
 
-def _moments(n: int, sums: FloatArray, exact: float) -> Moments:
+def _moments(n: int, sums: FloatArray, exact: float) -> MomentEstimates:
     """Return the estimates from sums over n batches.
 
     Of g . g, the sum of g squared, of g . e and of its square.
@@ -219,7 +210,7 @@ def _moments(n: int, sums: FloatArray, exact: float) -> Moments:
     pairs = n * (n - 1)
     square = (total - own) / pairs
     part = along / n / exact
-    return Moments(
+    return MomentEstimates(
         bias=square / exact - 2 * part + 1,
         along=part,
         across=square / exact - (along**2 - along_squares) / pairs / exact**2,
@@ -393,10 +384,7 @@ def continued(
 def paid_by(
     played: LabEpisodes, episodes: Sequence[Episode], game: Environment, reward: Bound
 ) -> LabEpisodes:
-    """Return the episodes with what a reward pays in place of what the game pays.
-
-    Columns of values stay those of the game's return.
-    """
+    """Return the episodes with what a reward pays; columns of values stay those of the game."""
     paid, _ = apply_rewards(
         episodes,
         [WeightedReward(bound=reward, weight=parse(1.0))],
@@ -462,10 +450,7 @@ class LabPlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabRow:
-    """What is known of one estimator on the lab's episodes.
-
-    ``refused`` says why nothing is, where it is so.
-    """
+    """What is known of one estimator on the lab's episodes; ``refused`` says why nothing is."""
 
     estimator: str
     refused: str | None = None
@@ -524,10 +509,7 @@ def estimator_names(text: str) -> list[str]:
 
 
 def bind_estimator(text: str) -> Bound:
-    """Return the estimator of a text such as ``rloo``, ``mars:as_released`` or ``gae lam=0.5``.
-
-    For errors see ``registry.bind``.
-    """
+    """Return the estimator of a text such as ``rloo`` or ``gae lam=0.5``; see ``bind``."""
     name, preset, options = parse_plugin(text, "Estimator", "gae lam=0.5")
     return registry.bind("credit", name, options, preset=preset)
 
@@ -597,10 +579,7 @@ class CreditLab:
         self.controls, self.expectations = self._controls()
 
     def _controls(self) -> tuple[FloatArray, FloatArray]:
-        """Return gradients whose expectation is known, [K, S], and that expectation, [K].
-
-        It is in units of the exact gradient.
-        """
+        """Return gradients whose expectation is known, [K, S], and that (relative), [K]."""
         turns = self.played.turns
         starts = trajectory_starts(turns.trajectory)
         trajectory = np.cumsum(np.diff(turns.trajectory, prepend=-1) != 0) - 1
@@ -674,10 +653,7 @@ class CreditLab:
         )
 
     def advantages(self, name: str, estimator: Estimator) -> FloatArray:
-        """Return the advantage of every turn, burn-in included.
-
-        There is one call per batch, with the state carried on.
-        """
+        """Return the advantage of every turn, burn-in included, by one call per batch."""
         state: Mapping[str, Any] = {}
         found = []
         for table in self.tables_for(estimator):
@@ -731,10 +707,7 @@ class CreditLab:
         )
 
     def seconds(self, estimator: Estimator) -> float:
-        """Return the processor time of one call in seconds, per 100,000 turns.
-
-        The played turns are repeated or cut to about 100,000.
-        """
+        """Return the processor time of one call in seconds, per 100,000 turns."""
         end = int(
             np.searchsorted(
                 self.played.batch,
@@ -761,10 +734,7 @@ def judgements_of(estimator: Estimator, played: LabEpisodes) -> list[str]:
 
 
 def per_turn(credit: Credit, turns: TurnTable) -> FloatArray:
-    """Return the advantage of every turn, [N].
-
-    That of a token-level estimator is the mean over the turn's tokens, 0 without any.
-    """
+    """Return the advantage of every turn, [N]: of tokens the mean over the turn's, or 0."""
     if credit.level == "turn":
         return credit.advantages
     turn = np.repeat(np.arange(len(turns.n_tokens)), turns.n_tokens)

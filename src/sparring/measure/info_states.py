@@ -64,7 +64,6 @@ class ActionScorer(Protocol):
 
         Not renormalised: 1 minus the sum of the probabilities is the policy's illegal mass.
         """
-        ...
 
 
 class UniformScorer:
@@ -185,10 +184,7 @@ class InfoStates:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Memory:
-    """What one seat has seen and done along one path.
-
-    ``since`` is the number of plies it has been told.
-    """
+    """What one seat has seen and done along one path; ``since``: plies it has been told."""
 
     observations: tuple[str, ...] = ()
     seen: tuple[Observation, ...] = ()
@@ -197,7 +193,7 @@ class _Memory:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Walk:
+class _GameWalk:
     game: GameRules
     limit: int
     teams: tuple[int, ...]
@@ -346,7 +342,7 @@ def enumerate_info_states(game: Environment, *, limit: int = DEFAULT_LIMIT) -> I
         raise too_large(
             tree, limit, f"{_PROBES} random plays estimate at least {estimate:.0e} histories"
         )
-    walk = _Walk(game=tree, limit=limit, teams=teams)
+    walk = _GameWalk(game=tree, limit=limit, teams=teams)
     walk.run()
     return InfoStates(
         game=tree.name,

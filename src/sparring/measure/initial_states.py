@@ -78,7 +78,7 @@ def every(game: Environment) -> Starts:
     return Starts(label="all", game=game)
 
 
-class Met:
+class SeenInitialStates:
     """The starts that training can meet, warm-up included.
 
     What is known without looking at what was played.
@@ -99,10 +99,7 @@ class Met:
         self._dealt: dict[str, frozenset[Hashable]] = {}
 
     def of(self, game: Environment) -> frozenset[Hashable] | None:
-        """Return the starts of a game's kind that training can meet.
-
-        None where nothing limits them.
-        """
+        """Return the starts of a game's kind that training can meet; None: nothing limits them."""
         if is_banked(game):
             alike = [other for other in self.trained if _kind(other) == _kind(game)]
             return frozenset().union(*(self._bank(other) for other in alike))
@@ -146,7 +143,7 @@ class Met:
         ]
 
 
-def columns(game: Environment, met: Met) -> tuple[Starts, ...]:
+def columns(game: Environment, met: SeenInitialStates) -> tuple[Starts, ...]:
     """Return the starts that a game is measured on, the default first.
 
     Unseen ones, then those that training met.
@@ -168,7 +165,9 @@ def columns(game: Environment, met: Met) -> tuple[Starts, ...]:
     return (unseen,) if seen is None else (unseen, seen)
 
 
-def _seen(game: Environment, met: Met, known: frozenset[Hashable], unseen: float) -> Starts | None:
+def _seen(
+    game: Environment, met: SeenInitialStates, known: frozenset[Hashable], unseen: float
+) -> Starts | None:
     """Return the starts that training met; None where the game has too few of them."""
     twin = met.twin(game)
     if twin is not None and is_banked(game):
@@ -217,10 +216,7 @@ def known_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rules_of(name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return what two games of the same rules share.
-
-    The name, and all options but those of wording and of the bank.
-    """
+    """Return what games of the same rules share: name and options, but wording and bank."""
     known = known_options(name, options)
     apart = (*WORDING, *BANK_OPTIONS) if "bank" in known else WORDING
     return name, {key: value for key, value in known.items() if key not in apart}

@@ -43,10 +43,7 @@ from sparring.play.turn_table import ordered_turns, turn_table
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TablePolicy:
-    """Probabilities of all legal actions of a game, laid out flat.
-
-    ``starts`` says where each information state begins.
-    """
+    """Probabilities of legal actions, flat; ``starts`` says where information states begin."""
 
     states: InfoStates
     starts: IntArray  # [I + 1]
@@ -74,10 +71,7 @@ class TablePolicy:
 
 
 def random_table(states: InfoStates, stream: Stream) -> TablePolicy:
-    """Return the softmax of logits drawn from a standard normal distribution.
-
-    Far from uniform, and never near 0 or 1.
-    """
+    """Return the softmax of standard normal logits: far from uniform, never near 0 or 1."""
     generator = stream.generator()
     weights = [np.exp(generator.normal(size=len(query.legal_actions))) for query in states.queries]
     return TablePolicy.of(states, [row / row.sum() for row in weights])
@@ -119,10 +113,7 @@ def exact_gradient(policy: TablePolicy, values: ExactValues | None = None) -> Fl
 
 
 class TableAgent(TextAgent):
-    """Draws from a table.
-
-    It speaks in words, not tokens, so that its turns have no sampled tokens.
-    """
+    """Draws words from a table, so that its turns have no sampled tokens."""
 
     def __init__(self, policy: TablePolicy, name: str = "table") -> None:
         super().__init__(name)
@@ -149,10 +140,7 @@ NOISE = 0.5  # standard deviation of a noisy critic's errors, in standard deviat
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabEpisodes:
-    """What was played.
-
-    One table of all turns, where its batches begin, and the truth about every turn.
-    """
+    """One table of all turns played, where its batches begin, and the truth about each turn."""
 
     turns: TurnTable
     batch: IntArray  # [N] batch of each turn
@@ -175,10 +163,7 @@ class LabEpisodes:
         return replace(self, turns=replace(self.turns, value_after=self.contribution))
 
     def judged(self, components: Sequence[str]) -> LabEpisodes:
-        """Return the episodes with these judgements paid on top of what the game pays.
-
-        A run's rewards would be paid like this.
-        """
+        """Return the episodes with these judgements paid on top, as a run's rewards would be."""
         added = {name: self.judgements[name] for name in components}
         reward = self.turns.reward + sum(added.values(), np.zeros(len(self.batch)))
         return replace(
@@ -335,10 +320,7 @@ def _critic_error(kind: Critic, count: int, turns: TurnTable, stream: Stream) ->
 
 
 def cut(turns: TurnTable, begin: int, end: int) -> TurnTable:
-    """Return rows ``begin`` to ``end`` of a table, numbered from 0 again.
-
-    They begin and end with whole trajectories.
-    """
+    """Return rows ``begin`` to ``end`` of a table, whole trajectories, numbered from 0 again."""
     columns = _columns(turns)
     chosen = {name: column[begin:end] for name, column in columns.items()}
     chosen["trajectory"] = chosen["trajectory"] - (chosen["trajectory"][0] if end > begin else 0)
@@ -350,10 +332,7 @@ def cut(turns: TurnTable, begin: int, end: int) -> TurnTable:
 
 
 def tiled(turns: TurnTable, rows: int) -> TurnTable:
-    """Return the table repeated until it has at least so many rows.
-
-    Every copy has its own episodes, groups and trajectories.
-    """
+    """Return the table repeated to at least so many rows, each copy with its own episodes."""
     copies = max(1, -(-rows // max(len(turns.reward), 1)))
     columns: dict[str, Any] = {
         name: np.tile(column, copies) for name, column in _columns(turns).items()
@@ -369,9 +348,6 @@ def tiled(turns: TurnTable, rows: int) -> TurnTable:
 
 
 def _columns(turns: TurnTable) -> dict[str, Any]:
-    """Return the table's columns by name.
-
-    With one token per turn all of them have one entry per row.
-    """
+    """Return the table's columns by name, each with one entry per row."""
     found = {field.name: getattr(turns, field.name) for field in fields(turns)}
     return {name: column for name, column in found.items() if isinstance(column, np.ndarray)}

@@ -39,10 +39,7 @@ _MAX_STEPS, _PRECISION = 200, 1e-6  # in natural-log units: 0.0002 Elo
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DavidsonFit:
-    """The posterior of the strengths: its mode and its Gaussian approximation; P players.
-
-    Strengths are in natural-log units and have mean 0.
-    """
+    """The posterior of P strengths (natural logs, mean 0): its mode and Gaussian approximation."""
 
     strengths: FloatArray  # [P]
     # [P, P] of the strengths around their mean: inverse curvature at the mode (Laplace)
@@ -128,10 +125,7 @@ def _probabilities(log_weights: FloatArray) -> FloatArray:
 
 
 def _check(wins: FloatArray, draws: FloatArray) -> None:
-    """Raise ConfigError unless the counts are two square, equal, non-negative tables.
-
-    Draws must be symmetric as well.
-    """
+    """Raise ConfigError unless wins and draws are equal square tables of counts."""
     if (
         wins.ndim != 2
         or wins.shape[0] != wins.shape[1]

@@ -149,9 +149,7 @@ def play_matches(
         roles=tuple(game.roles),
         seats=tuple(records),
         overall=replace(
-            overall,
-            truncated=truncated.total(),
-            failed=len(specs) - len(rollout.episodes),
+            overall, truncated=truncated.total(), failed=len(specs) - len(rollout.episodes)
         ),
         notes=_notes(game, rollout, len(specs)),
         opponent_return=_mean(
@@ -187,10 +185,7 @@ def succeeded(game: Environment, value: float) -> bool:
 def match_spec(
     starts: Starts, seat: int, number: int, games_per_seat: int, stream: Stream
 ) -> EpisodeSpec:
-    """Return game ``number`` of a match with the agent in ``seat``.
-
-    The deal and all draws depend on these two and the stream alone.
-    """
+    """Return game ``number`` of a match with the agent in ``seat``, a function of the stream."""
     own = stream.child(seat).child(number)
     seats = [AGENT if other == seat else OPPONENT for other in range(starts.game.num_seats)]
     place = seat * games_per_seat + number
@@ -198,11 +193,7 @@ def match_spec(
 
 
 def record(
-    episodes: Sequence[Episode],
-    agent: str,
-    *,
-    teams: Sequence[int],
-    level: float = 0.95,
+    episodes: Sequence[Episode], agent: str, *, teams: Sequence[int], level: float = 0.95
 ) -> Record:
     """Return the results of ``agent``, which sits in exactly one seat of every episode.
 
@@ -277,10 +268,7 @@ def _notes(game: Environment, rollout: Rollout, games: int) -> tuple[str, ...]:
 
 
 def intervals_of(record: Record) -> dict[str, Interval]:
-    """Return what is known of a record.
-
-    Outcomes (success in games of one seat), return, and regret where turns were judged.
-    """
+    """Return a record's outcomes (success of one seat), return, and regret if judged."""
     found = (
         {"success": record.success}
         if record.success

@@ -39,10 +39,7 @@ EXAMPLE = "cfr iterations=1000"
 
 
 class OracleSpec(NamedTuple):
-    """An oracle by its plug-in's name and options.
-
-    Plain data, which any process can make the oracle of.
-    """
+    """An oracle by its plug-in's name and options, as plain data for any process."""
 
     name: str
     options: Mapping[str, Any]
@@ -97,10 +94,7 @@ def oracles_for(
 def _asked_oracle(
     spec: OracleSpec, games: Sequence[Environment]
 ) -> tuple[dict[str, Oracle], list[str]]:
-    """Return one oracle for all of these games that it can judge, and notes.
-
-    It is listed by the game's name; the notes are about the other games.
-    """
+    """Return one oracle for the games that it can judge, by name, and notes on the others."""
     oracle = spec.make()
     reasons = {game.name: base.hindrance(oracle, game) for game in games}
     if all(reasons.values()):

@@ -28,10 +28,7 @@ BUDGET = 2_000  # decisions judged per game, opponent and seat; whole games, in 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Regret:
-    """What an agent lost in some games.
-
-    Intervals take games as independent and the turns of one game as not.
-    """
+    """What an agent lost; intervals take games as independent and turns of one game as not."""
 
     oracle: str
     turns: int  # of the agent, in all games
@@ -71,10 +68,7 @@ class Regret:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judge:
-    """An oracle with the number of decisions that it may be asked about.
-
-    It counts in one seat against one opponent; None: all of them.
-    """
+    """An oracle, and how many decisions it judges in a seat against an opponent; None: all."""
 
     oracle: Oracle
     budget: int | None = BUDGET
@@ -82,10 +76,7 @@ class Judge:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgedTurns:
-    """What verdicts say of an agent's turns, game by game.
-
-    Parts of a match can be added up before intervals are made.
-    """
+    """What verdicts say of an agent's turns, game by game; parts of a match add up."""
 
     turns: int  # of the agent, in all games
     asked: int  # turns put before the oracle
@@ -119,10 +110,7 @@ class JudgedTurns:
 
 
 def added_turns(parts: Sequence[Mapping[str, Any]]) -> JudgedTurns:
-    """Return the sum of what ``JudgedTurns.as_data`` gave.
-
-    The order of the parts changes nothing, not even the last bit.
-    """
+    """Return the sum of what ``JudgedTurns.as_data`` gave, the same bits in any order."""
     games = [
         (lost, best, size)
         for part in parts
@@ -141,10 +129,7 @@ def added_turns(parts: Sequence[Mapping[str, Any]]) -> JudgedTurns:
 def measured_regret(
     game: Environment, episodes: Sequence[Episode], agent: str, judge: Judge, *, level: float = 0.95
 ) -> Regret:
-    """Return what an agent lost by its turns.
-
-    Arguments and errors are those of ``judged_turns``.
-    """
+    """Return what an agent lost by its turns; see ``judged_turns``."""
     return judged_turns(game, episodes, agent, judge).regret(judge.oracle.name, level=level)
 
 
@@ -187,10 +172,7 @@ def turns_of(episode: Episode, agent: str) -> list[Turn]:
 
 
 def without_faults(oracle: Oracle) -> Oracle:
-    """Return the oracle within one with faults.
-
-    These are for what is learnt from, not for what is measured.
-    """
+    """Return the oracle within one with faults, which are for learning alone."""
     while isinstance(oracle, NoisyOracle):
         oracle = oracle.within
     return oracle

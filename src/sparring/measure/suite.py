@@ -44,7 +44,7 @@ from sparring.environments.base import Environment, teams_of
 from sparring.environments.catalogue import make_game
 from sparring.measure import oracle_choice
 from sparring.measure.agent_spec import AgentSpec
-from sparring.measure.initial_states import Label, Met, Starts, columns, every
+from sparring.measure.initial_states import Label, SeenInitialStates, Starts, columns, every
 from sparring.measure.matches import (
     AGENT,
     OPPONENT,
@@ -120,10 +120,7 @@ MAX_STATES = 20_000  # information states up to which an exact row enumerates
 
 
 class _Entry(Strict):
-    """A plug-in as recipes name it.
-
-    A mapping with its options beside the name, or a text ``NAME key=value ...``.
-    """
+    """A plug-in as recipes name it: a mapping, or a text ``NAME key=value ...``."""
 
     name: str = Field(description="the plug-in's name")
     options: dict[str, Any] = Field(
@@ -369,10 +366,7 @@ def _check_row(row: SuiteRow) -> None:
 
 
 def _keys(path: tuple[int | str, ...]) -> list[str]:
-    """Return the keys of the section at ``path`` of a suite.
-
-    The whole, a row, or a row's opponent or oracle.
-    """
+    """Return the keys of the section at ``path``: the whole, a row, an opponent or an oracle."""
     sections: tuple[type[Strict], ...] = (Suite, SuiteRow, OpponentEntry)
     place = sum(isinstance(part, str) for part in path)
     return [*sections[place].model_fields, *([EACH] if place == 1 else [])]
@@ -607,10 +601,7 @@ def mean_of_means(intervals: Sequence[tuple[float, Interval]]) -> Interval:
 
 
 def total(rows: Sequence[tuple[SuiteRow, Tally]]) -> dict[str, float] | None:
-    """Return the mean score over games, each game the mean over its rows, with its interval.
-
-    None without a score.
-    """
+    """Return the mean score over games (each the mean of its rows), with its interval; or None."""
     games: dict[str, list[Interval]] = {}
     for row, counts in rows:
         if row.normalise is not None and row.in_totals:
@@ -631,10 +622,7 @@ def total(rows: Sequence[tuple[SuiteRow, Tally]]) -> dict[str, float] | None:
 
 
 def as_data(interval: Interval) -> dict[str, Any]:
-    """Return an interval as plain numbers that JSON can hold.
-
-    What is not a number or infinite becomes None.
-    """
+    """Return an interval as numbers that JSON can hold; None for what is not finite."""
     parts: Mapping[str, float] = {"mean": interval.mean, "low": interval.low, "high": interval.high}
     return {key: value if math.isfinite(value) else None for key, value in parts.items()}
 
@@ -647,10 +635,7 @@ It is part of what a figure depends on, as games of one piece are sampled in one
 
 
 class Piece(NamedTuple):
-    """Games number ``begin`` to ``begin + games - 1`` of a row with the agent in ``seat``.
-
-    An exact row is one piece without games.
-    """
+    """Games ``begin`` to ``begin + games - 1`` of a row, agent in ``seat``; none if exact."""
 
     row: int  # place of the row in its suite
     seat: int
@@ -663,18 +648,15 @@ class Piece(NamedTuple):
         return f"{self.seat}:{self.begin}:{self.games}"
 
 
-def starts_of(row: SuiteRow, game: Environment, met: Met) -> Starts | None:
-    """Return the starts that a row is played from by who was trained on these.
-
-    None for seen ones where there are none apart.
-    """
+def starts_of(row: SuiteRow, game: Environment, met: SeenInitialStates) -> Starts | None:
+    """Return the starts of a row for one trained on these; None for seen ones that are missing."""
     found = columns(game, met)
     if row.starts == "unseen" or row.kind == "exact":
         return found[0]
     return next((starts for starts in found if starts.label == "seen"), None)
 
 
-def with_seen(suite: Suite, met: Met) -> tuple[Suite, list[Label]]:
+def with_seen(suite: Suite, met: SeenInitialStates) -> tuple[Suite, list[Label]]:
     """Return the suite with a row of seen starts after each that has them.
 
     These rows are outside the totals; what each row's starts are is returned too.

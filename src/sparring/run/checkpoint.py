@@ -120,10 +120,7 @@ def _entries(folder: Path, earlier: Path | None) -> dict[str, list[Any]]:
 
 
 def _put_in_place(temporary: Path, final: Path) -> None:
-    """Rename a whole checkpoint to its name.
-
-    One that is there steps aside, where it can still be read.
-    """
+    """Rename a whole checkpoint to its name; one that is there steps aside, and can be read."""
     if final.exists():
         aside = final.with_name(final.name + _ASIDE)
         if aside.exists():
@@ -149,10 +146,7 @@ def _prune(root: Path, step: int, keep: int) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a checkpoint.
-
-    A kill in between leaves it whole, or under a name that says that it is to go.
-    """
+    """Remove a checkpoint, which a kill leaves whole, or named as one that is to go."""
     gone = path.with_name(f"{TEMPORARY}{path.name}")
     shutil.rmtree(gone, ignore_errors=True)
     with contextlib.suppress(

@@ -78,12 +78,7 @@ def check_same(folder: RunFolder, config: Mapping[str, Any]) -> None:
 
 
 def edits(config: RunConfig, latest: Checkpoint) -> str:
-    """Return in words how a configuration differs from the one that a checkpoint was trained with.
-
-    Nothing if it does not.
-
-    Checkpoints of before this was recorded count as equal.
-    """
+    """Return in words how a configuration differs from a checkpoint's; "" if it does not."""
     if SAVED not in latest.state:
         return ""
     return _binding(_completed(latest.state[SAVED]), config.model_dump(mode="json"))
@@ -143,10 +138,7 @@ def adopt(folder: RunFolder, config: RunConfig, latest: Checkpoint | None) -> No
 
 
 def _before(folder: RunFolder, step: int) -> list[dict[str, Any]]:
-    """Return the lines of changes.jsonl on what was in force up to a step.
-
-    A run of before there were any began with config.yaml.
-    """
+    """Return the lines of changes.jsonl up to a step; without any, config.yaml was in force."""
     lines = read_lines(folder.path / CHANGES)
     if not lines or not isinstance(lines[0].get(START), dict):
         return [{"step": 0, START: _free(_completed(folder.config()))}]

@@ -78,7 +78,7 @@ from sparring.league.payoffs import Payoffs
 from sparring.measure.agent_spec import AgentSpec, labels
 from sparring.measure.exact_figures import beneath, exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
-from sparring.measure.initial_states import Met, Starts, columns, every
+from sparring.measure.initial_states import SeenInitialStates, Starts, columns, every
 from sparring.measure.matches import MatchReport, intervals_of, play_matches
 from sparring.measure.regret import Judge, without_faults
 from sparring.methods.oracles.base import Oracle
@@ -151,7 +151,7 @@ class Evaluator:
         games: list[Environment],
         config: EvaluationConfig,
         oracles: Mapping[str, Oracle] | None = None,
-        met: Met | None = None,
+        met: SeenInitialStates | None = None,
         measuring: Callable[[int, int], None] | None = None,
     ) -> None:
         self.games, self.config, self.met = games, config, met

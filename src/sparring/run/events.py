@@ -46,7 +46,7 @@ def check_packages(sinks: Sequence[PluginConfig]) -> None:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Open:
+class _OpenSink:
     bound: Bound
     sink: Sink
     failures: int = 0  # in a row
@@ -61,10 +61,10 @@ class Sinks:
     """
 
     def __init__(self, sinks: Sequence[PluginConfig], start: Start) -> None:
-        self._open: list[_Open] = []
+        self._open: list[_OpenSink] = []
         for bound in [sink.bind("run.sinks") for sink in sinks]:
             try:
-                self._open.append(_Open(bound=bound, sink=bound(start)))
+                self._open.append(_OpenSink(bound=bound, sink=bound(start)))
             except SparringError:
                 self.close()
                 raise
@@ -82,7 +82,7 @@ class Sinks:
         finite = {name: float(value) for name, value in figures.items() if math.isfinite(value)}
         return sum(not self._taken(one, step, finite) for one in self._open)
 
-    def _taken(self, one: _Open, step: int, figures: Mapping[str, float]) -> bool:
+    def _taken(self, one: _OpenSink, step: int, figures: Mapping[str, float]) -> bool:
         if one.rest:
             one.rest -= 1
             return False
@@ -95,7 +95,7 @@ class Sinks:
         one.failures = 0
         return True
 
-    def _failed(self, one: _Open, step: int, error: SparringError) -> None:
+    def _failed(self, one: _OpenSink, step: int, error: SparringError) -> None:
         """Say once in a row of failures that a sink failed, and let it rest if it fails on."""
         one.failures += 1
         if one.failures >= PATIENCE:
@@ -230,10 +230,7 @@ def read_figures(path: Path) -> list[dict[str, Any]]:
 
 
 def torn_after(path: Path) -> int | None:
-    """Return the last step that can be read of a file of figures that is torn; None if it is not.
-
-    Lines of another shape are no damage.
-    """
+    """Return the last step that can be read of a torn file of figures; None if it is not torn."""
     if not path.is_file():
         return None
     for text in path.read_text(encoding="utf-8", errors="replace").splitlines():

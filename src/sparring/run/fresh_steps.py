@@ -27,23 +27,19 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparring.config import RunConfig
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.core.files import parse_json
 from sparring.core.records import Episode, Turn
 from sparring.core.refs import MAIN, OWN
-from sparring.engine.protocol import Engine
-from sparring.engine.workers.episode_budget import ISSUED, Account, Admission
+from sparring.engine.protocol import Engine, FreshRollouts, Pinned
+from sparring.engine.workers.episode_budget import ISSUED, Admission, EpisodeBudget
 from sparring.play.rollout import RolloutCounts
 from sparring.play.spec import EpisodeSpec
 from sparring.run.state import FRESH, FreshRecord, Group, RunState
 from sparring.run.step import Methods, StepEpisodes, StepInputs, book_of, shaped, specs_of
-
-if TYPE_CHECKING:
-    from sparring.engine.workers.fresh_episodes import FreshWorkers
-    from sparring.engine.workers.published_weights import Pinned
 
 
 class FreshSteps:
@@ -103,7 +99,7 @@ class FreshSteps:
         return {FRESH: FreshRecord(admission.account, self._draws, groups)}
 
     @property
-    def _workers(self) -> FreshWorkers:
+    def _workers(self) -> FreshRollouts:
         found = self._engine.fresh
         if found is None:
             raise ConfigError(
@@ -243,6 +239,6 @@ def _issued(path: Path) -> int:
         ) from error
 
 
-def account_of(metrics: Any) -> Account:
+def account_of(metrics: Any) -> EpisodeBudget:
     """Return the account that a line of metrics.jsonl holds."""
-    return Account.of({name: metrics[f"{name}_games"] for name in asdict(Account())})
+    return EpisodeBudget.of({name: metrics[f"{name}_games"] for name in asdict(EpisodeBudget())})

@@ -133,10 +133,7 @@ class HealthMonitor:
             )
 
     def observe(self, step: int, metrics: Mapping[str, float | None]) -> list[Finding]:
-        """Count a step's figures and return what the rules that act now have found.
-
-        Call once per step, in order.
-        """
+        """Count a step's figures, once per step in order; return what the rules find now."""
         found = []
         for number, rule in enumerate(self._rules):
             names = sorted(
@@ -166,10 +163,7 @@ class HealthMonitor:
     def _bounds(
         self, key: tuple[int, str], rule: HealthRule, value: float | None
     ) -> HealthRule | None:
-        """Return the rule with bounds in the metric's units.
-
-        None while there is nothing yet to compare with.
-        """
+        """Return the rule with bounds in the metric's units; None while nothing compares."""
         if rule.times_best:
             return self._beside_best(key, rule, value)
         if not rule.times_start:
@@ -214,10 +208,7 @@ def stopping(findings: Iterable[Finding]) -> str:
 
 
 def is_unhealthy(rule: HealthRule, value: float | None) -> bool:
-    """Return whether a value is beyond the rule's bound.
-
-    What is no finite number is (metrics.jsonl holds it as null).
-    """
+    """Return whether a value is beyond the rule's bound, or no finite number."""
     if value is None or not math.isfinite(value):
         return True
     return (rule.above is not None and value > rule.above) or (

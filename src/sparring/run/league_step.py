@@ -27,7 +27,7 @@ START = snapshot(0)  # the learner before its first step
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Record:
+class LeagueRecord:
     """What is remembered of a league's learners, each by its policy's name.
 
     Args:
@@ -48,7 +48,7 @@ class Record:
     live: str = ""
 
     @classmethod
-    def of(cls, state: RunState) -> Record:
+    def of(cls, state: RunState) -> LeagueRecord:
         """Return what a run's state says of its league."""
         found = {name: value for name, value in state.json(LEAGUE).items() if name in _FIELDS}
         return cls(**{**found, "anew": tuple(found.get("anew", ()))})
@@ -58,7 +58,7 @@ class Record:
         return {name: value for name, value in asdict(self).items() if value}
 
 
-_FIELDS = frozenset(Record.__dataclass_fields__)
+_FIELDS = frozenset(LeagueRecord.__dataclass_fields__)
 
 
 def begin_league(config: RunConfig, engine: Engine, state: RunState) -> RunState:
@@ -79,7 +79,7 @@ def begin_league(config: RunConfig, engine: Engine, state: RunState) -> RunState
         engine.take_member(START.of(name))
     if league.together or len(names) == 1:
         return state
-    return state.remembering(**{LEAGUE: Record(live=names[0]).to_json()})
+    return state.remembering(**{LEAGUE: LeagueRecord(live=names[0]).to_json()})
 
 
 def league_step(
@@ -109,7 +109,7 @@ def league_step(
     """
     if not config.league.every:
         return state
-    record, every = Record.of(state), list(config.league.tags)
+    record, every = LeagueRecord.of(state), list(config.league.tags)
     names = [record.live] if record.live else every
     record = _older(config, methods, state, record, names, episodes)
     due = [name for name in names if _due(config, engine, methods, state, record, name)]
@@ -131,10 +131,10 @@ def _older(
     config: RunConfig,
     methods: Methods,
     state: RunState,
-    record: Record,
+    record: LeagueRecord,
     names: Sequence[str],
     episodes: Iterable[Episode],
-) -> Record:
+) -> LeagueRecord:
     before = (state.step - 1) % config.league.every  # of runs in which nothing was remembered
     age = {**record.age, **{name: record.age.get(name, before) + 1 for name in names}}
     returns = dict(record.returns)
@@ -162,7 +162,7 @@ def _due(
     engine: Engine,
     methods: Methods,
     state: RunState,
-    record: Record,
+    record: LeagueRecord,
     name: str,
 ) -> bool:
     request = ScheduleRequest(
@@ -178,7 +178,7 @@ def _due(
     return found
 
 
-def _taken(config: RunConfig, state: RunState, record: Record, name: str) -> dict[str, str]:
+def _taken(config: RunConfig, state: RunState, record: LeagueRecord, name: str) -> dict[str, str]:
     tag = {"tag": config.league.tags[name]} if config.league.learners else {}
     parent = record.origin.get(name, str(START.of(name)))
     return {"member": str(snapshot(state.step, name)), "parent": parent, **tag}
@@ -189,9 +189,9 @@ def _snapshot(
     engine: Engine,
     methods: Methods,
     state: RunState,
-    record: Record,
+    record: LeagueRecord,
     name: str,
-) -> Record:
+) -> LeagueRecord:
     league, taken, start = config.league, snapshot(state.step, name), START.of(name)
     engine.take_member(taken)
     stream = engine.root.child("keeping").child(state.step)
@@ -241,7 +241,7 @@ def begun_anew(config: RunConfig, engine: Engine, state: RunState) -> RunState:
         The state; of the plays before nothing is left in the estimators of those that begin anew,
         nor in the replay buffer.
     """
-    record, step = Record.of(state), state.step
+    record, step = LeagueRecord.of(state), state.step
     if not record.age and config.league.restart and step and step % config.league.every == 0:
         record = replace(record, anew=(MAIN,))  # a checkpoint of before this was remembered
     if not record.anew:

@@ -24,7 +24,7 @@ from sparring.core.process import GracefulStop, settled_heap
 from sparring.core.schedule import parse
 from sparring.engine.protocol import Engine
 from sparring.league.meta_game import apart_by
-from sparring.measure.initial_states import Met
+from sparring.measure.initial_states import SeenInitialStates
 from sparring.play.credit_store import CreditStore
 from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint
@@ -99,11 +99,10 @@ def train(
         RolloutError: games fail beyond all retries.
         DivergedError: something is no finite number; nothing of it is saved.
     """
-    methods = Methods.of(config, [game for game, _ in engine.environments])
     games = [game for game, _ in engine.environments]
-    evaluator = Evaluator(games, config.evaluation, methods.oracles, Met(config, games), measuring)
+    methods, seen = Methods.of(config, games), SeenInitialStates(config, games)
+    evaluator = Evaluator(games, config.evaluation, methods.oracles, seen, measuring)
     state, kept, notes = _restore(config, engine, folder, resume)
-    apart = bool(apart_by(config))
     number, halt = 0, ""  # the step at work, 0: the warm-up; why a health rule stops the run
     writer = MetricsWriter(folder.path, Sinks.of(config, folder.path, state.step))
     store, credit = EpisodeStore(folder.path / "episodes"), CreditStore(folder.path / "credit")
@@ -126,6 +125,7 @@ def train(
             state = league_step(config, engine, methods, state, plays, writer.snapshots)
             if config.evaluation.is_due(step, config.steps):
                 stream = engine.root.child("evaluation").child(step)
+                apart = bool(apart_by(config))
                 answer = answer_of(engine, state.payoffs, config.league.answer, apart=apart)
                 metrics = {**metrics, **evaluator.measure(answer, stream)}
                 spent = time.perf_counter() - began - timing["seconds/round"]

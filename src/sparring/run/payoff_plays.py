@@ -293,9 +293,7 @@ log = logging.getLogger(__name__)
 
 
 def check_league(
-    config: RunConfig,
-    environments: Iterable[tuple[Any, float]],
-    engine: Engine | None = None,
+    config: RunConfig, environments: Iterable[tuple[Any, float]], engine: Engine | None = None
 ) -> None:
     """Refuse what does not fit the environments, and warn of meta-solvers without payoffs.
 

@@ -108,11 +108,7 @@ def note_start(
             "system": platform.system(),
             "cores": os.cpu_count(),
         },
-        "versions": {
-            "sparring": version(),
-            "python": platform.python_version(),
-            **versions(),
-        },
+        "versions": {"sparring": version(), "python": platform.python_version(), **versions()},
         "plugins": outside.loaded(),
     }
     write_json_atomic(path / PROVENANCE, {"starts": [*earlier, start]})
@@ -124,10 +120,7 @@ def _ways(decoding: str) -> set[str]:
 
 
 def starts(path: Path) -> list[dict[str, Any]]:
-    """Return the starts that a run folder's provenance tells of, the first first.
-
-    None where it tells nothing.
-    """
+    """Return the starts that a run folder's provenance tells of, the first first; or None."""
     try:
         return starts_in((path / PROVENANCE).read_bytes())
     except OSError:

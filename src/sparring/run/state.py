@@ -19,7 +19,7 @@ import pyarrow as pa
 from sparring.core.errors import CheckpointError
 from sparring.core.files import parse_json, write_synced
 from sparring.core.records import Episode
-from sparring.engine.workers.episode_budget import Account
+from sparring.engine.workers.episode_budget import EpisodeBudget
 from sparring.engine.workers.units import episode_of, record_of
 from sparring.league.payoffs import Payoffs
 from sparring.methods.selection.replay.base import ReplayBuffer
@@ -46,9 +46,9 @@ class FreshRecord:
     """
 
     def __init__(
-        self, account: Account | None = None, draws: int = 0, groups: Iterable[Group] = ()
+        self, account: EpisodeBudget | None = None, draws: int = 0, groups: Iterable[Group] = ()
     ) -> None:
-        self.account, self.draws, self.groups = account or Account(), draws, tuple(groups)
+        self.account, self.draws, self.groups = account or EpisodeBudget(), draws, tuple(groups)
 
     def save(self, folder: Path) -> None:
         """Write everything into a checkpoint's folder; nothing where nothing was issued."""
@@ -88,7 +88,7 @@ class FreshRecord:
                 Group(int(number), str(arm), tuple(own[play] for play in plays))
                 for number, arm, plays in notes["groups"]
             ]
-            return cls(Account.of(notes["account"]), int(notes["draws"]), groups)
+            return cls(EpisodeBudget.of(notes["account"]), int(notes["draws"]), groups)
         except (OSError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
             raise CheckpointError(
                 f"The plays that had come when {folder} was saved cannot be loaded: {error!r}. "
@@ -101,12 +101,11 @@ FRESH = "fresh"  # the owner of what is remembered of plays in fresh order
 LEAGUE = "league"  # the owner of what is remembered of a league's learners
 
 
-class Kept(Protocol):
+class FileState(Protocol):
     """What an owner remembers, where it is no JSON: it writes and reads files of its own."""
 
     def save(self, folder: Path) -> None:
         """Write everything into a checkpoint's folder; nothing where it is empty."""
-        ...
 
     @classmethod
     def restored(cls, folder: Path) -> Self:
@@ -115,10 +114,9 @@ class Kept(Protocol):
         Raises:
             CheckpointError: the files do not fit together.
         """
-        ...
 
 
-FILED: Mapping[str, type[Kept]] = {
+FILED: Mapping[str, type[FileState]] = {
     "replay": ReplayBuffer,
     FRESH: FreshRecord,
 }  # owners with files of their own; all others keep JSON

@@ -98,7 +98,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -114,7 +114,7 @@ from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.engine.logprob_check import SAME
 from sparring.engine.logprob_check import metrics as same_numbers
-from sparring.engine.protocol import Batch, Engine, Judging, rewards_of
+from sparring.engine.protocol import Batch, Engine, Judging, Pinned, rewards_of
 from sparring.environments.base import Environment, teams_of
 from sparring.league.payoffs import Payoffs
 from sparring.league.seating import LeagueLearner, arms, starts, turn_limit
@@ -136,9 +136,6 @@ from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_draft import sampled_tokens
 from sparring.play.turn_table import turn_table
 from sparring.run.state import LEAGUE, RunState
-
-if TYPE_CHECKING:
-    from sparring.engine.workers.published_weights import Pinned
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -544,12 +541,7 @@ def request_plays(
         kept, share = _selected(methods, stream, episodes, turns, progress)
         played.kept += kept
         played.episodes += episodes
-        figures = {
-            **figures,
-            **shaping,
-            **group_metrics(turns),
-            "kept_share": share,
-        }
+        figures = {**figures, **shaping, **group_metrics(turns), "kept_share": share}
         tables.append((len(episodes), figures))
         if len(played.kept) >= rollout.games_per_step:
             break
@@ -590,11 +582,9 @@ class StepSource(Protocol):
 
     def episodes_of(self, state: RunState) -> StepEpisodes:
         """Return the episodes of the step that comes next."""
-        ...
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds of episodes that are being played, by owner."""
-        ...
 
 
 def shaped(
@@ -685,10 +675,7 @@ def _whole_groups(episodes: list[Episode], wanted: int) -> list[Episode]:
 
 
 def _mean_metrics(parts: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
-    """Return the means of metrics over parts of so many games.
-
-    A part that lacks one does not count for it.
-    """
+    """Return the means of metrics over parts of so many games, of those that have them."""
     names = {name: None for _, metrics in parts for name in metrics}
     own = {
         name: [(games, metrics[name]) for games, metrics in parts if name in metrics]

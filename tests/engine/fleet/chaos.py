@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
-from sparring.engine.workers.fleet.base import Fleet, Heard
+from sparring.engine.workers.fleet.base import Fleet, WorkerMessage
 from sparring.engine.workers.units import numbers_of
 from tests.engine.fleet.weather import lognormal, rubbish
 
@@ -126,7 +126,7 @@ class Chaos:
         """Tell workers of newer weights; see ``Fleet``."""
         self._fleet.tell(message)
 
-    def poll(self, seconds: float) -> list[Heard]:
+    def poll(self, seconds: float) -> list[WorkerMessage]:
         """Return what has come and is not held back any more; see ``Fleet``."""
         end = self.now() + seconds
         while True:
@@ -170,7 +170,7 @@ class Chaos:
     def _later(self, time: float, worker: int, life: int, what: bytes | signal.Signals) -> None:
         heapq.heappush(self._due, _Due(time, next(self._order), worker, life, what))
 
-    def _hear(self, heard: Heard) -> list[Heard]:
+    def _hear(self, heard: WorkerMessage) -> list[WorkerMessage]:
         """Take what the fleet has said; return what of it is heard at once."""
         worker, message = heard
         own = self._there.get(worker)
@@ -202,16 +202,16 @@ class Chaos:
         own = self._root.child("unit").child(unit)
         return lognormal(own, TIME, self.harm.mean, self.harm.sigma)
 
-    def _take(self) -> list[Heard]:
+    def _take(self) -> list[WorkerMessage]:
         """Do what is due; return what is heard."""
-        found: list[Heard] = []
+        found: list[WorkerMessage] = []
         while self._due and self._due[0].time <= self.now():
             due = heapq.heappop(self._due)
             own = self._there.get(due.worker)
             if own is not None and own.life != due.life:
                 own = None  # it has been started again since
             if isinstance(due.what, bytes):
-                found += [Heard(due.worker, due.what)] if own is not None else []
+                found += [WorkerMessage(due.worker, due.what)] if own is not None else []
             elif own is None or own.killed or self._is_spared(own):
                 self._left[due.what] += 1  # another one, another time
             else:
@@ -219,7 +219,7 @@ class Chaos:
                 found += self._strike(due.worker, due.what)
         return found
 
-    def _strike(self, worker: int, kind: signal.Signals) -> list[Heard]:
+    def _strike(self, worker: int, kind: signal.Signals) -> list[WorkerMessage]:
         """Kill or stop a worker; return what is heard of it."""
         pids: Mapping[int, int] | None = getattr(self._fleet, "pids", None)
         if kind == signal.SIGSTOP:
@@ -229,7 +229,7 @@ class Chaos:
         if pids is None:
             self._gone(worker)
             self._fleet.end(worker)
-            return [Heard(worker, None)]
+            return [WorkerMessage(worker, None)]
         if worker in pids:
             os.kill(pids[worker], kind)  # the fleet itself is to notice
         return []

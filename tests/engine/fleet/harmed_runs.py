@@ -14,7 +14,7 @@ from sparring.config import RunConfig, resolve
 from sparring.config.recipe import to_yaml
 from sparring.engine import run_processes as workers
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers.episode_budget import Account
+from sparring.engine.workers.episode_budget import EpisodeBudget
 from sparring.engine.workers.fleet.base import Fleet
 from sparring.run.events import METRICS, TIMING, read_lines
 from sparring.run.folder import RunFolder
@@ -28,7 +28,7 @@ COUNTED = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units",
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Accounted:
-    accounts: tuple[Account, ...]
+    accounts: tuple[EpisodeBudget, ...]
     done: dict[str, int]
     counted: dict[str, int]
 

@@ -21,7 +21,7 @@ from unittest import mock
 from sparring.core.files import parse_json
 from sparring.core.rng import Stream
 from sparring.engine import run_processes as workers
-from sparring.engine.workers.fleet.base import Heard
+from sparring.engine.workers.fleet.base import WorkerMessage
 from sparring.engine.workers.units import Weights, news_of, numbers_of
 from sparring.engine.workers.worker import Worker, answered, ready
 from tests.engine.fleet.weather import STORM, Weather, lognormal, rubbish
@@ -132,7 +132,7 @@ class Simulated:
         self._read(news_of(message))
         self._told.append((self._now, message))
 
-    def poll(self, seconds: float) -> list[Heard]:
+    def poll(self, seconds: float) -> list[WorkerMessage]:
         """Let time pass until something is heard, at most so long; see ``Fleet``."""
         end = self._now + seconds
         while self._events and self._events[0].time <= end:
@@ -146,7 +146,7 @@ class Simulated:
             if event.message is None:
                 self.end(event.worker)
             said = event.message
-            return [Heard(event.worker, self._answer(said) if isinstance(said, _Task) else said)]
+            return [WorkerMessage(event.worker, self._answer(said) if isinstance(said, _Task) else said)]
         self._now = end
         return []
 

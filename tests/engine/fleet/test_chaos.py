@@ -9,7 +9,7 @@ import time
 import pytest
 
 from sparring.core.errors import ConfigError
-from sparring.engine.workers.fleet.base import Heard
+from sparring.engine.workers.fleet.base import WorkerMessage
 from tests.engine.fleet.chaos import Chaos, Harm
 
 
@@ -24,11 +24,11 @@ class Echo:
         return time.monotonic() if self.apart else self.time
 
     def start(self, worker):
-        self.said.put(Heard(worker, b'{"ready": {}}'))
+        self.said.put(WorkerMessage(worker, b'{"ready": {}}'))
 
     def send(self, worker, message, files):
         numbers = [unit[0] for unit in json.loads(message)["units"]]
-        self.said.put(Heard(worker, json.dumps({"units": [{"number": number} for number in numbers]}).encode() + b"\n"))
+        self.said.put(WorkerMessage(worker, json.dumps({"units": [{"number": number} for number in numbers]}).encode() + b"\n"))
 
     def poll(self, seconds):
         self.polls += 1
@@ -55,7 +55,7 @@ def begun(harm, seed=0, **options):
     for worker in range(fleet.workers):
         chaos.start(worker)
     for worker in range(fleet.workers):
-        assert chaos.poll(5.0) == [Heard(worker, b'{"ready": {}}')]
+        assert chaos.poll(5.0) == [WorkerMessage(worker, b'{"ready": {}}')]
     return fleet, chaos
 
 
@@ -137,7 +137,7 @@ def test_a_worker_that_is_killed_is_gone_and_what_it_said_is_not_heard():
     fleet, chaos = begun(Harm(kills=1, chance=1.0, mean=1000.0))
     chaos.send(0, asked(3), {})
     found = heard_in(chaos, 5000)
-    assert [one for _, one in found] == [Heard(0, None)] and fleet.ended == [0]
+    assert [one for _, one in found] == [WorkerMessage(0, None)] and fleet.ended == [0]
     chaos.start(0)
     assert chaos.poll(5.0)[0].message == b'{"ready": {}}'
     chaos.send(0, asked(3), {})
@@ -159,7 +159,7 @@ def test_a_unit_that_ends_too_many_workers_is_spared():
     _, chaos = begun(Harm(kills=50, chance=1.0, mean=10.0, most=2), workers=1)
     for _ in range(2):
         chaos.send(0, asked(3), {})
-        assert [one for _, one in heard_in(chaos, 900)] == [Heard(0, None)]
+        assert [one for _, one in heard_in(chaos, 900)] == [WorkerMessage(0, None)]
         chaos.start(0)
         chaos.poll(5.0)
     chaos.send(0, asked(3), {})

@@ -14,7 +14,7 @@ from sparring.config import resolve
 from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core.errors import HungError, PluginError, RolloutError
 from sparring.engine.workers.fleet import processes
-from sparring.engine.workers.fleet.base import Heard
+from sparring.engine.workers.fleet.base import WorkerMessage
 from sparring.engine.workers.fleet.processes import Processes
 from sparring.engine.workers.units import numbers_of
 
@@ -56,7 +56,7 @@ class Tormented:
         found = []
         for heard in self.fleet.poll(seconds):
             lie = self.lies.pop(heard.worker, None) if heard.message and b'"units"' in heard.message else None
-            found += [Heard(heard.worker, b"what?")] if lie == "rubbish" else [heard] * (1 + (lie == "twice"))
+            found += [WorkerMessage(heard.worker, b"what?")] if lie == "rubbish" else [heard] * (1 + (lie == "twice"))
         return found
 
 
@@ -194,7 +194,7 @@ def test_a_death_is_noticed_though_a_child_of_the_worker_holds_its_pipe_and_the_
     while not (path.exists() and path.read_text()):
         time.sleep(0.05)
     os.kill(fleet.pids[0], signal.SIGKILL)
-    assert heard_of(fleet) == [Heard(0, None)] and fleet.pids == {}
+    assert heard_of(fleet) == [WorkerMessage(0, None)] and fleet.pids == {}
     assert gone([int(path.read_text())])
 
 
@@ -230,7 +230,7 @@ def test_sending_to_a_worker_that_is_gone_is_no_error_and_close_ends_all(monkeyp
     fleet.start(0)
     time.sleep(0.5)
     fleet.send(0, b"x" * 10_000_000, {})
-    assert heard_of(fleet) == [Heard(0, None)]
+    assert heard_of(fleet) == [WorkerMessage(0, None)]
     fleet.send(0, b"x", {})
     light(monkeypatch, "time.sleep(60)")
     fleet.start(0)

@@ -8,7 +8,7 @@ from sparring.core.errors import ConfigError, GameError
 from sparring.environments.base import HasCounterfactual
 from sparring.environments.catalogue import make_game
 from sparring.environments.dag_search import RESULTS, Dag, World, dag_search
-from sparring.measure.initial_states import Met, columns
+from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.testing import check_environment
 
 # 1 and 2 are ready at first; 3 needs both
@@ -134,7 +134,7 @@ def test_worlds(number, shape, tasks, edges):
 
 def test_banks_and_the_limit():
     game = make_game("dag_search", options={"worlds": 50})
-    (unseen, *_) = columns(game, Met(None))
+    (unseen, *_) = columns(game, SeenInitialStates(None))
     other = make_game("dag_search", options={"worlds": 50, "bank": 1})
     starts = {game.start(number) for number in range(50)}
     assert len(starts) == 50 and not starts & {other.start(number) for number in range(50)} and unseen

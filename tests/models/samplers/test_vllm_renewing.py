@@ -13,7 +13,7 @@ from sparring.core.errors import ModelError, RunError
 from sparring.core.records import SampledRun, SamplingParams
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers.published_weights import Published
+from sparring.engine.workers.published_weights import PublishedWeights
 from sparring.engine.workers.units import Unit, answer_of, news_bytes, task_bytes
 from sparring.engine.workers.worker import Worker
 from sparring.league.seating import starts
@@ -188,7 +188,7 @@ def test_runs_as_a_replica_tells_them(runs, good):
 def test_a_worker_that_plays_takes_news_between_the_tokens_of_a_reply(stops, tmp_path):
     config = resolve({**CONFIG, "model": {"hidden_size": 32, "layers": 1, "heads": 1}, "sampler": {"name": "vllm"}})
     engine = LocalEngine(config)
-    published = Published(engine, tmp_path / "weights")
+    published = PublishedWeights(engine, tmp_path / "weights")
     older = published.files(published.newest())
     with torch.no_grad():
         for parameter in engine.model.parameters():

@@ -123,7 +123,7 @@ class Ranks:
         return found
 
     def added(self, own: Tensor) -> Tensor:
-        """Return the sum over all leaves; see ``Together``.
+        """Return the sum over all leaves; see ``RankGroup``.
 
         Raises:
             LostError: a learner has ended, or cannot be reached.
@@ -132,7 +132,7 @@ class Ranks:
         return in_a_thread(partial(self._sums.added, own), self._look)
 
     def counted(self, own: Means) -> None:
-        """Put the parts of all learners in the order of the leaves; see ``Together``.
+        """Put the parts of all learners in the order of the leaves; see ``RankGroup``.
 
         Raises:
             RunError: a learner has ended, or its weights are not the same as ours now.
@@ -177,9 +177,7 @@ class Ranks:
             first = json.dumps({**settings, "rank": rank}).encode()
             own = seeing([self._gpus[rank]], "learner.gpus") if self._gpus else {}
             child = Child(
-                *(rank, first, self._heard),
-                module=self.module,
-                environment={**environment, **own},
+                *(rank, first, self._heard), module=self.module, environment={**environment, **own}
             )
             self._children.append(child)
         for child in self._children:

@@ -49,12 +49,12 @@ class Rank:
             self.engine.policies[name].trained.share(self)
 
     def added(self, own: Any) -> Any:
-        """Return the sum over all leaves; see ``Together``."""
+        """Return the sum over all leaves; see ``RankGroup``."""
         assert self._sums is not None, "met before"
         return self._sums.added(own)
 
     def counted(self, own: Means) -> None:
-        """Keep one's own parts, which rank 0 counts; see ``Together``."""
+        """Keep one's own parts, which rank 0 counts; see ``RankGroup``."""
         self.parts = list(own.parts)
 
     def answer(self, data: bytes) -> bytes:

@@ -66,7 +66,7 @@ class Shard(Rank):
             split_learner(own, meshes[own.model.device.type], self, each_pass=each_pass)
 
     def counted(self, own: Means) -> None:
-        """Keep one's own figures, which the training process counts; see ``Together``."""
+        """Keep one's own figures, which the training process counts; see ``RankGroup``."""
         self._figures = [own.to_bytes(), *(part.to_bytes() for part in own.parts)]
 
     def answer(self, data: bytes) -> bytes:

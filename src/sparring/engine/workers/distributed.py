@@ -32,9 +32,9 @@ from pathlib import Path
 
 from sparring.core.errors import RolloutError, RunError
 from sparring.engine.players import Players
-from sparring.engine.protocol import Judging
-from sparring.engine.workers.fleet.base import Fleet, Heard
-from sparring.engine.workers.published_weights import Pinned, Published
+from sparring.engine.protocol import Judging, Pinned
+from sparring.engine.workers.fleet.base import Fleet, WorkerMessage
+from sparring.engine.workers.published_weights import PublishedWeights
 from sparring.engine.workers.scheduler import Command, End, Scheduler, Send, Start, Utilisation
 from sparring.engine.workers.units import (
     Unit,
@@ -97,7 +97,7 @@ class WorkerWeights:
         published: the files.
     """
 
-    def __init__(self, published: Published) -> None:
+    def __init__(self, published: PublishedWeights) -> None:
         self.refusing: list[int] = []  # workers that were sent damaged weights
         self.refused = 0  # files that were written anew
         self._published = published
@@ -165,7 +165,7 @@ class Distributed:
     def __init__(self, players: Players, fleet: Fleet, folder: Path) -> None:
         scale = players.config.scale
         self._fleet, self._unit_games = fleet, scale.unit_games
-        self._players, self.published = players, Published(players, folder)
+        self._players, self.published = players, PublishedWeights(players, folder)
         self._mixed, self._run = scale.mixed, folder.parent
         self._scheduler = Scheduler(
             max(fleet.workers, 1),
@@ -233,10 +233,7 @@ class Distributed:
         return self.begin(specs, judging).result()
 
     def _wait(self, numbers: Sequence[int], own: Pinned | None) -> Rollout:
-        """Return the rollout of units, as soon as all are answered.
-
-        ``own`` are weights that were pinned for them alone.
-        """
+        """Return the rollout of units once all are answered; ``own`` are weights pinned for it."""
         with self._changed:
             while not self._found.keys() >= set(numbers):
                 self._moment()
@@ -331,7 +328,7 @@ class Distributed:
         """Take note of the units that a worker is lost with; here they are played again, and that
         is all."""
 
-    def _hear(self, heard: Heard, now: float) -> Sequence[Command]:
+    def _hear(self, heard: WorkerMessage, now: float) -> Sequence[Command]:
         """Take a message of a worker; return what follows."""
         worker, message = heard
         if worker not in self._holding:

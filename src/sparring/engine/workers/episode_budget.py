@@ -24,7 +24,7 @@ ISSUED = "issued.json"  # in the run folder: how many plays were issued, whoever
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Account:
+class EpisodeBudget:
     """Plays since the run began, by what became of them; ``issued`` is counted by itself."""
 
     issued: int = 0
@@ -43,7 +43,7 @@ class Account:
         """
         return cls(**{name: int(number) for name, number in record.items()})
 
-    def gone(self, issued: int = 0) -> Account:
+    def gone(self, issued: int = 0) -> EpisodeBudget:
         """Return the account after the process that held the open plays was killed.
 
         Args:
@@ -51,7 +51,7 @@ class Account:
                 know of are lost as well.
         """
         more = max(issued - self.issued, 0)
-        return Account(
+        return EpisodeBudget(
             issued=self.issued + more,
             learned=self.learned,
             withheld=self.withheld,
@@ -74,9 +74,11 @@ class Admission:
         account: of the plays before, none of them open.
     """
 
-    def __init__(self, *, games: int, lag: int, steps: int, account: Account | None = None) -> None:
+    def __init__(
+        self, *, games: int, lag: int, steps: int, account: EpisodeBudget | None = None
+    ) -> None:
         self._games, self._lag, self._steps = games, lag, steps
-        before = account or Account()
+        before = account or EpisodeBudget()
         self._issued = before.issued
         self._closed = {name: getattr(before, name) for name in CLOSED}
         self._learnt = self._taken = 0  # steps before this one, and plays that it learns from
@@ -84,9 +86,9 @@ class Admission:
         self._there: dict[int, int] = {}  # plays of each group that has come, the first first
 
     @property
-    def account(self) -> Account:
+    def account(self) -> EpisodeBudget:
         """What became of the plays so far."""
-        return Account(issued=self._issued, open=self.playing + self.there, **self._closed)
+        return EpisodeBudget(issued=self._issued, open=self.playing + self.there, **self._closed)
 
     @property
     def playing(self) -> int:
@@ -123,18 +125,12 @@ class Admission:
         self._issued += sum(groups.values())
 
     def kept(self, groups: Mapping[int, int]) -> None:
-        """Take note of groups that had come before, and were kept while the run lay still.
-
-        They were issued before, and counted as lost since.
-        """
+        """Take note of groups that had come before; they were counted as lost since."""
         self._there |= groups
         self._closed["lost"] -= sum(groups.values())
 
     def again(self, unit: int) -> None:
-        """Take note that a unit is lost and issued again: the same plays, from their beginning.
-
-        One that nobody waits for any more is not lost.
-        """
+        """Take note that a unit is lost and, if somebody waits for it, issued again."""
         plays = sum(self._playing.get(unit, {}).values())
         self._closed["lost"] += plays
         self._issued += plays

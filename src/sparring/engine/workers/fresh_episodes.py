@@ -14,16 +14,16 @@ from typing import NamedTuple
 from sparring.core.files import disk_errors, write_json_atomic
 from sparring.core.refs import ref
 from sparring.engine.players import Players
+from sparring.engine.protocol import Pinned
 from sparring.engine.workers.distributed import Distributed
 from sparring.engine.workers.episode_budget import ISSUED
 from sparring.engine.workers.fleet.base import Fleet
-from sparring.engine.workers.published_weights import Pinned
 from sparring.engine.workers.units import Unit, Weights, news_bytes
 from sparring.play.rollout import Rollout
 from sparring.play.spec import EpisodeSpec
 
 
-class Came(NamedTuple):
+class FreshUnits(NamedTuple):
     """What has become of units since it was last asked.
 
     Args:
@@ -105,7 +105,7 @@ class FreshWorkers(Distributed):
             self._do(self._scheduler.issued(numbers, self._fleet.now()))
         return numbers
 
-    def come(self, *, wait: bool) -> Came:
+    def come(self, *, wait: bool) -> FreshUnits:
         """Return what has become of fresh units.
 
         Args:
@@ -122,7 +122,7 @@ class FreshWorkers(Distributed):
             found = [(number, self._found.pop(number)) for number in self._mine()]
         for number, _ in found:
             self.published.release(self._past.pop(number))
-        return Came(lost, found)
+        return FreshUnits(lost, found)
 
     def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
         """Return plays in which every policy is named; see ``Players.seated``."""

@@ -16,15 +16,13 @@ from sparring.core.errors import CheckpointError
 from sparring.core.files import TEMPORARY, disk_errors, file_digest, link_or_copy
 from sparring.core.refs import LEARNER, MAIN, OWN, PlayerRef, ref, refs
 from sparring.engine.players import Players
+from sparring.engine.protocol import Pinned, WeightKey
 from sparring.engine.workers.units import Weights
 from sparring.learn.weights import save_weights
 from sparring.models.language_model import LanguageModel
 
-Key = tuple[str, int]  # a player and the number of updates its weights have seen
-Pinned = tuple[Key, ...]
 
-
-class Published:
+class PublishedWeights:
     """Files of weights in a folder of their own; those that nobody asks for any more are removed.
 
     Args:
@@ -35,7 +33,7 @@ class Published:
     def __init__(self, players: Players, folder: Path) -> None:
         self.folder = folder.absolute()
         self._players = players
-        self._written: dict[Key, Weights] = {}
+        self._written: dict[WeightKey, Weights] = {}
         self._pinned: list[Pinned] = []
         with disk_errors(self.folder):
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -147,10 +145,7 @@ class Published:
             self._written[player, version] = Weights(player, str(path), digest, version)
 
     def _model(self, who: PlayerRef) -> tuple[str, LanguageModel] | None:
-        """Return under which name a worker holds the weights of a player, and the model.
-
-        None where the player has no weights that are trained.
-        """
+        """Return a player's name and model at a worker; None where it has no trained weights."""
         own = self._players.policies.get(who.name or MAIN)
         frozen = own is None or own.frozen or who.kind == "demonstrator"
         model = None if own is None or frozen else own.model_of(who)

@@ -73,7 +73,7 @@ MESSAGE = 1.0  # seconds of play that a message may hold, about, if units are sh
 REMEMBERED = 256  # units of which the median is taken
 
 
-class Patience:
+class TimeoutRule:
     """The limit of a message, from what units have taken so far.
 
     Args:
@@ -282,7 +282,7 @@ class Scheduler:
 
     Args:
         workers: how many there are to be, numbered from 0.
-        timeout: seconds that a unit may take; None: see ``Patience``.
+        timeout: seconds that a unit may take; None: see ``TimeoutRule``.
         restarts: how often a worker may be started again in an hour.
         elastic: whether a worker may take its time to come, as it waits for a machine. If not, one
             that has not come in ``STARTING`` seconds is lost.
@@ -298,7 +298,7 @@ class Scheduler:
     ) -> None:
         self.counts = Counts()
         self._elastic, self._alone = elastic, 0.0  # since when nobody plays what waits
-        self._patience, self._restarts = Patience(timeout), restarts
+        self._patience, self._restarts = TimeoutRule(timeout), restarts
         self._workers = [_Worker(starts=0.0) for _ in range(workers)]
         self._waiting = UnitQueue()
         self._idle: list[int] = []  # a heap of workers, some of them no longer idle
@@ -356,10 +356,7 @@ class Scheduler:
         return self.tick(now)
 
     def answered(self, worker: int, units: Iterable[int], now: float) -> list[Command]:
-        """Take note that a worker has answered all that it was sent.
-
-        What somebody else has answered before is counted, and changes nothing.
-        """
+        """Take note that a worker has answered all it was sent; second answers change nothing."""
         own, units = self._workers[worker], tuple(units)
         if units and own.playing == units:
             seconds = now - own.since
@@ -371,10 +368,7 @@ class Scheduler:
         return self.tick(now)
 
     def lost(self, worker: int, now: float) -> list[Command]:
-        """Take note that a worker is gone: what it played is played by others.
-
-        One that is gone already is not lost again.
-        """
+        """Take note that a worker is gone: what it played is played by others."""
         own = self._workers[worker]
         if not own.there:
             return self.tick(now)

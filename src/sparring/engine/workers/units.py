@@ -18,7 +18,7 @@ from sparring.core.errors import RolloutError, SparringError
 from sparring.core.files import parse_json
 from sparring.core.records import EnvironmentSpec, Episode
 from sparring.core.refs import PlayerRef, ref
-from sparring.engine.logprob_check import Scored
+from sparring.engine.logprob_check import LogprobCheck
 from sparring.environments.base import Environment
 from sparring.environments.spec import spec_of
 from sparring.play.rollout import Rollout, RolloutCounts
@@ -71,10 +71,7 @@ class Weights(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """Plays that one worker plays, and what they are played with.
-
-    Whoever plays them gives the same episodes.
-    """
+    """Plays that one worker plays, and what they are played with; any worker gives the same."""
 
     specs: tuple[EpisodeSpec, ...]
     weights: tuple[Weights, ...]
@@ -128,10 +125,7 @@ def cut(specs: Sequence[EpisodeSpec], games: int) -> list[tuple[EpisodeSpec, ...
 
 
 def held_after(held: Mapping[str, Weights], asked: Iterable[Weights]) -> dict[str, Weights]:
-    """Return the weights that a worker holds after units that are played with ``asked``.
-
-    It keeps the latest of each player, but only those snapshots that the last unit has named.
-    """
+    """Return the latest weights that a worker holds of each player after these units."""
     new = {one.player: one for one in asked}
     kept = {name: one for name, one in held.items() if ref(name).step is None or name in new}
     return {**kept, **new}
@@ -273,7 +267,7 @@ def _rollout(
         int(unit["retried"]),
         frozenset(map(int, unit["dropped"])),
         float(unit["judging"]),
-        tuple(Scored(*one) for one in unit["scored"]),
+        tuple(LogprobCheck(*one) for one in unit["scored"]),
     )
     kept = [spec for spec in specs if spec.group_id not in counts.dropped_groups]
     return Rollout([_fitting(own, spec) for spec in kept], counts)

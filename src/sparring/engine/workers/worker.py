@@ -109,10 +109,7 @@ class Worker:
         self._held: dict[str, Weights] = {}  # by player
 
     def answer(
-        self,
-        data: bytes,
-        files: Mapping[str, bytes],
-        between: Callable[[], None] | None = None,
+        self, data: bytes, files: Mapping[str, bytes], between: Callable[[], None] | None = None
     ) -> bytes:
         """Return the answer to a task, or what is wrong with its weights.
 
@@ -231,9 +228,7 @@ def _tensors(one: Weights, content: bytes | None) -> Any:
 
 
 def serve(
-    hear: Callable[[], Message],
-    say: Callable[[bytes], None],
-    waits: Callable[[], bool] = bool,
+    hear: Callable[[], Message], say: Callable[[bytes], None], waits: Callable[[], bool] = bool
 ) -> None:
     """Be a worker, until whoever asks is gone.
 

@@ -9,9 +9,7 @@ from sparring.league.meta_solvers.base import SolverOption, solved
 
 
 def mass(
-    request: KeepRequest,
-    *,
-    solver: SolverOption = "max_entropy_nash",
+    request: KeepRequest, *, solver: SolverOption = "max_entropy_nash"
 ) -> tuple[PlayerRef, ...]:
     """Keep the newest snapshot, and those with the largest weights in a meta-strategy.
 

@@ -57,6 +57,5 @@ def pfsp(
     rates = [request.results(member).win_rate(prior) for member in request.members]
     found = weights(rates, weighting, power)
     return against(
-        request,
-        lambda seat: drawn(request.members, found, request.stream.child(seat).uniform(0)),
+        request, lambda seat: drawn(request.members, found, request.stream.child(seat).uniform(0))
     )

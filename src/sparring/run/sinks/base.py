@@ -51,11 +51,9 @@ class Sink(Protocol):
 
     def write(self, step: int, figures: Mapping[str, float]) -> None:
         """Take the figures of a step: metrics and timing, finite numbers by name."""
-        ...
 
     def close(self) -> None:
         """Write what is still in memory; nothing comes after it."""
-        ...
 
 
 def check_output(sink: Bound, given: Any, start: Start) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 
-class Heard(NamedTuple):
+class WorkerMessage(NamedTuple):
     """What came from a worker: a message, or None: it is gone."""
 
     worker: int
@@ -32,11 +32,9 @@ class Fleet(Protocol):
 
     def now(self) -> float:
         """Return the seconds on the clock that waiting for workers is measured by."""
-        ...
 
     def start(self, worker: int) -> None:
         """Start a worker; its first message says that it is ready."""
-        ...
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
         """Send a worker a message. One that is gone says so by ``poll`` alone.
@@ -48,7 +46,6 @@ class Fleet(Protocol):
                 hold. They are there until the task is answered. A fleet whose workers cannot read
                 them sends their contents along.
         """
-        ...
 
     def tell(self, message: bytes) -> None:
         """Tell all workers that are there of newer weights, as files that they can read.
@@ -56,16 +53,12 @@ class Fleet(Protocol):
         One that plays takes them on its way, if the fleet can reach it there. Where it cannot this
         does nothing: new weights come with the next task.
         """
-        ...
 
-    def poll(self, seconds: float) -> list[Heard]:
+    def poll(self, seconds: float) -> list[WorkerMessage]:
         """Return what has come, waiting so long for the first; empty if nothing has."""
-        ...
 
     def end(self, worker: int) -> None:
         """End a worker at once, whatever it does. Nothing more is heard of it."""
-        ...
 
     def close(self) -> None:
         """End all workers."""
-        ...

@@ -23,7 +23,7 @@ from typing import Any
 
 from sparring.core.child_process import ChildProcess, Mailbox
 from sparring.core.process import seeing
-from sparring.engine.workers.fleet.base import Heard
+from sparring.engine.workers.fleet.base import WorkerMessage
 
 CODE = "import sys; sys.path[:] = {path!r}; from {module} import main; main({hear}, {say})"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -120,9 +120,9 @@ class Processes:
         for child in children:
             child.send(message, {})
 
-    def poll(self, seconds: float) -> list[Heard]:
+    def poll(self, seconds: float) -> list[WorkerMessage]:
         """Return what has come, waiting so long for the first; see ``Fleet``."""
-        found: list[Heard] = []
+        found: list[WorkerMessage] = []
         with contextlib.suppress(queue.Empty):
             while True:
                 child, message = self._heard.get(timeout=0 if found else max(seconds, 0.001))
@@ -133,7 +133,7 @@ class Processes:
             found = [one for own in children if own.has_ended() for one in self._heard_of(own)]
         return found
 
-    def _heard_of(self, child: Child, message: bytes | None = None) -> list[Heard]:
+    def _heard_of(self, child: Child, message: bytes | None = None) -> list[WorkerMessage]:
         """Return what a process said, or that it is gone; nothing of one that was ended before."""
         with self._held:
             if self._children.get(child.number) is not child:
@@ -143,7 +143,7 @@ class Processes:
         if message is None:
             child.kill()
             child.gone()
-        return [Heard(child.number, message)]
+        return [WorkerMessage(child.number, message)]
 
     def end(self, worker: int) -> None:
         """End a worker at once; see ``Fleet``."""

@@ -27,7 +27,7 @@ from sparring.core.child_process import Mailbox
 from sparring.core.errors import DEBUG, ConfigError, RunError
 from sparring.core.process import seeing
 from sparring.core.trust import RAY
-from sparring.engine.workers.fleet.base import Heard
+from sparring.engine.workers.fleet.base import WorkerMessage
 from sparring.engine.workers.fleet.processes import Child
 from sparring.engine.workers.gpu_placement import for_worker
 from sparring.engine.workers.worker import failed
@@ -193,13 +193,13 @@ class RayFleet:
         paths = {digest: str(path) for digest, path in (files or {}).items()}
         self._child.send(json.dumps([what, worker, turn, paths]).encode() + b"\n" + data, {})
 
-    def poll(self, seconds: float) -> list[Heard]:
+    def poll(self, seconds: float) -> list[WorkerMessage]:
         """Return what has come, waiting so long for the first; see ``Fleet``.
 
         Raises:
             RunError: Ray is gone.
         """
-        found: list[Heard] = []
+        found: list[WorkerMessage] = []
         try:
             while True:
                 frame = self._heard.get(timeout=0 if found else max(seconds, 0.001))[1]
@@ -209,7 +209,7 @@ class RayFleet:
                 self._told(*_parts(None))
         return found
 
-    def _told(self, head: list[Any], data: bytes) -> list[Heard]:
+    def _told(self, head: list[Any], data: bytes) -> list[WorkerMessage]:
         """Return what a message says of a worker; nothing if it is one that was ended."""
         if len(head) == 1:
             if self._closed:
@@ -228,7 +228,7 @@ class RayFleet:
             if what == "gone":
                 self._turns.pop(worker)
                 self._ask("end", worker, turn)  # Ray may be wrong
-                return [Heard(worker, None)]
+                return [WorkerMessage(worker, None)]
         if what == "wrong":
             data = failed(
                 RunError(
@@ -236,7 +236,7 @@ class RayFleet:
                     "the same Python, sparring and plug-ins."
                 )
             )
-        return [Heard(worker, data)]
+        return [WorkerMessage(worker, data)]
 
     def _said(self) -> str:
         return f"What Ray said is in {self._folder}. " if self._folder.is_dir() else ""

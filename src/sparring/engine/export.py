@@ -390,14 +390,7 @@ def export_mixture(
 def _parts(
     engine: LocalEngine, weights: Mapping[PlayerRef, float], policy: str | None, side: int | None
 ) -> dict[str, _Part]:
-    """Return the members by the names of their folders.
-
-    Args:
-        engine: of the run.
-        weights: of the members.
-        policy: as for ``export_mixture``.
-        side: the number of the side whose weights these are; None: of all sides.
-    """
+    """Return the members by the names of their folders; ``side`` is None for all sides."""
     found: dict[str, _Part] = {}
     for who, weight in weights.items():
         if engine.apart:

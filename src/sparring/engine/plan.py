@@ -325,10 +325,7 @@ def _parts(config: RunConfig, frozen: bool) -> dict[str, int]:
 
 
 def _shard_parts(config: RunConfig) -> dict[str, int]:
-    """Return about what one of several learners holds whose weights are split.
-
-    It makes the whole model when it starts, and splits it then. Policies learn in turn.
-    """
+    """Return about what a learner of split weights holds, who makes the whole model first."""
     split = whole = 0
     for name, own in config.by_policy.items():
         if not config.is_frozen(name):

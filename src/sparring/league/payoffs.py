@@ -527,11 +527,7 @@ def _grouped(results: Results, before: Results, groups: Sequence[Sequence[float]
 def _results(
     episode: Episode, teams: tuple[int, ...], apart: bool
 ) -> Iterator[tuple[Row, int | None, float]]:
-    """Yield what a play says of each ordered pair of players that met in it.
-
-    It is the row, whether the player won (1), drew (0) or lost (-1), None where that is not asked,
-    and its return.
-    """
+    """Yield of each ordered pair its row, 1, 0 or -1 (None: not asked), and its return."""
     if episode.cut:
         return
     sides, returns = sides_of(teams), episode.returns

@@ -165,14 +165,7 @@ class LossReader(Reader):
     def _loss_batch(
         self, data: Pack, part: Slice, targets: Targets, view: tuple[IntArray, Whole] | None
     ) -> LossBatch:
-        """Run the network on a slice and lay out what the losses see.
-
-        Args:
-            data: the pack.
-            part: of a minibatch.
-            targets: of the step.
-            view: what ``_view`` returns of the minibatch.
-        """
+        """Run the network on a slice and lay out what the losses see."""
         logprobs, extra = self._forward(self.model, part)
         of_tokens = logprobs[part.spread]
         reference = self._referred(part) if view is None else None
@@ -256,14 +249,7 @@ class LossReader(Reader):
 def _compared(
     logprobs: Tensor, reference: Tensor | None, part: Slice, extra: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return the columns of a slice's tokens that losses may compare across a minibatch, [M] each.
-
-    Args:
-        logprobs: of its tokens, [M], without gradients.
-        reference: log-probs of the reference policy, [M], if they are asked for.
-        part: the slice.
-        extra: what was read along.
-    """
+    """Return the columns [M] of a slice's tokens that losses may compare across a minibatch."""
     found = {"logprobs": logprobs}
     if "entropy" in extra:
         found["entropy"] = extra["entropy"].detach()[part.spread]

@@ -13,14 +13,8 @@ first, as one learner does, so the bits are those of one. With ``pass`` every pa
 the learners at once: no learner holds a whole gradient, and a leaf of several passes is added up in
 another order.
 
-Parts of split weights and of their optimiser's state, from files of the whole and to them.
-
 Checkpoints do not know of learners that hold parts. Whole tensors come together one at a time, and
-learner 0 writes them as it would alone.
-
-Files of safetensors written tensor by tensor, of which one at a time is in memory.
-
-The bytes are those of ``safetensors.torch.save_file``.
+learner 0 writes them as it would alone, with the bytes of ``safetensors.torch.save_file``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Agents as a person writes them, ``mcts simulations=1000``.
-
-Besides, names that keep two of one kind apart.
-"""
+"""Agents as a person writes them, ``mcts simulations=1000``, and names that keep two apart."""
 
 from __future__ import annotations
 

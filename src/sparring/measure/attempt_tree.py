@@ -426,12 +426,7 @@ class _ReturnWalk:
         self.queries.append(query)
 
     def results(self, policy: Sequence[FloatArray], illegal: FloatArray) -> AttemptReturns:
-        """Return what a policy gets.
-
-        Args:
-            policy: of each conversation.
-            illegal: the policy's mass on no legal action in each.
-        """
+        """Return what a policy gets, given its rows and illegal mass by conversation."""
         reached = np.ones(self.edges + 1)  # the policy's probability of each edge, and 1 last
         first = 0
         for edge, row in zip(self.decisions.edge, policy, strict=True):

@@ -202,10 +202,7 @@ class MomentEstimates:
 
 
 def _moments(n: int, sums: FloatArray, exact: float) -> MomentEstimates:
-    """Return the estimates from sums over n batches.
-
-    Of g . g, the sum of g squared, of g . e and of its square.
-    """
+    """Return the estimates from sums over n batches of g . g, g . e and their squares."""
     own, total, along, along_squares = sums
     pairs = n * (n - 1)
     square = (total - own) / pairs

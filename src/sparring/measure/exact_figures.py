@@ -1,6 +1,4 @@
-"""Exact figures of whoever is measured: of a policy, or of a mixture that teams draw from.
-
-Who chooses among candidates, as a policy of the game beneath.
+"""Exact figures of a policy, or of a mixture that teams draw from.
 
 Of a game of the combinator ``choose`` exact figures are those of the game beneath it, in which
 every action may be a best response. What a chooser plays there is, after what a seat knows, h,

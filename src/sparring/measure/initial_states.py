@@ -1,10 +1,8 @@
-"""Which starts a policy is measured on.
+"""Initial states that a policy is measured on: those that training never met, and those it met.
 
-Those that its training never met, and beside them those that it met.
-
-A start is what chance settles before the first decision: a puzzle of a bank, a deal of cards.
-Training meets only some where a game draws from a bank, or where ``rollout.starts`` fixes the
-deals; a policy can then learn them by heart, which is no skill.
+An initial state is what chance settles before the first decision: a puzzle of a bank, a deal of
+cards. Training meets only some where a game draws from a bank, or where ``rollout.starts`` fixes
+the deals; a policy can then learn them by heart, which is no skill.
 """
 
 from __future__ import annotations

@@ -1,20 +1,12 @@
-"""Episodes of a table policy as the credit lab needs them.
+"""Episodes of a table policy as the credit lab needs them, and the policy's exact gradient.
 
-Batches with every column filled, and what each turn is truly worth.
-
-N turns of all batches, I information states.
-
-A policy as a table of logits over the legal actions of every information state.
-
-An agent that plays it, and its exact gradient.
-
-With theta[I, a] the logits and pi(a|I) their softmax, the derivative of the expected return of the
-seat p that acts in I is
+Every column is filled, and what each turn is truly worth is known. With theta[I, a] the logits and
+pi(a|I) their softmax, the derivative of the expected return of the seat p that acts in I is
 
     dJ_p / dtheta[I, a] = reach(I) * pi(a|I) * (Q(I, a) - V(I)).
 
-I information states, P seats, D parameters: one per legal action of every information state, in
-that order.
+N turns of all batches, I information states, P seats, D parameters: one per legal action of every
+information state, in that order.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""The league table: every player against every other, seat-balanced.
+"""The league table: every player against every other, seat-balanced, rated by all games at once.
 
-All games at once are rated, with intervals.
-
-Ratings from wins, draws and losses.
-
-The Bradley-Terry model with Davidson's ties, fitted to all games at once.
-
-With strengths s_i and draw propensity d, a pair's outcomes have weights
+Ratings are those of the Bradley-Terry model with Davidson's ties. With strengths s_i and draw
+propensity d, a pair's outcomes have weights
 
     i wins: exp(s_i / 2 - s_j / 2)    draw: exp(d)    j wins: exp(s_j / 2 - s_i / 2)
 

@@ -1,8 +1,4 @@
-"""Seat-balanced matches.
-
-One agent against opponents, the same number of games from every seat, with intervals.
-
-Plays of an agent against itself: what they pay, how many differ, how many replies are legal.
+"""Seat-balanced matches of an agent against opponents and plays against itself, with intervals.
 
 An agent whose plays are all alike meets one course of the game, and learns of no other.
 """

@@ -1,8 +1,6 @@
-"""Which oracle measures a game.
+"""Which oracle measures a game: the one asked for, the run's own, or the first exact one that can.
 
-The one that is asked for, the run's own, or the first exact one that can.
-
-The order of those that are tried, with their limits:
+These are tried in order:
 
 1. ``minimax``: two opposed seats, no chance, nothing hidden, if the whole game has at most 50,000
    positions
@@ -11,7 +9,6 @@ The order of those that are tried, with their limits:
 4. ``cfr``: one seat or two opposed ones, at most 50,000 histories; actions within a thousandth of
    the game's range of payoffs count as equally good, as an equilibrium mixes actions of equal value
    and CFR's is not quite one
-
 5. ``planning``: environments that are no games over OpenSpiel, and have a solver
 
 ``mcts`` is never chosen, as it is not exact; where nothing else can judge, it may be asked for.

@@ -1,6 +1,4 @@
-"""What an agent's moves lose, as an oracle sees them.
-
-Regret per turn, the share of optimal moves, how much was judged.
+"""What an agent's moves lose, as an oracle sees them: regret per turn, share of optimal moves.
 
 A reply that is no legal action is a turn too: never optimal, and its regret is that of the worst
 legal action. Turns without a verdict, because the oracle abstains or the budget is spent, are left

@@ -1,9 +1,6 @@
 """provenance.json: where and how a run was started, each time.
 
-It stands in no other file of a run folder.
-
-Configuration, metrics, episodes and checkpoints are functions of configuration, seed and code; what
-is here is not.
+It stands in no other file: the others are functions of configuration, seed and code.
 
     {"starts": [{"date": "2026-11-22T04:10:11+00:00", "command": "sparring train demo",
     "after_step": 0, "commit": ..., "replies": "own bits", ...}]}

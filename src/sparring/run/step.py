@@ -622,15 +622,7 @@ def shaped(
 def _selected(
     methods: Methods, stream: Stream, episodes: list[Episode], turns: TurnTable, progress: float
 ) -> tuple[list[Episode], float]:
-    """Return the episodes that are trained on, and the share of turns that are.
-
-    Args:
-        methods: the run's plug-ins.
-        stream: what selection draws from.
-        episodes: to choose among.
-        turns: of these.
-        progress: share of the run that is done.
-    """
+    """Return the episodes that are trained on, and the share of turns that are."""
     mask = methods.selection(turns, stream, progress=progress)
     share = float(mask.mean()) if len(mask) else 1.0
     if mask.all():

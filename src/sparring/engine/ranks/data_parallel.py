@@ -241,13 +241,7 @@ class Ranks:
     def _answer(
         self, child: Child, seconds: float, *, alone: bool = False
     ) -> tuple[dict[str, Any], bytes]:
-        """Return the next answer of a learner: its line of JSON, and what follows.
-
-        Args:
-            child: the learner.
-            seconds: how long to wait.
-            alone: whether to wait on though another one ends, for whom this one may wait.
-        """
+        """Return a learner's next line of JSON and the rest; ``alone``: others may end meanwhile."""
         until = time.monotonic() + seconds
         while not self._waiting.get(child.number):
             rest = max(until - time.monotonic(), 0.001)

@@ -2,7 +2,7 @@
 
 It holds nothing that matters. It is sent a policy's weights and optimiser (``take``) before it
 first learns from its plays, and whenever they have changed otherwise than by learning. Then it is
-sent what to learn from (``learn``, see ``rank_messages.py``).
+sent what to learn from (``learn``, see ``messages.py``).
 """
 
 from __future__ import annotations

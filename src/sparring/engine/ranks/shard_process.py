@@ -1,6 +1,6 @@
 """A learner of several whose weights are split (``learner.sharding: fsdp2``): a process of its own.
 
-Beside what other learners are sent (``rank.py``) it is asked to bring the weights together
+Beside what other learners are sent (``rank_process.py``) it is asked to bring the weights together
 (``weights``) and the optimiser's state (``moments``). Learner 0 writes them.
 """
 

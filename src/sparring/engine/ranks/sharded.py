@@ -1,8 +1,8 @@
 """Several learners of one run whose weights, gradients and optimiser are split among them.
 
-They are processes of this machine (``shard.py``), learner 0 among them, each on the CPU or on a GPU
-of its own. The training process plays, and so holds whole weights (on learner 0's GPU, where there
-are GPUs); it holds no gradients and no optimiser. After an update the weights come
+They are processes of this machine (``shard_process.py``), learner 0 among them, each on the CPU or
+on a GPU of its own. The training process plays, and so holds whole weights (on learner 0's GPU,
+where there are GPUs); it holds no gradients and no optimiser. After an update the weights come
 together in a file of the run folder, one tensor at a time, and the training process reads them.
 
 Checkpoints are those of a run with one learner. So it may go on with any number of learners, and

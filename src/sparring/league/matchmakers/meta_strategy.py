@@ -111,15 +111,7 @@ def _solved(
     environment: str,
     solver: str,
 ) -> tuple[float, ...]:
-    """Return the weight of each member, [m].
-
-    Args:
-        held: the payoff book.
-        members: who is met.
-        others: whom they are weighed against; empty: each other.
-        environment: its label.
-        solver: as it is written, in JSON.
-    """
+    """Return each member's weight against ``others`` (or each other), [m]; ``solver`` is JSON."""
     game = member_payoffs(held.value, members, {environment: 1.0}, others)
     return tuple(solved(json.loads(solver), game).sides[1].tolist())
 

@@ -146,7 +146,7 @@ CONFIG = {
 
 
 def stopped(path, **keys):
-    """Train until the run stops; return what it says. All that is saved is gradient_step."""
+    """Train until the run stops; return what it says. All that is saved is finite."""
     config = resolve({**CONFIG, **keys})
     with pytest.raises(DivergedError) as caught, RunFolder.create(path, to_yaml(config)) as folder:
         train(config, LocalEngine(config), folder)

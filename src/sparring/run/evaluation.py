@@ -97,8 +97,8 @@ def answer_of(engine: Engine, book: Payoffs, asked: str, *, apart: bool = False)
             meta-solver with its options, such as ``nash``: the mixture of the league's members that
             it gives. In several environments their payoffs are weighed as the environments are. As
             long as there are no members it is the published policy.
-        apart: whether the population is solved for each of two sides (``league.named.apart_by``):
-            then the mixture has weights for each.
+        apart: whether the population is solved for each of two sides
+            (``league.meta_game.apart_by``): then the mixture has weights for each.
 
     Raises:
         GameError: the solver cannot solve the meta-game.

@@ -241,7 +241,7 @@ class Ranks:
     def _answer(
         self, child: Child, seconds: float, *, alone: bool = False
     ) -> tuple[dict[str, Any], bytes]:
-        """Return a learner's next line of JSON and the rest; ``alone``: others may end meanwhile."""
+        """Return a learner's next line of JSON and the rest; ``alone``: others may have ended."""
         until = time.monotonic() + seconds
         while not self._waiting.get(child.number):
             rest = max(until - time.monotonic(), 0.001)

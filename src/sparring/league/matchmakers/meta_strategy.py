@@ -38,7 +38,7 @@ def meta_strategy(
     (``uniform``), delta-uniform self-play (``delta_uniform``), vanilla self-play (``last``). With
     ``own`` above 0 the learner plays itself as well, as the main policy of Fictitious Cross-Play
     does.
-    Mathematics: with sigma the meta-strategy and U the meta-game (see ``league.meta_payoffs``),
+    Mathematics: with sigma the meta-strategy and U the meta-game (see ``league.meta_game``),
 
         sigma = solver(U)
         P(opponent is j) = (1 - own) sigma(j)

@@ -120,7 +120,7 @@ class PolicyAgent:
 
         Args:
             queries: records with ``observations``, ``actions`` (the seat's own so far) and
-                ``legal_actions``; see ``measure.policies.Query``.
+                ``legal_actions``; see ``measure.info_states.Query``.
 
         Raises:
             GameError: the context strategy lets the model write a memory, and as for

@@ -139,7 +139,7 @@ def rules_of(game: Environment) -> Trial:
     return game
 
 
-def attempt_returns(game: Any, episode: Episode, seat: int) -> list[float]:
+def attempt_returns(game: Environment, episode: Episode, seat: int) -> list[float]:
     """Return what a seat got in each attempt; the end of the trial counts in the last."""
     with ended(game, episode) as end:
         found = [float(one.returns[seat]) for one in (*end.before, end.play)]

@@ -155,7 +155,7 @@ def attempt_tree(
     return Attempt(root=root, histories=walk.count)
 
 
-def _beginnings(environment: Any) -> list[tuple[float, Any]]:
+def _beginnings(environment: Environment) -> list[tuple[float, Any]]:
     if is_searchable(environment):
         if not environment.has_info_states:
             raise GameError(
@@ -208,7 +208,7 @@ class _AttemptWalk:
         else:
             self._moves(play, reach, branch)
 
-    def _end(self, play: Any, reach: FloatArray, branch: Branch) -> None:
+    def _end(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
         got = play.returns[self.seat]
         told = result_text(play, self.seat, got, self.environment.brief, self.reveal)
         won = any(play.returns[one] > 0 for one in self.winners)
@@ -218,7 +218,7 @@ class _AttemptWalk:
         end.reach += reach
         end.earned += got * reach
 
-    def _moves(self, play: Any, reach: FloatArray, branch: Branch) -> None:
+    def _moves(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
         due = play.due()
         own = self._decision(play, reach, branch) if self.seat in due else {"": branch}
         theirs = self._replies(play, 1 - self.seat) if 1 - self.seat in due else self._silent
@@ -230,7 +230,9 @@ class _AttemptWalk:
                 then.step({one: said[one] for one in due})
                 self.visit(then, weight, after)
 
-    def _decision(self, play: Any, reach: FloatArray, branch: Branch) -> dict[str, Branch]:
+    def _decision(
+        self, play: CloneablePlay, reach: FloatArray, branch: Branch
+    ) -> dict[str, Branch]:
         seen, legal = play.observe(self.seat), play.legal(self.seat)
         if legal is None:
             raise GameError(

@@ -24,8 +24,8 @@ from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
-from sparring.run.fresh_steps import FreshSteps, account_of
 from sparring.run.loop import train
+from sparring.run.pipeline import FreshSteps, account_of
 from sparring.run.state import FreshRecord, Group, RunState
 from sparring.run.step import Methods
 from tests.engine.fleet.chaos import Harm

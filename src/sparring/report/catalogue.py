@@ -25,7 +25,7 @@ WIDTH = 100  # of paragraphs that are explained; lines that fit stay as they are
 METRIC_SOURCES = (
     "run.step",
     "run.evaluation",
-    "run.fresh_steps",
+    "run.pipeline",
     "run.events",
     "engine.workers.distributed",
     "engine.workers.scheduler",

@@ -32,10 +32,9 @@ from sparring.run.config_checks import SAVED, adopt, saved
 from sparring.run.evaluation import Evaluator, answer_of
 from sparring.run.events import MetricsWriter, Sinks
 from sparring.run.folder import RunFolder
-from sparring.run.fresh_steps import FreshSteps
 from sparring.run.health import HealthMonitor, stopping
 from sparring.run.league_step import begin_league, begun_anew, league_step
-from sparring.run.pipeline import Prefetch
+from sparring.run.pipeline import FreshSteps, Prefetch
 from sparring.run.state import RunState
 from sparring.run.step import Methods, StepSource, play_round
 from sparring.run.warmup import WarmupReport, warm_up

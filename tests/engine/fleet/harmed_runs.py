@@ -18,8 +18,8 @@ from sparring.engine.workers.episode_budget import EpisodeBudget
 from sparring.engine.workers.fleet.base import Fleet
 from sparring.run.events import METRICS, TIMING, read_lines
 from sparring.run.folder import RunFolder
-from sparring.run.fresh_steps import account_of
 from sparring.run.loop import train
+from sparring.run.pipeline import account_of
 from tests.engine.fleet.chaos import Chaos, Harm
 
 RESTARTS = 100_000  # in an hour: whoever kills workers does not want them to be given up for it

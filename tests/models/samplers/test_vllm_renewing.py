@@ -13,7 +13,7 @@ from sparring.core.errors import ModelError, RunError
 from sparring.core.records import SampledRun, SamplingParams
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers.published_weights import PublishedWeights
+from sparring.engine.workers.distributed import PublishedWeights
 from sparring.engine.workers.units import Unit, answer_of, news_bytes, task_bytes
 from sparring.engine.workers.worker import Worker
 from sparring.league.seating import starts
@@ -22,7 +22,7 @@ from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import Lot, finished_together, sample
 from sparring.models.samplers.vllm import requests, vllm
 from sparring.models.samplers.vllm.requests import Call, replies_to
-from tests.engine.test_published_weights import CONFIG, differences, runs_of
+from tests.engine.test_distributed import CONFIG, differences, runs_of
 from tests.models.samplers.renewed import check, every, moving
 from tests.models.samplers.test_vllm import PARAMS, STOP, asked, model
 

@@ -10,7 +10,7 @@ from sparring.config import resolve
 from sparring.core.refs import LEARNER, PUBLISHED, snapshot
 from sparring.engine import logprob_check
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers.published_weights import PublishedWeights
+from sparring.engine.workers.distributed import PublishedWeights
 from sparring.engine.workers.units import Unit, answer_of, news_bytes, task_bytes
 from sparring.engine.workers.worker import Worker, serve
 from sparring.league.seating import starts

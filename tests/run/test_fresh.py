@@ -25,11 +25,11 @@ from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from sparring.run.pipeline import FreshSteps, account_of
+from sparring.run.pipeline import FreshSteps
 from sparring.run.state import FreshRecord, Group, RunState
 from sparring.run.step import Methods
 from tests.engine.fleet.chaos import Harm
-from tests.engine.fleet.harmed_runs import accounted
+from tests.engine.fleet.harmed_runs import account_of, accounted
 from tests.engine.fleet.simulated import Simulated
 from tests.engine.fleet.weather import Weather
 

@@ -42,7 +42,7 @@ from sparring.core.files import parse_json
 from sparring.core.records import Episode, Turn
 from sparring.core.refs import MAIN, OWN, refs
 from sparring.engine.protocol import Engine, FreshRollouts, Pinned
-from sparring.engine.workers.episode_budget import ISSUED, Admission, EpisodeBudget
+from sparring.engine.workers.episode_budget import ISSUED, Admission
 from sparring.league.payoffs import Payoffs
 from sparring.play.rollout import Begun, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
@@ -375,8 +375,3 @@ def _issued(path: Path) -> int:
             f"{path} should say how many plays were issued, and cannot be read ({error!r}). Remove "
             "it to count from the checkpoint, or start anew with --overwrite."
         ) from error
-
-
-def account_of(metrics: Any) -> EpisodeBudget:
-    """Return the account that a line of metrics.jsonl holds."""
-    return EpisodeBudget.of({name: metrics[f"{name}_games"] for name in asdict(EpisodeBudget())})

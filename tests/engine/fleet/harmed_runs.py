@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -19,7 +19,6 @@ from sparring.engine.workers.fleet.base import Fleet
 from sparring.run.events import METRICS, TIMING, read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from sparring.run.pipeline import account_of
 from tests.engine.fleet.chaos import Chaos, Harm
 
 RESTARTS = 100_000  # in an hour: whoever kills workers does not want them to be given up for it
@@ -60,6 +59,11 @@ def accounted(
     for line in read_lines(path / TIMING):
         counted.update({name: int(line.get(name, 0)) for name in COUNTED})
     return Accounted(accounts=tuple(account_of(line) for line in read_lines(path / METRICS)), done=made[0].counts(), counted=dict(counted))
+
+
+def account_of(metrics: Any) -> EpisodeBudget:
+    """Return the account that a line of metrics.jsonl holds."""
+    return EpisodeBudget.of({name: metrics[f"{name}_games"] for name in asdict(EpisodeBudget())})
 
 
 def before_the_fleet(through: Callable[[Fleet], Fleet] | None) -> AbstractContextManager[Any]:

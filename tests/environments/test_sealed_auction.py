@@ -44,7 +44,7 @@ def test_lots_values_and_banks():
     assert told[0] == told[1] and "worth 7 to you" in told[0].text
     config = resolve({"environments": [{"name": "sealed_auction", "options": {"deals": 20}}], "warmup": {"updates": 0}})
     game = make_game("sealed_auction", options={"deals": 20})
-    unseen, seen = columns(game, Met(config, [game]))
+    unseen, seen = columns(game, SeenInitialStates(config, [game]))
     assert (unseen.label, seen.label) == ("unseen", "seen")
     root = Stream.from_seed(3)
     for number in range(50):

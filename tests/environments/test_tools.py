@@ -167,7 +167,7 @@ def test_specs_starts_and_styles():
     game = make_game("tools", options=options)
     assert game.counted == "deals" and len(game.starts()) <= 20 and game.name == "tools"
     config = resolve({"environments": [{"name": "tools", "options": options}], "warmup": {"updates": 0}})
-    assert columns(game, Met(config, [game]))[0].label == "unseen"
+    assert columns(game, SeenInitialStates(config, [game]))[0].label == "unseen"
     assert [begun(style=style)[0].brief for style in ("brief", "full")] == [True, False]
     assert not begun(environment=FULL)[0].brief
     assert "Legal actions" in begun(environment={"name": "matrix_pd"}, style="full")[1].observe(0).text

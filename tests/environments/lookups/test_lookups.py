@@ -131,7 +131,7 @@ def test_banks_of_libraries():
         rollout = type("Rollout", (), {"starts": 0})
         seed = 0
     game = make_game("lookups", options={"libraries": 64})
-    unseen, seen = columns(game, Met(Config, [game]))
+    unseen, seen = columns(game, SeenInitialStates(Config, [game]))
     assert (unseen.label, seen.label) == ("unseen", "seen")
     known = game.starts()
     for number in range(50):

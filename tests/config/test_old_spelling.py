@@ -7,9 +7,9 @@ from typer.testing import CliRunner
 
 from sparring import cli
 from sparring.config import recipe, resolve
-from sparring.config.plugins import spelling
 from sparring.config.plugins.outside import slot_of
 from sparring.core.errors import ConfigError
+from sparring.core.foreign_text import current_slot
 
 OLD, NEW = {"games": [{"name": "nim"}]}, {"environments": [{"name": "nim"}]}
 
@@ -35,7 +35,7 @@ def test_both_spellings_at_once_are_refused():
     ("old", "new"), [("games", "environments"), ("agents", "players"), ("games.solver", "environments.solver"), ("credit", "credit")]
 )
 def test_slots_have_one_spelling(old, new):
-    assert spelling.slot(old) == new and spelling.slot(new) == new
+    assert current_slot(old) == new and current_slot(new) == new
 
 
 @pytest.mark.parametrize("slot", ["games", "environments"])

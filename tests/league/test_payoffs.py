@@ -1,9 +1,12 @@
 """The payoff book: whose results count, in what order, and what is left of a snapshot that left."""
 
 import dataclasses
+import gc
 import itertools
 import json
 import math
+import weakref
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -17,7 +20,7 @@ from sparring.core.refs import LEARNER, bot, refs, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.environments.base import sides_of, teams_of
 from sparring.environments.catalogue import make_game
-from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.payoffs import Held, Payoffs, Results, Row
 from sparring.ops.statistics import mean_interval, student_quantile, wilson_ends, wilson_interval
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
@@ -379,3 +382,23 @@ def test_players_of_old_records_count_by_their_names():
     )  # fmt: skip
     assert episode.players == refs(("learner", "past-000010"))
     assert Payoffs().after([episode]).results(LEARNER, OLD).wins == 1
+
+
+
+def test_the_same_object_is_one_key_and_an_equal_one_is_another():
+    one, equal = [1], [1]
+    asked = []
+    cached = lru_cache(lambda held: asked.append(held.value) or len(asked))
+    assert [cached(Held(one)), cached(Held(one)), cached(Held(equal))] == [1, 1, 2]
+    assert Held(one) != one
+
+
+def test_what_is_held_is_kept_so_that_no_other_object_gets_its_place():
+    class Thing:
+        pass
+
+    thing = Thing()
+    seen, key = weakref.ref(thing), Held(thing)
+    del thing
+    gc.collect()
+    assert seen() is key.value

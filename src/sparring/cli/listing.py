@@ -9,8 +9,8 @@ import typer
 from rich.table import Column, Table
 
 from sparring.cli.text import say
-from sparring.config.plugins import spelling
 from sparring.core.errors import UnknownNameError
+from sparring.core.foreign_text import current_slot
 from sparring.report.catalogue import KINDS, entries
 from sparring.report.terminal import PlainConsole
 
@@ -26,7 +26,7 @@ def listing(
 
     A table, or where it is piped a line each with tabs between.
     """
-    what = spelling.slot(what)
+    what = current_slot(what)
     if what not in KINDS:
         raise UnknownNameError("kind of thing", what, KINDS)
     rows = entries(what)

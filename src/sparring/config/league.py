@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from sparring.config.parts import LARGEST_COUNT, Count, Few, PluginConfig, Strict
 from sparring.config.policies import PolicyName
-from sparring.core import names
+from sparring.core.foreign_text import check_label
 from sparring.core.refs import MAIN
 
 EXACT: Final = "exact"  # in place of a number of plays: their expected results, by the tree
@@ -32,7 +32,7 @@ Plays = Annotated[int | Literal["exact"], BeforeValidator(_plays)]
 class LeagueLearnerConfig(Strict):
     """One of several policies that learn in one league."""
 
-    tag: Annotated[str, AfterValidator(lambda text: text and names.label(text))] = Field(
+    tag: Annotated[str, AfterValidator(lambda text: text and check_label(text))] = Field(
         "",
         description="what it is for, such as exploiter: matchmakers choose opponents by it; empty: "
         "its name",

@@ -16,9 +16,9 @@ from sparring.config.parts import (
     SomeOrNone,
     Strict,
 )
-from sparring.core import names
+from sparring.core.foreign_text import check_label
 
-Label = Annotated[str, AfterValidator(names.label)]
+Label = Annotated[str, AfterValidator(check_label)]
 
 
 class EnvironmentConfig(Strict):

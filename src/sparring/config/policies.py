@@ -17,8 +17,8 @@ from sparring.config.parts import (
     merge,
 )
 from sparring.config.play import SamplingConfig
-from sparring.core import names
 from sparring.core.errors import quoted
+from sparring.core.foreign_text import check_file_name
 
 
 class LoraConfig(Strict):
@@ -80,7 +80,7 @@ class ModelConfig(Strict):
         return self
 
 
-PolicyName = Annotated[str, AfterValidator(names.file_name)]  # it begins names of files
+PolicyName = Annotated[str, AfterValidator(check_file_name)]  # it begins names of files
 RoleName = Annotated[str, Field(min_length=1)]
 
 

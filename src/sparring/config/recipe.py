@@ -19,9 +19,9 @@ from typing import Any
 
 from sparring.config import RunConfig
 from sparring.config.parts import merge
-from sparring.config.plugins import spelling
 from sparring.config.yaml_text import MAX_DEPTH, dump_yaml, parse_value, parse_yaml, read_text
 from sparring.core.errors import ConfigError, UnknownNameError, nearest, quoted
+from sparring.core.foreign_text import current_keys, current_path
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 LAYERS, WITH = "scale", "with"  # folder of what is laid over recipes, and the override that does it
@@ -129,7 +129,7 @@ def laid_over(data: Any, what: str, extending: tuple[str, ...] = ()) -> dict[str
     """
     if not isinstance(data, Mapping):
         raise ConfigError(f"{what} must be a mapping of keys to values, got {type(data).__name__}.")
-    data = spelling.keys(data, what)
+    data = current_keys(data, what)
     bases = data.pop("extends", [])
     bases = [bases] if isinstance(bases, str) else bases
     if not isinstance(bases, list) or not all(isinstance(base, str) for base in bases):
@@ -186,7 +186,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
     """
     overrides = list(overrides)
     _refuse_words(overrides)
-    result = copy.deepcopy(spelling.keys(data, "The configuration"))
+    result = copy.deepcopy(current_keys(data, "The configuration"))
     for override in overrides:
         if override.startswith(f"{WITH}="):
             result = _laid_under(result, override)
@@ -198,7 +198,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
         value = parse_value(text, what, path)
         if path.count(".") >= MAX_DEPTH:
             raise ConfigError(f"{what} goes more than {MAX_DEPTH} levels down.")
-        _assign(result, spelling.path(path).split("."), value, what)
+        _assign(result, current_path(path).split("."), value, what)
     return result
 
 

@@ -30,7 +30,6 @@ from sparring.config.parts import (
     config_error,
     refuse_repeated,
 )
-from sparring.config.plugins import spelling
 from sparring.config.policies import (
     check_learners,
     check_policies,
@@ -39,6 +38,7 @@ from sparring.config.policies import (
 from sparring.config.scale import FRESH
 from sparring.config.sections import RunSections
 from sparring.core.errors import ConfigError
+from sparring.core.foreign_text import current_keys
 from sparring.core.rng import Stream
 
 
@@ -151,7 +151,7 @@ def resolve(data: Mapping[str, Any]) -> RunConfig:
         UnknownNameError: an unknown key, plug-in or option, with the nearest right name.
     """
     try:
-        return RunConfig.model_validate(spelling.keys(data, "The configuration")).check_plugins()
+        return RunConfig.model_validate(current_keys(data, "The configuration")).check_plugins()
     except ValidationError as error:
         raise config_error(error, _keys_at) from None
 

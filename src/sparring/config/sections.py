@@ -28,7 +28,7 @@ from sparring.config.play import EnvironmentConfig, Label, RolloutConfig
 from sparring.config.plugins.guard import LIMIT
 from sparring.config.policies import SECTIONS, ModelConfig, PolicyConfig, PolicyName
 from sparring.config.scale import ScaleConfig
-from sparring.core import names
+from sparring.core.foreign_text import check_path_name
 from sparring.core.refs import MAIN
 
 
@@ -185,7 +185,7 @@ class HealthConfig(Strict):
 class RunSections(Strict):
     """The fields of ``RunConfig``, each with its default, as checks across sections read them."""
 
-    name: Annotated[str, AfterValidator(names.path_name)] = Field(
+    name: Annotated[str, AfterValidator(check_path_name)] = Field(
         "run", description="name of the recipe"
     )
     summary: str = Field("", description="one line about it")

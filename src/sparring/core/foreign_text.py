@@ -1,8 +1,101 @@
-"""Text of strangers (models, endpoints, recipes, files) as a terminal may show it."""
+"""Text from outside: names that become paths or metrics, old spellings, text for a terminal.
+
+A ``check_`` of a name returns it, or raises ValueError with a clause; the caller says where.
+"""
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+from sparring.core.errors import ConfigError
+
+LONGEST = 100
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=+-]*")
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=,+ -]*")  # of a path
+
+
+def check_file_name(name: object) -> str:
+    """Return the name of one file in a folder of ours.
+
+    Letters, digits and ``. _ -``, nothing that leads elsewhere.
+    """
+    if not isinstance(name, str) or len(name) > LONGEST or not _FILE.fullmatch(name):
+        text = repr(name)
+        given = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+        raise ValueError(
+            f"{given} is no name of a file: letters, digits and . _ - make one, at most {LONGEST}"
+        )
+    return name
+
+
+def check_label(name: str) -> str:
+    """Return a name that stands in metrics and tables, such as ``hanabi_simple``.
+
+    ``/`` would end it there.
+    """
+    if len(name) > LONGEST or not _LABEL.fullmatch(name):
+        raise ValueError(
+            "a name in metrics and tables: write letters, digits and . _ - + : =, at "
+            f"most {LONGEST}"
+        )
+    return name
+
+
+def check_path_name(name: str) -> str:
+    """Return a name that becomes a path below a folder, such as ``mars/kuhn-smol``.
+
+    It never leads out of it.
+    """
+    if len(name) > LONGEST or not all(_PART.fullmatch(part) for part in name.split("/")):
+        raise ValueError(
+            "the name becomes a folder below runs/: write letters, digits and . _ -, with / "
+            f"between folders, none of which begins with a dot, at most {LONGEST} characters"
+        )
+    return name
+
+
+SLOTS = {"games": "environments", "agents": "players"}  # old name of a slot -> today's
+KEYS = {"games": "environments"}  # old key of the configuration -> today's
+
+
+def current_slot(name: str) -> str:
+    """Return a slot as it is spelled today: ``games.solver`` is in ``environments``."""
+    first, dot, rest = name.partition(".")
+    return SLOTS.get(first, first) + dot + rest
+
+
+def slot_spellings(name: str) -> tuple[str, ...]:
+    """Return every spelling of a slot, today's first."""
+    return (name, *(old for old, new in SLOTS.items() if new == name))
+
+
+def current_path(text: str) -> str:
+    """Return the path of an override as it is spelled today: ``games.0.name`` and its like."""
+    first, dot, rest = text.partition(".")
+    return KEYS.get(first, first) + dot + rest
+
+
+def current_keys(data: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Return a configuration with its keys as they are spelled today.
+
+    Args:
+        data: a recipe, or the configuration of a run.
+        what: it in words, for the error.
+
+    Raises:
+        ConfigError: it holds a key in both spellings.
+    """
+    for old, new in KEYS.items():
+        if old in data and new in data:
+            raise ConfigError(
+                f"{what} has both {new!r} and {old!r}, its old spelling; write {new!r} alone."
+            )
+    return {KEYS.get(key, key): value for key, value in data.items()}
+
 
 KEPT = "\n\t"
 # controls, formats such as turned writing, halves of pairs, separators
@@ -22,14 +115,13 @@ def shown(text: object, *, lines: bool = True) -> str:
     text = str(text)
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_escaped(character, KEPT if lines else "") for character in text)
-
-
-def _escaped(character: str, kept: str) -> str:
-    """Return a character, or its escape where it would command a terminal."""
-    if character in kept or character in JOINERS or unicodedata.category(character) not in HIDDEN:
-        return character
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+    plain = JOINERS + (KEPT if lines else "")
+    return "".join(
+        letter
+        if letter in plain or unicodedata.category(letter) not in HIDDEN
+        else letter.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for letter in text
+    )
 
 
 def in_words(minutes: float) -> str:

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from sparring.core import names
 from sparring.core.errors import ConfigError
 from sparring.core.files import cache_folder
+from sparring.core.foreign_text import check_file_name
 
 HOSTS, FILES = "SPARRING_ENDPOINT_HOSTS", "SPARRING_ENDPOINT_FILES"
 ONLINE = "WANDB_MODE"  # where it is "online", figures may be sent; see ``run.sinks.wandb``
@@ -190,7 +190,7 @@ def _name(variable: str, separator: str, value: str) -> None:
 
 def _is_file_name(name: str) -> bool:
     try:
-        return bool(names.file_name(name))
+        return bool(check_file_name(name))
     except ValueError:
         return False
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
-from sparring.config.plugins import spelling
 from sparring.config.plugins.guard import Call
 from sparring.config.plugins.plugin import named
 from sparring.core.errors import GameError, SparringError, quoted
+from sparring.core.foreign_text import current_slot
 from sparring.environments.base import (
     Environment,
     GameRules,
@@ -174,7 +174,7 @@ def _is_of_a_game(module: str) -> bool:
     Sparring's own are, and those from outside.
     """
     return module.startswith(SLOT) or (
-        spelling.slot(str(getattr(sys.modules.get(module), "SLOT", ""))) == "environments"
+        current_slot(str(getattr(sys.modules.get(module), "SLOT", ""))) == "environments"
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sparring.core import names
 from sparring.core.errors import ConfigError, quoted
+from sparring.core.foreign_text import check_label
 from sparring.core.records import EnvironmentSpec
 from sparring.environments.illegal import IllegalRule
 
@@ -59,7 +59,7 @@ def check_spec(spec: EnvironmentSpec) -> None:
                 "episode, or write one."
             )
     try:
-        _ = spec.label and names.label(spec.label)
+        _ = spec.label and check_label(spec.label)
     except ValueError as error:
         raise ConfigError(
             f"EnvironmentSpec.label={quoted(spec.label)} is no label: {error}."

@@ -35,7 +35,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import permutations
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.core.records import Episode
@@ -336,6 +336,8 @@ def weights(rates: Sequence[float], weighting: str, power: float) -> list[float]
     return found if sum(found) > 0 else [1.0] * len(found)
 
 
+Kept = TypeVar("Kept")
+
 __all__ = ["Payoffs", "Results", "Row"]
 
 
@@ -580,3 +582,20 @@ def _compared(own: float, other: float) -> int:
     if math.isclose(own, other, rel_tol=TIE, abs_tol=TIE):
         return 0
     return 1 if own > other else -1
+
+
+class Held(Generic[Kept]):
+    """An object as a key of a cache: equal is the same object alone, which the key keeps.
+
+    Args:
+        value: the object; it need have no hash.
+    """
+
+    def __init__(self, value: Kept) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Held) and other.value is self.value

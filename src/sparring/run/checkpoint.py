@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparring.core import names
 from sparring.core.errors import CheckpointError
 from sparring.core.files import (
     TEMPORARY,
@@ -35,6 +34,7 @@ from sparring.core.files import (
     sync_folder,
     write_synced,
 )
+from sparring.core.foreign_text import check_file_name
 from sparring.run.state import STATE
 
 log = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ def _entries(folder: Path, earlier: Path | None) -> dict[str, list[Any]]:
         if entry is None:
             sync_files([path])
             entry = [path.stat().st_size, file_digest(path)]
-        found[names.file_name(path.name)] = entry
+        found[check_file_name(path.name)] = entry
     return found
 
 
@@ -270,7 +270,7 @@ def _state(path: Path) -> dict[str, Any]:
         if f"step_{manifest['step']:06d}" != path.name.removesuffix(_ASIDE):
             raise CheckpointError(f"its manifest is of step {manifest['step']}")
         for name, (size, digest) in {**manifest["files"], STATE: manifest["files"][STATE]}.items():
-            own = path / names.file_name(name)
+            own = path / check_file_name(name)
             if own.stat().st_size != size or size > machine_bytes():  # before it is read
                 raise CheckpointError(
                     f"{name} has changed, or is larger than this machine's memory"

@@ -19,14 +19,13 @@ from sparring.config import RunConfig
 from sparring.config.checks import PLAIN
 from sparring.config.league import EXACT
 from sparring.core.errors import ConfigError, GameError, TooLargeError
-from sparring.core.held import Held
 from sparring.core.records import FloatArray
 from sparring.core.refs import LEARNER, PlayerRef
 from sparring.core.rng import Stream
 from sparring.engine.protocol import Engine
 from sparring.environments.base import Environment, filled_together, sides_of, teams_of
 from sparring.league.meta_game import apart_by, check_sides, pair_shares, solvers_of
-from sparring.league.payoffs import TIE, Payoffs, Results, Row, meetings_of
+from sparring.league.payoffs import TIE, Held, Payoffs, Results, Row, meetings_of
 from sparring.measure.exploitability import ask, history_reach
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.play.spec import EpisodeSpec, alone

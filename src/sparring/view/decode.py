@@ -14,9 +14,9 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from sparring.config import RunConfig
-from sparring.config.plugins import spelling
 from sparring.core.errors import SparringError
 from sparring.core.files import cache_folder
+from sparring.core.foreign_text import current_keys
 from sparring.core.refs import MAIN, ref
 from sparring.models.words import vocabulary, word_tokenizer
 from sparring.view.answers import one_line
@@ -48,7 +48,7 @@ class Decoder:
         self._by_policy: dict[str, Tokenizer] = {}
         try:
             # plug-ins are not bound, which would import torch for methods that nobody asks here
-            known = spelling.keys(config, "The configuration")
+            known = current_keys(config, "The configuration")
             policies = RunConfig.model_validate(known).by_policy
         except (SparringError, ValueError, TypeError) as error:
             self.notes.append(f"tokens are shown as ids: {one_line(error)}")

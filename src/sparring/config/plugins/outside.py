@@ -34,8 +34,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sparring.config.plugins import spelling
 from sparring.core.errors import DEBUG, ConfigError, quoted
+from sparring.core.foreign_text import current_slot, slot_spellings
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _SLOT = re.compile(r"""^SLOT\s*(?::[^=\n]+)?=\s*["']([\w.]+)["']""", re.MULTILINE)
@@ -105,7 +105,7 @@ def _slots_of(name: str, where: str) -> dict[str, str]:
     for module in (name, name.rpartition(".")[0]):
         text = _text(module, where)
         if text is not None:
-            slots[module] = spelling.slot(_declared(text))
+            slots[module] = current_slot(_declared(text))
     return slots
 
 
@@ -124,7 +124,7 @@ def _declared(text: str) -> str:
 
 def entry_points(slot: str) -> dict[str, metadata.EntryPoint]:
     """Return the entry points of a slot by name."""
-    groups = [f"sparring.{name}" for name in reversed(spelling.slots(slot))]
+    groups = [f"sparring.{name}" for name in reversed(slot_spellings(slot))]
     return {
         point.name: point
         for group in groups

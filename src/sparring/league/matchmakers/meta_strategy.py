@@ -9,12 +9,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.core.errors import ConfigError
-from sparring.core.held import Held
 from sparring.core.refs import PlayerRef
 from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
 from sparring.league.meta_game import APART, member_payoffs, side_payoffs, takes_opposed
 from sparring.league.meta_solvers.base import SolverOption, bound, solved
-from sparring.league.payoffs import Payoffs
+from sparring.league.payoffs import Held, Payoffs
 
 SOLVER = "solver"  # the option that names a meta-solver
 SIDES = "sides"  # the option that says whether each side has a population of its own

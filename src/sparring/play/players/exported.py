@@ -17,9 +17,9 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from sparring.config.parts import PluginConfig, Positive, Some, Strict, bound_agent, config_error
 from sparring.config.policies import LoraConfig
-from sparring.core import names
 from sparring.core.errors import ModelError, SparringError, quoted
 from sparring.core.files import disk_errors, file_digest, parse_json, write_json_atomic
+from sparring.core.foreign_text import check_file_name
 from sparring.core.records import SamplingParams
 from sparring.core.refs import PlayerRef, bot
 from sparring.play.players.base import Agent
@@ -75,7 +75,7 @@ def _distribution(weights: dict[str, float]) -> dict[str, float]:
 
 
 Weights = Annotated[
-    dict[Annotated[str, AfterValidator(names.file_name)], float], AfterValidator(_distribution)
+    dict[Annotated[str, AfterValidator(check_file_name)], float], AfterValidator(_distribution)
 ]
 
 

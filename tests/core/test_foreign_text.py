@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 from sparring import cli
 from sparring.config import resolve
 from sparring.config.recipe import load_recipe, recipe_names
-from sparring.core import names
 from sparring.core.errors import ConfigError
+from sparring.core.foreign_text import check_file_name, check_label, check_path_name
 from tests.cases import every_case
 
 ELSEWHERE = ["", ".", "..", "../x", "x/../y", "/x", "x/", "x//y", "~/x", ".git/hooks", "a\x00", "a\n", "x" * 101, "x\\y", "-x", "ä"]
@@ -23,7 +23,7 @@ def test_a_recipe_whose_name_leads_elsewhere_is_refused(name):
 @every_case("name", [*ELSEWHERE, "a/b", "a b", "a=b", 5, None])
 def test_a_file_name_that_leads_elsewhere_is_refused(name):
     with pytest.raises(ValueError, match="no name of a file"):
-        names.file_name(name)
+        check_file_name(name)
 
 
 @every_case("name", [*ELSEWHERE, "a/b", "[bold]x", "a b"])
@@ -40,10 +40,10 @@ def test_a_label_that_breaks_metrics_and_tables_is_refused(label):
 
 def test_names_in_use_are_taken():
     for name in recipe_names():
-        assert names.path_name(name) == name
-    assert names.path_name("race mars:as_released") and names.path_name("kuhn_3.b")  # runs of earlier versions
-    assert names.label("hanabi_simple") and names.label("mcts(1000)".replace("(", "=").rstrip(")"))
-    assert names.file_name("past-000040.safetensors")
+        assert check_path_name(name) == name
+    assert check_path_name("race mars:as_released") and check_path_name("kuhn_3.b")  # runs of earlier versions
+    assert check_label("hanabi_simple") and check_label("mcts(1000)".replace("(", "=").rstrip(")"))
+    assert check_file_name("past-000040.safetensors")
 
 
 @pytest.mark.parametrize("name", ["../out", "deep/../../../out"])

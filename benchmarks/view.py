@@ -29,7 +29,7 @@ import pandas as pd
 import view_store
 from published import record, settings
 
-from sparring.view.finder import find
+from sparring.view.episode_search import find
 from sparring.view.index import EpisodeIndex
 
 AIM_MS, AIM_SHARE = 300.0, 0.02

@@ -25,7 +25,7 @@ from sparring.play.replay import replay
 from sparring.play.store import EpisodeStore
 from sparring.report.episode_summary import drawn_line
 from sparring.run.folder import RunFolder
-from sparring.view.play_shown import show_down
+from sparring.view.play_worker import show_down
 
 HOSTILE = "</script><script>hit()</script> \u202egpj.exe \x1b[31m \ud800"
 

@@ -24,8 +24,7 @@ from sparring.play.players.scripted import scripted
 from sparring.play.store import EpisodeStore
 from sparring.view.app import application
 from sparring.view.pages import Pages
-from sparring.view.play_shown import position
-from sparring.view.play_worker import PlayWorker
+from sparring.view.play_worker import PlayWorker, position
 from sparring.view.plays import Plays
 from sparring.view.watch import Watch
 from tests.run_with_members import MEMBERS, run_of

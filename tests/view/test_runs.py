@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.play.store import EpisodeStore
-from sparring.view.figure_files import Figures, thinned
 from sparring.view.index import EpisodeIndex
-from sparring.view.plain_files import read_from
-from sparring.view.reference_lines import answer
+from sparring.view.pages import answer
+from sparring.view.run_files import Figures, read_from, thinned
 from sparring.view.runs import found_in
 from sparring.view.worker_process import Aside
 from tests.view.run_made import append, episode, write_figures, write_run, write_step
@@ -71,7 +70,7 @@ def test_a_line_that_does_not_end_is_read_once(tmp_path, monkeypatch):
         reads.append(offset)
         return read_from(path, offset)
 
-    monkeypatch.setattr("sparring.view.figure_files.read_from", counted)
+    monkeypatch.setattr("sparring.view.run_files.read_from", counted)
     figures = Figures(path=path)
     path.write_text('{"step": 1')
     assert [figures.update() for _ in range(3)] == [False] * 3

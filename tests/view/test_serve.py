@@ -20,7 +20,7 @@ from sparring import cli
 from sparring.core.errors import ConfigError, RunError
 from sparring.view import pages
 from sparring.view import serve as serving
-from sparring.view.access import is_loopback
+from sparring.view.http_requests import is_loopback
 from tests.view.run_made import write_run
 
 SOURCE = str(Path(sparring.__file__).parents[1])
@@ -70,7 +70,7 @@ def test_the_pages_that_answer_are_those_that_are_warmed_and_closed(tmp_path, mo
 def test_the_viewer_needs_no_torch():
     code = (
         "import sys, sparring.view.app, sparring.view.pages, sparring.view.serve\n"
-        "from sparring.view.decode import Decoder, TINY\n"
+        "from sparring.view.episode_replay import Decoder, TINY\n"
         "assert Decoder({'environments': [{'name': 'kuhn_poker'}], 'model': {'name': TINY}}).of('learner') is not None\n"
         "print([name for name in ('torch', 'pandas') if name in sys.modules])"
     )

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from sparring.view import shell
+from sparring.view import static_pages
 
 LINK = re.compile(r'<link rel="modulepreload" href="/static/([\w./-]+)" />')
 ALWAYS = {"ahead.js", "main.js", "api.js", "pictures.js", "router.js", "dom.js", "keys.js", "live.js"}
@@ -12,23 +12,23 @@ ALWAYS = {"ahead.js", "main.js", "api.js", "pictures.js", "router.js", "dom.js",
 
 def test_a_view_has_what_its_modules_import():
     own = {"workers.js", "charts.js", "vendor/uPlot.esm.js", "format.js", "lanes.js", "run_choice.js"}
-    found = shell.modules("workers")
+    found = static_pages.modules("workers")
     assert set(found) == ALWAYS | own and len(found) == len(set(found))
     assert found[:6] == ("ahead.js", "main.js", "workers.js", "api.js", "pictures.js", "router.js")
 
 
 def test_each_view_of_the_page_is_known():
-    source = (shell.STATIC / "main.js").read_text()
-    assert len(shell.views()) == source.count("load: () => import(") == 6
-    for name, module in shell.views().items():
-        assert module in shell.modules(name)
+    source = (static_pages.STATIC / "main.js").read_text()
+    assert len(static_pages.views()) == source.count("load: () => import(") == 6
+    for name, module in static_pages.views().items():
+        assert module in static_pages.modules(name)
 
 
 @pytest.mark.parametrize("view", ["", "nothing", '"><script>', "constructor"])
 def test_another_word_stands_for_the_table_of_runs(view):
-    page = shell.page({"view": view}).decode()
-    assert page == shell.page({}).decode()
-    assert tuple(LINK.findall(page)) == shell.modules("runs")
+    page = static_pages.shell({"view": view}).decode()
+    assert page == static_pages.shell({}).decode()
+    assert tuple(LINK.findall(page)) == static_pages.modules("runs")
 
 
 def test_modules_are_followed_to_the_last_and_once(tmp_path, monkeypatch):
@@ -41,12 +41,12 @@ def test_modules_are_followed_to_the_last_and_once(tmp_path, monkeypatch):
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr(shell, "STATIC", tmp_path)
-    assert shell.modules("runs") == ("ahead.js", "main.js", "a.js", "b.js", "c.js")
+    monkeypatch.setattr(static_pages, "STATIC", tmp_path)
+    assert static_pages.modules("runs") == ("ahead.js", "main.js", "a.js", "b.js", "c.js")
 
 
 def test_the_page_of_the_server_has_the_links(opened, run_folder):
     answer = opened(run_folder).get("/?view=curves")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert tuple(LINK.findall(answer.text)) == shell.modules("curves")
-    assert shell.MARK not in answer.text
+    assert tuple(LINK.findall(answer.text)) == static_pages.modules("curves")
+    assert static_pages.MARK not in answer.text

@@ -3,8 +3,8 @@
 import pytest
 
 from sparring.play.store import EpisodeStore
-from sparring.view import stored_episodes
-from sparring.view.answers import Refused
+from sparring.view import episode_replay
+from sparring.view.http_requests import Refused
 from sparring.view.runs import Run
 from tests.view import run_made as made
 
@@ -23,15 +23,15 @@ def reads(monkeypatch):
 
 
 def test_an_episode_is_read_once(run_folder, reads):
-    run, episodes = Run(0, run_folder, "kuhn"), stored_episodes.Episodes()
+    run, episodes = Run(0, run_folder, "kuhn"), episode_replay.Episodes()
     first = episodes.find(run, 10, 40)
     assert episodes.find(run, 10, 40) is first and reads == [(10, 40)]
-    assert first == stored_episodes.Episodes().find(run, 10, 40)
+    assert first == episode_replay.Episodes().find(run, 10, 40)
     assert first.episode.episode_id == 40 and len(first.credit) == 2
 
 
 def test_a_part_that_was_replaced_is_read_again(run_folder, reads):
-    run, episodes = Run(0, run_folder, "kuhn"), stored_episodes.Episodes()
+    run, episodes = Run(0, run_folder, "kuhn"), episode_replay.Episodes()
     assert episodes.find(run, 10, 40).episode.returns == (-1.0, 1.0)
     made.write_step(run_folder, 10, [made.episode(40, returns=(2.0, -2.0))])
     assert episodes.find(run, 10, 40).episode.returns == (2.0, -2.0)
@@ -39,7 +39,7 @@ def test_a_part_that_was_replaced_is_read_again(run_folder, reads):
 
 
 def test_one_that_is_gone_is_refused_though_it_was_seen(run_folder):
-    run, episodes = Run(0, run_folder, "kuhn"), stored_episodes.Episodes()
+    run, episodes = Run(0, run_folder, "kuhn"), episode_replay.Episodes()
     episodes.find(run, 10, 40)
     EpisodeStore(run_folder / "episodes").path(10).unlink()
     with pytest.raises(Refused, match="not stored, or no longer"):
@@ -47,8 +47,8 @@ def test_one_that_is_gone_is_refused_though_it_was_seen(run_folder):
 
 
 def test_only_the_newest_are_kept(run_folder, reads, monkeypatch):
-    monkeypatch.setattr(stored_episodes, "KEPT", 2)
-    run, episodes = Run(0, run_folder, "kuhn"), stored_episodes.Episodes()
+    monkeypatch.setattr(episode_replay, "KEPT", 2)
+    run, episodes = Run(0, run_folder, "kuhn"), episode_replay.Episodes()
     for number in (40, 41, 42, 42, 40):
         episodes.find(run, 10, number)
     assert reads == [(10, 40), (10, 41), (10, 42), (10, 40)]

@@ -28,7 +28,7 @@ from sparring.report.timeline import of_episode, summary, timeline_lines, timeli
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState
 from sparring.view import meta_strategy as meta
-from sparring.view.newest import ENGINE
+from sparring.view.league_members import ENGINE
 
 SIDES = ("in the first side", "in the second side")
 

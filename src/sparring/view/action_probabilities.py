@@ -1,8 +1,4 @@
-"""How likely a policy says each legal action at a stored turn, in a process of its own: ``aside``.
-
-The exact ids that its seat saw are taken from the record, and no reply is encoded again. The run
-that was asked about last stays loaded.
-"""
+"""How likely a policy says each legal action at a turn: asked aside, as it needs the model."""
 
 from __future__ import annotations
 
@@ -14,15 +10,70 @@ import numpy as np
 
 from sparring.config import resolve
 from sparring.core.errors import RolloutError, RunError
-from sparring.core.records import Episode
+from sparring.core.records import Episode, Turn
 from sparring.core.refs import MAIN, PlayerRef
 from sparring.measure.info_states import renormalise
 from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.folder import CONFIG, RunFolder, is_unsettled
+from sparring.view.http_requests import Refused
+from sparring.view.runs import Run
+from sparring.view.worker_process import Aside
 
 if TYPE_CHECKING:
     from sparring.engine.local import LocalEngine
+
+SECONDS = 60.0  # that an answer may take: the first one loads the model
+SPEAKING = ("learner", "policy", "snapshot")  # kinds of players that are a model of the run
+
+
+class Chances:
+    """What asks the policies of runs; threads may share it."""
+
+    def __init__(self) -> None:
+        self._aside = Aside("sparring.view.action_probabilities", SECONDS)
+
+    def at(self, run: Run, step: int, episode: Episode, place: int) -> Mapping[str, Any]:
+        """Return the probabilities of the legal actions at a turn.
+
+        Where they cannot be had, there is only ``why``.
+
+        Args:
+            run: that played it.
+            step: it was played in.
+            episode: of the turn.
+            place: number of the turn, from 0.
+        """
+        why = _why_none(run, episode, episode.turns[place])
+        if why is not None:
+            return {"why": why}
+        asked = {"folder": str(run.path), "step": step, "episode": episode.episode_id}
+        try:
+            return {**self._aside.ask({**asked, "turn": place}), "why": None}
+        except Refused as refused:
+            return {"why": str(refused)}
+
+    def close(self) -> None:
+        """End the process that is asked."""
+        self._aside.close()
+
+
+def has_chances(run: Run, episode: Episode) -> bool:
+    """Return whether any turn of an episode may have probabilities."""
+    return any(_why_none(run, episode, turn) is None for turn in episode.turns)
+
+
+def _why_none(run: Run, episode: Episode, turn: Turn) -> str | None:
+    """Return why a turn has no probabilities, as far as that is known without the model."""
+    if not turn.legal_actions:
+        return "no legal actions are recorded: any text is allowed"
+    player = episode.players[turn.seat]
+    if player.kind not in SPEAKING:
+        return f"{player} is no policy of the run"
+    if not any(part.ids for part in turn.segments if part.kind == "sampled"):
+        return "no model was asked: the reply has no tokens"
+    return None if run.checkpoints() else "the run has no checkpoint yet"
+
 
 Key = tuple[Path, int, int, int]  # folder, step, times of the checkpoint and the configuration
 _loaded: dict[Key, LocalEngine] = {}  # one at most

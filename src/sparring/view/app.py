@@ -14,13 +14,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sparring.core.errors import SparringError
-from sparring.view import shell
-from sparring.view.access import Guard
-from sparring.view.answers import Refused, json_bytes, one_line
+from sparring.view.http_requests import Guard, Refused, json_bytes, one_line
 from sparring.view.pages import Pages
-from sparring.view.plain_files import read_from
 from sparring.view.plays import Plays
-from sparring.view.replay_page import STATIC
+from sparring.view.run_files import read_from
+from sparring.view.static_pages import STATIC, shell
 
 KINDS = {
     ".html": "text/html; charset=utf-8",
@@ -147,7 +145,7 @@ def _page(page: bytes) -> Response:
 
 async def _shell(request: Request) -> Response:
     """Return the page."""
-    return Response(shell.page(request.query_params), headers={"content-type": KINDS[".html"]})
+    return Response(shell(request.query_params), headers={"content-type": KINDS[".html"]})
 
 
 async def _file(request: Request) -> Response:

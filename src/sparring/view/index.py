@@ -18,8 +18,8 @@ from sparring.core.errors import RunError, SparringError
 from sparring.play.credit_store import CreditStore
 from sparring.play.parquet_parts import DAMAGED, Parts
 from sparring.play.store import EpisodeStore
-from sparring.view.answers import one_line
-from sparring.view.plain_files import Signature, is_own, signature
+from sparring.view.http_requests import one_line
+from sparring.view.run_files import Signature, is_own, signature
 
 BATCH = 20  # parts that are indexed at once
 EPISODES, CREDIT = "episodes", "credit"

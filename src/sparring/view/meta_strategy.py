@@ -28,11 +28,9 @@ from sparring.league.meta_game import (
 )
 from sparring.league.payoffs import Payoffs, Results
 from sparring.run.state import STATE, RunState
-from sparring.view.answers import one_line
-from sparring.view.family import TEXT, members_of
-from sparring.view.league_snapshots import Told
-from sparring.view.newest import ENGINE, folder_of, newest
-from sparring.view.plain_files import signature
+from sparring.view.http_requests import one_line
+from sparring.view.league_members import ENGINE, TEXT, Told, folder_of, members_of, newest
+from sparring.view.run_files import signature
 from sparring.view.runs import Run
 
 SLOT = "league.meta_solvers"

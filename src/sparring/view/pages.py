@@ -11,22 +11,21 @@ from typing import Any
 import numpy as np
 
 from sparring.run.folder import PLAYED
-from sparring.view import replay_page as export
 from sparring.view import standings
-from sparring.view.answers import Refused
-from sparring.view.boards import Boards, Picture
-from sparring.view.chances import Chances
-from sparring.view.conditions import whole
-from sparring.view.episode_replay import Replays
-from sparring.view.family import family
-from sparring.view.figure_files import Figures, axis, thinned
-from sparring.view.finder import find
+from sparring.view.action_probabilities import Chances
+from sparring.view.episode_replay import Replays, siblings
+from sparring.view.episode_search import find, whole
+from sparring.view.http_requests import Refused
+from sparring.view.league_members import family
 from sparring.view.meta_strategy import MetaStrategies
-from sparring.view.reference_lines import ReferenceLines
+from sparring.view.position_pictures import Boards, Picture
+from sparring.view.run_files import Figures, axis, thinned
 from sparring.view.runs import PEOPLE, Run
-from sparring.view.stored_episodes import siblings
+from sparring.view.static_pages import replay_page
 from sparring.view.watch import Watch
+from sparring.view.worker_process import Aside
 
+COMPARED = ("nash_conv/", "regret/", "optimal_rate/")  # a run with none of these is not solved
 BUSY = 20.0  # seconds that a search waits for the one before it
 SPARKS = 60  # points of a small curve
 WARMED = 8  # runs whose tokenizers are made at the start
@@ -50,7 +49,7 @@ class Pages:
         self.watch = watch
         self.replays = Replays()
         self._boards, self._chances = Boards(), Chances()
-        self._reference_lines = ReferenceLines()
+        self._reference_lines = Aside("sparring.view.pages")
         self._meta = MetaStrategies()
         self._heavy = threading.Lock()  # one search at a time
         self._searches: OrderedDict[tuple[Any, ...], Answer] = OrderedDict()  # the latest
@@ -133,7 +132,11 @@ class Pages:
         run = self.watch.run(asked["run"])
         with run.lock:
             names = sorted(run.refresh().metrics.curves)
-        return self._of(lambda: self._reference_lines.of(run, names))
+        if not any(name.startswith(COMPARED) for name in names):
+            return self._of(lambda: {"run": run.number, "figures": {}})
+        config = {key: run.config[key] for key in ("environments", "games") if key in run.config}
+        question = {"config": config, "names": names}
+        return self._of(lambda: {"run": run.number, **self._reference_lines.ask(question)})
 
     def sparks(self, asked: Asked) -> Answer:
         """Return small curves of several runs."""
@@ -244,9 +247,9 @@ class Pages:
         run, step, number, seat = self._place(asked)
         shown = self.replays.show(run, step, number, seat)
         if not shown["pictures"]:
-            return export.page(shown, {})
+            return replay_page(shown, {})
         episode = self.replays.find(run, step, number).episode
-        return export.page(shown, self._boards.all(run, step, episode, seat))
+        return replay_page(shown, self._boards.all(run, step, episode, seat))
 
     def close(self) -> None:
         """End what was started for answers."""
@@ -397,3 +400,20 @@ def differences(runs: Sequence[Run]) -> list[dict[str, Any]]:
     keys = sorted({key for run in runs for key in run.flat})
     rows = [{"key": key, "values": [run.flat.get(key) for run in runs]} for key in keys]
     return [row for row in rows if any(value != row["values"][0] for value in row["values"])]
+
+
+def answer(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what random and best play have of figures; it runs in another process.
+
+    Args:
+        question: ``config`` with the environments of a run, and ``names`` of figures.
+    """
+    from sparring.report.baselines import known_values  # here, as it brings OpenSpiel
+
+    known = known_values(question["config"], question["names"])
+    return {
+        "figures": {
+            name: [{"label": one.label, "value": one.value} for one in references]
+            for name, references in known.items()
+        }
+    }

@@ -16,8 +16,7 @@ from typing import Any
 
 from sparring.core.errors import RolloutError
 from sparring.core.worker_pool import Job, WorkerPool
-from sparring.view.answers import Refused, one_line
-from sparring.view.body import Body
+from sparring.view.http_requests import Body, Refused, one_line
 from sparring.view.play_worker import make
 from sparring.view.watch import Watch
 

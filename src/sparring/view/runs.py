@@ -19,9 +19,8 @@ from sparring.run import checkpoint
 from sparring.run.events import HEALTH, METRICS, TIMING
 from sparring.run.folder import CONFIG, HOLDER, MARKER, PLAYED
 from sparring.run.provenance import PROVENANCE, starts_in
-from sparring.view.answers import one_line
-from sparring.view.figure_files import Events, Figures, axis
-from sparring.view.plain_files import Signature, is_own, read_from, signature
+from sparring.view.http_requests import one_line
+from sparring.view.run_files import Events, Figures, Signature, axis, is_own, read_from, signature
 
 FRESH = 60.0  # seconds after a figure in which a run of another machine counts as going on
 LATEST = 20  # steps that a rate is of

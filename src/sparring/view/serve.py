@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from sparring.core.errors import ConfigError, RunError
-from sparring.view.access import is_loopback, new_token
+from sparring.view.http_requests import is_loopback, new_token
 
 PORT = 7460
 EVERYWHERE = ("0.0.0.0", "::")  # addresses that listen on all of a machine's

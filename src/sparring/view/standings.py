@@ -17,8 +17,8 @@ from sparring.report.worker_status import (
     workers_sentence,
 )
 from sparring.run.state import STATE, RunState
+from sparring.view.league_members import newest
 from sparring.view.meta_strategy import answer_said
-from sparring.view.newest import newest
 from sparring.view.runs import Run
 
 HALF = 0.05  # half-width of an interval of a win rate that is narrow enough

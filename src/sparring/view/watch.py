@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sparring.view.answers import Refused
+from sparring.view.http_requests import Refused
 from sparring.view.index import CREDIT, EPISODES, EpisodeIndex
 from sparring.view.runs import BY_PEOPLE, PEOPLE, OfPeople, Run, found_in, named
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from sparring.config.plugins.guard import Watch
 from sparring.core.files import parse_json
-from sparring.view.answers import Refused, json_bytes, one_line
+from sparring.view.http_requests import Refused, json_bytes, one_line
 
 SECONDS = 20.0  # that an answer may take, the start of the process included
 STARTS = multiprocessing.get_context("spawn")

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from sparring.view import shell
-from sparring.view.boards import Boards
+from sparring.view import static_pages
+from sparring.view.position_pictures import Boards
 from tests.view import run_made as made
 
 ASKED = (
@@ -34,7 +34,7 @@ def test_each_file_and_the_first_answer_are_asked_once(visitor, served, view):
     asked = visitor.open(served, QUERIES[view]).evaluate(ASKED)
     own = [name.removeprefix("/static/") for name in asked if name.endswith(".js")]
     modules = sorted(name for name in own if name != "theme.js")
-    assert modules == sorted(shell.modules(view))  # none is found late, none for nothing
+    assert modules == sorted(static_pages.modules(view))  # none is found late, none for nothing
     data = [name for name in asked if name.startswith("/api/") and "changes" not in name]
     assert sorted(data) == sorted(set(data))
 

@@ -1,4 +1,4 @@
-"""Who may ask the viewer for anything: checked before every route.
+"""Requests and answers of the viewer: who may ask, fields of a body, refusals of one line.
 
 Pages of other sites must not use it, and neither must other users of this machine. So each request
 needs the right ``Host`` (against DNS rebinding), no foreign ``Origin`` or ``Sec-Fetch-Site``, and
@@ -8,12 +8,14 @@ for data the token. There is no cookie, as all ports of a host share cookies.
 from __future__ import annotations
 
 import ipaddress
+import json
 import secrets
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparring.view.answers import Refused, json_bytes
+from sparring.core.errors import SparringError
+from sparring.report.episode_record import finite
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 LARGEST_BODY = 64 * 1024  # bytes
@@ -223,3 +225,88 @@ async def _refuse(send: Send, refused: Refused) -> None:
     ]
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+LONGEST = 300  # characters of a line that says what is wrong
+
+
+class Refused(SparringError):
+    """A request that is answered by an error.
+
+    Args:
+        status: of HTTP.
+        message: one line.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def json_bytes(value: Any) -> bytes:
+    """Return a value as JSON in ASCII, so that no half character can break it."""
+    return json.dumps(finite(value), allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def one_line(error: BaseException) -> str:
+    """Return what an error says as a line of at most 300 characters."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+NUMBERS = 1 << 40  # numbers in a request are below this
+
+
+class Body:
+    """An object of JSON that a page has sent.
+
+    Args:
+        data: as it came.
+
+    Raises:
+        Refused: it is no JSON, or no object.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            found: Any = json.loads(data)
+        except (ValueError, RecursionError):
+            raise Refused(400, "the body is no JSON") from None
+        if not isinstance(found, dict):
+            raise Refused(400, "the body must be an object")
+        self._fields: dict[str, Any] = found
+
+    def number(self, name: str, otherwise: int | None) -> int | None:
+        """Return a whole number, or ``otherwise`` where there is none.
+
+        Raises:
+            Refused: it is something else.
+        """
+        found = self._fields.get(name)
+        if found is None:
+            return otherwise
+        if type(found) is not int or not 0 <= found < NUMBERS:
+            raise Refused(400, f"{name} must be a whole number from 0 on")
+        return found
+
+    def due(self, name: str) -> int:
+        """Return a whole number that must be there.
+
+        Raises:
+            Refused: it is not.
+        """
+        found = self.number(name, None)
+        if found is None:
+            raise Refused(400, f"{name} is missing")
+        return found
+
+    def text(self, name: str, longest: int) -> str | None:
+        """Return a text, or None where there is none.
+
+        Raises:
+            Refused: it is something else, or longer than ``longest`` characters.
+        """
+        found = self._fields.get(name)
+        if found is not None and (not isinstance(found, str) or len(found) > longest):
+            raise Refused(400, f"{name} must be a text of at most {longest} characters")
+        return found

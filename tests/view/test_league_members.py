@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sparring.view.family import MOST
+from sparring.view.league_members import MOST
 
 LEAGUE = "league: {every: 10, keep: 2}\n"
 TWO = "policies: {red: {}, blue: {}, judge: {frozen: true}}\n"

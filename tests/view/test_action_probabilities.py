@@ -14,7 +14,7 @@ from sparring.core.records import Segment
 from sparring.core.refs import ref
 from sparring.play.store import EpisodeStore
 from sparring.view import action_probabilities as policy
-from sparring.view.answers import Refused
+from sparring.view.http_requests import Refused
 from sparring.view.worker_process import Aside
 from tests.hugging_face import hugging_face
 from tests.view.run_made import episode, turn, write_run, write_step

@@ -6,8 +6,8 @@ import re
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from sparring.view.decode import Piece, pieces, text_of
-from sparring.view.replay_page import embedded
+from sparring.view.episode_replay import Piece, pieces, text_of
+from sparring.view.static_pages import embedded
 from tests.view.run_made import episode, turn, write_run, write_step
 
 PLACE = "/api/runs/0/episodes/10/40"

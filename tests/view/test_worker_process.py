@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sparring.view.answers import Refused
+from sparring.view.http_requests import Refused
 from sparring.view.worker_process import Aside
 from tests.view.run_made import write_run
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sparring.api import adaptation_rows as adapting
-from sparring.api.adaptation_rows import adaptations_of, opponents_of, pool_of
+from sparring.api import measurement as adapting
+from sparring.api.measurement import adaptations_of, opponents_of, pool_of
 from sparring.config import resolve
 from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.environments.catalogue import make_game

@@ -6,8 +6,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from sparring.api.answer_export import export_answer
-from sparring.api.load import load_answer, load_run
+from sparring.api.load import export_answer, load_answer, load_run
 from sparring.api.policy_evaluation import exact_figures
 from sparring.api.suite_evaluation import SuiteEvaluation
 from sparring.api.suite_player import agent_player, run_player

@@ -7,9 +7,8 @@ import pytest
 from sparring.core.records import Episode, Turn, Verdict
 from sparring.play.store import EpisodeStore
 from sparring.report.curves import series_of
-from sparring.report.html import write_report
-from sparring.report.page import templates
 from sparring.report.progress import key_figures, short_name
+from sparring.report.run_page import templates, write_report
 from sparring.report.sample_plays import ACTIONS, judged_games
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.foreign_text import HIDDEN, JOINERS, KEPT
-from sparring.report.page import document, marked, style, templates
+from sparring.report.run_page import document, marked, style, templates
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
 

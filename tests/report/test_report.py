@@ -9,8 +9,8 @@ from sparring.config.plugins import registry
 from sparring.core.errors import UnknownNameError
 from sparring.report.catalogue import check_metrics, entries, explanation, glossary
 from sparring.report.curves import series_of
-from sparring.report.html import write_chart, write_report
 from sparring.report.progress import short_name
+from sparring.report.run_page import write_chart, write_report
 from sparring.report.svg import LETTER, WIDTH, Series, line_chart, ticks
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder

@@ -10,7 +10,7 @@ from sparring.core.records import Episode, Segment, Turn, Verdict
 from sparring.play.credit_store import COLUMNS, SCHEMA
 from sparring.play.store import EpisodeStore
 from sparring.report.episode_text import UNSENT, WINDOW, split
-from sparring.report.page import templates
+from sparring.report.run_page import templates
 from sparring.report.sample_plays import FIRST, LAST, TOKENS, Sample, play_values, sample_plays
 
 EVIL = "<script>alert(1)</script>"

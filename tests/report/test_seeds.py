@@ -6,8 +6,7 @@ from typer.testing import CliRunner
 from sparring import cli
 from sparring.core.errors import ConfigError, RunError
 from sparring.ops.statistics import mean_interval
-from sparring.report.html import write_report
-from sparring.report.seeds import over_seeds, results_over_seeds, seeds_of
+from sparring.report.run_page import over_seeds, results_over_seeds, seeds_of, write_report
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
 

@@ -12,7 +12,7 @@ from sparring import cli
 from sparring.core.refs import LEARNER, snapshot
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.report import ratings
-from sparring.report.html import write_report
+from sparring.report.run_page import write_report
 from sparring.run.folder import RunFolder
 from sparring.run.provenance import PROVENANCE
 
@@ -153,5 +153,5 @@ def test_rows_of_a_chart_of_ratings_have_their_intervals_and_are_cut():
 
 
 def test_a_play_of_what_no_run_writes_is_said(run, monkeypatch):
-    monkeypatch.setattr("sparring.report.html.play_values", lambda *_: None.count)
+    monkeypatch.setattr("sparring.report.run_page.play_values", lambda *_: None.count)
     assert re.search(r"Play \d+ of step 4 holds what no run writes", missing(run))

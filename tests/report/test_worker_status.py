@@ -1,6 +1,6 @@
 import pytest
 
-from sparring.report.html import write_report
+from sparring.report.run_page import write_report
 from sparring.report.worker_status import learner_idle, limit, status, workers_values
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder

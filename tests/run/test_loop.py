@@ -21,8 +21,8 @@ from sparring.engine.local import LocalEngine, Policy
 from sparring.play.store import EpisodeStore
 from sparring.report import progress
 from sparring.report.episode_record import StoredEpisodes
-from sparring.report.html import write_report
 from sparring.report.progress import Watcher
+from sparring.report.run_page import write_report
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder

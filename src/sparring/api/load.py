@@ -1,4 +1,4 @@
-"""A run folder back to a model that plays."""
+"""A run folder back to a model that plays, and its answer as a folder."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import logging
 from pathlib import Path
 
 from sparring.config import RunConfig, resolve
-from sparring.config.checks import PLAIN, check_answer
+from sparring.config.checks import LAST, PLAIN, POLICY, check_answer
 from sparring.config.parts import PluginConfig
 from sparring.core.errors import CheckpointError, ConfigError, UnknownNameError
-from sparring.core.refs import PUBLISHED, PlayerRef
+from sparring.core.refs import LEARNER, PUBLISHED, PlayerRef
+from sparring.engine.export import export, export_mixture
 from sparring.engine.local import LocalEngine
 from sparring.league.meta_game import apart_by, check_sides
 from sparring.league.payoffs import Payoffs
 from sparring.play.players.base import Agent
+from sparring.play.players.mixture import MemberMixture
 from sparring.run import checkpoint
 from sparring.run.config_checks import edits
 from sparring.run.evaluation import answer_of
+from sparring.run.events import METRICS, read_lines
 from sparring.run.folder import CONFIG, RunFolder
 
 log = logging.getLogger(__name__)
@@ -104,3 +107,68 @@ def load_run(
             if step is not None or newer is None or newer.path == found.path:
                 raise
             found = newer  # a trainer at work has removed the one that was being read
+
+
+def export_answer(
+    run: Path,
+    folder: Path,
+    answer: str | None = None,
+    *,
+    checkpoint: int | None = None,
+    dtype: str | None = None,
+    adapter: bool = False,
+    policy: str | None = None,
+) -> tuple[int, str, tuple[str, ...]]:
+    """Write who answers for a run; return the step, the mixture in words or "", and notes.
+
+    Args:
+        run: the run folder.
+        folder: where to.
+        answer: "policy", "average", "last" or a meta-solver; None: the policy, as one model folder.
+        checkpoint: step of the checkpoint; None takes the newest.
+        dtype: as for ``engine.export.export``.
+        adapter: as for ``engine.export.export``.
+        policy: which policy, where the run has several.
+
+    Raises:
+        SparringError: there is no such run or answer, or the folder cannot be written.
+    """
+    config, engine, step = load_run(run, checkpoint)
+    asked = answer or POLICY
+    who = load_answer(run, config, engine, step, asked)
+    if isinstance(who, MemberMixture):
+        export_mixture(
+            engine,
+            folder,
+            who,
+            step=step,
+            answer=asked,
+            dtype=dtype,
+            adapter=adapter,
+            policy=policy,
+        )
+        return step, str(who), who.notes
+    member = LEARNER if asked == LAST else PUBLISHED
+    export(
+        engine,
+        folder,
+        step=step,
+        dtype=dtype,
+        adapter=adapter,
+        policy=policy,
+        member=member,
+        figures=None if asked == LAST else _measured(run, step),
+    )
+    return step, "", ()
+
+
+def _measured(run: Path, step: int) -> dict[str, float]:
+    """Return the figures of skill that a run recorded at a step, of the weights it publishes."""
+    kinds = ("nash_conv/", "exploitability/", "match/")
+    lines = [line for line in read_lines(run / METRICS) if line["step"] == step]
+    return {
+        name: value
+        for line in lines
+        for name, value in line.items()
+        if name.startswith(kinds) and isinstance(value, (int, float))
+    }

@@ -1,13 +1,18 @@
-"""A run or a bot measured on games: what `sparring evaluate` and the public API return."""
+"""A run or a bot measured on games: figures, matches, attempts of trials, notes.
+
+`sparring evaluate` and the public API return it as plain data.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sparring.api.adaptation_rows import adaptations_of, pool_of
+import numpy as np
+
 from sparring.api.load import load_answer, load_run, published
 from sparring.api.policy_evaluation import (
     evaluate_policy,
@@ -18,16 +23,271 @@ from sparring.api.policy_evaluation import (
 from sparring.api.suite_player import run_player, unknown_to
 from sparring.config import RunConfig
 from sparring.config.checks import PLAIN, POLICY, measured_weights
-from sparring.core.errors import ConfigError
+from sparring.config.parts import PluginConfig, bound_agent
+from sparring.config.plugins.registry import Bound, bind
+from sparring.core.errors import ConfigError, GameError
+from sparring.core.records import Interval
+from sparring.core.rng import Stream
 from sparring.environments.base import Environment
-from sparring.measure.agent_spec import AgentSpec, parse_agent
-from sparring.measure.initial_states import SeenInitialStates
+from sparring.environments.trial import Trial
+from sparring.measure.adaptation import Attempts, Opponent, adaptation, rules_of
+from sparring.measure.agent_spec import AgentSpec, labels, parse_agent
+from sparring.measure.attempt_tree import (
+    AttemptReturns,
+    Ceiling,
+    attempt_returns,
+    ceiling_or_reason,
+)
+from sparring.measure.initial_states import Met, SeenInitialStates, columns
 from sparring.measure.oracle_choice import OracleSpec, oracles_for
 from sparring.measure.regret import BUDGET, Judge
+from sparring.measure.suite_figures import as_data
 from sparring.methods.oracles.base import Oracle
 from sparring.methods.oracles.judge import configured_oracles
 from sparring.play.players.best_of_n import BestOfN
 from sparring.play.players.mixture import Mixture
+
+SHARES = "bots"  # option of matchmakers: the share of the starts that a bot plays
+_Exact = tuple[Ceiling | None, str, AttemptReturns | str]  # of a role and pool
+
+
+def adaptations_of(
+    policy: Any,
+    games: Sequence[Environment],
+    pool: Mapping[str, Opponent],
+    *,
+    trials: int,
+    met: Met,
+    seed: int,
+    limit: int = 0,
+    in_flight: int | None = None,
+) -> list[dict[str, Any]]:
+    """Return the rows of all trials among games, as plain data.
+
+    Beside a row stand ``best``, what the best response earns that knows the opponent, and
+    ``fixed``, what the best single policy does against the pool; beside that of a pool ``closed``,
+    the share (return - fixed) / (best - fixed) of each attempt, and ``ceiling``, the most that any
+    policy can close in it. Or ``why`` there is none of this. ``exact`` has what the policy gets by
+    its probabilities, without plays: ``returns``, ``illegal`` and of a pool ``closed``, by attempt;
+    or ``why_sampled`` says why there is none.
+
+    Args:
+        policy: who is measured.
+        games: of different names; what is no trial is left out.
+        pool: who is met; see ``pool_of``.
+        trials: of each role against each opponent.
+        met: the starts that the policy was trained on; others are played where there are any.
+        seed: of the trials.
+        limit: conversations up to which the policy is asked for exact returns; 0: not at all.
+        in_flight: plays at once; see ``rollout_teams``.
+    """
+    rows, root = list[dict[str, Any]](), Stream.from_seed(seed).child("adaptation")
+    for game in games:
+        if not isinstance(game, Trial):
+            continue
+        rules = rules_of(game)
+        starts, stream = columns(game, met)[0], root.child(game.name)
+        found = adaptation(starts, policy, pool, trials=trials, stream=stream, in_flight=in_flight)
+        about = {"game": game.name, "starts": starts.label}
+        beside: dict[tuple[str, bool], _Exact] = {}
+        for row in found:
+            some = {name: one for name, one in pool.items() if one.trained == row.trained}
+            if (row.role, row.trained) not in beside:
+                beside[row.role, row.trained] = (
+                    *_ceiling(rules, row.role, some),
+                    _without_plays(rules, policy, row.role, some, limit),
+                )
+            ceiling, why, exact = beside[row.role, row.trained]
+            more = _exact(row, ceiling, why) | _asked(row, some, exact, ceiling)
+            rows.append({**about, **_plain(row), **more})
+    return rows
+
+
+def pool_of(
+    games: Sequence[Environment], config: RunConfig | None, others: Sequence[AgentSpec]
+) -> dict[str, Opponent]:
+    """Return who is met in the attempts of the trials among games.
+
+    Args:
+        games: that are measured.
+        config: of the run; its bots are those that training met, and what it is evaluated against
+            besides are held out. None: there was no training.
+        others: further opponents, held out.
+
+    Raises:
+        ConfigError: no game is a trial, one has one seat, or there is nobody to meet.
+    """
+    trials = [game for game in games if isinstance(game, Trial)]
+    if not trials:
+        named = ", ".join(game.name for game in games)
+        raise ConfigError(
+            f"--adaptation measures attempts, and {named} has none; measure an environment "
+            "'trial', e.g. --environment \"trial 'environment={name: kuhn_poker}'\"."
+        )
+    for game in trials:
+        rules_of(game)
+    pool = opponents_of(config, others)
+    if not pool:
+        raise ConfigError(
+            "--adaptation needs opponents: the run has no bots, so name some, e.g. --opponent "
+            "'scripted preference=[rock]'."
+        )
+    return pool
+
+
+def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[str, Opponent]:
+    """Return the bots that a run's training met, by their names there, and those held out.
+
+    Who is held out twice stands there once, and who was met is not held out: options that are left
+    out count as their defaults.
+    """
+    found, known = dict[str, Opponent](), list[Any]()
+    held: list[tuple[AgentSpec, Bound, Callable[[], Any]]] = [
+        (spec, bind("players", spec.name, spec.options), spec.make) for spec in others
+    ]
+    if config is not None:
+        shares: Mapping[str, float] = config.matchmaker.options.get(SHARES) or {}
+        for name, bot in config.bots.items():
+            if shares.get(name, not shares):
+                for member, bound, weight in _members(name, bot, config.bots):
+                    known.append(_played(bound))
+                    found[member] = Opponent(
+                        agent=bound(), weight=shares.get(name, 1.0) * weight, trained=True
+                    )
+        for bot in config.evaluation.opponents:
+            bound = bot.bind("players")
+            held.append((_spec(bot), bound, bound))
+    new, made = list[AgentSpec](), list[Callable[[], Any]]()
+    for spec, bound, make in held:
+        if _played(bound) not in known:
+            known.append(_played(bound))
+            new.append(spec)
+            made.append(make)
+    for label, make in zip(labels(new), made, strict=True):
+        name = f"{label} (held out)" if label in found else label
+        found[name] = Opponent(agent=make(), weight=1.0, trained=False)
+    return found
+
+
+def _played(bot: Bound) -> tuple[str, dict[str, Any]]:
+    """Return what a bot plays by: its plug-in and every option."""
+    given = {key: bot.options.get(key, one.default) for key, one in bot.plugin.options.items()}
+    return bot.plugin.name, given
+
+
+def _spec(bot: PluginConfig) -> AgentSpec:
+    """Return a bot of a configuration as it is written on a command line."""
+    return AgentSpec(f"{bot.name}:{bot.preset}" if bot.preset else bot.name, bot.options)
+
+
+def _ceiling(game: Trial, role: str, pool: Mapping[str, Opponent]) -> tuple[Ceiling | None, str]:
+    """Return what there is to be had against a pool, or None and why not."""
+    if game.redeal != "fresh" or game.stop_on_win:
+        return None, "no ceiling: it is that of fresh deals in every attempt, with no early stop"
+    return ceiling_or_reason(
+        game.inner,
+        role=role,
+        opponents={name: one.agent for name, one in pool.items()},
+        shares={name: one.weight for name, one in pool.items()},
+        attempts=game.attempts,
+        reveal=game.reveal,
+    )
+
+
+def _without_plays(
+    game: Trial, policy: Any, role: str, pool: Mapping[str, Opponent], limit: int
+) -> AttemptReturns | str:
+    """Return what a policy gets by its probabilities, or why there is none; "": nobody asks."""
+    if not limit or not hasattr(policy, "action_logprobs"):
+        return ""
+    opponents = {name: one.agent for name, one in pool.items()}
+    try:
+        return attempt_returns(game, policy, role=role, opponents=opponents, limit=limit)
+    except GameError as error:
+        return f"sampled alone: {error}"
+
+
+def _exact(row: Attempts, ceiling: Ceiling | None, why: str) -> dict[str, Any]:
+    """Return what stands beside a row: exact returns, and what share of the headroom is closed."""
+    if ceiling is None:
+        return {"why": why}
+    if row.opponent:
+        return {"best": ceiling.best_by[row.opponent], "fixed": ceiling.fixed_by[row.opponent]}
+    found: dict[str, Any] = {"best": ceiling.best, "fixed": ceiling.fixed}
+    most = [ceiling.closed(value) for value in ceiling.most]
+    if None not in most:  # there is something to adapt for
+        found |= {"ceiling": most, "closed": [_closed(ceiling, one) for one in row.returns]}
+    return found
+
+
+def _asked(
+    row: Attempts,
+    pool: Mapping[str, Opponent],
+    exact: AttemptReturns | str,
+    ceiling: Ceiling | None,
+) -> dict[str, Any]:
+    """Return what the policy gets exactly against the opponent of a row, or against the pool."""
+    if isinstance(exact, str):
+        return {"why_sampled": exact} if exact else {}
+    shares = {n: one.weight for n, one in enumerate(pool.values())}
+    if row.opponent:  # the others may have no returns, where a win ends their trials
+        shares = {[*pool].index(row.opponent): 1.0}
+    weights = np.array([*shares.values()]) / math.fsum(shares.values())
+    returns, illegal = (
+        (values[:, [*shares]] @ weights).tolist() for values in (exact.returns, exact.illegal)
+    )
+    found: dict[str, Any] = {"returns": [_number(value) for value in returns]}
+    found["illegal"] = [_number(value) for value in illegal]
+    if not row.opponent and ceiling is not None and ceiling.closed(0.0) is not None:
+        found["closed"] = [ceiling.closed(value) for value in returns]
+    return {"exact": found}
+
+
+def _number(value: float) -> float | None:
+    """Return a number as JSON holds it."""
+    return None if math.isnan(value) else value
+
+
+def _closed(ceiling: Ceiling, earned: Interval) -> dict[str, Any]:
+    """Return the share of the headroom that a mean return closes, with its interval."""
+    ends = as_data(earned)
+    return {end: None if value is None else ceiling.closed(value) for end, value in ends.items()}
+
+
+def _members(
+    name: str, bot: PluginConfig, bots: Mapping[str, PluginConfig]
+) -> list[tuple[str, Bound, float]]:
+    """Return a bot that training met, with weight 1; in place of a mixture the bots that it draws.
+
+    What a mixture draws of the run itself, such as its past, is left out.
+    """
+    bound = bot.bind("players")
+    agent = bound()
+    if type(agent) is not Mixture:
+        return [(name, bound, 1.0)]
+    total = math.fsum(agent.weights.values())
+    return [
+        (
+            f"{name}: {player.name}",
+            bots[player.name].bind("players") if player.name in bots else bound_agent(player.name),
+            share / total,
+        )
+        for player, share in agent.shares().items()
+        if player.kind == "bot"
+    ]
+
+
+def _plain(row: Attempts) -> dict[str, Any]:
+    """Return a row as JSON holds it."""
+    return {
+        "role": row.role,
+        "opponent": row.opponent or None,
+        "trained": row.trained,
+        "attempts": [{**as_data(one), "trials": one.count} for one in row.returns],
+        "gain": as_data(row.gain),
+        "forfeits": row.forfeits,
+    }
+
 
 MAX_STATES = 20_000  # information states, for an agent that is no run's
 

@@ -151,7 +151,7 @@ class Run:
             policy: its name, where the run has several.
             answer: as for ``answer``; None: the policy.
         """
-        from sparring.api.answer_export import export_answer
+        from sparring.api.load import export_answer
 
         export_answer(self.path, folder_of(folder), answer, checkpoint=self.asked, policy=policy)
         return Path(folder)
@@ -348,6 +348,6 @@ def train_run(
                     measuring=watcher.measuring,
                     stop=stop,
                 )
-    from sparring.report.html import write_report
+    from sparring.report.run_page import write_report
 
     return summary, write_report(path)

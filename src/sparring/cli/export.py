@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from sparring.api.answer_export import export_answer
+from sparring.api.load import export_answer
 from sparring.cli.text import complain, say
 from sparring.config.checks import POLICY
 from sparring.core.errors import RunError

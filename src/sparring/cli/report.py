@@ -9,7 +9,7 @@ import typer
 
 from sparring.cli.text import say
 from sparring.core.errors import ConfigError
-from sparring.report.html import write_chart, write_report
+from sparring.report.run_page import write_chart, write_report
 
 
 def report(

@@ -14,13 +14,18 @@ Sparring's own plug-ins are held to the same checks.
 from sparring.testing.context import check_context, context_seen
 from sparring.testing.credit import check_estimator, random_table
 from sparring.testing.environments import check_environment
-from sparring.testing.keeping import check_keeping, keep_request
-from sparring.testing.matchmakers import check_matchmaker, match_request
-from sparring.testing.meta_solvers import check_meta_solver
+from sparring.testing.league_plugins import (
+    check_keeping,
+    check_matchmaker,
+    check_meta_solver,
+    check_schedule,
+    keep_request,
+    match_request,
+    schedule_request,
+)
 from sparring.testing.pictures import check_picture, check_svg
 from sparring.testing.rewards import check_reward, random_episode
 from sparring.testing.samplers import check_backend, check_sampler
-from sparring.testing.schedules import check_schedule, schedule_request
 
 __all__ = [
     "check_backend",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.core import version
-from sparring.report.page import allowed
+from sparring.report.run_page import allowed
 from sparring.view.http_requests import Refused, json_bytes
 from sparring.view.position_pictures import Picture
 from sparring.view.run_files import read_from

@@ -1,36 +1,255 @@
 """report.html: a run on one page that needs nothing else, fit to be attached to a paper.
 
-The page is a function of the run folder: the same folder gives the same bytes. This module gathers
-what the template ``run.html`` shows. What cannot be read is said, and the rest is there.
+The page is a function of the run folder: the same folder gives the same bytes. What cannot be read
+is said, and the rest is there. Nothing in the page can run: it has no script, and its policy
+forbids every source but its own style. Jinja escapes every value in the templates.
+
+Of several runs with other seeds, two are two lines, as two numbers have no interval worth the name;
+from three on a line is the mean over the runs at the steps that all have, and the band around it
+the interval of the mean by Student's t.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import unicodedata
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from markupsafe import Markup, escape
 
 from sparring.config import RunConfig
 from sparring.config.checks import LIVE, measured_weights
-from sparring.config.scale import FRESH
+from sparring.config.scale import BINDING, FRESH, ScaleConfig
+from sparring.core.errors import ConfigError, quoted
 from sparring.core.files import write_bytes_atomic
-from sparring.core.foreign_text import in_words
+from sparring.core.foreign_text import HIDDEN, JOINERS, KEPT, in_words, shown
 from sparring.measure.references import run_verdicts
+from sparring.ops.statistics import mean_interval
 from sparring.report.baselines import RANDOM, Known, best_of, cells_of, known_values
 from sparring.report.catalogue import glossary
-from sparring.report.curves import CHARTS, charts, names_of, points_of, series_of, with_weights
+from sparring.report.curves import (
+    CHARTS,
+    charts,
+    drawn,
+    names_of,
+    points_of,
+    series_of,
+    with_weights,
+)
 from sparring.report.episode_text import STRANGE, UNSENT, token_decoder
-from sparring.report.page import document
 from sparring.report.ratings import league, matches
 from sparring.report.sample_plays import RULE, judged_games, play_values, sample_plays
-from sparring.report.seeds import about_seeds, charts_over_seeds, results_over_seeds, seeds_of
-from sparring.report.svg import line_chart
+from sparring.report.svg import Series, line_chart
 from sparring.report.worker_status import workers_values
+from sparring.run.config_changes import FIXED, differences
 from sparring.run.config_checks import CHANGES, START
 from sparring.run.evaluation import FAMILIES
 from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines, torn_after
 from sparring.run.folder import CONFIG, RunFolder
 from sparring.run.provenance import PROVENANCE, starts
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+FOLDER = Path(__file__).parent
+_MARK = Markup('<span class="mark">U+{:04X}</span>')
+
+
+def document(template: str, title: str, **values: Any) -> bytes:
+    """Return a whole page.
+
+    Args:
+        template: a file of the folder ``templates``.
+        title: of the window.
+        values: what the template names.
+    """
+    policy = (
+        f"default-src 'none'; style-src {allowed(style())}; base-uri 'none'; form-action 'none'"
+    )
+    shell = {"title": shown(title, lines=False), "policy": Markup(policy), "style": Markup(style())}
+    text = templates().get_template(template).render(shell | values)
+    return text.encode("utf-8", "backslashreplace")
+
+
+@cache
+def templates() -> Environment:
+    """Return the templates of pages, in which every value is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        finalize=lambda value: marked(value) if isinstance(value, str) else value,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def marked(text: object) -> Markup:
+    """Return a text as markup, each character that would not be seen as a mark with its number.
+
+    Those are controls, formats such as turned writing, halves of pairs and separators. Marks keep
+    the direction of the page, also for the text around them.
+    """
+    if isinstance(text, Markup):
+        return text
+    text = str(text)
+    if text.isprintable():
+        return escape(text)
+    return Markup("").join(
+        _MARK.format(ord(letter))
+        if letter not in KEPT + JOINERS and unicodedata.category(letter) in HIDDEN
+        else letter
+        for letter in text
+    )
+
+
+@cache
+def style() -> str:
+    """Return the style of the page."""
+    return (FOLDER / "report.css").read_text(encoding="utf-8")
+
+
+def allowed(text: str) -> str:
+    """Return the source by which a content security policy allows an inline style or script."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+FREE = ("seed", "name", "summary", "checkpoint", "store", "health", "logging", "scale", "threads")
+BANDED = 3  # runs from which on there is a mean with an interval
+
+
+class Seed(NamedTuple):
+    """A run among several.
+
+    Attributes:
+        path: its folder.
+        seed: of the run.
+        lines: of its metrics.jsonl.
+    """
+
+    path: Path
+    seed: int
+    lines: Sequence[Mapping[str, Any]]
+
+
+def seeds_of(paths: Sequence[Path]) -> list[Seed]:
+    """Return the runs in order of their seeds.
+
+    Raises:
+        RunError: one is no run folder.
+        ConfigError: two are of one seed, or of configurations that differ in more than the seed.
+    """
+    configs = [RunFolder.open(path).config() for path in paths]
+    for path, config in zip(paths[1:], configs[1:], strict=True):
+        for change in differences(_with_scale(configs[0]), _with_scale(config)):
+            if change.key.split(".")[0] not in FREE or change.key in FIXED:
+                raise ConfigError(
+                    f"{path} is no other seed of {paths[0]}: {change}. Name runs of one "
+                    "configuration, or report each by itself."
+                )
+    numbers = [int(config.get("seed", 0)) for config in configs]
+    for number in numbers:
+        if numbers.count(number) > 1:
+            raise ConfigError(f"Two of the runs have seed {quoted(number)}; name each seed once.")
+    seeds = [
+        Seed(path, number, read_figures(path / METRICS))
+        for path, number in zip(paths, numbers, strict=True)
+    ]
+    return sorted(seeds, key=lambda seed: seed.seed)
+
+
+def _with_scale(config: Mapping[str, Any]) -> dict[str, Any]:
+    scale, usual = config.get("scale"), ScaleConfig()
+    written = scale if isinstance(scale, dict) else {}
+    return {**config, "scale": {**{key: getattr(usual, key) for key in BINDING}, **written}}
+
+
+def over_seeds(name: str, seeds: Sequence[Seed]) -> list[Series]:
+    """Return a figure of several runs as lines: the mean with its band, or a line per run."""
+    points = [
+        {line["step"]: line[name] for line in one.lines if line.get(name) is not None}
+        for one in seeds
+    ]
+    if len(seeds) < BANDED:
+        return [
+            Series(name=f"{name}, seed {one.seed}", points=sorted(own.items()))
+            for one, own in zip(seeds, points, strict=True)
+            if own
+        ]
+    steps = sorted(set.intersection(*map(set, points)))
+    means = [(step, mean_interval([own[step] for own in points])) for step in steps]
+    if not means:
+        return []
+    return [
+        Series(
+            name=name,
+            points=[(step, found.mean) for step, found in means],
+            band=[(step, found.low, found.high) for step, found in means],
+        )
+    ]
+
+
+def charts_over_seeds(seeds: Sequence[Seed], known: Known, weights: str) -> list[str]:
+    """Return the charts of several runs, which measure the same weights."""
+    svgs = []
+    for chart in CHARTS:
+        lines = (line for seed in seeds for line in series_of(seed.lines, chart.prefixes))
+        names = sorted({line.name for line in lines})
+        series = [line for name in names for line in over_seeds(name, seeds)]
+        svgs.append(drawn(chart, series, known, names=names, weights=weights))
+    return list(filter(None, svgs))
+
+
+def results_over_seeds(
+    seeds: Sequence[Seed], known: Known, prefixes: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return the table of the last values of several runs: mean with interval, seeds, baselines.
+
+    Args:
+        seeds: the runs.
+        known: of ``known_values``.
+        prefixes: of the figures' names.
+    """
+    rows = []
+    for name in sorted({name for seed in seeds for name in names_of(seed.lines)}):
+        last = [
+            next((line[name] for line in reversed(seed.lines) if line.get(name) is not None), None)
+            for seed in seeds
+        ]
+        values = [value for value in last if value is not None]
+        if not values or not name.startswith(prefixes):
+            continue
+        interval = mean_interval(values)
+        mean = f"{interval.mean:.4g}"
+        if len(values) >= BANDED:
+            mean += f"\u00a0[{interval.low:.4g},\u00a0{interval.high:.4g}]"
+        each = ["-" if value is None else f"{value:.4g}" for value in last]
+        rows.append((name, mean, *each, *cells_of(known, name)))
+    columns = [f"seed {seed.seed}" for seed in seeds]
+    how = ", with 95 % intervals of the mean" if len(seeds) >= BANDED else " and their mean"
+    return {
+        "head": ("figure", "mean of the last", *columns, RANDOM, "best play"),
+        "rows": rows,
+        "caption": f"Last values{how}",
+    }
+
+
+def about_seeds(seeds: Sequence[Seed]) -> list[str]:
+    """Return what runs a page is of, what a line is, and that the rest is of one of them."""
+    runs = ", ".join(f"{seed.path.name} (seed {seed.seed})" for seed in seeds)
+    means = "means over them, with the 95 % interval of the mean (Student's t) as a band"
+    lines = means if len(seeds) >= BANDED else "those of each run"
+    return [
+        f"{len(seeds)} runs of one configuration: {runs}. Lines are {lines}.",
+        f"Results and curves are of all of them; all other parts are of seed {seeds[0].seed}.",
+    ]
+
 
 Lines = Sequence[Mapping[str, Any]]  # of a file of figures
 RESULTS = (  # figures in the table of results
@@ -73,7 +292,14 @@ def write_report(path: Path, target: Path | None = None, others: Sequence[Path] 
         results = _results(lines, known) | {"notes": list(run_verdicts(config, lines))}
         curves = charts(lines, known, events, policies, weights)
     if results["rows"] or results["notes"]:
-        results["notes"].append(_weights_sentence(weights))
+        results["notes"].append(
+            f"All figures are of the {LIVE}, which play and learn."
+            if weights == LIVE
+            else f"Of the {weights} are {', '.join(FAMILIES)}. All other figures are of the {LIVE}."
+        )
+    matchmaker = config.get("matchmaker")
+    maker = matchmaker.get("name", "") if isinstance(matchmaker, dict) else matchmaker or ""
+    meets_others = str(maker).split(" ")[0] not in ("", "mirror")
     begun = starts(path)
     name = str(config.get("name", "run"))
     page = document(
@@ -82,11 +308,11 @@ def write_report(path: Path, target: Path | None = None, others: Sequence[Path] 
         name=name,
         about=[*filter(None, [config.get("summary")]), *(about_seeds(seeds) if seeds else ())],
         facts=_facts(config, lines, timing, begun),
-        troubles=list(dict.fromkeys([*_torn(path), *troubles])),
+        troubles=list(dict.fromkeys(troubles)),
         results=results,
         curves=curves,
         matches=matches(lines),
-        league=league(path) if lines and _meets_others(config) else None,
+        league=league(path) if lines and meets_others else None,
         play_notes=[RULE, LEGEND],
         plays=plays,
         unsent=UNSENT,
@@ -124,20 +350,6 @@ def _weights(config: Mapping[str, Any]) -> str:
         return measured_weights(RunConfig.model_validate(config))
     except ValueError:
         return LIVE
-
-
-def _weights_sentence(measured: str) -> str:
-    if measured == LIVE:
-        return f"All figures are of the {LIVE}, which play and learn."
-    families = ", ".join(FAMILIES)
-    return f"Of the {measured} are {families}. All other figures are of the {LIVE}."
-
-
-def _meets_others(config: Mapping[str, Any]) -> bool:
-    """Return whether the learner played somebody else than itself."""
-    matchmaker = config.get("matchmaker")
-    name = matchmaker.get("name", "") if isinstance(matchmaker, dict) else matchmaker or ""
-    return str(name).split(" ")[0] not in ("", "mirror")
 
 
 def _facts(config: Mapping[str, Any], lines: Lines, timing: Lines, begun: Lines) -> dict[str, str]:
@@ -178,20 +390,22 @@ def _results(lines: Lines, known: Known) -> dict[str, Any]:
         points = points_of(lines, name)
         if points and name.startswith(RESULTS):
             best = best_of(name, points)
-            cells = ["-" if point is None else _at(*point) for point in (points[-1], best)]
+            pairs = (points[-1], best)
+            cells = ["-" if p is None else f"{p[1]:.4g}\u00a0(step\u00a0{p[0]})" for p in pairs]
             rows.append((name, *cells, *cells_of(known, name)))
     head = ("figure", "last", "best of the run", RANDOM, "best play")
     return {"head": head, "rows": rows, "caption": ""}
 
 
-def _at(step: float, value: float) -> str:
-    """Return a value and its step, which stay on one line."""
-    return f"{value:.4g}\u00a0(step\u00a0{step})"
-
-
 def _plays(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return three plays, and in words what could not be read of them."""
+    """Return three plays, and in words what could not be read of them or of the figures."""
     samples, troubles = sample_plays(path)
+    torn = [
+        f"{name} cannot be read after step {step}: what follows is left out."
+        for name in (METRICS, TIMING, HEALTH)
+        if (step := torn_after(path / name)) is not None
+    ]
+    troubles = [*torn, *troubles]
     if not samples:
         return [], troubles
     decode, why = token_decoder(path)
@@ -203,16 +417,6 @@ def _plays(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
             number = sample.episode.episode_id
             troubles.append(f"Play {number} of step {sample.step} holds what no run writes.")
     return plays, [*troubles, *filter(None, [why])]
-
-
-def _torn(path: Path) -> list[str]:
-    """Return in words which files of figures end before their end."""
-    steps = {name: torn_after(path / name) for name in (METRICS, TIMING, HEALTH)}
-    return [
-        f"{name} cannot be read after step {step}: what follows is left out."
-        for name, step in steps.items()
-        if step is not None
-    ]
 
 
 def _repeating(path: Path, config: Mapping[str, Any], begun: Lines) -> dict[str, Any]:

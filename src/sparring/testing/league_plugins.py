@@ -1,0 +1,353 @@
+"""What the plug-ins of a league must keep: keeping rules, matchmakers, meta-solvers, schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparring.config.plugins.registry import Bound
+from sparring.core.errors import GameError
+from sparring.core.records import EnvironmentSpec, FloatArray
+from sparring.core.refs import LEARNER, PlayerRef, ref, refs, snapshot
+from sparring.core.rng import Stream
+from sparring.league.keeping.base import KeepRequest
+from sparring.league.matchmakers.base import MatchRequest
+from sparring.league.meta_game import MetaGame, of_matrix
+from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.schedules.base import ScheduleRequest
+from sparring.testing.given import bound, same
+
+MOST_SNAPSHOTS = 9  # snapshots that are asked about
+
+
+def keep_request(
+    steps: Sequence[int], keep: int, *, payoffs: Payoffs | None = None, seed: int = 0
+) -> KeepRequest:
+    """Return a question to a keeping rule, for tests.
+
+    Args:
+        steps: that the snapshots were taken at, ascending; the last one is new.
+        keep: how many may stay.
+        payoffs: the payoff book; None: an empty one. The environment's label is "kuhn_poker".
+        seed: of what the rule draws.
+    """
+    return KeepRequest(
+        members=tuple(map(snapshot, steps)),
+        keep=keep,
+        payoffs=payoffs or Payoffs(),
+        step=steps[-1],
+        stream=Stream.from_seed(seed),
+    )
+
+
+def check_keeping(
+    rule: Callable[..., Any] | Bound, *, requests: int = 200, seed: int = 0, **options: Any
+) -> None:
+    """Check a keeping rule on up to nine snapshots, with results of any kind.
+
+    It keeps at least one, at most as many as may stay, and all of them where they may; it names
+    snapshots that there are, each once; it answers the same when it is asked the same.
+
+    Args:
+        rule: the function, or the plug-in bound.
+        requests: how many are tried.
+        seed: of these, and of what the rule draws.
+        options: of the function.
+
+    Raises:
+        AssertionError: it keeps none, lets one go without need, or answers otherwise when it is
+            asked again.
+        PluginError: it raised, or gave what a run refuses.
+    """
+    made = bound("league.keeping", rule, options)
+    for number in range(requests):
+        asked = _request(Stream.from_seed(seed).child("keeping").child(number), seed)
+        kept = made(asked)
+        said = f"of the snapshots of steps {asked.steps}, of which {asked.keep} may stay"
+        assert kept, f"The {made} keeps none {said}."
+        assert len(asked.members) > asked.keep or set(kept) == set(asked.members), (
+            f"The {made} keeps {', '.join(map(str, kept))} {said}; all may stay."
+        )
+        same(kept, made(asked), f"The {made} must answer the same when it is asked the same")
+
+
+def _request(stream: Stream, seed: int) -> KeepRequest:
+    """Return a question that is drawn: snapshots, how many may stay, and results."""
+    count = 1 + stream.integer(0, MOST_SNAPSHOTS)
+    steps = [0] * count
+    for place in range(count):
+        steps[place] = (
+            (steps[place - 1] if place else 0) + 1 + stream.child("gap").integer(place, 50)
+        )
+    rows = {}
+    met = stream.child("met").integer(0, 5) > 0  # else the book is empty
+    for place, step in enumerate(steps if met else ()):
+        wins, losses = (stream.child(name).integer(place, 5) for name in ("wins", "losses"))
+        if wins + losses:
+            results = Results(
+                games=wins + losses, wins=wins, losses=losses, returns=float(wins - losses)
+            )
+            rows[Row("kuhn_poker", 0, LEARNER, snapshot(step))] = results
+    keep = 1 + stream.child("keep").integer(0, MOST_SNAPSHOTS)
+    return keep_request(steps, keep, payoffs=Payoffs(rows), seed=seed)
+
+
+MEMBERS = refs(("past-000010", "past-000020", "past-000030"))
+TAGS = {"main": "main", "counter": "exploiter"}  # of a league of two learners
+LEAGUE = refs(("past-counter-000010", "past-counter-000030"))
+TEAMS = ((0,), (0, 1), (0, 0), (0, 1, 2), (0, 1, 0, 1), (0, 1, 2, 3))  # of one to four seats
+
+
+def match_request(
+    seats: int = 2,
+    *,
+    members: Sequence[PlayerRef | str] = (),
+    teams: Sequence[int] | None = None,
+    payoffs: Payoffs | None = None,
+    number: int = 0,
+    seed: int = 0,
+    learner: PlayerRef | str = LEARNER,
+    tags: Mapping[str, str] | None = None,
+) -> MatchRequest:
+    """Return a question to a matchmaker, for tests.
+
+    Args:
+        seats: how many there are.
+        members: snapshots, oldest first.
+        teams: the team of each seat; None: each is one of its own.
+        payoffs: the payoff book; None: an empty one. The environment's label is "kuhn_poker".
+        number: of the initial state, counted over the run.
+        seed: of what the matchmaker draws, together with ``number``.
+        learner: who is to learn.
+        tags: tag of each policy that learns in the league, by its name; None: one learns.
+    """
+    return MatchRequest(
+        environment=EnvironmentSpec(name="kuhn_poker"),
+        roles=tuple(f"role {seat}" for seat in range(seats)),
+        teams=tuple(range(seats)) if teams is None else tuple(teams),
+        members=refs(members),
+        payoffs=payoffs or Payoffs(),
+        step=number // 10,
+        number=number,
+        stream=Stream.from_seed(seed).child(number),
+        learner=ref(learner),
+        tags=dict(tags or {}),
+    )
+
+
+def check_matchmaker(
+    matchmaker: Callable[..., Any] | Bound, *, starts: int = 200, seed: int = 0, **options: Any
+) -> None:
+    """Check a matchmaker on initial states of one to four seats.
+
+    There are teams and none, snapshots and none, results of any kind and none, one learner and a
+    league of several. It fills every seat with a learner, a snapshot that there is, or a bot; it
+    trains the learner that is asked for, in at least one seat; it answers the same when it is asked
+    the same.
+
+    Args:
+        matchmaker: the function, or the plug-in bound.
+        starts: how many are tried.
+        seed: of what the matchmaker draws.
+        options: of the function.
+
+    Raises:
+        AssertionError: it trains no seat, or answers otherwise when it is asked again.
+        PluginError: it raised, returned no Seating, or one that a run refuses.
+    """
+    made = bound("league.matchmakers", matchmaker, options)
+    for number in range(starts):
+        teams, kind = TEAMS[number % len(TEAMS)], number // len(TEAMS) % 3
+        several = kind > 0
+        members = [*MEMBERS, *LEAGUE] if several else MEMBERS
+        asked = match_request(
+            len(teams),
+            members=members[: number // len(TEAMS) % (len(members) + 1)],
+            teams=teams,
+            payoffs=_matches(Stream.from_seed(seed).child("payoffs").child(number)),
+            number=number,
+            seed=seed,
+            learner=LEARNER.of(list(TAGS)[kind - 1]) if several else LEARNER,
+            tags=TAGS if several else None,
+        )
+        seating = made(asked)
+        pairs = zip(seating.trained, seating.players, strict=True)
+        assert any(trained and who == asked.learner for trained, who in pairs), (
+            f"The {made} trains {asked.learner} in no seat of start {number}: "
+            f"{', '.join(map(str, seating.seats))}. Seat request.learner."
+        )
+        same(seating, made(asked), f"The {made} must answer the same when it is asked the same")
+
+
+def _matches(stream: Stream) -> Payoffs:
+    """Return results of the learner against some snapshots, drawn from a stream."""
+    rows = {}
+    for number, member in enumerate(MEMBERS):
+        wins, draws, losses = (stream.child(number).integer(draw, 4) for draw in range(3))
+        if wins + draws + losses:
+            results = Results(
+                games=wins + draws + losses,
+                wins=wins,
+                draws=draws,
+                losses=losses,
+                returns=float(wins - losses),
+            )
+            rows[Row("kuhn_poker", 0, LEARNER, member)] = results
+    return Payoffs(rows)
+
+
+MOST_MEMBERS = 5  # members of a side that are asked about
+
+
+def check_meta_solver(
+    solver: Callable[..., Any] | Bound, *, games: int = 40, seed: int = 0, **options: Any
+) -> None:
+    """Check a meta-solver on meta-games of one to five members a side.
+
+    Of a symmetric one of payoffs in [-1, 1] that sum to 0 it gives distributions. Of others, of two
+    sides or three, it does so too, or says by GameError what it is for. It answers the same when it
+    is asked the same, and changes no payoffs.
+
+    Args:
+        solver: the function, or the plug-in bound.
+        games: how many are tried.
+        seed: of their payoffs.
+        options: of the function.
+
+    Raises:
+        AssertionError: it changed payoffs, or answers otherwise when it is asked again.
+        GameError: it refuses a symmetric meta-game of payoffs that sum to 0.
+        PluginError: it raised something else, or gave no distributions.
+    """
+    made = bound("league.meta_solvers", solver, options)
+    for number in range(games):
+        stream = Stream.from_seed(seed).child("meta-games").child(number)
+        game = (_symmetric, _opposed, _general)[number % 3](stream)
+        before = [table.copy() for table in game.payoffs]
+        try:
+            first, second = made(game), made(game)
+        except GameError:
+            if game.symmetric:
+                raise
+            continue
+        pairs = zip((*first.sides, first.joint), (*second.sides, second.joint), strict=True)
+        assert all(np.array_equal(a, b) for a, b in pairs), (
+            f"The {made} must answer the same when it is asked the same."
+        )
+        assert all(map(np.array_equal, before, game.payoffs)), (
+            f"The {made} must not change the payoffs that it is given."
+        )
+
+
+def _symmetric(stream: Stream) -> MetaGame:
+    """Return a meta-game of one population, payoffs in [-1, 1], some of them equal."""
+    size = 1 + stream.integer(0, MOST_MEMBERS)
+    half = np.triu(_cells(stream.child("payoffs"), (size, size)), 1)
+    return of_matrix(half - half.T)
+
+
+def _opposed(stream: Stream) -> MetaGame:
+    """Return a meta-game of two populations, of which the second pays what the first earns."""
+    shape = (1 + stream.integer(0, MOST_MEMBERS), 1 + stream.integer(1, MOST_MEMBERS))
+    return of_matrix(1000 * _cells(stream.child("payoffs"), shape))
+
+
+def _general(stream: Stream) -> MetaGame:
+    """Return a meta-game of two or three populations, of any payoffs."""
+    shape = tuple(1 + stream.integer(side, 3) for side in range(2 + stream.integer(9, 2)))
+    tables = (_cells(stream.child("payoffs").child(side), shape) for side in range(len(shape)))
+    return MetaGame(payoffs=tuple(tables))
+
+
+def _cells(stream: Stream, shape: tuple[int, ...]) -> FloatArray:
+    """Return payoffs in [-1, 1], fifths, of which many are equal."""
+    count = int(np.prod(shape))
+    return np.array([stream.integer(cell, 11) / 5 - 1 for cell in range(count)]).reshape(shape)
+
+
+SCHEDULE_MEMBERS = refs(("past-000000", "past-000010", "past-counter-000010"))
+
+
+def schedule_request(
+    age: int,
+    every: int = 10,
+    *,
+    learner: PlayerRef | str = LEARNER,
+    members: Sequence[PlayerRef | str] = (),
+    tags: Mapping[str, str] | None = None,
+    payoffs: Payoffs | None = None,
+    returns: Sequence[float] = (),
+) -> ScheduleRequest:
+    """Return a question to a schedule, for tests.
+
+    Args:
+        age: steps since the last snapshot.
+        every: ``league.every``.
+        learner: of whom it is asked.
+        members: snapshots, oldest first.
+        tags: tag of each policy that learns in the league, by its name; None: one learns.
+        payoffs: the payoff book; None: an empty one.
+        returns: mean return of each step since the last snapshot.
+    """
+    return ScheduleRequest(
+        age=age,
+        every=every,
+        learner=ref(learner),
+        members=refs(members),
+        tags=dict(tags or {"main": "main"}),
+        payoffs=payoffs or Payoffs(),
+        returns=tuple(returns),
+    )
+
+
+def check_schedule(
+    schedule: Callable[..., Any] | Bound, *, requests: int = 200, seed: int = 0, **options: Any
+) -> None:
+    """Check a schedule on ages up to ten times ``league.every``, with results of any kind.
+
+    It answers yes or no, the same when it is asked the same, and yes some time: a learner that
+    grows old becomes a member.
+
+    Args:
+        schedule: the function, or the plug-in bound.
+        requests: how many are tried.
+        seed: of these.
+        options: of the function.
+
+    Raises:
+        AssertionError: it answers otherwise when it is asked again, or never yes.
+        PluginError: it raised, or gave what a run refuses.
+    """
+    made, due = bound("league.schedules", schedule, options), False
+    for number in range(requests):
+        stream = Stream.from_seed(seed).child("schedule").child(number)
+        every = 1 + stream.integer(0, 9)
+        age = 1 + stream.integer(1, 10 * every)
+        asked = schedule_request(
+            age,
+            every,
+            learner=LEARNER.of(list(TAGS)[number % 2]),
+            members=SCHEDULE_MEMBERS[: stream.integer(2, len(SCHEDULE_MEMBERS) + 1)],
+            tags=TAGS,
+            payoffs=_results(stream.child("payoffs")),
+            returns=[stream.child("returns").uniform(step) for step in range(age)],
+        )
+        answer = made(asked)
+        same(answer, made(asked), f"The {made} must answer the same when it is asked the same")
+        due = due or answer
+    assert due, f"The {made} takes no snapshot in {requests} questions, however old the last is."
+
+
+def _results(stream: Stream) -> Payoffs:
+    """Return results of the learners against some players, drawn from a stream."""
+    rows = {}
+    for number, name in enumerate(TAGS):
+        for place, other in enumerate((*SCHEDULE_MEMBERS, *map(LEARNER.of, TAGS))):
+            own = stream.child(number).child(place)
+            wins, losses = own.integer(0, 60), own.integer(1, 60)
+            if wins + losses:
+                found = Results(games=wins + losses, wins=wins, losses=losses)
+                rows[Row("kuhn_poker", 0, LEARNER.of(name), other)] = found
+    return Payoffs(rows)

@@ -116,7 +116,6 @@ def module_cell(
 
 
 def _written(folder: Path, said: str, ask: Ask) -> Any:
-    """Return what a module wrote into its cell's folder."""
     return parse_json((folder / FOUND).read_bytes())
 
 
@@ -155,7 +154,6 @@ def training(
 
 
 def _folder(name: str) -> str:
-    """Return the name of a cell's folder."""
     return name.replace("/", "-").replace(" ", "-")
 
 
@@ -252,7 +250,6 @@ class Workplace:
         return f"{cell.folder} ({f'step {done} of {steps}' if done else 'before step 1'})"
 
     def _placed(self, cell: Cell) -> list[str]:
-        """Return the words that name a place, with the place in them."""
         own = {"{}": str(self.folder / cell.folder), "{version}": self.version.replace(" ", "-")}
         found = list(cell.place)
         for name, value in own.items():
@@ -283,11 +280,6 @@ class Workplace:
         return said
 
     def _start(self, words: Sequence[str], stdin: int) -> subprocess.Popen[str]:
-        """Start a command with a pipe to read from.
-
-        Raises:
-            Stopped: the study was stopped.
-        """
         with self._lock:
             if self._stopped:
                 raise Stopped
@@ -339,7 +331,6 @@ def metrics(run: Path) -> list[dict[str, Any]]:
 
 
 def _steps(run: Path) -> int:
-    """Return how many steps a run is to have."""
     config = run / CONFIG
     steps: int = parse_yaml(config.read_text(encoding="utf-8"), str(config))["steps"]
     return steps
@@ -479,7 +470,6 @@ def _ready(waiting: list[Cell], done: set[tuple[Any, ...]]) -> list[Cell]:
 
 
 def _answer(done: Future[dict[str, Any]]) -> dict[str, Any] | RunError:
-    """Return what a cell came to, or the error of the run that it ended in."""
     try:
         return done.result()
     except RunError as error:
@@ -521,6 +511,5 @@ class Progress:
         self._tell(f"After {minutes}: {', '.join(map(place.reached, cells))}.")
 
     def _tell(self, line: str) -> None:
-        """Tell a line, and take note of when."""
         self._told = time.monotonic()
         self._watch(line)

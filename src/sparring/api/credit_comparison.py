@@ -109,7 +109,6 @@ def players(games: Sequence[str], policy: str, seed: int) -> list[Player]:
 
 
 def _run_players(games: Sequence[str], path: str) -> list[Player]:
-    """Return games of a run, each with the run's published policy."""
     if not Path(path).exists():
         raise UnknownNameError(
             "policy",
@@ -126,7 +125,6 @@ def _run_players(games: Sequence[str], path: str) -> list[Player]:
 
 
 def _scorer(engine: LocalEngine) -> ActionScorer:
-    """Return the policy of an engine as what can say the probability of an action."""
     policy: Any = engine.agent(PUBLISHED)
     return policy  # type: ignore[no-any-return]
 
@@ -151,7 +149,6 @@ def as_data(report: LabReport) -> dict[str, Any]:
 
 
 def _row_data(row: LabRow) -> dict[str, Any]:
-    """Return a row as plain data."""
     if row.gradient is None:
         return {"estimator": row.estimator, "refused": row.refused}
     seats = {role: _figures_data(own) for role, own in row.seats.items()}
@@ -160,12 +157,10 @@ def _row_data(row: LabRow) -> dict[str, Any]:
 
 
 def _figures_data(figures: GradientFigures) -> dict[str, Any]:
-    """Return figures by name, each with its interval."""
     return {name: _interval_data(getattr(figures, name)) for name in MEASURES}
 
 
 def _interval_data(interval: Interval) -> dict[str, float | None]:
-    """Return an interval as plain numbers."""
     return {key: _number(getattr(interval, key)) for key in ("mean", "low", "high")}
 
 

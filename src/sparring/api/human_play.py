@@ -123,7 +123,6 @@ class Lobby:
         return self._games[name]
 
     def _made(self, name: str) -> Environment:
-        """Return an environment that was not made yet."""
         if self.config is not None:
             if name not in self.environments:
                 raise UnknownNameError("game of this run", name, self.environments)
@@ -233,7 +232,6 @@ class Lobby:
         return {LAST: "learner", AVERAGE: "average"}.get(answer or POLICY, "policy")
 
     def _engine(self, step: int | None) -> tuple[LocalEngine, int]:
-        """Return an engine with the weights of a checkpoint, and its step."""
         assert self.run is not None, "only a run has policies"
         newest = next(iter(self.steps()), None)  # a run may go on while people play
         key = (step, newest if step is None else None)
@@ -294,11 +292,7 @@ class _Person(TextAgent):
     """Stands where the person sits: the play asks it nothing."""
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
-        """Refuse: the reply comes from outside.
-
-        Raises:
-            GameError: always.
-        """
+        """Refuse: the reply comes from outside."""
         raise GameError("A person's reply comes from outside.")
 
 
@@ -369,7 +363,6 @@ class InteractiveSession:
         return {self.game.roles[place]: who for place, who in self._drawn_at().items()}
 
     def _drawn_at(self) -> dict[int, str]:
-        """Return who was drawn, by seat."""
         if self.opposite is None or not isinstance(self.opposite.agent, Mixture):
             return {}
         return {

@@ -163,7 +163,6 @@ def export_answer(
 
 
 def _measured(run: Path, step: int) -> dict[str, float]:
-    """Return the figures of skill that a run recorded at a step, of the weights it publishes."""
     kinds = ("nash_conv/", "exploitability/", "match/")
     lines = [line for line in read_lines(run / METRICS) if line["step"] == step]
     return {

@@ -226,7 +226,6 @@ def _asked(
     exact: AttemptReturns | str,
     ceiling: Ceiling | None,
 ) -> dict[str, Any]:
-    """Return what the policy gets exactly against the opponent of a row, or against the pool."""
     if isinstance(exact, str):
         return {"why_sampled": exact} if exact else {}
     shares = {n: one.weight for n, one in enumerate(pool.values())}
@@ -244,12 +243,10 @@ def _asked(
 
 
 def _number(value: float) -> float | None:
-    """Return a number as JSON holds it."""
     return None if math.isnan(value) else value
 
 
 def _closed(ceiling: Ceiling, earned: Interval) -> dict[str, Any]:
-    """Return the share of the headroom that a mean return closes, with its interval."""
     ends = as_data(earned)
     return {end: None if value is None else ceiling.closed(value) for end, value in ends.items()}
 
@@ -278,7 +275,6 @@ def _members(
 
 
 def _plain(row: Attempts) -> dict[str, Any]:
-    """Return a row as JSON holds it."""
     return {
         "role": row.role,
         "opponent": row.opponent or None,
@@ -422,11 +418,6 @@ def measured(
 
 
 def _agent(text: str, names: Sequence[str], checkpoint: int | None) -> Measured:
-    """Return a bot and the games that it is measured on.
-
-    Raises:
-        SparringError: the bot or a game cannot be had.
-    """
     if checkpoint is not None:
         raise ConfigError("--checkpoint belongs to a run; name its folder in place of --agent.")
     spec = parse_agent(text)
@@ -445,11 +436,7 @@ def _agent(text: str, names: Sequence[str], checkpoint: int | None) -> Measured:
 def _run(
     run: Path, checkpoint: int | None, only: str | None, names: Sequence[str], answer: str | None
 ) -> Measured:
-    """Return what is measured of a run, on its own games or on others.
-
-    Raises:
-        SparringError: the run or a game cannot be had.
-    """
+    """Return what is measured of a run, on its own games or on others."""
     config, engine, step = load_run(run, checkpoint)
     policy: Any = (
         load_answer(run, config, engine, step, answer)
@@ -492,11 +479,6 @@ def _choosing(
     oracles: Mapping[str, Oracle],
     notes: Sequence[str],
 ) -> BestOfN:
-    """Return who plays the best of several replies of a policy.
-
-    Raises:
-        ConfigError: it is a mixture, or a game has no oracle.
-    """
     if isinstance(policy, Mixture):
         raise ConfigError(
             "--best-of asks one player several times, and the run's answer is a mixture; write "
@@ -512,7 +494,6 @@ def _choosing(
 def _unknown(
     games: Sequence[Environment], unknown: Callable[[Environment], Sequence[str]]
 ) -> list[str]:
-    """Return notes on the words of games that who is measured does not know."""
     return [
         f"{game.name}: {len(words)} words are unknown to the model and read as <unknown>."
         for game in games

@@ -46,14 +46,11 @@ class Replayed:
 
 
 class _Traces(logging.Handler):
-    """Keeps the traces of errors that are logged."""
-
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep what a record tells of."""
         args = record.args if isinstance(record.args, tuple) else ()
         errors = [value for value in args if isinstance(value, BaseException)]
         self.found += ["".join(traceback.format_exception(error)).rstrip() for error in errors]
@@ -124,7 +121,6 @@ def replay(
 def _replayed(
     spec: EpisodeSpec, episodes: Sequence[Any], counts: RolloutCounts, raised: Sequence[str]
 ) -> Replayed:
-    """Return how a play went."""
     whole = episodes[0] if episodes else None
     return Replayed(
         spec=spec,
@@ -136,12 +132,7 @@ def _replayed(
 
 
 def _before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
-    """Return a run as it was when a step's plays were begun.
-
-    Raises:
-        ConfigError: the run has no such step.
-        CheckpointError: no checkpoint holds it.
-    """
+    """Return a run as it was when a step's plays were begun."""
     folder = RunFolder.open(path)
     config = resolve(folder.config())
     if config.scale.order == FRESH:

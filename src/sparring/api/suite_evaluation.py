@@ -121,7 +121,6 @@ class Bench:
         return self._agent
 
     def _load(self, player: dict[str, Any]) -> Agent:
-        """Return the answer of a run, or one of its policies."""
         path, temperature = Path(player["run"]), player["temperature"]
         config, engine, step = load_run(path, player["step"], threads=1)
         wanted, asked = player.get("policy"), player.get("answer", POLICY)
@@ -245,11 +244,6 @@ def _strict(agent: Any, temperature: float | None) -> PolicyAgent:
 
 
 def _exact(game: Environment, agent: Any) -> dict[str, float]:
-    """Return the exact figures of an agent.
-
-    Raises:
-        GameError: its replies have no known probabilities, or the game is too large.
-    """
     if not hasattr(agent, "action_logprobs"):
         raise GameError(
             f"Agent {agent.name!r} gives no probabilities of its actions, so nothing exact can be "
@@ -389,7 +383,6 @@ class SuiteEvaluation:
         return {**about, "rows": rows, "totals": totals, "not_in_totals": missing}
 
     def _todo(self) -> list[Piece]:
-        """Return the pieces that are not known yet, of rows that can be measured."""
         todo = []
         for place, key in enumerate(self.keys):
             known = self.results.pieces(key)
@@ -447,12 +440,10 @@ class SuiteEvaluation:
         return piece, answer
 
     def _is_remote(self, place: int) -> bool:
-        """Return whether a row's opponent is asked over a network."""
         opponent = self.suite.rows[place].opponent
         return opponent is not None and opponent.name == REMOTE
 
     def _is_whole(self, place: int) -> bool:
-        """Return whether a row has been measured."""
         known = self.results.pieces(self.keys[place])
         return all(
             piece.key in known and "unmeasured" not in known[piece.key]
@@ -460,14 +451,12 @@ class SuiteEvaluation:
         )
 
     def _tally(self, place: int, seat: int | None = None) -> Answer:
-        """Return the sum of a row's pieces, of one seat or of all."""
         known = self.results.pieces(self.keys[place])
         return added(
             known[piece.key]["tally"] for piece in self.pieces[place] if seat in (None, piece.seat)
         )
 
     def _row(self, place: int) -> dict[str, Any]:
-        """Return the report of one row."""
         row, game = self.suite.rows[place], self.games[place]
         opponent = row.opponent.model_dump(mode="json") if row.opponent is not None else None
         about = row.model_dump(
@@ -499,7 +488,6 @@ class SuiteEvaluation:
         }
 
     def _notes(self, place: int) -> list[str]:
-        """Return what a reader of a row must know."""
         notes, unknown = [], self.unknown[place]
         if unknown:
             count = len(words_of(self.games[place]))
@@ -526,5 +514,4 @@ class SuiteEvaluation:
 
 
 def _hopeful(pieces: Iterable[Piece], failed: set[int]) -> Iterator[Piece]:
-    """Yield the pieces of rows that have not failed by the time they are asked for."""
     return (piece for piece in pieces if piece.row not in failed)

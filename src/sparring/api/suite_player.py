@@ -141,7 +141,6 @@ class SuiteResults:
         self._write()
 
     def _write(self) -> None:
-        """Write the file."""
         with disk_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
         write_json_atomic(

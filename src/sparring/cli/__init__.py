@@ -22,7 +22,6 @@ app = typer.Typer(
 
 
 def _version(asked: bool) -> None:
-    """Print the version and end."""
     if asked:
         print(f"sparring {version()}")
         raise typer.Exit

@@ -148,7 +148,6 @@ def compare(
 
 
 def _show(report: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Show a game's rows as a table, and why there are none of some estimators."""
     on_terminal = sys.stdout.isatty()
     console = PlainConsole(width=None if on_terminal else WIDTH)
     measured = [row for row in report["rows"] if "refused" not in row]
@@ -166,7 +165,6 @@ def _show(report: dict[str, Any], settings: dict[str, Any]) -> None:
 
 
 def _plot(result: dict[str, Any], path: Path) -> None:
-    """Write the chart of the one game that was compared."""
     if len(result["games"]) > 1:
         raise ConfigError(
             f"--plot {path} draws one game and the run has {len(result['games'])}; name one of "
@@ -180,7 +178,6 @@ def _plot(result: dict[str, Any], path: Path) -> None:
 
 
 def _options(plan: LabPlan) -> list[tuple[str, Any]]:
-    """Return the options of the command that make this plan."""
     sizes = [
         ("episodes", plan.episodes),
         ("group-size", plan.group_size),
@@ -192,6 +189,5 @@ def _options(plan: LabPlan) -> list[tuple[str, Any]]:
 
 
 def _command(options: list[tuple[str, Any]], timed: bool) -> str:
-    """Return the command line of a comparison."""
     written = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in options)
     return f"sparring credit compare {written}" + ("" if timed else " --no-time")

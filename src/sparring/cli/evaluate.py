@@ -146,7 +146,6 @@ def _cells(found: dict[str, Any]) -> list[str]:
 
 
 def _by_seat(seats: list[dict[str, Any]]) -> str:
-    """Return the mean scores of the seats."""
     return (
         " / ".join(
             f"{seat['role']} {seat['score']['mean']:.1f}"
@@ -330,7 +329,6 @@ def evaluate(
 
 
 def _tell(found: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:
-    """Print what was found as JSON, or show it."""
     if as_json:
         print(json.dumps(found, sort_keys=True))
     else:
@@ -359,7 +357,6 @@ def _refuse_together(
     answer: str | None,
     league: bool,
 ) -> None:
-    """Raise ConfigError for options that do not go together."""
     if league and (game or agent):
         raise ConfigError(
             "--league rates a run's snapshots at the run's own games; leave --environment and "

@@ -97,11 +97,7 @@ def play(
 
 
 def _ask_again(*, alone: bool) -> str:
-    """Return "y", "n" or "s", to play from the next seat; ask until the answer is one of them.
-
-    Raises:
-        EOFError: the person leaves.
-    """
+    """Return "y", "n" or "s", to play from the next seat; ask until the answer is one of them."""
     question = "\nAgain? [Y/n] " if alone else "\nAgain? [Y/n, s: from the next seat] "
     words = {"": "y", "y": "y", "yes": "y", "n": "n", "no": "n", "q": "n", "quit": "n"}
     words |= {} if alone else {"s": "s"}
@@ -148,18 +144,13 @@ def _on_a_page(
 
 
 def _against(opposite: Opponent | None, run: Path | None) -> str:
-    """Return in words who sits opposite."""
     if opposite is None:
         return "alone"
     return f"against {opposite.said}" + ("" if run is None else f", of {run}")
 
 
 def _one(rules: Environment, opposite: Opponent | None, seat: int, seed: int) -> None:
-    """Play once and tell how it went.
-
-    Raises:
-        EOFError: the person leaves.
-    """
+    """Play once and tell how it went."""
     say(f"\n--- You are {rules.roles[seat]}. The deal is --seed {seed}.\n")
     with closing(InteractiveSession(rules, seat, opposite, seed)) as sitting:
         _finish(rules, sitting)
@@ -193,7 +184,6 @@ def _finish(rules: Environment, sitting: InteractiveSession) -> None:
 
 
 def _ask(text: str) -> str:
-    """Show a text and return the line typed after its last line."""
     above, _, prompt = text.rpartition("\n")
     say(above)
     typed = input(shown(prompt))

@@ -56,11 +56,7 @@ def reproduce(
 
 
 def _checkout() -> Path:
-    """Return the root of the checkout with the studies: this code's, or the current directory.
-
-    Raises:
-        ConfigError: neither has studies.
-    """
+    """Return the root of the checkout with the studies: this code's, or the current directory."""
     for root in (Path(sparring.__file__).resolve().parents[2], Path.cwd()):
         if (root / FRAME).is_file():
             return root

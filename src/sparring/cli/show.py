@@ -167,7 +167,6 @@ def show(
 def _write_picture(
     episode: Episode, path: Path, turn: int | None, seat: str | None, theme: Theme
 ) -> None:
-    """Write the picture of a position to a file, and say it in words."""
     if seat is not None and seat not in episode.roles:
         raise UnknownNameError("role", seat, episode.roles)
     at = len(episode.turns) if turn is None else turn
@@ -178,7 +177,6 @@ def _write_picture(
 
 
 def _tell_timeline(episode: Episode, path: Path | None) -> None:
-    """Print who acted when, or write it to a file as a picture."""
     drawn = of_episode(episode)
     if path is None:
         for line in (*timeline_lines(drawn), *endings_lines(episode, _conversations(episode))):

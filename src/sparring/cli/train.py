@@ -97,7 +97,6 @@ def _show_plan(config: RunConfig, as_json: bool) -> None:
 
 
 def _config(recipe: str | None, overrides: list[str], resumed: Path | None) -> RunConfig:
-    """Return the configuration that the command line asks for."""
     if recipe is None and resumed is None:
         raise ConfigError(
             "Name a recipe, e.g. `sparring train demo`; `sparring list recipes` shows them."
@@ -110,7 +109,6 @@ def _config(recipe: str | None, overrides: list[str], resumed: Path | None) -> R
 
 
 def _finish(summary: Summary, page: Path, weights: str, as_json: bool) -> None:
-    """Say how the run ended."""
     if as_json:
         ended = {**dataclasses.asdict(summary), "folder": str(summary.folder), "measured": weights}
         print(json.dumps(ended, sort_keys=True))

@@ -88,7 +88,6 @@ def message_of(error: Exception) -> str:
 
 
 def _line(error: Exception, limit: int) -> str:
-    """Return what an error says on one line of limited length."""
     text = " ".join(str(error).split())
     return text if len(text) <= limit else f"{text[: limit - 4]} ..."
 

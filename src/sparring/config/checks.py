@@ -173,7 +173,6 @@ def check_gpus(config: RunSections) -> None:
 
 
 def _check_learners(config: RunSections) -> None:
-    """Refuse GPUs of learners whose models are on no GPU, or on one by its number."""
     gpus, ranks = config.learner.gpus, config.learner.ranks
     for name, own in config.by_policy.items():
         device = own.model.device
@@ -194,7 +193,6 @@ def _check_learners(config: RunSections) -> None:
 
 
 def _check_workers(config: RunSections) -> None:
-    """Refuse GPUs of workers who have nothing on one, and workers whose models have none."""
     scale, vllm = config.scale, sampler_gpus(config)
     uses = on_gpus(config) or vllm is not None
     if (scale.gpus or scale.gpus_per_worker) and not uses:
@@ -228,7 +226,6 @@ def sampler_gpus(config: RunSections) -> tuple[int, ...] | None:
 
 
 def _taken(config: RunSections) -> Iterator[Taken]:
-    """Yield who takes GPUs of this machine."""
     scale = config.scale
     if on_gpus(config):
         yield Taken("learners", _models(config), "learner.gpus")
@@ -244,7 +241,6 @@ def _taken(config: RunSections) -> Iterator[Taken]:
 
 
 def _models(config: RunSections) -> tuple[int, ...]:
-    """Return the GPUs of models of the training process and of the learners."""
     found: set[int] = set()
     for own in config.by_policy.values():
         device, _, number = own.model.device.partition(":")
@@ -368,7 +364,6 @@ def check_league(config: RunSections) -> None:
 
 
 def _check_average(config: RunSections) -> None:
-    """Refuse the average of weights that nobody averages."""
     for name, decay in _decays(config).items():
         if not decay:
             key = f"policies.{name}.learner.average" if config.policies else "learner.average"
@@ -432,7 +427,6 @@ def stands_for_others(agent: PluginConfig) -> bool:
 
 
 def _check_silent(agent: registry.Bound) -> None:
-    """Refuse an agent that asks a person."""
     if "terminal" in agent.needs:
         raise ConfigError(
             f"agent {agent.plugin.name!r} sits at a terminal, where a run asks nobody; meet it "

@@ -61,7 +61,6 @@ Width = Annotated[int, Field(ge=1, le=2**16)]  # of a layer
 
 
 def _once(gpus: tuple[int, ...]) -> tuple[int, ...]:
-    """Return numbers of GPUs, none of which is listed twice."""
     twice = sorted({gpu for gpu in gpus if gpus.count(gpu) > 1})
     if twice:
         raise ValueError(f"GPU {twice[0]} is listed twice; name each once")

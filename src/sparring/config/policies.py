@@ -147,7 +147,6 @@ def _without_ranks(own: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _learners(data: Any) -> tuple[str, ...]:
-    """Return the names of a league's learners, as written."""
     league = data.get("league") if isinstance(data, Mapping) else None
     found = league.get("learners") if isinstance(league, Mapping) else None
     return (

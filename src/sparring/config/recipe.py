@@ -37,7 +37,6 @@ def recipe_names() -> tuple[str, ...]:
 
 @cache
 def _names(folder: Path) -> tuple[str, ...]:
-    """Return the names of the recipes in a folder."""
     names = [
         path.relative_to(folder).with_suffix("").as_posix()
         for path in folder.rglob("*.yaml")
@@ -144,7 +143,6 @@ def laid_over(data: Any, what: str, extending: tuple[str, ...] = ()) -> dict[str
 
 
 def _no_file(name: str) -> ConfigError:
-    """Return the error of a recipe's file that is not there, with what to write into it."""
     near = nearest(Path(name).stem, recipe_names())
     meant = f" Did you mean the recipe {near[0]!r}?" if near else ""
     lines = r"extends: kuhn-tiny\nsteps: 200\n"
@@ -156,11 +154,6 @@ def _no_file(name: str) -> ConfigError:
 
 
 def _refuse_removed(name: str, what: str) -> None:
-    """Refuse a recipe that an earlier version had.
-
-    Raises:
-        ConfigError: it had; the message has the recipe and overrides that give the same.
-    """
     removed = _built_in(FOLDER / "_removed.yaml", "The list of removed recipes").get(name)
     if removed:
         study = f" It is an arm of the study {removed['study']}." if "study" in removed else ""
@@ -170,7 +163,6 @@ def _refuse_removed(name: str, what: str) -> None:
 
 
 def _is_part(path: Path) -> bool:
-    """Return whether a path is a file in the folder of recipes."""
     return os.path.isfile(path) and path.resolve().is_relative_to(FOLDER.resolve())
 
 
@@ -203,11 +195,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
 
 
 def _refuse_words(overrides: list[str]) -> None:
-    """Refuse an override without '=', such as the two words ``steps 10``.
-
-    Raises:
-        ConfigError: there is one; the message has the two joined where they look like a pair.
-    """
+    """Refuse an override without '=', such as the two words ``steps 10``."""
     for place, word in enumerate(overrides):
         if "=" in word and not word.startswith("="):
             continue
@@ -267,5 +255,4 @@ def to_yaml(config: RunConfig) -> str:
 
 @lru_cache(maxsize=16)
 def _dumped(text: str) -> str:
-    """Return as YAML what a text of JSON says."""
     return dump_yaml(json.loads(text))

@@ -48,7 +48,6 @@ class RunConfig(RunSections):
     @field_validator("environments", "rewards", "losses", mode="before")
     @classmethod
     def _list_of_one(cls, value: Any) -> Any:
-        """Take a single name or section as a list of one."""
         return [value] if isinstance(value, str | Mapping) else value
 
     @model_validator(mode="before")

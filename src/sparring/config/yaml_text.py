@@ -34,8 +34,6 @@ EXPONENT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)[eE][-
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader with limits."""
-
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
@@ -55,7 +53,6 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Refuse mappings that grow too large by merging others into them."""
         super().flatten_mapping(node)
         if len(node.value) > MAX_VALUES:
             raise yaml.MarkedYAMLError(
@@ -110,7 +107,6 @@ class _UnreadableError(Exception):
 
 
 def _parsed(text: str) -> Any:
-    """Return what a YAML text says, or raise _UnreadableError."""
     if len(text) > MAX_KEPT:
         return _read(text)
     return copy.deepcopy(_kept(text))
@@ -123,7 +119,6 @@ def _kept(text: str) -> Any:
 
 
 def _read(text: str) -> Any:
-    """Return what a YAML text says, or raise _UnreadableError."""
     loader = None
     try:
         loader = _Loader(text)

@@ -174,11 +174,9 @@ class Connection:
 
     @property
     def _tries(self) -> str:
-        """How often a request was sent before it was given up."""
         return f"{self.retries + 1} tries" if self.retries else "1 try"
 
     def _advice(self, status: int) -> str:
-        """Return what to do about a status."""
         if status in (401, 403):
             return (
                 f"It refuses the key in the environment variable {self.key_variable}; set that to "

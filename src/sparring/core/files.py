@@ -164,7 +164,6 @@ def _temporary(path: Path, writer: int | str) -> Path:
 
 
 def _remove_orphans(path: Path) -> None:
-    """Remove unfinished files of writers on this machine that are no more."""
     for left in path.parent.glob(glob.escape(_temporary(path, "").name[:-1]) + "*~"):
         pid = left.name.rpartition("-")[2][:-1]
         if pid.isdigit() and not _is_alive(int(pid)):
@@ -172,7 +171,6 @@ def _remove_orphans(path: Path) -> None:
 
 
 def _is_alive(pid: int) -> bool:
-    """Return whether there is a process of this number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -133,7 +133,6 @@ class PlayerRef:
 
 
 def _is_step(value: Any) -> bool:
-    """Return whether a value is the number of a step."""
     return type(value) is int and 0 <= value < _STEPS
 
 
@@ -153,7 +152,6 @@ def _typed(text: str) -> tuple[PlayerKind, str, int | None] | None:
 
 @lru_cache(maxsize=4096)
 def _read(text: str) -> PlayerRef:
-    """Return the reference of a text form."""
     typed = _typed(text)
     return PlayerRef("named", text) if typed is None else PlayerRef(*typed)
 

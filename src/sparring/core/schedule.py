@@ -117,7 +117,6 @@ def parse(value: Any, where: str = "schedule") -> Schedule:
 
 
 def _numbers(values: Any, where: str) -> tuple[float, ...]:
-    """Return a list of finite numbers as floats, or raise ConfigError."""
     if not isinstance(values, (list, tuple)) or any(
         isinstance(v, bool) or not isinstance(v, (int, float)) for v in values
     ):

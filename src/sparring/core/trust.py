@@ -183,7 +183,6 @@ def trust_file(path: Path) -> None:
 
 
 def _name(variable: str, separator: str, value: str) -> None:
-    """Add a value to a list in an environment variable."""
     known = [item for item in os.environ.get(variable, "").split(separator) if item]
     os.environ[variable] = separator.join(known if value in known else [*known, value])
 

@@ -128,7 +128,6 @@ class WorkerPool:
                 yield job, answer
 
     def _answer(self, pipe: Connection) -> Any:
-        """Return what a worker answers."""
         try:
             state, value = json.loads(pipe.recv_bytes())
         except (EOFError, OSError):

@@ -101,7 +101,6 @@ def estimate(
     index = _token_order(rows.n_tokens, order)
 
     def by_token(values: FloatArray, *, per_turn: bool) -> FloatArray:
-        """Return values per turn or token of the table as values per token of the batch."""
         out = np.zeros(len(index))
         out[index] = np.repeat(values, turns.n_tokens) if per_turn else values
         return out
@@ -216,7 +215,6 @@ def _numbered(values: Sequence[Any], *, missing: bool = False) -> tuple[IntArray
 
 
 def _as_given(per_turn: Mapping[str, Sequence[Any]], order: IntArray) -> dict[str, Any]:
-    """Return the columns of turns that are what they say, in the table's order."""
     found = {"legal": [True] * len(order), **per_turn}
     return {
         name: np.asarray(found[name], dtype=kind)[order]
@@ -226,12 +224,10 @@ def _as_given(per_turn: Mapping[str, Sequence[Any]], order: IntArray) -> dict[st
 
 
 def _turns(values: Any) -> list[Any]:
-    """Return a row's entry as one value per turn."""
     return list(values) if isinstance(values, list | tuple | np.ndarray) else [values]
 
 
 def _components(rows: Rows, order: IntArray) -> dict[str, FloatArray]:
-    """Return the named parts of the reward and what is left of it, in the table's order."""
     named = {name: values[order] for name, values in rows.components.items()}
     for name, values in rows.columns.items():
         if name.startswith(COMPONENT):

@@ -255,7 +255,6 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> Tensor:
-        """Compute rewards as TRL does and remember them with the rows they are of."""
         rewards: Tensor = super()._calculate_rewards(
             inputs, prompts, completions, completion_ids_list
         )
@@ -409,7 +408,6 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return reduced
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """Save as TRL does, and the estimator's running state."""
         super()._save_checkpoint(model, trial)
         if self.args.should_save:
             folder = (
@@ -418,7 +416,6 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             (folder / STATE_FILE).write_text(json.dumps(self.credit_state))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        """Load as TRL does, and the estimator's running state."""
         super()._load_optimizer_and_scheduler(checkpoint)
         file = None if checkpoint is None else Path(checkpoint) / STATE_FILE
         if file is not None and file.is_file():

@@ -226,7 +226,6 @@ def registered(name: str, preset: str | None = None) -> str:
 
 
 def _variants(slot: str) -> Iterator[tuple[str, str | None]]:
-    """Yield every plug-in of a slot, alone and with each of its presets."""
     for name in names(slot):
         yield from ((name, preset) for preset in (None, *load(slot, name).presets))
 
@@ -293,7 +292,6 @@ def pass_columns() -> None:
 
     @functools.wraps(inner)
     def with_columns(data: Any, *args: Any, **options: Any) -> Any:
-        """Compute advantages with the batch in view."""
         with batch(data):
             return inner(data, *args, **options)
 

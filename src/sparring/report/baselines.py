@@ -50,7 +50,6 @@ def known_values(config: Mapping[str, Any], names: Sequence[str]) -> Known:
 def _solved(
     config: Mapping[str, Any], names: Sequence[str]
 ) -> Iterator[tuple[Environment, References]]:
-    """Yield the environments of which something exact was measured, with what is known of them."""
     sections = config.get("environments", config.get("games"))
     for given in sections if isinstance(sections, list) else ():
         try:  # the folder may be of another version, or a stranger's
@@ -88,7 +87,6 @@ def across(known: Known, names: Sequence[str]) -> list[Reference]:
 
 
 def _place(of: Sequence[str], names: Sequence[str]) -> str:
-    """Return in a word which of the figures of a chart are meant."""
     parts = [name.split("/")[1:] for name in of]
     games = {name.split("/")[1] for name in names if "/" in name}
     shown = ["/".join(part if len(games) > 1 else part[1:] or part) for part in parts]

@@ -183,12 +183,10 @@ def _shown(interval: dict[str, Any], with_ends: bool = True) -> str:
 
 
 def _link(name: str) -> str:
-    """Return an estimator's name, linked to its page."""
     return f"[`{name}`](methods/credit-{re.split('[: ]', name)[0]}.md)"
 
 
 def _plain(text: str) -> str:
-    """Return a message as Markdown in which nothing turns into markup."""
     return re.sub(r"([*_<|])", r"\\\1", text)
 
 

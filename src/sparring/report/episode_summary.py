@@ -107,7 +107,6 @@ def said_lines(episode: Episode, names: dict[str, str]) -> list[str]:
 
 
 def _called(episode: Episode, names: dict[str, str]) -> list[str]:
-    """Return what each seat is called, all of one width."""
     pairs = zip(episode.roles, episode.agents, strict=True)
     called = [f"{role} ({names.get(agent, agent)})" for role, agent in pairs]
     return [f"{name:<{max(map(len, called))}}" for name in called]
@@ -156,7 +155,6 @@ def thoughts(game: Environment, episode: Episode, policy: Any, name: str) -> dic
 
 
 def _query(game: Environment, turn: Turn, told: list[Observation], acted: list[str]) -> Query:
-    """Return the question for one turn, from all that its seat was told and did before it."""
     return Query(
         game=game.name,
         seat=turn.seat,

@@ -209,7 +209,6 @@ def recipes_with(name: str) -> tuple[str, ...]:
 
 @cache
 def _games_of(recipe: str) -> tuple[str, ...]:
-    """Return the names of the games that a recipe trains on."""
     sections = load_recipe(recipe).get("environments", ())
     return tuple(game["name"] for game in sections if game.get("weight", 1))
 
@@ -238,7 +237,6 @@ def explain_game(name: str) -> list[str]:
 
 
 def _next(name: str) -> str:
-    """Return what to do next."""
     using = recipes_with(name)
     lines = ["Where to go on", ""]
     if using:

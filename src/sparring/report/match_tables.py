@@ -37,7 +37,6 @@ def match_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _held_out(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether some starts are held out."""
     return any(row["starts"] != "all" for row in rows)
 
 

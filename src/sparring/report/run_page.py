@@ -384,7 +384,6 @@ def _facts(config: Mapping[str, Any], lines: Lines, timing: Lines, begun: Lines)
 
 
 def _results(lines: Lines, known: Known) -> dict[str, Any]:
-    """Return the last and the best value of the figures that tell how good the policy is."""
     rows = []
     for name in names_of(lines):
         points = points_of(lines, name)
@@ -398,7 +397,6 @@ def _results(lines: Lines, known: Known) -> dict[str, Any]:
 
 
 def _plays(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return three plays, and in words what could not be read of them or of the figures."""
     samples, troubles = sample_plays(path)
     torn = [
         f"{name} cannot be read after step {step}: what follows is left out."
@@ -446,7 +444,6 @@ def _repeating(path: Path, config: Mapping[str, Any], begun: Lines) -> dict[str,
 
 
 def _conditions(config: Mapping[str, Any], begun: Lines) -> list[str]:
-    """Return in sentences what must be alike for figures to be alike."""
     conditions = []
     commits = {str(start.get("commit")) for start in begun if start.get("commit")}
     if any(commit.endswith("-dirty") for commit in commits):
@@ -471,7 +468,6 @@ def _conditions(config: Mapping[str, Any], begun: Lines) -> list[str]:
 
 
 def _machines(begun: Lines) -> dict[str, Any]:
-    """Return the machines and packages of all starts, a column for each that differs."""
     machines: list[dict[str, str]] = []
     for start in begun:
         machine = {"host": _text(start.get("host"))}

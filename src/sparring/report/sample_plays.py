@@ -169,7 +169,6 @@ def _return(row: Mapping[str, Any]) -> float:
 
 
 def _credit(run: Path, step: int, number: int, troubles: list[str]) -> Credits:
-    """Return what was learned from the replies of a play."""
     try:
         table = CreditStore(run / "credit").read(lambda other: other == step)
     except RunError as error:

@@ -112,7 +112,6 @@ def safe(text: str) -> str:
 
 
 def _headings(title: str, note: str) -> tuple[str, str]:
-    """Return the heading of a chart and the note below it."""
     return (
         f'<text x="{LEFT}" y="18" font-size="15" font-weight="600">{safe(title)}</text>',
         f'<text x="{LEFT}" y="33" font-size="11" opacity=".7">{safe(note)}</text>',
@@ -157,7 +156,6 @@ def _axes(
 def _band(
     line: Series, colour: str, x_at: Callable[[float], float], y_at: Callable[[float], float]
 ) -> list[str]:
-    """Return the area around a line."""
     band = [row for row in line.band if all(map(math.isfinite, row))]
     if not band:
         return []
@@ -206,7 +204,6 @@ def _listed(references: Sequence[Reference], rows: int) -> list[str]:
 
 
 def _marked(marks: Sequence[float], x_at: Callable[[float], float]) -> list[str]:
-    """Return triangles on the horizontal axis."""
     return [
         f'<path d="M{x_at(x) - 5:.1f} {BOTTOM + 1}h10l-5 -9z" fill="#c22f2f">'
         f"<title>health event at {x:g}</title></path>"
@@ -215,7 +212,6 @@ def _marked(marks: Sequence[float], x_at: Callable[[float], float]) -> list[str]
 
 
 def _letters(columns: int) -> int:
-    """Return how many letters a label of the legend may have."""
     return int(((WIDTH - LEFT) / columns - 17) / LETTER)
 
 

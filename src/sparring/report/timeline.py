@@ -212,7 +212,6 @@ def _row(line: Timeline, seat: int, role: str, leads: Sequence[int], step: float
 
 
 def _handed_over(leads: Sequence[int], step: float) -> list[str]:
-    """Return the lines of the critical path from a seat to the next one."""
     return [
         f'<path d="M{NAMES + at * step:.1f} {_middle(before):.1f}V{_middle(after):.1f}" '
         'stroke="currentColor" stroke-width="1.4" fill="none"/>'
@@ -227,5 +226,4 @@ def _middle(seat: int) -> float:
 
 
 def _many(count: int, noun: str) -> str:
-    """Return a number of things in words."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -84,8 +84,6 @@ def check_context(
 
 
 class _Course:
-    """A random course of one seat, and what was recorded of it."""
-
     def __init__(self, strategy: Bound, renderer: Letters, stream: Stream) -> None:
         environment = SimpleNamespace(name="letters", brief=stream.integer(0, 2) == 0)
         self.strategy, self.renderer, self.stream = strategy, renderer, stream
@@ -94,7 +92,6 @@ class _Course:
         self.lost: set[int] = set()  # conversations that are too long to be sent
 
     def lead(self) -> None:
-        """Take some turns."""
         attempt, again = 0, False
         for turn in range(1 + self.stream.integer(1, TURNS)):
             draw = self.stream.child(turn)
@@ -118,7 +115,6 @@ class _Course:
         self.reply(stream.child("decision"))
 
     def ask(self, seen: Observation, again: bool) -> None:
-        """Ask for a reply, and see that a second ledger of the same past asks the same."""
         twin = copy(self.ledger)
         for ledger in (twin, self.ledger):
             ledger.ask(seen.text, seen, again=again)
@@ -163,5 +159,4 @@ def context_seen(*told: str, **changes: Any) -> Seen:
 
 
 def _observation(text: str, **changes: Any) -> Observation:
-    """Return the observation of a text."""
     return Observation(told=text, key=text, view=text.upper())._replace(**changes)

@@ -217,7 +217,6 @@ def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> 
 
 
 def _as_trials(turns: TurnTable, stream: Stream) -> TurnTable:
-    """Return the table with attempts drawn, of any number of turns, and notes between some."""
     size = len(turns.reward)
     attempt, note = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=bool)
     for row in range(1, size):

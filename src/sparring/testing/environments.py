@@ -113,7 +113,6 @@ def _played(rules: Any, name: str, stream: Stream, *, copies: bool) -> Iterator[
 
 
 def _told(play: Play, name: str, seat: int) -> Observation:
-    """Return what a seat is told, which must be something, and the same twice."""
     seen = play.observe(seat)
     assert isinstance(seen, Observation) and seen.text.strip(), (
         f"{name}: observe({seat}) gave {seen!r}; give an Observation with a text."
@@ -143,7 +142,6 @@ def _check_legal(play: Play, name: str, seat: int, legal: Any) -> None:
 
 
 def _final(play: Play, rules: Any, name: str) -> tuple[float, ...]:
-    """Return the returns of a play that is over, checked."""
     returns = tuple(play.returns)
     assert len(returns) == rules.num_seats, (
         f"{name}: {len(returns)} returns for {rules.num_seats} seats."

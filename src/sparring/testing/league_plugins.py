@@ -182,7 +182,6 @@ def check_matchmaker(
 
 
 def _matches(stream: Stream) -> Payoffs:
-    """Return results of the learner against some snapshots, drawn from a stream."""
     rows = {}
     for number, member in enumerate(MEMBERS):
         wins, draws, losses = (stream.child(number).integer(draw, 4) for draw in range(3))
@@ -255,7 +254,6 @@ def _opposed(stream: Stream) -> MetaGame:
 
 
 def _general(stream: Stream) -> MetaGame:
-    """Return a meta-game of two or three populations, of any payoffs."""
     shape = tuple(1 + stream.integer(side, 3) for side in range(2 + stream.integer(9, 2)))
     tables = (_cells(stream.child("payoffs").child(side), shape) for side in range(len(shape)))
     return MetaGame(payoffs=tuple(tables))
@@ -341,7 +339,6 @@ def check_schedule(
 
 
 def _results(stream: Stream) -> Payoffs:
-    """Return results of the learners against some players, drawn from a stream."""
     rows = {}
     for number, name in enumerate(TAGS):
         for place, other in enumerate((*SCHEDULE_MEMBERS, *map(LEARNER.of, TAGS))):

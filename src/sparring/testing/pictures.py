@@ -114,7 +114,6 @@ def check_svg(svg: str, what: str = "the picture") -> None:
 
 
 def _check_position(rules: Any, name: str, play: Play, past: list[Exchange]) -> None:
-    """Check the pictures of one position."""
     for seat in (None, *range(rules.num_seats)):
         what = f"{name}: the picture for {'all' if seat is None else rules.roles[seat]}"
         for theme in get_args(Theme):

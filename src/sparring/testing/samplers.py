@@ -165,7 +165,6 @@ def _openings(root: Stream, count: int, longest: int, vocabulary: int) -> list[S
 def _continued(
     request: SampleRequest, result: SampleResult, root: Stream, vocabulary: int
 ) -> SampleRequest:
-    """Return the request of a conversation's next turn."""
     draw = root.child("next").child(request.stream)
     seen = request.ids + result.ids
     told = tuple(draw.integer(place, vocabulary) for place in range(1 + request.stream % 4))
@@ -179,7 +178,6 @@ def _said(
     size: int,
     stop_ids: Ids,
 ) -> list[SampleResult]:
-    """Return the replies to all requests, asked in this order, so many in one call."""
     found: dict[int, SampleResult] = {}
     for begin in range(0, len(order), size):
         chosen = order[begin : begin + size]
@@ -213,7 +211,6 @@ def _same(
 def _check_scores(
     sampler: Sampler, requests: Sequence[SampleRequest], said: Sequence[SampleResult]
 ) -> None:
-    """Check that a reply's score is the sum of its tokens' log-probabilities."""
     if sampler.score is None:
         return
     prompts, replies = [request.ids for request in requests], [[result.ids] for result in said]
@@ -244,7 +241,6 @@ def _check_publish(
     said: Sequence[SampleResult],
     stop_ids: Ids,
 ) -> None:
-    """Check that replies are of the weights published last."""
     kept = {name: weight.clone() for name, weight in weights.items()}
     before = sampler.version
     order = range(len(requests))

@@ -81,8 +81,6 @@ def application(
 def _answering(
     told: Callable[..., Any], shown: Callable[[Any], Response]
 ) -> Callable[[Request], Response]:
-    """Return an endpoint that runs in a thread and answers errors by a line."""
-
     def endpoint(request: Request) -> Response:
         asked = {**dict(request.query_params), **request.path_params}
         try:
@@ -138,13 +136,11 @@ def _json(answer: Any) -> Response:
 
 
 def _page(page: bytes) -> Response:
-    """Return a page to be saved."""
     headers = {"content-disposition": 'attachment; filename="replay.html"'}
     return Response(page, media_type=KINDS[".html"], headers=headers)
 
 
 async def _shell(request: Request) -> Response:
-    """Return the page."""
     return Response(shell(request.query_params), headers={"content-type": KINDS[".html"]})
 
 
@@ -164,12 +160,10 @@ async def _file(request: Request) -> Response:
 
 
 def _error(status: int, message: str) -> Response:
-    """Return an error of one line."""
     body = json_bytes({"error": message})
     return Response(body, status_code=status, media_type="application/json")
 
 
 def _unknown(request: Request, error: Any) -> Response:
-    """Return the error of an address or a method that there is not."""
     said = {404: "there is nothing at this address", 405: "this address takes no such request"}
     return _error(error.status_code, said[error.status_code])

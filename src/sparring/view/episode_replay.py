@@ -92,11 +92,6 @@ def _read(run: Run, step: int, number: int) -> StoredEpisode:
 
 
 def _from_part(run: Run, step: int, read: Callable[[EpisodeStore, Path], T]) -> T:
-    """Return what is read of the stored part of a step.
-
-    Raises:
-        Refused: there is none, or it cannot be read.
-    """
     store = EpisodeStore(run.path / EPISODES)
     path = store.path(step)
     if not path.is_file() or not run.keeps(EPISODES):
@@ -146,7 +141,6 @@ def _credit_table(run: Run, step: int, only: tuple[str, ...] | None) -> pa.Table
 
 
 def _quantiles(run: Run, step: int) -> dict[str, float | None]:
-    """Return the quantiles of absolute advantages and entropies of a step."""
     table = _credit_table(run, step, ("advantage", "entropies"))
     if table is None:
         return {"advantage": None, "entropy": None}
@@ -276,7 +270,6 @@ def pieces(tokenizer: Tokenizer | None, ids: Sequence[int]) -> list[Piece]:
 
 
 def _tokenizer(config: RunConfig) -> Tokenizer | str:
-    """Return the tokenizer of a policy, or why there is none."""
     name = config.model.name
     try:
         if name == TINY:
@@ -400,7 +393,6 @@ class Replays:
 def _turn(
     index: int, own: Mapping[str, Any], found: StoredEpisode, decoder: Decoder
 ) -> dict[str, Any]:
-    """Return a turn, with the other replies to its prompt."""
     turn = found.episode.turns[index]
     shown = _reply(own, turn, found.credit, decoder)
     others = zip(own["candidates"], turn.candidates, strict=True)
@@ -450,7 +442,6 @@ def _regret(turn: Turn) -> float | None:
 def _segments(
     own: Mapping[str, Any], credit: Mapping[str, Any] | None, decoder: Decoder
 ) -> list[dict[str, Any]]:
-    """Return the segments of a reply's tokens, sampled ones token by token."""
     tokenizer, found, said = decoder.of(own["agent"]), [], 0
     for part in own["segments"]:
         ids = part["ids"]
@@ -511,7 +502,6 @@ def _seats(episode: Episode) -> list[dict[str, Any]]:
 
 
 def _beside(run: Run, step: int, number: int, group: int) -> dict[str, Any]:
-    """Return the episodes before and after one in its step, and how many share its start."""
     store = EpisodeStore(run.path / EPISODES)
     table = store.load(store.path(step), ("episode_id", "group_id"))
     numbers = pc.unique(table["episode_id"]).to_pylist()
@@ -525,7 +515,6 @@ def _beside(run: Run, step: int, number: int, group: int) -> dict[str, Any]:
 
 
 def _is_decoded(turns: list[dict[str, Any]]) -> bool:
-    """Return whether the text of every segment is known."""
     parts = [part for turn in turns if not turn["hidden"] for part in turn["segments"]]
     return all(part["text"] is not None for part in parts)
 
@@ -543,7 +532,6 @@ def _doubts(turns: list[dict[str, Any]]) -> list[str]:
 
 
 def _missing(found: StoredEpisode) -> list[str]:
-    """Return what the record lacks, in words."""
     episode, credits = found.episode, list(found.credit.values())
     missing = []
     if episode.environment is None and not any(turn.told for turn in episode.turns):

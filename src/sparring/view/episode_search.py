@@ -82,7 +82,6 @@ def _of_episodes(asked: Asked, casts: Casts) -> Iterable[Condition]:
 
 
 def _of_one_seat(asked: Asked, casts: Casts) -> Iterable[Condition]:
-    """Yield the conditions that one seat must meet, all of them together."""
     places = [
         number * SEATS + seat
         for number, cast in casts.items()
@@ -100,14 +99,12 @@ def _of_one_seat(asked: Asked, casts: Casts) -> Iterable[Condition]:
 
 
 def _among(column: str, numbers: list[int]) -> Condition:
-    """Return the condition that a column has one of some numbers."""
     if not numbers:
         return "false", []
     return f"{column} IN ({', '.join('?' * len(numbers))})", list(numbers)
 
 
 def _outcome(asked: Asked) -> Iterable[Condition]:
-    """Yield the condition on what a seat returned."""
     if outcome := asked.get("outcome"):
         if outcome not in OUTCOMES:
             raise Refused(400, f"outcome is one of {', '.join(OUTCOMES)}")
@@ -115,7 +112,6 @@ def _outcome(asked: Asked) -> Iterable[Condition]:
 
 
 def _measured(asked: Asked) -> Iterable[Condition]:
-    """Yield the conditions on what an episode and a seat both have."""
     if asked.get("illegal"):
         yield f"illegal {'>' if _flag(asked, 'illegal') else '='} 0", []
     if asked.get("wrong"):
@@ -138,22 +134,13 @@ def whole(asked: Asked, name: str, default: int, most: int) -> int:
 
 
 def _flag(asked: Asked, name: str) -> bool:
-    """Return a parameter that is 0 or 1.
-
-    Raises:
-        Refused: it is neither.
-    """
     if asked[name] not in ("0", "1"):
         raise Refused(400, f"{name} is 0 or 1")
     return asked[name] == "1"
 
 
 def _between(name: str, column: str, text: str) -> Condition:
-    """Return the condition of a range: 5, 5-9, 5- or -9.
-
-    Raises:
-        Refused: it is no range.
-    """
+    """Return the condition of a range: 5, 5-9, 5- or -9."""
     try:
         low, high = _ends(text.strip())
     except ValueError:
@@ -245,13 +232,11 @@ def find(index: EpisodeIndex, asked: Mapping[str, str], folders: Mapping[int, Pa
 
 
 def _casts(cursor: Any) -> dict[int, Cast]:
-    """Return who plays what, by the number that episodes have of it."""
     rows = cursor.execute("SELECT id, game, roles, agents FROM casts").fetchall()
     return {number: Cast(*parts) for number, *parts in rows}
 
 
 def _sorted(sort: str, casts: Casts) -> str:
-    """Return what rows are sorted by."""
     if sort != "game":
         return SORTS[sort]
     names = sorted(casts, key=lambda number: casts[number].game)
@@ -259,7 +244,6 @@ def _sorted(sort: str, casts: Casts) -> str:
 
 
 def _row(row: tuple[Any, ...], casts: Casts) -> dict[str, Any]:
-    """Return a row of the table by names."""
     found = dict(zip(COLUMNS, row, strict=True))
     found["group"] = found.pop("group_id")
     cast = casts[found.pop("cast_id")]
@@ -323,7 +307,6 @@ def _search(cursor: Any, asked: Mapping[str, str], folders: Mapping[int, Path]) 
 
 
 def _spoken(folder: Path, step: int, words: str) -> list[int]:
-    """Return the episodes of a step in whose told texts or replies words stand."""
     store = EpisodeStore(folder / EPISODES)
     try:
         table = store.load(store.path(step), ("episode_id", "told", "reply"))

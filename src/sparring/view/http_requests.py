@@ -95,11 +95,6 @@ class Guard:
             await _refuse(send, refused)
 
     def _check(self, scope: Scope) -> None:
-        """Refuse what must not pass.
-
-        Raises:
-            Refused: with the status of the answer.
-        """
         headers = _single(scope["headers"])
         path: str = scope["path"]
         if not self._is_own(headers.get(b"host", "")):
@@ -149,11 +144,6 @@ def _split(host: str) -> tuple[str, str]:
 
 
 def _single(headers: Collection[tuple[bytes, bytes]]) -> dict[bytes, str]:
-    """Return headers by name.
-
-    Raises:
-        Refused: one that decides comes twice, or there is no ``Host``.
-    """
     found: dict[bytes, str] = {}
     decisive = (b"host", b"origin", b"authorization", b"content-length", b"sec-fetch-site")
     for name, value in headers:
@@ -166,11 +156,7 @@ def _single(headers: Collection[tuple[bytes, bytes]]) -> dict[bytes, str]:
 
 
 def _check_body(method: str, headers: dict[bytes, str]) -> None:
-    """Refuse writes that a form could send, and bodies that are too large.
-
-    Raises:
-        Refused: with the status of the answer.
-    """
+    """Refuse writes that a form could send, and bodies that are too large."""
     length = headers.get(b"content-length", "0")
     if not (length.isascii() and length.isdigit()):
         raise Refused(400, "content-length is no number")
@@ -217,7 +203,6 @@ def _with_headers(send: Send) -> Send:
 
 
 async def _refuse(send: Send, refused: Refused) -> None:
-    """Answer with an error of one line."""
     body = json_bytes({"error": str(refused)})
     headers = [
         (b"content-type", b"application/json"),

@@ -188,7 +188,6 @@ class EpisodeIndex:
             self.known.update(places)
 
     def _drop(self, places: Iterable[Place]) -> None:
-        """Remove the rows of steps."""
         cursor = self.cursor()
         for place in places:
             with self._lock:
@@ -232,7 +231,6 @@ class EpisodeIndex:
         return _of_run(table, place.run)
 
     def _insert(self, turns: pa.Table, credit: pa.Table) -> None:
-        """Add the rows of turns to all tables."""
         cursor = self.cursor()
         cursor.register("turns", turns)
         cursor.register("credit", credit)
@@ -274,7 +272,6 @@ def why_left_out(error: Exception, path: Path) -> str:
 
 
 def _joined(credit: Sequence[pa.Table]) -> pa.Table:
-    """Return the credit of steps as one table."""
     if credit:
         return pa.concat_tables(credit)
     own = CreditStore(Path()).columns.schema
@@ -282,5 +279,4 @@ def _joined(credit: Sequence[pa.Table]) -> pa.Table:
 
 
 def _of_run(table: pa.Table, run: int) -> pa.Table:
-    """Return rows with the number of their run."""
     return table.append_column("run", pa.array([run] * len(table), pa.int32()))

@@ -56,7 +56,6 @@ def members_of(engine: Mapping[str, Any], state: Mapping[str, Any]) -> list[tupl
 
 
 def _members(engine: Mapping[str, Any], league: Any) -> Iterable[tuple[PlayerRef, Told]]:
-    """Yield the snapshots of a checkpoint, with what its records say of them."""
     more = league.get("members") if isinstance(league, Mapping) else None
     told = more if isinstance(more, Mapping) else {}
     for policy in engine.get("policies", {MAIN: engine}).values():
@@ -78,7 +77,6 @@ def _told(*records: Any) -> Told:
 
 
 def _policies(run: Run) -> dict[str, bool]:
-    """Return the names of a run's policies, and whether each is trained."""
     found = run.config.get("policies")
     if not isinstance(found, Mapping) or not found:
         return {MAIN: True}
@@ -128,7 +126,6 @@ def _of_policy(
 def _row(
     name: str, policy: str, step: int | None, state: str, told: Told | None = None
 ) -> dict[str, Any]:
-    """Return a member as the page gets it, before its parent is known."""
     told = told or Told()
     return {
         "name": name,
@@ -156,7 +153,6 @@ def _with_parents(rows: list[dict[str, Any]], notes: list[str]) -> list[dict[str
 
 
 def _is_older(parent: Mapping[str, Any] | None, row: Mapping[str, Any]) -> bool:
-    """Return whether a member may have come from another one."""
     return parent is not None and parent is not row and parent["step"] <= row["step"]
 
 
@@ -225,7 +221,6 @@ def taken(run: Run, policy: str, notes: list[str]) -> dict[str, Told]:
 
 
 def _recorded(run: Run, policy: str, league: Mapping[str, Any]) -> Iterator[tuple[PlayerRef, Told]]:
-    """Yield the snapshots of a policy that are recorded up to the last step that is done."""
     try:
         read_from(run.path / LEAGUE, 0)
     except OSError:

@@ -163,7 +163,6 @@ def environments_of(config: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _met(book: Payoffs) -> dict[str, float]:
-    """Return the environments of a payoff book, each of the same weight."""
     return dict.fromkeys(sorted({row.environment for row in book.rows}), 1.0)
 
 
@@ -269,12 +268,6 @@ def _game(
 
 
 def _bound(written: Any) -> Bound:
-    """Return a solver.
-
-    Raises:
-        SparringError: it is none of Sparring's own.
-        ValueError: its options are wrong.
-    """
     solver = PluginConfig.model_validate(written)
     if solver.name not in built_in(SLOT):
         raise SparringError(

@@ -66,7 +66,6 @@ class Pages:
         return self._of(lambda: {"runs": [self._summary(run) for run in self.watch.runs]})
 
     def _summary(self, run: Run) -> Answer:
-        """Return a run's row of the table."""
         with run.lock:
             row = run.refresh().summary()
         index = self.watch.index
@@ -267,7 +266,6 @@ class Pages:
         return {"version": version, **told()}
 
     def _of_run(self, asked: Asked, told: Callable[[Run], Answer]) -> Answer:
-        """Return an answer about a run that has been read."""
         run = self.watch.run(asked["run"])
 
         def locked() -> Answer:
@@ -277,24 +275,20 @@ class Pages:
         return self._of(locked)
 
     def _place(self, asked: Asked) -> tuple[Run, int, int, int | None]:
-        """Return the run, step, episode and seat of a request."""
         run = self._read_run(self.watch.run(asked["run"]))
         step, number = whole(asked, "step", 0, 1 << 53), whole(asked, "episode", 0, 1 << 62)
         return run, step, number, _seat(asked)
 
     def _read_run(self, run: Run) -> Run:
-        """Return a run whose configuration has been read."""
         with run.lock:
             return run.refresh()
 
 
 def _part(run: int, name: str) -> str:
-    """Return the name of a part below the folder of the run that the index has under a number."""
     return f"{PLAYED}/{name}" if run >= PEOPLE else name
 
 
 def _names(asked: Asked) -> list[str]:
-    """Return the figures that are asked for."""
     return [name for name in asked.get("names", "").split(",") if name][:NAMES]
 
 
@@ -340,7 +334,6 @@ def series(run: Run, names: Sequence[str], x: str, since: str, points: int) -> d
 
 
 def _generations(run: Run) -> list[int]:
-    """Return how often each file of a run was replaced."""
     return [lines.generation for lines in (run.metrics, run.timing, run.health)]
 
 
@@ -356,7 +349,6 @@ def _ends(run: Run, x: str) -> list[int]:
 
 
 def _begins(run: Run, since: str, ends: Sequence[int]) -> tuple[list[int], bool]:
-    """Return from which lines on files are shown, and whether that is from the start."""
     parts = since.split(".")
     if len(parts) != 6 or not all(part.isascii() and part.isdigit() for part in parts):
         return [0, 0, 0], True
@@ -370,7 +362,6 @@ def _begins(run: Run, since: str, ends: Sequence[int]) -> tuple[list[int], bool]
 def _curve(
     run: Run, figures: Figures, name: str, x: str, span: tuple[int, int], points: int
 ) -> dict[str, Any]:
-    """Return a curve between two lines of its file."""
     curve = figures.curves[name]
     first, last = np.searchsorted(np.array(curve.lines), span)
     steps = np.array(figures.steps)[np.array(curve.lines[first:last], dtype=np.int64)]

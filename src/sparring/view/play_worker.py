@@ -107,7 +107,6 @@ class Session:
             self._ended()
 
     def _ended(self) -> None:
-        """Take down a play that is over."""
         sitting = self.sitting
         if sitting.episode is None or self.end is not None:
             return
@@ -276,11 +275,6 @@ class PlayWorker:
         return room
 
     def _session(self, name: str, play: int | None = None) -> Session:
-        """Return a session, at one of its plays.
-
-        Raises:
-            Refused: it is not there, or at another play.
-        """
         if name not in self._sessions:
             raise Refused(404, "this session has ended; begin a new one")
         session = self._sessions[name]
@@ -394,7 +388,6 @@ def show_down(sitting: InteractiveSession, episode: Episode) -> Answer:
 
 
 def _turn(sitting: InteractiveSession, turn: Turn) -> Answer:
-    """Return one turn of a finished play."""
     return {
         "seat": turn.seat,
         "yours": turn.seat == sitting.seat,

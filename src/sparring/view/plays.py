@@ -206,11 +206,6 @@ class Plays:
         return dropped
 
     def _session(self, name: str) -> Session:
-        """Return a session, with what has come for it.
-
-        Raises:
-            Refused: it is not there.
-        """
         with self._lock:
             session = self._sessions.get(name)
             if session is None:
@@ -219,11 +214,7 @@ class Plays:
             return session
 
     def _do(self, name: str, job: Job, waits: str) -> Answer:
-        """Have a job of a session done; the same one again waits for the first.
-
-        Raises:
-            Refused: another one goes on, or this one is refused.
-        """
+        """Have a job of a session done; the same one again waits for the first."""
         session = self._session(name)
         with self._lock:
             session.collect()
@@ -246,7 +237,6 @@ class Plays:
         return self._view(name, session)
 
     def _view(self, name: str, session: Session) -> Answer:
-        """Return how a session stands, as the page gets it."""
         with self._lock:
             session.collect()
             found: Answer = {"id": name, "run": session.run, "phase": "thinking", "waits": None}
@@ -259,11 +249,7 @@ class Plays:
             return found
 
     def _answer(self, job: Job) -> Answer:
-        """Return the answer of the process that plays; it is started at the first job.
-
-        Raises:
-            RolloutError: it has ended, or was ended since it took too long.
-        """
+        """Return the answer of the process that plays; it is started at the first job."""
         try:
             if self._pool is None:
                 pool = self._pool_of(make, self._settings, 1)

@@ -212,7 +212,6 @@ class Events(Lines):
 
 
 def _is_figure(value: Any) -> bool:
-    """Return whether a value is a number that can be drawn, or null for one that is not finite."""
     return value is None or (
         type(value) in (int, float) and (value != value or abs(value) < LARGEST)
     )

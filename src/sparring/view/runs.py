@@ -142,7 +142,6 @@ class Run:
         return True
 
     def _is_short(self) -> bool:
-        """Return whether steps are left."""
         return self.steps is None or self.step is None or self.step < self.steps
 
     def family(self) -> str:
@@ -215,7 +214,6 @@ class Run:
         return float(axis("seconds", [self.timing.steps[-1]], self.timing)[0])
 
     def _rates(self) -> tuple[float | None, float | None]:
-        """Return plays per second and seconds per step, over the latest steps."""
         found = []
         for name in ("games_per_second", "seconds/round"):
             curve = self.timing.curves.get(name)
@@ -256,14 +254,12 @@ def _text(value: Any) -> str | None:
 
 
 def _environments(config: Mapping[str, Any]) -> list[str]:
-    """Return the labels of a configuration's environments."""
     found = config.get("environments")
     rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
     return [str(row.get("label") or row.get("name")) for row in rows]
 
 
 def _flat(value: Any, name: str = "") -> list[tuple[str, Any]]:
-    """Return the values of a configuration by dotted names."""
     if isinstance(value, dict | list) and value:
         parts = value.items() if isinstance(value, dict) else enumerate(value)
         below = (_flat(part, f"{name}.{key}" if name else str(key)) for key, part in parts)

@@ -124,7 +124,6 @@ def bound(host: str, port: int | None) -> socket.socket:
 
 
 def _named(host: str) -> str:
-    """Return how an address is written in a browser."""
     if host in EVERYWHERE:
         return socket.gethostname()
     return f"[{host.strip('[]')}]" if ":" in host else host

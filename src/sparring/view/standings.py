@@ -53,7 +53,6 @@ def league(run: Run) -> dict[str, Any]:
 
 
 def _standings(state: Mapping[str, Any]) -> list[Standing]:
-    """Return the standings of a checkpoint's payoff book."""
     return standings_of(RunState(owners=state).payoffs)
 
 
@@ -90,7 +89,6 @@ def _plays_more(one: Standing, fades: bool) -> int | None:
 
 
 def _is_nash(name: str) -> bool:
-    """Return whether a figure says how far from an equilibrium the policy is."""
     return name.startswith("nash_conv/")
 
 
@@ -132,12 +130,10 @@ def _plays(run: Run) -> list[dict[str, Any]]:
 
 
 def _has_workers(line: dict[str, Any]) -> bool:
-    """Return whether workers played in a step."""
     return all(line.get(name, float("nan")) >= 0 for name in ("workers", "workers_idle"))
 
 
 def _fault(name: str, text: str, told: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return how often something went wrong, and when."""
     steps = [[line["step"], line[name]] for line in told if line.get(name, 0.0) > 0]
     return {"name": name, "text": text, "total": sum(count for _, count in steps), "steps": steps}
 
@@ -170,7 +166,6 @@ def lanes(run: Run, told: Lines) -> dict[str, Any]:
 
 
 def _wanted(run: Run, told: Lines) -> int:
-    """Return how many workers there are to be."""
     scale = run.config.get("scale")
     wanted = scale.get("workers") if isinstance(scale, Mapping) else None
     most = max((int(line["workers"]) for line in told), default=0)
@@ -178,7 +173,6 @@ def _wanted(run: Run, told: Lines) -> int:
 
 
 def _lane(told: Lines, worker: int) -> dict[str, Any]:
-    """Return what is recorded of one worker."""
     own = f"worker/{worker}"
     return {
         "worker": worker,
@@ -202,5 +196,4 @@ def _share(value: Any) -> float | None:
 
 
 def _lost(told: Lines, name: str) -> list[list[Any]]:
-    """Return the steps in which workers were lost, and how many times."""
     return [[line["step"], line[name]] for line in told if line.get(name, 0.0) > 0]

@@ -116,7 +116,6 @@ def embedded(data: Any) -> str:
 
 
 def _listed(name: str) -> list[str]:
-    """Return the texts of the files that a list names, one a line."""
     try:
         names = (STATIC / name).read_text(encoding="utf-8").split()
         return [(STATIC / Path(part).name).read_text(encoding="utf-8") for part in names]

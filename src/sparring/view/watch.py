@@ -84,7 +84,6 @@ class Watch:
                 self._wake.set()
 
     def _search(self) -> None:
-        """Give numbers to runs that are not known yet."""
         known = {run.path for run in self.runs}
         for root in self.roots:
             for path in found_in(root):
@@ -101,7 +100,6 @@ class Watch:
             self.runs[number].changed = self.version
 
     def _indexing(self) -> None:
-        """Index what is due, for as long as the viewer runs."""
         began = False  # whether all that was there at the start is indexed
         while not self._ending.is_set():
             self._wake.wait(timeout=1.0)
@@ -145,13 +143,11 @@ class Watch:
         return found | {number: own.path for number, own in people.items() if own.keeps("")}
 
     def _again(self, due: set[int]) -> None:
-        """Take note that runs have more to be indexed."""
         with self._lock:
             self._due |= due
             self._wake.set()
 
     def _is_wanted(self) -> bool:
-        """Return whether somebody has looked at episodes just now."""
         return time.monotonic() - self._asked < WANTED
 
     def want(self) -> None:
@@ -162,7 +158,6 @@ class Watch:
             self.idle.wait(PATIENCE)
 
     def _indexed(self, runs: set[int]) -> None:
-        """Take note of rows that are others now."""
         with self._lock:
             self._raise({number % PEOPLE for number in runs})
 

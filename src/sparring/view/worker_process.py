@@ -77,7 +77,6 @@ class Aside:
         return self._pipe
 
     def _stop(self) -> None:
-        """End the process."""
         if self._process is not None:
             self._process.kill()
             self._process.join(5)
@@ -106,7 +105,6 @@ def _answering(pipe: Connection, module: str) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that started it has ended."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

@@ -133,11 +133,7 @@ class Watch:
         _watches.remove(self)
 
     def _look(self, number: int, frame: FrameType | None) -> None:
-        """Look at the innermost call: interrupt it after the limit, and end the process later.
-
-        Raises:
-            HungError: the call has lasted longer than the limit; once.
-        """
+        """Look at the innermost call: interrupt it after the limit, and end the process later."""
         before, self._last_look = self._last_look, time.monotonic()
         call = _calls[-1] if _calls and _watches[-1] is self else None
         if call is None:

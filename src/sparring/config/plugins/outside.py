@@ -174,11 +174,7 @@ def imported(name: str, function: str, where: str) -> Entry:
 
 
 def _listed(plugin: Entry, name: str, where: str) -> Entry:
-    """Return a plug-in that was named with a dot, if its module offers it as one.
-
-    Raises:
-        ConfigError: it does not, or it is no function of this module.
-    """
+    """Return a plug-in that was named with a dot, if its module offers it as one."""
     entry, module = plugin
     function = name.rpartition(".")[2]
     allowed = {module.__name__.rpartition(".")[2], *getattr(module, "PLUGINS", ())}

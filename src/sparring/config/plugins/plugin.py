@@ -207,7 +207,6 @@ class Bound:
 
 
 def _entry(plugin: Plugin) -> Callable[..., Any]:
-    """Return a plug-in's function, with what its slot lets it leave out."""
     adapted: Callable[[Plugin], Callable[..., Any]] | None = of_base(plugin.slot, "adapted")
     return plugin.function if adapted is None else adapted(plugin)
 
@@ -248,11 +247,7 @@ def with_options(
 
 
 def _without_removed(plugin: Plugin, options: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return options without those that an earlier version had, where they have their default.
-
-    Raises:
-        ConfigError: one has another value.
-    """
+    """Return options without those that an earlier version had, where they have their default."""
     removed: Mapping[str, tuple[Any, str]] = getattr(plugin.module, "REMOVED", {})
     for name in removed.keys() & options.keys():
         default, version = removed[name]
@@ -266,11 +261,6 @@ def _without_removed(plugin: Plugin, options: Mapping[str, Any], where: str) -> 
 
 @cache
 def _annotations(function: Callable[..., Any], where: str) -> dict[str, Any]:
-    """Return the annotations of a plug-in's function.
-
-    Raises:
-        ConfigError: they cannot be read, or an option has none.
-    """
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except Exception as error:  # an annotation is any expression
@@ -296,11 +286,7 @@ def _is_float(hint: Any) -> bool:
 
 
 def _schedule(value: Any, hint: Any, where: str) -> Schedule:
-    """Return an option's schedule, all of whose values keep the option's limits.
-
-    Raises:
-        ConfigError: one does not; between its ends a ramp is monotone.
-    """
+    """Return an option's schedule, all of whose values keep the option's limits."""
     schedule = parse(value, where)
     adapter = pydantic.TypeAdapter(hint, config=pydantic.ConfigDict(allow_inf_nan=False))
     for number in schedule.values:

@@ -135,7 +135,6 @@ def _standard(slot: str) -> frozenset[str]:
 
 
 def _is_plugin(stem: Path) -> bool:
-    """Return whether a module has a function of its own name, or a class under it."""
     return _has_line(stem, f"def {stem.name}(", f"{stem.name} = ")
 
 
@@ -163,11 +162,7 @@ def loadable(slot: str, among: Iterable[str] | None = None) -> list[Plugin]:
 
 
 def _check_needs(plugin: Plugin) -> Plugin:
-    """Return the plug-in, if everything that its NEEDS name is known.
-
-    Raises:
-        UnknownNameError: something is not; the nearest that is known is named.
-    """
+    """Return the plug-in, if everything that its NEEDS name is known."""
     given: Mapping[str, str] = of_base(plugin.slot, "GIVEN") or {}
     sources: tuple[str, ...] = of_base(plugin.slot, "NEEDS_FROM") or ()
     by_option: Mapping[str, Mapping[Any, set[str]]] = getattr(plugin.module, "NEEDS_BY", {})

@@ -110,13 +110,9 @@ def module_cell(
         folder=_folder(name),
         command=("python", "-m", module, json.dumps(given)),
         place=(f"{{}}/{FOUND}",),
-        measure=_written,
+        measure=lambda folder, said, ask: parse_json((folder / FOUND).read_bytes()),
         after=tuple(after),
     )
-
-
-def _written(folder: Path, said: str, ask: Ask) -> Any:
-    return parse_json((folder / FOUND).read_bytes())
 
 
 MODEL = "model"  # the folder in a run's, where a study exports its policy for others to begin from

@@ -130,7 +130,9 @@ class Lobby:
             return configured_game(section.model_copy(update={"illegal": RETRY}))
         if name not in game_names():
             raise UnknownNameError("game", name, game_names(), "See `sparring list environments`.")
-        return make_game(name, options=_worded(name, self._style()), illegal=RETRY)
+        known = registry.known("environments", name)
+        options = styled(name, {}, self._style()) if known else {}
+        return make_game(name, options=options, illegal=RETRY)
 
     def _style(self) -> str:
         """Return the wording that who is named to sit opposite is used to: mostly sentences."""
@@ -267,13 +269,6 @@ def bots_for(game: Environment) -> list[str]:
 def _first(text: str) -> str:
     """Return the first word of a text, or ""."""
     return text.split()[0] if text.split() else ""
-
-
-def _worded(name: str, style: str) -> dict[str, Any]:
-    """Return options that give an environment a style: itself, or what it is made of."""
-    if not registry.known("environments", name):
-        return {}
-    return styled(name, {}, style)
 
 
 YOU = str(PlayerRef("person", "you"))

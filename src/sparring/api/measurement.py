@@ -26,7 +26,6 @@ from sparring.config.checks import PLAIN, POLICY, measured_weights
 from sparring.config.parts import PluginConfig, bound_agent
 from sparring.config.plugins.registry import Bound, bind
 from sparring.core.errors import ConfigError, GameError
-from sparring.core.records import Interval
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.trial import Trial
@@ -156,7 +155,8 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
                     )
         for bot in config.evaluation.opponents:
             bound = bot.bind("players")
-            held.append((_spec(bot), bound, bound))
+            written = f"{bot.name}:{bot.preset}" if bot.preset else bot.name
+        held.append((AgentSpec(written, bot.options), bound, bound))
     new, made = list[AgentSpec](), list[Callable[[], Any]]()
     for spec, bound, make in held:
         if _played(bound) not in known:
@@ -173,11 +173,6 @@ def _played(bot: Bound) -> tuple[str, dict[str, Any]]:
     """Return what a bot plays by: its plug-in and every option."""
     given = {key: bot.options.get(key, one.default) for key, one in bot.plugin.options.items()}
     return bot.plugin.name, given
-
-
-def _spec(bot: PluginConfig) -> AgentSpec:
-    """Return a bot of a configuration as it is written on a command line."""
-    return AgentSpec(f"{bot.name}:{bot.preset}" if bot.preset else bot.name, bot.options)
 
 
 def _ceiling(game: Trial, role: str, pool: Mapping[str, Opponent]) -> tuple[Ceiling | None, str]:
@@ -216,7 +211,11 @@ def _exact(row: Attempts, ceiling: Ceiling | None, why: str) -> dict[str, Any]:
     found: dict[str, Any] = {"best": ceiling.best, "fixed": ceiling.fixed}
     most = [ceiling.closed(value) for value in ceiling.most]
     if None not in most:  # there is something to adapt for
-        found |= {"ceiling": most, "closed": [_closed(ceiling, one) for one in row.returns]}
+        closed = [
+            {end: None if value is None else ceiling.closed(value) for end, value in ends.items()}
+            for ends in map(as_data, row.returns)
+        ]
+        found |= {"ceiling": most, "closed": closed}
     return found
 
 
@@ -244,11 +243,6 @@ def _asked(
 
 def _number(value: float) -> float | None:
     return None if math.isnan(value) else value
-
-
-def _closed(ceiling: Ceiling, earned: Interval) -> dict[str, Any]:
-    ends = as_data(earned)
-    return {end: None if value is None else ceiling.closed(value) for end, value in ends.items()}
 
 
 def _members(

@@ -163,7 +163,9 @@ class Bench:
 
     def _given(self, spec: AgentSpec) -> Agent:
         """Return an agent that is no run's; one that speaks with a model speaks as a run's does."""
-        made = _kept(spec, self._answers).make()
+        if spec.name == REMOTE:  # a piece that is broken off has been paid for
+            spec = AgentSpec(spec.name, {"cache": self._answers, **spec.options})
+        made = spec.make()
         if isinstance(made, MemberMixture):
             agents = {who: self._model_of(made.agent(who)) for who in made.members}
             return made.played_by(agents.__getitem__)
@@ -218,14 +220,6 @@ def make_bench(
 ) -> Callable[[list[Any]], dict[str, Any]]:
     """Return the function that answers the jobs of a suite; see ``Bench``."""
     return Bench(settings, met).answer
-
-
-def _kept(spec: AgentSpec, answers: str) -> AgentSpec:
-    """Return an agent that keeps what it is told over a network.
-
-    A piece that is broken off has been paid for.
-    """
-    return AgentSpec(spec.name, {"cache": answers, **spec.options}) if spec.name == REMOTE else spec
 
 
 def _strict(agent: Any, temperature: float | None) -> PolicyAgent:

@@ -77,7 +77,10 @@ def play(
         _on_a_page(run, chosen, port, browser, checkpoint, answer)
         return
     opposite = room.opposite(rules, against)
-    say(f"{rules.name}, {_against(opposite, run)}.")
+    against_whom = "alone" if opposite is None else f"against {opposite.said}"
+    if opposite is not None and run is not None:
+        against_whom += f", of {run}"
+    say(f"{rules.name}, {against_whom}.")
     if no_rules(rules):
         say("? shows what was said, q or Ctrl-D leaves.")
     else:
@@ -141,12 +144,6 @@ def _on_a_page(
         step=checkpoint,
         answer=answer,
     )
-
-
-def _against(opposite: Opponent | None, run: Path | None) -> str:
-    if opposite is None:
-        return "alone"
-    return f"against {opposite.said}" + ("" if run is None else f", of {run}")
 
 
 def _one(rules: Environment, opposite: Opponent | None, seat: int, seed: int) -> None:

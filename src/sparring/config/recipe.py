@@ -89,7 +89,9 @@ def _load(name: str, extending: tuple[str, ...], part: bool) -> dict[str, Any]:
     path = Path(name)
     if path.suffix not in (".yaml", ".yml") or not os.path.isfile(path):
         built_in = FOLDER / f"{name}.yaml"
-        if name not in recipe_names() and not (part and _is_part(built_in)):
+        is_part = part and os.path.isfile(built_in)
+        is_part = is_part and built_in.resolve().is_relative_to(FOLDER.resolve())
+        if name not in recipe_names() and not is_part:
             if path.suffix in (".yaml", ".yml"):
                 raise _no_file(name)
             if os.path.isfile(path / "config.yaml"):
@@ -160,10 +162,6 @@ def _refuse_removed(name: str, what: str) -> None:
         raise ConfigError(
             f"{what} went in version 0.3.{study} For the same: sparring train {removed['write']}"
         )
-
-
-def _is_part(path: Path) -> bool:
-    return os.path.isfile(path) and path.resolve().is_relative_to(FOLDER.resolve())
 
 
 def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:

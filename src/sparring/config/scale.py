@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from operator import not_
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -12,10 +12,6 @@ from sparring.config.parts import Count, Gpus, Some, Strict
 
 PINNED, FRESH = "pinned", "fresh"  # values of order
 BINDING = ("lag", "order")  # keys on which the bytes of a run depend
-
-
-def _is_none(value: Any) -> bool:
-    return value is None
 
 
 class ScaleConfig(Strict):
@@ -81,7 +77,7 @@ class ScaleConfig(Strict):
     gpus_per_worker: float | None = Field(
         None,
         le=64,
-        exclude_if=_is_none,
+        exclude_if=lambda value: value is None,
         description="GPUs that each actor of Ray reserves: a whole number, or less than 1 for "
         "several workers on one; null: none",
     )

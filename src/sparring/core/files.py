@@ -34,6 +34,7 @@ def disk_error(error: OSError, path: Path | None = None) -> RunError:
         path: what was being written; None takes what the error names, to be read or written.
     """
     named = path or error.filename or "a file or connection"
+    text = str(named)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RunError(
             f"The disk is full: {named} could not be written. Free some space and go on with "
@@ -48,14 +49,9 @@ def disk_error(error: OSError, path: Path | None = None) -> RunError:
         else ""
     )
     return RunError(
-        f"{_short(str(named))} cannot "
+        f"{text if len(text) <= 300 else quoted(text)} cannot "
         f"be {'written' if path is not None else 'used'}: {cause}{deeper}.{_advice(error)}"
     )
-
-
-def _short(path: str) -> str:
-    """Return a path as messages name it, cut where it is absurdly long."""
-    return path if len(path) <= 300 else quoted(path)
 
 
 def _advice(error: OSError) -> str:
@@ -144,7 +140,11 @@ def write_bytes_atomic(path: Path, data: bytes) -> None:
     """
     temporary = _temporary(path, os.getpid())
     with disk_errors(path):
-        _remove_orphans(path)
+        # unfinished files of writers on this machine that are no more
+        for left in path.parent.glob(glob.escape(_temporary(path, "").name[:-1]) + "*~"):
+            pid = left.name.rpartition("-")[2][:-1]
+            if pid.isdigit() and not _is_alive(int(pid)):
+                left.unlink(missing_ok=True)
         try:
             write_synced(temporary, data)
             os.replace(temporary, path)
@@ -161,13 +161,6 @@ def _temporary(path: Path, writer: int | str) -> Path:
     return path.with_name(
         f"{TEMPORARY}{path.name}.{zlib.crc32(socket.gethostname().encode()):08x}-{writer}~"
     )
-
-
-def _remove_orphans(path: Path) -> None:
-    for left in path.parent.glob(glob.escape(_temporary(path, "").name[:-1]) + "*~"):
-        pid = left.name.rpartition("-")[2][:-1]
-        if pid.isdigit() and not _is_alive(int(pid)):
-            left.unlink(missing_ok=True)
 
 
 def _is_alive(pid: int) -> bool:

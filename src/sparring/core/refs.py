@@ -81,7 +81,8 @@ class PlayerRef:
                 f"PlayerRef: the policy {MAIN!r} has no name in a reference; leave name={MAIN!r} "
                 "out."
             )
-        if not (_is_step(self.step) if self.kind == "snapshot" else self.step is None):
+        is_step = type(self.step) is int and 0 <= self.step < _STEPS
+        if not (is_step if self.kind == "snapshot" else self.step is None):
             wanted = "the step it was taken at" if self.kind == "snapshot" else "no step"
             raise ConfigError(
                 f"PlayerRef: step={quoted(self.step)} does not fit kind {self.kind!r}; give it "
@@ -130,10 +131,6 @@ class PlayerRef:
                 'where it has one: {"kind": "snapshot", "step": 100}.'
             )
         return cls(**value)
-
-
-def _is_step(value: Any) -> bool:
-    return type(value) is int and 0 <= value < _STEPS
 
 
 def _typed(text: str) -> tuple[PlayerKind, str, int | None] | None:

@@ -134,7 +134,9 @@ def cache_file(cache: str) -> Path:
     if path.name == cache and _is_file_name(cache):
         return cache_folder() / "answers" / cache
     path = path.absolute()
-    if _within(path, [*named_files(), cache_folder() / "answers"]):
+    followed = Path(os.path.realpath(path))
+    places = map(os.path.realpath, [*named_files(), cache_folder() / "answers"])
+    if any(followed.is_relative_to(place) for place in places):
         return path
     raise ConfigError(
         f"endpoint: cache={cache!r} is a place that you have not named, and nothing is written "
@@ -192,9 +194,3 @@ def _is_file_name(name: str) -> bool:
         return bool(check_file_name(name))
     except ValueError:
         return False
-
-
-def _within(path: Path, places: Iterable[Path]) -> bool:
-    """Return whether a path is one of these or below one, links followed."""
-    found = Path(os.path.realpath(path))
-    return any(found.is_relative_to(os.path.realpath(place)) for place in places)

@@ -130,8 +130,9 @@ def page(result: dict[str, Any], command: str, *, images: dict[str, str], note: 
         lines += [
             "",
             *(
-                f"- {_link(row['estimator'])}: not measured. {_plain(row['refused'])}"
+                f"- {_link(row['estimator'])}: not measured. {message}"
                 for row in refused
+                for message in [re.sub(r"([*_<|])", r"\\\1", row["refused"])]  # no markup
             ),
             "",
         ]
@@ -184,10 +185,6 @@ def _shown(interval: dict[str, Any], with_ends: bool = True) -> str:
 
 def _link(name: str) -> str:
     return f"[`{name}`](methods/credit-{re.split('[: ]', name)[0]}.md)"
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"([*_<|])", r"\\\1", text)
 
 
 def image_paths(result: dict[str, Any], path: Path) -> dict[str, str]:

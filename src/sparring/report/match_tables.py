@@ -158,13 +158,11 @@ BEST = (
 def figure_table(result: Mapping[str, Any], title: str) -> Table:
     """Return the exact figures of ``evaluate_policy``; without rows where there are none."""
     table = Table("measure", "value", "uniform play", "best play", title=title)
-    known = result["references"]
     for name, value in result["figures"].items():
-        table.add_row(
-            name,
-            f"{value:.4f}",
-            *(_number(known.get(name, {}).get(who)) for who in ("uniform", "best")),
-        )
+        known = result["references"].get(name, {})
+        others = [known.get(who) for who in ("uniform", "best")]
+        cells = ["-" if one is None else f"{one:.4f}" for one in others]
+        table.add_row(name, f"{value:.4f}", *cells)
     return table
 
 
@@ -175,11 +173,6 @@ def legend(figures: Iterable[str]) -> list[str]:
         texts.setdefault(name.split("/")[0], text)  # of a game, before those of its teams
     kinds = dict.fromkeys(name.split("/")[0] for name in figures)
     return [f"{kind}: {texts[kind]}" for kind in kinds if kind in texts] + [BEST]
-
-
-def _number(value: float | None) -> str:
-    """Return a number as the table shows it; a dash where it is not known."""
-    return "-" if value is None else f"{value:.4f}"
 
 
 # -- adaptation

@@ -133,8 +133,11 @@ class Watcher:
     def _figures(self, report: StepReport) -> str:
         """Return the rate and the key figures as text; figures of an earlier step name it."""
         rate = self._rate * report.games
+        ranked = sorted(
+            self._shown.items(), key=lambda figure: KINDS.index(figure[0].split("/")[0])
+        )
         parts = []
-        for name, (value, step) in sorted(self._shown.items(), key=lambda item: _rank(item[0])):
+        for name, (value, step) in ranked:
             old = f" (step {step})" if step != report.step else ""
             figure = f"{short_name(name, alone=len(self._games) == 1)} {value:.3f}"
             parts.append(figure + weights_mark(name, self._weights) + old)
@@ -173,11 +176,6 @@ def key_figures(metrics: Iterable[str]) -> list[str]:
         return name == "legal_rate" or kind == "nash_conv" or (kind == "return" and is_free_text)
 
     return [name for name in names if is_shown(name)]
-
-
-def _rank(name: str) -> int:
-    """Return the place of a figure's kind on the line; games and seats stay in their order."""
-    return KINDS.index(name.split("/")[0])
 
 
 def short_name(name: str, *, alone: bool = False) -> str:

@@ -75,7 +75,11 @@ class Rated(NamedTuple):
 def dot_chart(rows: Sequence[Rated], *, title: str, note: str) -> str:
     """Return shares as dots with their intervals, a row each, as an <svg> element."""
     rows = [row for row in rows if all(map(math.isfinite, row[1:]))][:MOST]
-    names = [_fitted(row.name) for row in rows]
+    half = LONGEST // 2
+    names = [
+        name if len(name) <= LONGEST else f"{name[: half - 1]}…{name[-half:]}"
+        for name in (row.name for row in rows)
+    ]
     left = 12 + LETTER * max(map(len, names), default=0)
     x_at = scale(0.0, 1.0, left, WIDTH - RIGHT - 34)
     bottom = TOP + ROW * len(rows) + 4
@@ -104,12 +108,6 @@ def dot_chart(rows: Sequence[Rated], *, title: str, note: str) -> str:
     said = [f"{row.name} {row.value:.2f} [{row.low:.2f}, {row.high:.2f}]" for row in rows]
     height = max(bottom + 22, BOTTOM / 4)
     return element(out, height, False, f"{title}: {'; '.join(said)}")
-
-
-def _fitted(name: str) -> str:
-    """Return a row's name with its middle left out, where it is long."""
-    half = LONGEST // 2
-    return name if len(name) <= LONGEST else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def matches(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

@@ -72,11 +72,15 @@ def line_chart(
     ]
     lines = [line for line in lines if line.points]
     known = [one for one in references if math.isfinite(one.value)] if lines else []
-    out = [*_headings(title, note)]
+    out = [
+        f'<text x="{LEFT}" y="18" font-size="15" font-weight="600">{safe(title)}</text>',
+        f'<text x="{LEFT}" y="33" font-size="11" opacity=".7">{safe(note)}</text>',
+    ]
     x_at, y_at, grid = _axes(lines, known, x_label)
     out += grid
     labels = [f"{line.name} = {line.points[-1][1]:.4g}" for line in lines]
-    columns = _legend_columns(labels)
+    columns = 2 if all(len(label) <= _letters(2) for label in labels) else 1
+    most = _letters(columns)
     for number, line in enumerate(lines):
         colour = COLOURS[number % len(COLOURS)]
         out += _band(line, colour, x_at, y_at)
@@ -90,13 +94,20 @@ def line_chart(
             HEIGHT + 12 + 18 * (number // columns),
         )
         out.append(f'<rect x="{x:.0f}" y="{y - 9}" width="12" height="4" fill="{colour}"/>')
-        label = _fitted(labels[number], columns)
+        label = labels[number]
+        if len(label) > most:
+            label = f"{label[: most // 2 - 1]}…{label[len(label) - (most - most // 2) :]}"
         out.append(
             f'<text x="{x + 17:.0f}" '
             f'y="{y - 3}">{safe(label)}<title>{safe(labels[number])}</title></text>'
         )
     rows = math.ceil(len(lines) / columns)
-    out += _across(known, y_at) + _marked(marks, x_at)
+    out += _across(known, y_at)
+    out += [
+        f'<path d="M{x_at(x) - 5:.1f} {BOTTOM + 1}h10l-5 -9z" fill="#c22f2f">'
+        f"<title>health event at {x:g}</title></path>"
+        for x in marks
+    ]
     if len(known) > FEW:
         out += _listed(known, rows)
         rows += len(known)
@@ -109,13 +120,6 @@ def line_chart(
 def safe(text: str) -> str:
     """Return a text as markup holds it, with characters that command a reader escaped."""
     return html.escape(shown(text, lines=False))
-
-
-def _headings(title: str, note: str) -> tuple[str, str]:
-    return (
-        f'<text x="{LEFT}" y="18" font-size="15" font-weight="600">{safe(title)}</text>',
-        f'<text x="{LEFT}" y="33" font-size="11" opacity=".7">{safe(note)}</text>',
-    )
 
 
 def _axes(
@@ -203,31 +207,8 @@ def _listed(references: Sequence[Reference], rows: int) -> list[str]:
     return out
 
 
-def _marked(marks: Sequence[float], x_at: Callable[[float], float]) -> list[str]:
-    return [
-        f'<path d="M{x_at(x) - 5:.1f} {BOTTOM + 1}h10l-5 -9z" fill="#c22f2f">'
-        f"<title>health event at {x:g}</title></path>"
-        for x in marks
-    ]
-
-
 def _letters(columns: int) -> int:
     return int(((WIDTH - LEFT) / columns - 17) / LETTER)
-
-
-def _legend_columns(labels: Sequence[str]) -> int:
-    """Return 2 where all labels fit beside each other, else 1."""
-    return 2 if all(len(label) <= _letters(2) for label in labels) else 1
-
-
-def _fitted(label: str, columns: int) -> str:
-    """Return a label with its middle left out, where it is too long for its column."""
-    most = _letters(columns)
-    return (
-        label
-        if len(label) <= most
-        else f"{label[: most // 2 - 1]}…{label[len(label) - (most - most // 2) :]}"
-    )
 
 
 def element(parts: Sequence[str], height: float, standalone: bool, said: str = "") -> str:

@@ -223,7 +223,18 @@ def check_meta_solver(
     made = bound("league.meta_solvers", solver, options)
     for number in range(games):
         stream = Stream.from_seed(seed).child("meta-games").child(number)
-        game = (_symmetric, _opposed, _general)[number % 3](stream)
+        drawn, top = stream.child("payoffs"), MOST_MEMBERS
+        if number % 3 == 0:  # of one population; some payoffs are equal
+            size = 1 + stream.integer(0, top)
+            half = np.triu(_cells(drawn, (size, size)), 1)
+            game = of_matrix(half - half.T)
+        elif number % 3 == 1:  # of two, the second pays what the first earns
+            rows, columns = 1 + stream.integer(0, top), 1 + stream.integer(1, top)
+            game = of_matrix(1000 * _cells(drawn, (rows, columns)))
+        else:
+            shape = tuple(1 + stream.integer(side, 3) for side in range(2 + stream.integer(9, 2)))
+            tables = (_cells(drawn.child(side), shape) for side in range(len(shape)))
+            game = MetaGame(payoffs=tuple(tables))
         before = [table.copy() for table in game.payoffs]
         try:
             first, second = made(game), made(game)
@@ -238,25 +249,6 @@ def check_meta_solver(
         assert all(map(np.array_equal, before, game.payoffs)), (
             f"The {made} must not change the payoffs that it is given."
         )
-
-
-def _symmetric(stream: Stream) -> MetaGame:
-    """Return a meta-game of one population, payoffs in [-1, 1], some of them equal."""
-    size = 1 + stream.integer(0, MOST_MEMBERS)
-    half = np.triu(_cells(stream.child("payoffs"), (size, size)), 1)
-    return of_matrix(half - half.T)
-
-
-def _opposed(stream: Stream) -> MetaGame:
-    """Return a meta-game of two populations, of which the second pays what the first earns."""
-    shape = (1 + stream.integer(0, MOST_MEMBERS), 1 + stream.integer(1, MOST_MEMBERS))
-    return of_matrix(1000 * _cells(stream.child("payoffs"), shape))
-
-
-def _general(stream: Stream) -> MetaGame:
-    shape = tuple(1 + stream.integer(side, 3) for side in range(2 + stream.integer(9, 2)))
-    tables = (_cells(stream.child("payoffs").child(side), shape) for side in range(len(shape)))
-    return MetaGame(payoffs=tuple(tables))
 
 
 def _cells(stream: Stream, shape: tuple[int, ...]) -> FloatArray:

@@ -128,16 +128,16 @@ def _taking(
     return endpoint
 
 
+def _page(page: bytes) -> Response:
+    headers = {"content-disposition": 'attachment; filename="replay.html"'}
+    return Response(page, media_type=KINDS[".html"], headers=headers)
+
+
 def _json(answer: Any) -> Response:
     """Return an answer of data; nothing new is 304."""
     if answer is None:
         return Response(status_code=304)
     return Response(json_bytes(answer), media_type="application/json")
-
-
-def _page(page: bytes) -> Response:
-    headers = {"content-disposition": 'attachment; filename="replay.html"'}
-    return Response(page, media_type=KINDS[".html"], headers=headers)
 
 
 async def _shell(request: Request) -> Response:

@@ -183,16 +183,12 @@ def siblings(run: Run, step: int, group: int, seat: int | None) -> dict[str, Any
             member["illegal"] += row["event"] in ("illegal", "unparsable")
             member["actions"].append(row["action"] if seat in (None, row["seat"]) else None)
     lines = [member["actions"] for member in members.values()]
-    part = _parting(lines)
-    return {"group": group, "step": step, "part": part, "members": list(members.values())}
-
-
-def _parting(lines: list[list[Any]]) -> int | None:
-    """Return the first place where lines are not all the same; None where they are."""
+    part = None  # the first place where lines are not all the same
     for place in range(max(map(len, lines))):
         if len({line[place] if place < len(line) else ... for line in lines}) > 1:
-            return place
-    return None
+            part = place
+            break
+    return {"group": group, "step": step, "part": part, "members": list(members.values())}
 
 
 TINY, FILE = "tiny", "tokenizer.json"
@@ -348,6 +344,10 @@ class Replays:
             for index, own in enumerate(record["episode"]["turns"])
         ]
         notes = [*decoder.notes, *_doubts(turns)]
+        environment = record["episode"]["environment"]
+        if environment is not None and seat is not None:  # options may give the deal away
+            environment = {**environment, "options": None}
+        parts = [part for turn in turns if not turn["hidden"] for part in turn["segments"]]
         return {
             "run": run.number,
             "people": run.people,
@@ -357,13 +357,13 @@ class Replays:
             "group": episode.group_id,
             "game": episode.game,
             "seat": seat,
-            "environment": _environment(record["episode"]["environment"], seat),
+            "environment": environment,
             "seats": _seats(episode),
             "forfeited_by": episode.forfeited_by,
             "cut": episode.cut,
             "pictures": has_pictures(episode),
             "policy": has_chances(run, episode),
-            "decoded": _is_decoded(turns),
+            "decoded": all(part["text"] is not None for part in parts),
             "missing": _missing(found),
             "notes": notes,
             **_beside(run, step, number, episode.group_id),
@@ -443,6 +443,7 @@ def _segments(
     own: Mapping[str, Any], credit: Mapping[str, Any] | None, decoder: Decoder
 ) -> list[dict[str, Any]]:
     tokenizer, found, said = decoder.of(own["agent"]), [], 0
+    of_turn = None if credit is None else credit["advantage"]
     for part in own["segments"]:
         ids = part["ids"]
         tokens = None
@@ -455,9 +456,10 @@ def _segments(
                     "whole": piece.whole,
                     "logprob": logprob,
                     "entropy": _of_token(credit, "entropies", said + place),
-                    "advantage": _advantage(credit, said + place),
+                    "advantage": of_turn if advantage is None else advantage,
                 }
                 for place, (number, piece, logprob) in enumerate(shown)
+                for advantage in [_of_token(credit, "token_advantages", said + place)]
             ]
             said += len(ids)
         text = text_of(tokenizer, ids)
@@ -469,17 +471,6 @@ def _of_token(credit: Mapping[str, Any] | None, name: str, place: int) -> float 
     """Return a value of a token of a row of credit; None where it is not recorded."""
     values = None if credit is None else credit[name]
     return values[place] if values is not None and place < len(values) else None
-
-
-def _advantage(credit: Mapping[str, Any] | None, place: int) -> float | None:
-    """Return the advantage of a token: its own, or that of its turn."""
-    own = _of_token(credit, "token_advantages", place)
-    return own if own is not None or credit is None else credit["advantage"]
-
-
-def _environment(spec: Mapping[str, Any] | None, seat: int | None) -> Mapping[str, Any] | None:
-    """Return the environment; options may give the deal away, so no seat sees them."""
-    return spec if spec is None or seat is None else {**spec, "options": None}
 
 
 def _seats(episode: Episode) -> list[dict[str, Any]]:
@@ -512,11 +503,6 @@ def _beside(run: Run, step: int, number: int, group: int) -> dict[str, Any]:
         "next": numbers[place + 1] if place + 1 < len(numbers) else None,
         "siblings": len(pc.unique(same["episode_id"])),
     }
-
-
-def _is_decoded(turns: list[dict[str, Any]]) -> bool:
-    parts = [part for turn in turns if not turn["hidden"] for part in turn["segments"]]
-    return all(part["text"] is not None for part in parts)
 
 
 def _doubts(turns: list[dict[str, Any]]) -> list[str]:

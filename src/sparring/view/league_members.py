@@ -143,17 +143,15 @@ def _with_parents(rows: list[dict[str, Any]], notes: list[str]) -> list[dict[str
     by_name = {row["name"]: row for row in rows}
     for place, row in enumerate(rows):
         own, before = row["parent"], rows[place - 1] if place else None
-        if own is not None and not _is_older(by_name.get(own), row):
+        parent = by_name.get(own)
+        is_older = parent is not None and parent is not row and parent["step"] <= row["step"]
+        if own is not None and not is_older:
             notes.append(f"the recorded parent of {row['name']} is no earlier member: {own:.60}")
             row["recorded"] = False
         if not row["recorded"]:
             same = before is not None and before["policy"] == row["policy"]
             row["parent"] = before["name"] if same and before is not None else None
     return rows
-
-
-def _is_older(parent: Mapping[str, Any] | None, row: Mapping[str, Any]) -> bool:
-    return parent is not None and parent is not row and parent["step"] <= row["step"]
 
 
 ENGINE = "engine.json"

@@ -78,7 +78,8 @@ class MetaStrategies:
         weights, apart = environments_of(run.config), apart_in(run.config)
         found: dict[str, Any] = {"members": [], "why": "no checkpoint can be read"}
         if step is not None and league is not None:
-            taken = labels_of(weights or _met(league.book), solver, environment)
+            met = sorted({row.environment for row in league.book.rows})
+            taken = labels_of(weights or dict.fromkeys(met, 1.0), solver, environment)
             files = [signature(folder_of(run, step) / name) for name in (ENGINE, STATE)]
             key = (run.number, step, *files, repr(solver.written), repr(taken), apart)
             with self._lock:
@@ -160,10 +161,6 @@ def environments_of(config: Mapping[str, Any]) -> dict[str, float]:
                 float(weight) if isinstance(weight, int | float) else 1.0
             )
     return {label: weight for label, weight in found.items() if weight > 0}
-
-
-def _met(book: Payoffs) -> dict[str, float]:
-    return dict.fromkeys(sorted({row.environment for row in book.rows}), 1.0)
 
 
 def labels_of(weights: Mapping[str, float], solver: Solver, asked: str = "") -> dict[str, float]:
@@ -334,37 +331,25 @@ def cells_of(
             cell = (row.environment, place[row.player], place[row.opponent])
             found[cell] = found.get(cell, Results()) + results
     size = range(len(members))
-    plays = [[_plays(found, weights, i, j) for j in size] for i in size]
+    met_in = [
+        [[found.get((label, i, j), Results()) for label in weights] for j in size] for i in size
+    ]
+    plays = [[[one.games for one in cell] for cell in row] for row in met_in]
     rates = None
     if len(weights) == 1:
         (label,) = weights
         rates = [[_rate(found.get((label, i, j))) for j in size] for i in size]
     if seats is None:
-        met = [min(plays[i][j][1], plays[j][i][1]) for i in size for j in size if i < j]
+        met = [min(*plays[i][j], *plays[j][i]) for i in size for j in size if i < j]
     else:
-        met = [plays[i][j][1] for i in size for j in size]
-    exact = [[_exact(found, weights, i, j) for j in size] for i in size]
+        met = [min(cell) for row in plays for cell in row]
+    exact = [[all(one.exact for one in cell) for cell in row] for row in met_in]
     counts = [
-        [0 if known else games for (games, _), known in zip(row, own, strict=True)]
+        [0 if known else sum(games) for games, known in zip(row, own, strict=True)]
         for row, own in zip(plays, exact, strict=True)
     ]
     told = {"counts": counts, "exact": exact, "rates": rates}
     return {**told, "pairs": len(met), "empty": met.count(0)}
-
-
-def _plays(
-    found: Mapping[tuple[str, int, int], Results], labels: Mapping[str, float], i: int, j: int
-) -> tuple[float, float]:
-    """Return the plays of two members: of all environments, and of the one that has least."""
-    games = [found.get((label, i, j), Results()).games for label in labels]
-    return sum(games), min(games)
-
-
-def _exact(
-    found: Mapping[tuple[str, int, int], Results], labels: Mapping[str, float], i: int, j: int
-) -> bool:
-    """Return whether the results of two members are exact, in all environments."""
-    return all(found.get((label, i, j), Results()).exact for label in labels)
 
 
 def _rate(results: Results | None) -> Row | None:

@@ -192,7 +192,11 @@ class Pages:
         key = (index.generation, *sorted(asked.items()))
         if key not in self._searches:
             left_out = [
-                {"run": place.run % PEOPLE, "part": _part(place.run, one.part), "why": one.why}
+                {
+                    "run": place.run % PEOPLE,
+                    "part": f"{PLAYED}/" * (place.run >= PEOPLE) + one.part,
+                    "why": one.why,
+                }
                 for (place, _), one in sorted(index.left_out.copy().items())
             ]
             found = find(index, asked, self.watch.folders(run.number for run in self.watch.runs))
@@ -282,10 +286,6 @@ class Pages:
     def _read_run(self, run: Run) -> Run:
         with run.lock:
             return run.refresh()
-
-
-def _part(run: int, name: str) -> str:
-    return f"{PLAYED}/{name}" if run >= PEOPLE else name
 
 
 def _names(asked: Asked) -> list[str]:

@@ -310,8 +310,11 @@ def position(sitting: InteractiveSession) -> Answer:
     """
     first = sitting.past[0].told if sitting.past else sitting.told
     legal = sitting.legal
+    phase = "failed" if sitting.episode is None else "over"
+    if sitting.asked is not None:
+        phase = "yours"
     return {
-        "phase": _phase(sitting),
+        "phase": phase,
         "turn": sitting.turn,
         "told": sitting.told,
         "legal": None if legal is None else list(legal),
@@ -319,13 +322,6 @@ def position(sitting: InteractiveSession) -> Answer:
         "rules": first if no_rules(sitting.game) else rules_of(sitting.people),
         "picture": picture(sitting, None if sitting.episode is not None else sitting.seat),
     }
-
-
-def _phase(sitting: InteractiveSession) -> str:
-    """Return how a play stands: it waits for the person, is over, or cannot go on."""
-    if sitting.asked is not None:
-        return "yours"
-    return "failed" if sitting.episode is None else "over"
 
 
 def picture(sitting: InteractiveSession, seat: int | None) -> Answer | None:

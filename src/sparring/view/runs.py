@@ -134,15 +134,13 @@ class Run:
             os.kill(holder, 0)
         except ProcessLookupError:
             found = signature(self.path / METRICS)
-            return found is not None and time.time() - found[1] / 1e9 < FRESH and self._is_short()
+            is_short = self.steps is None or self.step is None or self.step < self.steps
+            return found is not None and time.time() - found[1] / 1e9 < FRESH and is_short
         except PermissionError:
             return True
         except (OSError, ValueError, OverflowError):
             return False
         return True
-
-    def _is_short(self) -> bool:
-        return self.steps is None or self.step is None or self.step < self.steps
 
     def family(self) -> str:
         """Return what runs have in common whose configurations differ in the seed alone."""

@@ -32,7 +32,9 @@ def league(run: Run) -> dict[str, Any]:
     Rows of a player against itself are left out: their win rate is one half.
     """
     notes: list[str] = []
-    step, found = newest(run, (STATE,), _standings, notes)
+    step, found = newest(
+        run, (STATE,), lambda state: standings_of(RunState(owners=state).payoffs), notes
+    )
     standings = [one for one in found or [] if one.player != one.opponent]
     fades = _fades(run)
     players = {one.player for one in standings} | {one.opponent for one in standings}
@@ -47,13 +49,11 @@ def league(run: Run) -> dict[str, Any]:
         ],
         "fades": fades,
         "answer": answer_said(run.config),
-        "exploitability": sorted(name for name in run.metrics.curves if _is_nash(name)),
+        "exploitability": sorted(
+            name for name in run.metrics.curves if name.startswith("nash_conv/")
+        ),
         "notes": notes,
     }
-
-
-def _standings(state: Mapping[str, Any]) -> list[Standing]:
-    return standings_of(RunState(owners=state).payoffs)
 
 
 def _why_none(config: Mapping[str, Any]) -> str | None:
@@ -88,10 +88,6 @@ def _plays_more(one: Standing, fades: bool) -> int | None:
     return max(math.ceil(wilson_count(one.win_rate, HALF) - one.games), 1)
 
 
-def _is_nash(name: str) -> bool:
-    return name.startswith("nash_conv/")
-
-
 def workers(run: Run) -> dict[str, Any]:
     """Return what timing.jsonl says of a run's workers, step by step."""
     timing, metrics = run.timing, run.metrics
@@ -104,7 +100,8 @@ def workers(run: Run) -> dict[str, Any]:
             strict=True,
         )
     ]
-    told = [line for line in lines if _has_workers(line)]
+    needed = ("workers", "workers_idle")
+    told = [line for line in lines if all(line.get(name, math.nan) >= 0 for name in needed)]
     lag = dict(zip(metrics.steps, metrics.column("lag").tolist(), strict=True))
     newest = metrics.newest("lag")
     return {
@@ -117,7 +114,11 @@ def workers(run: Run) -> dict[str, Any]:
         "learner_idle": [learner_idle(line) for line in told],
         "lag": [lag.get(line["step"]) for line in told],
         **lanes(run, told),
-        "faults": [_fault(name, text, told) for name, text in FAULTS.items()],
+        "faults": [
+            {"name": name, "text": text, "total": sum(count for _, count in steps), "steps": steps}
+            for name, text in FAULTS.items()
+            for steps in [[[row["step"], row[name]] for row in told if row.get(name, 0.0) > 0]]
+        ],
         "account": _plays(run),
     }
 
@@ -127,15 +128,6 @@ def _plays(run: Run) -> list[dict[str, Any]]:
     newest = {name: run.metrics.newest(name) for name in ACCOUNT}
     account = account_of({name: one and one[1] for name, one in newest.items()})
     return [{"text": ACCOUNT[name], "number": number} for name, number in account.items()]
-
-
-def _has_workers(line: dict[str, Any]) -> bool:
-    return all(line.get(name, float("nan")) >= 0 for name in ("workers", "workers_idle"))
-
-
-def _fault(name: str, text: str, told: list[dict[str, Any]]) -> dict[str, Any]:
-    steps = [[line["step"], line[name]] for line in told if line.get(name, 0.0) > 0]
-    return {"name": name, "text": text, "total": sum(count for _, count in steps), "steps": steps}
 
 
 def lanes(run: Run, told: Lines) -> dict[str, Any]:

@@ -113,7 +113,9 @@ class Watch:
             live = began and any(self.runs[number].state == "training" for number in due)
             spent = time.thread_time()
             if not self._update(due, LIVE_PARTS if live else None):
-                self._again(due)
+                with self._lock:
+                    self._due |= due
+                    self._wake.set()
             began = True
             if live:
                 self._ending.wait((time.thread_time() - spent) / LIVE_SHARE)
@@ -141,11 +143,6 @@ class Watch:
         found = {number: self.runs[number].path for number in runs}
         people = {number + PEOPLE: OfPeople(self.runs[number]) for number in found}
         return found | {number: own.path for number, own in people.items() if own.keeps("")}
-
-    def _again(self, due: set[int]) -> None:
-        with self._lock:
-            self._due |= due
-            self._wake.set()
 
     def _is_wanted(self) -> bool:
         return time.monotonic() - self._asked < WANTED

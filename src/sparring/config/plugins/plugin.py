@@ -197,18 +197,15 @@ class Bound:
         with Call(self):
             if check_input is not None:
                 check_input(self, *args)
-            output = _entry(plugin)(*args, **options)
+            adapted: Any = of_base(plugin.slot, "adapted")
+            entry = plugin.function if adapted is None else adapted(plugin)
+            output = entry(*args, **options)
             if check_output is not None:
                 check_output(self, output, *args)
         return output
 
     def __str__(self) -> str:
         return named(self.plugin.slot, self.plugin.name)
-
-
-def _entry(plugin: Plugin) -> Callable[..., Any]:
-    adapted: Callable[[Plugin], Callable[..., Any]] | None = of_base(plugin.slot, "adapted")
-    return plugin.function if adapted is None else adapted(plugin)
 
 
 def with_options(

@@ -122,7 +122,9 @@ def built_in(slot: str) -> tuple[str, ...]:
         raise UnknownNameError("slot", slot, SLOTS)
     folders = importlib.import_module(package_of(slot)).__path__
     stems = {path.with_suffix("") for folder in folders for path in Path(folder).iterdir()}
-    modules = {stem.name for stem in stems if _is_plugin(stem)}
+    modules = {
+        stem.name for stem in stems if _has_line(stem, f"def {stem.name}(", f"{stem.name} = ")
+    }
     return tuple(sorted(modules | _standard(slot)))
 
 
@@ -132,10 +134,6 @@ def _standard(slot: str) -> frozenset[str]:
     folders = importlib.import_module(package_of(slot)).__path__
     texts = (read_module(Path(folder, "standard")) or "" for folder in folders)
     return frozenset(re.findall(r"^def ([a-z]\w*)\(", "\n".join(texts), re.MULTILINE))
-
-
-def _is_plugin(stem: Path) -> bool:
-    return _has_line(stem, f"def {stem.name}(", f"{stem.name} = ")
 
 
 def _has_line(stem: Path, *begins: str) -> bool:

@@ -5,15 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sparring.api.human_play import (
-    LONGEST,
-    YOU,
-    InteractiveSession,
-    Lobby,
-    Opponent,
-    bots_for,
-    keep,
-)
+from sparring.api.human_play import LONGEST, YOU, InteractiveSession, Lobby, Opponent, bots_for, keep
 from sparring.config import resolve
 from sparring.config.recipe import load_recipe, to_yaml
 from sparring.core.errors import ConfigError, GameError, SparringError, UnknownNameError
@@ -127,10 +119,7 @@ def test_hints_and_the_judgement_are_the_oracles_verdicts(room, name, seat):
     own = [turn for turn in episode.turns if turn.seat == seat]
     assert [turn.verdict for turn in own] == hints
     assert all(turn.verdict is not None for turn in episode.turns)
-    assert [regret(turn) for turn in own] == [
-        max(hint.values) - hint.values[hint.actions.index(turn.action)]
-        for hint, turn in zip(hints, own, strict=True)
-    ]
+    assert [regret(turn) for turn in own] == [max(hint.values) - hint.values[hint.actions.index(turn.action)] for hint, turn in zip(hints, own, strict=True)]
     again = judge_episodes([sitting.episode], {name: game}, {name: oracle}, everyone=True)[0]
     assert again == episode
     with pytest.raises(GameError, match="over"):

@@ -37,22 +37,8 @@ ROWS = [
     },
     {"name": "kuhn-exact", "game": "kuhn_poker", "role": "trained", "kind": "exact"},
     {"name": "hanabi", "game": "tiny_hanabi", "role": "held_out", "kind": "coplay", "normalise": [0, 10]},
-    {
-        "name": "ttt-random",
-        "game": "tic_tac_toe",
-        "role": "held_out",
-        "kind": "match",
-        "opponent": {"name": "random"},
-        "normalise": [-1, 1],
-    },
-    {
-        "name": "leduc-mcts",
-        "game": "leduc_poker",
-        "role": "held_out",
-        "kind": "match",
-        "opponent": {"name": "mcts"},
-        "normalise": [-13, 13],
-    },
+    {"name": "ttt-random", "game": "tic_tac_toe", "role": "held_out", "kind": "match", "opponent": {"name": "random"}, "normalise": [-1, 1]},
+    {"name": "leduc-mcts", "game": "leduc_poker", "role": "held_out", "kind": "match", "opponent": {"name": "mcts"}, "normalise": [-13, 13]},
     {"name": "ttt-exact", "game": "tic_tac_toe", "role": "held_out", "kind": "exact"},
 ]
 
@@ -141,9 +127,7 @@ def test_exact_rows_are_what_enumeration_says(run, suite, tmp_path):
     report = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path).run(workers=1)
     _, engine, _ = load_run(run)
     game = make_game("kuhn_poker")
-    assert (
-        of(report, "kuhn-exact")["figures"]["nash_conv"] == nash_conv(game, enumerate_info_states(game), engine.agent("policy")).nash_conv
-    )
+    assert of(report, "kuhn-exact")["figures"]["nash_conv"] == nash_conv(game, enumerate_info_states(game), engine.agent("policy")).nash_conv
 
 
 def test_what_cannot_be_measured_says_why_and_stays_out_of_the_totals(run, suite, tmp_path):
@@ -184,18 +168,14 @@ def test_more_games_play_the_new_ones_only(run, suite, tmp_path):
 
 def test_another_way_to_score_plays_nothing(run, suite, tmp_path):
     SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path).run(workers=1)
-    rows = [
-        {**row, "games_per_seat": GAMES, "role": "trained", **({"normalise": [-1, 1]} if row["name"] == "kuhn-cfr" else {})} for row in ROWS
-    ]
+    rows = [{**row, "games_per_seat": GAMES, "role": "trained", **({"normalise": [-1, 1]} if row["name"] == "kuhn-cfr" else {})} for row in ROWS]
     (tmp_path / "small.yaml").write_text(yaml.safe_dump({"rows": rows}))
     again = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path)
     report = again.run(workers=1)
     assert again.played == 0 and of(report, "kuhn-cfr")["normalise"] == [-1, 1]
 
 
-@pytest.mark.parametrize(
-    "changes", [{"seed": 1}, {"step": 1}, {"temperature": 0.5}, {"opponent": {"name": "cfr", "options": {"iterations": 6}}}]
-)
+@pytest.mark.parametrize("changes", [{"seed": 1}, {"step": 1}, {"temperature": 0.5}, {"opponent": {"name": "cfr", "options": {"iterations": 6}}}])
 def test_other_settings_play_again(run, suite, tmp_path, changes):
     SuiteEvaluation(suite, run_player(run, None, None), games=2, folder=tmp_path).run(workers=1)
     if "opponent" in changes:
@@ -212,9 +192,7 @@ def test_other_settings_play_again(run, suite, tmp_path, changes):
 
 
 def test_a_colder_policy_is_another_one(run, suite, tmp_path):
-    warm, cold = (
-        SuiteEvaluation(suite, run_player(run, None, temperature), folder=tmp_path).run(workers=1) for temperature in (None, 0.01)
-    )
+    warm, cold = (SuiteEvaluation(suite, run_player(run, None, temperature), folder=tmp_path).run(workers=1) for temperature in (None, 0.01))
     assert of(warm, "kuhn-exact")["figures"] != of(cold, "kuhn-exact")["figures"]
     assert of(warm, "kuhn-cfr")["overall"] != of(cold, "kuhn-cfr")["overall"]
 
@@ -266,10 +244,7 @@ def test_the_number_of_workers_changes_nothing(run, suite, tmp_path, monkeypatch
     two = SuiteEvaluation(suite, run_player(run, None, None), games=games, folder=tmp_path / "two").run(workers=2)
     assert plain(one) == plain(two)
     measured = [json.loads((tmp_path / name / "evaluation-small.json").read_text())["measured"] for name in ("one", "two")]
-    rows = [
-        {key: {name: a for name, a in entry["pieces"].items() if "unmeasured" not in a} for key, entry in found.items()}
-        for found in measured
-    ]
+    rows = [{key: {name: a for name, a in entry["pieces"].items() if "unmeasured" not in a} for key, entry in found.items()} for found in measured]
     assert rows[0] == rows[1]
     assert processes or Pool.asked == [2]
 

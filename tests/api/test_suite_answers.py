@@ -17,14 +17,7 @@ from sparring.measure.agent_spec import parse_agent
 from tests.run_with_members import run_of
 
 ROWS = [
-    {
-        "name": "kuhn",
-        "game": "kuhn_poker",
-        "role": "trained",
-        "kind": "match",
-        "opponent": {"name": "random"},
-        "games_per_seat": 60,
-    },
+    {"name": "kuhn", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "random"}, "games_per_seat": 60},
     {"name": "exact", "game": "kuhn_poker", "role": "trained", "kind": "exact"},
 ]
 
@@ -43,10 +36,7 @@ def run(tmp_path_factory):
 
 def report(player, suite, folder, workers=1):
     folder.mkdir(exist_ok=True)
-    return {
-        row["name"]: row
-        for row in SuiteEvaluation(suite, player, folder=folder).run(workers=workers)["rows"]
-    }
+    return {row["name"]: row for row in SuiteEvaluation(suite, player, folder=folder).run(workers=workers)["rows"]}
 
 
 def test_each_answer_is_measured_and_kept_apart(run, suite, tmp_path):
@@ -54,44 +44,23 @@ def test_each_answer_is_measured_and_kept_apart(run, suite, tmp_path):
     config, engine, step = load_run(run, threads=1)
     found = {}
     for answer in ("policy", "average", "last", "nash", "delta_uniform delta=0.99"):
-        found[answer] = report(
-            run_player(run, None, None, answer=answer), suite, tmp_path
-        )  # all in one file
-        wanted = exact_figures(
-            game, load_answer(run, config, engine, step, answer), max_states=1000
-        )
-        assert found[answer]["exact"]["figures"]["nash_conv"] == pytest.approx(
-            wanted["nash_conv/kuhn_poker"]
-        )
-    assert found["policy"] == found["average"] and found["policy"] == report(
-        run_player(run, None, None), suite, tmp_path
-    )
-    values = {
-        answer: row["exact"]["figures"]["nash_conv"]
-        for answer, row in found.items()
-        if answer != "average"
-    }
+        found[answer] = report(run_player(run, None, None, answer=answer), suite, tmp_path)  # all in one file
+        wanted = exact_figures(game, load_answer(run, config, engine, step, answer), max_states=1000)
+        assert found[answer]["exact"]["figures"]["nash_conv"] == pytest.approx(wanted["nash_conv/kuhn_poker"])
+    assert found["policy"] == found["average"] and found["policy"] == report(run_player(run, None, None), suite, tmp_path)
+    values = {answer: row["exact"]["figures"]["nash_conv"] for answer, row in found.items() if answer != "average"}
     assert len(set(values.values())) == 4
 
 
 def test_a_mixture_is_its_member_where_one_has_all_weight(run, suite, tmp_path):
     """And an exported mixture is the run's: the same plays, the same figures."""
-    last = report(
-        run_player(run, None, None, answer="delta_uniform delta=0.99"), suite, tmp_path / "a"
-    )
+    last = report(run_player(run, None, None, answer="delta_uniform delta=0.99"), suite, tmp_path / "a")
     export_answer(run, tmp_path / "one", "delta_uniform delta=0.99")
     export_answer(run, tmp_path / "all", "nash")
-    alone = {
-        name: report(
-            agent_player(parse_agent(f"exported folder={tmp_path / name}")), suite, tmp_path / "b"
-        )
-        for name in ("one", "all")
-    }
+    alone = {name: report(agent_player(parse_agent(f"exported folder={tmp_path / name}")), suite, tmp_path / "b") for name in ("one", "all")}
     for row in ("kuhn", "exact"):
         key = "overall" if row == "kuhn" else "figures"
-        assert alone["one"][row][key] == (
-            last[row][key] if row == "kuhn" else pytest.approx(last[row][key], abs=1e-6)
-        )
+        assert alone["one"][row][key] == (last[row][key] if row == "kuhn" else pytest.approx(last[row][key], abs=1e-6))
     assert alone["all"]["exact"] != alone["one"]["exact"]
     # the same folder with other weights is another player, whose plays are not those of before
     (tmp_path / "one").rename(tmp_path / "old")
@@ -108,22 +77,13 @@ def test_workers_do_not_matter(run, suite, tmp_path):
 
 
 def test_the_configuration_s_answer_is_the_default(suite, tmp_path):
-    path, _ = run_of(
-        tmp_path / "run", league={"every": 1, "start": True, "plays": 6, "answer": "nash"}
-    )
-    assert (
-        run_player(path, None, None).about["answer"] == "nash"
-        and "answer" not in run_player(path, None, None, answer="policy").about
-    )
-    done = CliRunner().invoke(
-        app, ["evaluate", str(path), "--suite", suite, "--games", "2", "--workers", "1"]
-    )
+    path, _ = run_of(tmp_path / "run", league={"every": 1, "start": True, "plays": 6, "answer": "nash"})
+    assert run_player(path, None, None).about["answer"] == "nash" and "answer" not in run_player(path, None, None, answer="policy").about
+    done = CliRunner().invoke(app, ["evaluate", str(path), "--suite", suite, "--games", "2", "--workers", "1"])
     assert done.exit_code == 0 and "answer nash" in " ".join(done.output.split())
     assert (
         report(run_player(path, None, None), suite, tmp_path / "a")["exact"]["figures"]
-        == report(run_player(path, None, None, answer="nash"), suite, tmp_path / "b")["exact"][
-            "figures"
-        ]
+        == report(run_player(path, None, None, answer="nash"), suite, tmp_path / "b")["exact"]["figures"]
     )
 
 

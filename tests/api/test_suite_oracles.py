@@ -17,14 +17,7 @@ from sparring.measure.suite import PIECE, SuiteRow
 from sparring.report.match_tables import suite_table
 
 GAMES = 60  # more than a piece
-PLAIN = {
-    "name": "kuhn",
-    "game": "kuhn_poker",
-    "role": "trained",
-    "kind": "match",
-    "opponent": {"name": "random"},
-    "normalise": [-2, 2],
-}
+PLAIN = {"name": "kuhn", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "random"}, "normalise": [-2, 2]}
 NIM = {**PLAIN, "name": "nim", "game": "nim", "options": {"pile_sizes": "1;2;3"}, "normalise": [-1, 1]}
 SUDOKU = {
     "name": "sudoku",
@@ -119,14 +112,7 @@ def test_what_was_kept_without_an_oracle_stays_good_for_rows_without_one(tmp_pat
 
 def test_the_key_of_a_row_without_an_oracle_is_what_it_was_before_there_were_any():
     row = SuiteRow(**PLAIN)
-    settings = {
-        "name": "kuhn",
-        "game": "kuhn_poker",
-        "options": {},
-        "illegal": {},
-        "kind": "match",
-        "opponent": {"name": "random", "options": {}},
-    }
+    settings = {"name": "kuhn", "game": "kuhn_poker", "options": {}, "illegal": {}, "kind": "match", "opponent": {"name": "random", "options": {}}}
     assert row_key(row, ["x"], 3) == sha256_hex(json.dumps([1, __version__, PIECE, settings, ["x"], 3], sort_keys=True).encode())
     cfr = [SuiteRow(**PLAIN, oracle={"name": "cfr", "options": {"iterations": number}}) for number in (3, 4)]
     assert len({row_key(other, ["x"], 3) for other in (row, *cfr)}) == 3

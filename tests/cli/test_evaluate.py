@@ -44,9 +44,7 @@ def test_any_agent_on_any_game():
 
 
 def test_a_game_of_one_seat_is_played_alone_and_says_success():
-    found = result(
-        "--agent", "random", "--environment", "sudoku blanks=2", "--games", 5, "--opponent", "random", "--opponent", "mcts simulations=2"
-    )
+    found = result("--agent", "random", "--environment", "sudoku blanks=2", "--games", 5, "--opponent", "random", "--opponent", "mcts simulations=2")
     (row,) = found["matches"]
     assert (row["opponent"], row["role"], row["oracle"]["name"]) == (None, "solver", "constraint")
     assert row["starts"] == "unseen"

@@ -189,9 +189,7 @@ def test_what_was_paid_for_in_a_piece_that_broke_off_is_not_asked_again(suite, t
 def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
     url, requests = endpoint
     report = json.loads(
-        call(
-            "evaluate", run, "--suite", suite, "--workers", 1, "--out", tmp_path, "--opponent", f"endpoint model=m base_url={url}", "--json"
-        ).stdout
+        call("evaluate", run, "--suite", suite, "--workers", 1, "--out", tmp_path, "--opponent", f"endpoint model=m base_url={url}", "--json").stdout
     )
     row = next(row for row in report["rows"] if row["name"] == "kuhn-endpoint")
     assert row["measured"] and "brief words" in row["notes"][0] and requests
@@ -261,9 +259,7 @@ def test_an_interrupt_says_how_to_go_on_and_leaves_nobody_behind(run, tmp_path):
     (tmp_path / "large.yaml").write_text(yaml.safe_dump({"rows": rows}))
     command = [sys.executable, "-c", "from sparring.cli import main; main()", "evaluate", str(run), "--suite", str(tmp_path / "large.yaml")]
     command += ["--workers", "2", "--out", str(tmp_path)]
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True
-    )
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True)
     results = tmp_path / "evaluation-large.json"
     for _ in range(3000):
         if results.is_file():

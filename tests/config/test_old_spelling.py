@@ -31,9 +31,7 @@ def test_both_spellings_at_once_are_refused():
         resolve({**OLD, **NEW})
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [("games", "environments"), ("agents", "players"), ("games.solver", "environments.solver"), ("credit", "credit")]
-)
+@pytest.mark.parametrize(("old", "new"), [("games", "environments"), ("agents", "players"), ("games.solver", "environments.solver"), ("credit", "credit")])
 def test_slots_have_one_spelling(old, new):
     assert current_slot(old) == new and current_slot(new) == new
 

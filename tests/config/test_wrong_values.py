@@ -87,8 +87,7 @@ def test_wrong_values_get_one_line(override, message):
 
 
 @pytest.mark.parametrize(
-    ("override", "value"),
-    [("learner.learning_rate=1e-4", 1e-4), ("learner.learning_rate=5E-5", 5e-5), ("learner.weight_decay=1e-2", 0.01)],
+    ("override", "value"), [("learner.learning_rate=1e-4", 1e-4), ("learner.learning_rate=5E-5", 5e-5), ("learner.weight_decay=1e-2", 0.01)]
 )
 def test_exponents_are_numbers_in_overrides(override, value):
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), [override]))

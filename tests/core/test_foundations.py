@@ -230,11 +230,7 @@ def test_wrong_configurations_are_refused_with_the_place(changes, message):
 
 def test_overrides_reach_into_lists_and_sections():
     data = {"a": {"b": [{"c": 1}]}}
-    assert recipe.apply_overrides(data, ["a.b.0.c=2", "x.y=[1, 2]", "z={k: v}"]) == {
-        "a": {"b": [{"c": 2}]},
-        "x": {"y": [1, 2]},
-        "z": {"k": "v"},
-    }
+    assert recipe.apply_overrides(data, ["a.b.0.c=2", "x.y=[1, 2]", "z={k: v}"]) == {"a": {"b": [{"c": 2}]}, "x": {"y": [1, 2]}, "z": {"k": "v"}}
     assert data == {"a": {"b": [{"c": 1}]}}
 
 
@@ -323,4 +319,3 @@ def test_the_words_in_place_of_a_recipe_that_went_are_a_recipe(name):
     read = recipe.apply_overrides(recipe.load_recipe(base), changes)
     assert config.resolve(read) and read != recipe.load_recipe(base)
     assert "study" not in REMOVED[name] or (ROOT / "studies" / REMOVED[name]["study"].replace("-", "_") / "study.py").is_file()
-

@@ -54,8 +54,7 @@ def test_more_workers_than_jobs_and_no_jobs_are_fine(make):
 
 
 @pytest.mark.parametrize(
-    ("job", "message"),
-    [(["bad"], "^this job is bad$"), (["odd"], "ZeroDivisionError"), (["die"], r"died \(exit code -9\).*fewer workers")],
+    ("job", "message"), [(["bad"], "^this job is bad$"), (["odd"], "ZeroDivisionError"), (["die"], r"died \(exit code -9\).*fewer workers")]
 )
 def test_a_worker_that_fails_is_an_error_here(make, job, message):
     with pytest.raises(RolloutError, match=message), WorkerPool(make, {"plus": 0}, 1) as pool:

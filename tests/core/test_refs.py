@@ -7,18 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError, UnknownNameError
-from sparring.core.refs import (
-    DEMONSTRATOR,
-    LEARNER,
-    NAMED,
-    PUBLISHED,
-    SINGLE,
-    PlayerRef,
-    bot,
-    ref,
-    refs,
-    snapshot,
-)
+from sparring.core.refs import DEMONSTRATOR, LEARNER, NAMED, PUBLISHED, SINGLE, PlayerRef, bot, ref, refs, snapshot
 
 TEXTS = {
     "learner": LEARNER,

@@ -10,16 +10,7 @@ import pytest
 from sparring.cli.text import shown
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
-from sparring.core.trust import (
-    FILES,
-    HOSTS,
-    PROVIDERS,
-    address,
-    cache_file,
-    check_host,
-    trust_file,
-    trust_typed,
-)
+from sparring.core.trust import FILES, HOSTS, PROVIDERS, address, cache_file, check_host, trust_file, trust_typed
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +30,7 @@ def both(**options):
 # -- keys and hosts
 
 
-@pytest.mark.parametrize(
-    "name", ["AWS_SECRET_ACCESS_KEY", "HOME", "GITHUB_TOKEN", "PATH", "_API_KEY", "my_API_KEY", "X_API_KEY\n", "sk-123"]
-)
+@pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "HOME", "GITHUB_TOKEN", "PATH", "_API_KEY", "my_API_KEY", "X_API_KEY\n", "sk-123"])
 def test_only_a_variable_of_a_key_is_sent(name, monkeypatch):
     monkeypatch.setenv(re.sub(r"\W", "", name), "secret-value")
     for make in both(base_url="http://127.0.0.1:1/v1", key_variable=name):
@@ -71,9 +60,7 @@ def test_a_key_goes_to_no_host_that_the_user_has_not_named(url, monkeypatch):
             make()
 
 
-@pytest.mark.parametrize(
-    "url", ["http://127.0.0.1\\@evil.example/v1", "http://127.0.0.1\\.evil.example", "http://[::1%25x]@evil.example", "http://ev\u0131l/"]
-)
+@pytest.mark.parametrize("url", ["http://127.0.0.1\\@evil.example/v1", "http://127.0.0.1\\.evil.example", "http://[::1%25x]@evil.example", "http://ev\u0131l/"])
 def test_an_address_that_two_readers_might_read_differently_is_none(url):
     with pytest.raises(ConfigError, match=r"no http address|no user, password"):
         address(url)

@@ -81,9 +81,7 @@ def test_advantages_come_back_in_the_order_of_the_batch():
 
 
 def test_views_actions_and_components():
-    rows = two_games(
-        view=[["x", "y"], "x", "x", "y"], action=[["up", None], "up", "down", "up"], component_process=[[0.5, 0.0], 0.0, -1.0, 2.0]
-    )
+    rows = two_games(view=[["x", "y"], "x", "x", "y"], action=[["up", None], "up", "down", "up"], component_process=[[0.5, 0.0], 0.0, -1.0, 2.0])
     turns, _ = turn_table(rows)
     assert [turns.view_names[i] for i in turns.view] == ["y", "x", "x", "x", "y"]
     assert [turns.action_names[i] if i >= 0 else None for i in turns.action] == ["up", "down", "up", "up", None]

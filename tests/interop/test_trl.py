@@ -104,13 +104,7 @@ def watched(made):
 
     def keep(inputs):
         output = inner(inputs)
-        seen.append(
-            (
-                made._scored.clone(),
-                list(made._rows),
-                {key: value.clone() for key, value in output.items() if isinstance(value, torch.Tensor)},
-            )
-        )
+        seen.append((made._scored.clone(), list(made._rows), {key: value.clone() for key, value in output.items() if isinstance(value, torch.Tensor)}))
         return output
 
     made._generate_and_score_completions = keep
@@ -136,12 +130,7 @@ def test_dr_grpo_trains_to_the_weights_of_the_plain_trainer_without_scaling(tmp_
 def test_ppo_clip_trains_to_the_weights_of_the_plain_loss(tmp_path, loss_type):
     arguments = {"loss_type": loss_type, "num_iterations": 2, "max_steps": 4, "gradient_accumulation_steps": 2, "epsilon": 0.02}
     plain = run(tmp_path / "a", GRPOTrainer, arguments=arguments)
-    ours = run(
-        tmp_path / "b",
-        credit_options={"epsilon": 1e-4},
-        losses={"ppo_clip": {"clip_low": 0.02, "clip_high": 0.02}},
-        arguments=arguments,
-    )
+    ours = run(tmp_path / "b", credit_options={"epsilon": 1e-4}, losses={"ppo_clip": {"clip_low": 0.02, "clip_high": 0.02}}, arguments=arguments)
     torch.testing.assert_close(weights(ours), weights(plain), rtol=1e-5, atol=1e-6)
     assert "ppo_clip/clip_fraction" in ours.state.log_history[0]
 
@@ -156,21 +145,7 @@ def test_a_kl_penalty_is_trls_own(tmp_path):
     torch.testing.assert_close(weights(ours), weights(plain), rtol=1e-4, atol=1e-5)
 
 
-CRITIC_FREE = (
-    "rloo",
-    "mars",
-    "rae",
-    "outcome",
-    "rebn",
-    "reinforce_plus_plus",
-    "mc_grpo",
-    "ngrpo",
-    "a_grae",
-    "loop",
-    "opo",
-    "at_grpo",
-    "marti",
-)
+CRITIC_FREE = ("rloo", "mars", "rae", "outcome", "rebn", "reinforce_plus_plus", "mc_grpo", "ngrpo", "a_grae", "loop", "opo", "at_grpo", "marti")
 
 
 @pytest.mark.parametrize("name", CRITIC_FREE)
@@ -241,10 +216,7 @@ def test_turns_get_their_own_advantages(tmp_path, monkeypatch, name):
     seen = watched(made)
     made.train()
     ((scored, rows, output),) = seen
-    rewards = [
-        [row["sparring_turn_reward"][0], row["sparring_turn_reward"][1] + float(total)]
-        for row, total in zip(rows, scored[:, 0], strict=True)
-    ]
+    rewards = [[row["sparring_turn_reward"][0], row["sparring_turn_reward"][1] + float(total)] for row, total in zip(rows, scored[:, 0], strict=True)]
     credit = registry.bind("credit", name)(table_of(rewards, [[1, 4]] * 8, size=4), {})
     want = np.zeros((8, 6))
     want[:, 0], want[:, 2:] = credit.advantages[::2], credit.advantages[1::2, None]

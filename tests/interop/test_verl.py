@@ -125,9 +125,7 @@ def by_hand(rewards, mask, uid, tensors=None, columns=None):
         old_logprob=summed("old_log_probs"),
         reference_logprob=summed("ref_log_prob"),
         value=np.array([float(tensors["values"][row, start]) for row, _, start, _, _ in lines]) if tensors else None,
-        token_value=np.concatenate([tensors["values"][row, start:stop].double().numpy() for row, _, start, stop, _ in lines])
-        if tensors
-        else None,
+        token_value=np.concatenate([tensors["values"][row, start:stop].double().numpy() for row, _, start, stop, _ in lines]) if tensors else None,
         game_names=("game",),
         role_names=tuple(roles),
         agent_names=("learner",),
@@ -188,9 +186,7 @@ def test_every_estimator_takes_what_verl_passes_or_says_what_is_missing(name):
     rewards, mask, uid = batch(4)
     bridge.ESTIMATORS[name].load_state({})
     try:
-        advantages, returns = core_algos.get_adv_estimator_fn(name)(
-            token_level_rewards=rewards, response_mask=mask, index=uid, config=AlgoConfig()
-        )
+        advantages, returns = core_algos.get_adv_estimator_fn(name)(token_level_rewards=rewards, response_mask=mask, index=uid, config=AlgoConfig())
     except CreditError as error:
         assert "component" in str(error) or "sparring_" in str(error) or any(hint in str(error) for hint in VERL_HINTS.values()), error
         return
@@ -209,12 +205,8 @@ def test_equals_verls_own(ours, theirs, turns):
         rewards, mask, uid = batch(seed, turns=turns)
         config = AlgoConfig()
         options = {"norm_adv_by_std_in_grpo": False} if "dr_grpo" in ours else {}
-        wanted, _ = core_algos.get_adv_estimator_fn(theirs)(
-            token_level_rewards=rewards, response_mask=mask, index=uid, config=config, **options
-        )
-        got, _ = core_algos.get_adv_estimator_fn("sparring_" + ours)(
-            token_level_rewards=rewards, response_mask=mask, index=uid, config=config
-        )
+        wanted, _ = core_algos.get_adv_estimator_fn(theirs)(token_level_rewards=rewards, response_mask=mask, index=uid, config=config, **options)
+        got, _ = core_algos.get_adv_estimator_fn("sparring_" + ours)(token_level_rewards=rewards, response_mask=mask, index=uid, config=config)
         torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
 
 
@@ -307,9 +299,7 @@ def test_the_trainer_passes_columns_once_wrapped():
 
     rewards, mask, uid = batch(3)
     tensors, columns = everything(rewards, mask)
-    data = DataProto.from_dict(
-        tensors={"token_level_rewards": rewards, "response_mask": mask, **tensors}, non_tensors={"uid": uid, **columns}
-    )
+    data = DataProto.from_dict(tensors={"token_level_rewards": rewards, "response_mask": mask, **tensors}, non_tensors={"uid": uid, **columns})
     config = OmegaConf.create({"adv_estimator": "sparring_gigpo"})
     original = trainer.compute_advantage
     try:
@@ -407,9 +397,7 @@ def test_a_loss_by_sequence_sees_rows_and_one_by_turn_sees_runs():
     by_row = core_algos.get_policy_loss_fn("gspo")(
         old, now, advantages, mask, loss_agg_mode="seq-mean-token-mean", config=actor(clip_ratio_low=3e-4, clip_ratio_high=4e-4)
     )[0]
-    torch.testing.assert_close(
-        bridge.LOSSES["sparring_gspo"](old, now, advantages, mask, "seq-mean-token-mean")[0], by_row, rtol=1e-5, atol=1e-5
-    )
+    torch.testing.assert_close(bridge.LOSSES["sparring_gspo"](old, now, advantages, mask, "seq-mean-token-mean")[0], by_row, rtol=1e-5, atol=1e-5)
     by_turn = bridge.register_loss("gspo_by_turn", {"gspo": {"level": "turn"}})(old, now, advantages, mask, "seq-mean-token-mean")[0]
     assert not torch.allclose(by_turn, by_row)
 
@@ -437,11 +425,6 @@ def test_an_empty_micro_batch_is_no_error():
 
 def test_the_reason_is_given_for_what_verl_does_not_pass():
     old, now, advantages, mask = tensors_of()
-    for name, hint in {
-        "entropy_bonus": "entropy_coeff",
-        "kl_penalty": "use_kl_loss",
-        "truncated_is": "rollout_correction",
-        "etr": "group|outcome",
-    }.items():
+    for name, hint in {"entropy_bonus": "entropy_coeff", "kl_penalty": "use_kl_loss", "truncated_is": "rollout_correction", "etr": "group|outcome"}.items():
         with pytest.raises(ConfigError, match=hint):
             bridge.LOSSES["sparring_" + name](old, now, advantages, mask)

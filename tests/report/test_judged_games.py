@@ -27,15 +27,7 @@ def turn(action, values, *, event="ok", best=None, seat=0, reply=None, **about):
 
 def episode(*turns, game="g", number=0):
     return Episode(
-        episode_id=number,
-        group_id=0,
-        game=game,
-        seed=0,
-        roles=("X", "O"),
-        agents=("policy", "policy"),
-        trained=(True, True),
-        turns=turns,
-        returns=(1.0, -1.0),
+        episode_id=number, group_id=0, game=game, seed=0, roles=("X", "O"), agents=("policy", "policy"), trained=(True, True), turns=turns, returns=(1.0, -1.0)
     )
 
 

@@ -41,10 +41,7 @@ def test_an_opponent_whose_name_holds_a_slash_breaks_no_page(tmp_path):
     writer.close()
     page = write_report(folder.path).read_text()
     assert '<th scope="row">kuhn</th><td>-</td><td>endpoint(model=org/name)</td><td>first</td>' in page and "<td>3/random</td><td>second</td>" in page
-    assert [short_name(name) for name in names] == [
-        "kuhn first vs endpoint(model=org/name) win-or-draw",
-        "kuhn second vs 3/random win-or-draw",
-    ]
+    assert [short_name(name) for name in names] == ["kuhn first vs endpoint(model=org/name) win-or-draw", "kuhn second vs 3/random win-or-draw"]
 
 
 def test_a_run_without_steps_has_a_page_too(tmp_path):
@@ -74,9 +71,7 @@ def test_rules_may_name_metrics_and_patterns_of_them(name):
     check_metrics([name])
 
 
-@pytest.mark.parametrize(
-    ("name", "nearest"), [("seat_asymetry/GAME", "seat_asymmetry/GAME"), ("legal", "legal_rate"), ("ratio_tails", "ratio_tail")]
-)
+@pytest.mark.parametrize(("name", "nearest"), [("seat_asymetry/GAME", "seat_asymmetry/GAME"), ("legal", "legal_rate"), ("ratio_tails", "ratio_tail")])
 def test_rules_about_unknown_metrics_are_errors_that_name_the_nearest(name, nearest):
     with pytest.raises(UnknownNameError, match=f"Did you mean '{nearest}'"):
         check_metrics([name])

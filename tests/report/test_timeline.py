@@ -10,24 +10,14 @@ from sparring import play_episodes
 from sparring.core.errors import RunError
 from sparring.core.records import Turn
 from sparring.report.sample_plays import Sample, play_values
-from sparring.report.timeline import (
-    MOST,
-    of_episode,
-    summary,
-    timeline,
-    timeline_lines,
-    timeline_svg,
-    waited,
-)
+from sparring.report.timeline import MOST, of_episode, summary, timeline, timeline_lines, timeline_svg, waited
 
 ROLES = ("lead", "one", "two")
 
 
 def turns(*moments):
     """Return turns of these seats, moment by moment."""
-    return [
-        Turn(seat, 0, "x", "", (), "", "go", "ok", {}, moment=moment) for moment, seats in enumerate(moments) for seat in seats
-    ]
+    return [Turn(seat, 0, "x", "", (), "", "go", "ok", {}, moment=moment) for moment, seats in enumerate(moments) for seat in seats]
 
 
 def rows(line):

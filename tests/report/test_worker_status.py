@@ -9,8 +9,7 @@ LINE = {"workers": 2.0, "workers_idle": 0.25, "seconds/play": 1.0, "seconds/roun
 
 
 @pytest.mark.parametrize(
-    ("players", "learner", "word"),
-    [(0.0, 0.0, "nothing"), (0.19, 0.2, "players"), (0.2, 0.19, "learner"), (0.2, 0.2, "waiting"), (1.0, 1.0, "waiting")],
+    ("players", "learner", "word"), [(0.0, 0.0, "nothing"), (0.19, 0.2, "players"), (0.2, 0.19, "learner"), (0.2, 0.2, "waiting"), (1.0, 1.0, "waiting")]
 )
 def test_who_is_idle_says_what_limits(players, learner, word):
     assert limit(players, learner)[0] == word

@@ -100,12 +100,7 @@ def coins(*, drawn: str = "own", said: str = "own"):
 
 @pytest.mark.parametrize(
     ("drawn", "said", "message"),
-    [
-        ("all", "own", "cannot tell apart"),
-        ("own", "all", "cannot tell apart"),
-        ("own", "none", "the sentence is ''"),
-        ("random", "own", "drawn twice"),
-    ],
+    [("all", "own", "cannot tell apart"), ("own", "all", "cannot tell apart"), ("own", "none", "the sentence is ''"), ("random", "own", "drawn twice")],
 )
 def test_a_picture_that_tells_too_much_or_nothing_is_noticed(drawn, said, message):
     assert check_picture(coins) > 0

@@ -98,9 +98,7 @@ def test_a_run_without_snapshots_or_checkpoint_has_its_start(opened, run_folder)
     assert [*rows] == ["start", "learner"] and found["step"] is None
 
 
-@pytest.mark.parametrize(
-    "engine", ["[]", "{", '{"members": {"past-x": 1}, "policies": 3}', '{"members": [1]}']
-)
+@pytest.mark.parametrize("engine", ["[]", "{", '{"members": {"past-x": 1}, "policies": 3}', '{"members": [1]}'])
 def test_a_checkpoint_that_cannot_be_read_is_said(opened, run_folder, engine):
     with_config(run_folder, LEAGUE)
     checkpoint(run_folder, 30, {})

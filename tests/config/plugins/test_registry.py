@@ -54,10 +54,7 @@ def plugins(monkeypatch):
     module = types.ModuleType("sample")
     module.PRESETS = {"wide": {"share": 0.9, "rounds": 5}}
     module.NEEDS = {"values"}
-    made = {
-        function.__name__: registry.Plugin(slot="credit", name=function.__name__, function=function, module=module)
-        for function in (sample, needy)
-    }
+    made = {function.__name__: registry.Plugin(slot="credit", name=function.__name__, function=function, module=module) for function in (sample, needy)}
     real = registry.load
     monkeypatch.setattr(registry, "load", lambda slot, name: made[name] if name in made else real(slot, name))
     of_base = plugin.of_base
@@ -163,10 +160,7 @@ def test_needs_may_depend_on_an_option():
         (lambda: registry.load("losses", "base"), "Unknown loss 'base'"),
         (lambda: registry.load("losses", "../config"), "Unknown loss"),
         (lambda: registry.bind("credit", "mars", {"gama": 1.0}), "Unknown option of credit 'mars' 'gama'. Did you mean 'gamma'"),
-        (
-            lambda: registry.bind("credit", "mars", preset="as_relesed"),
-            "Unknown preset of credit 'mars' 'as_relesed'. Did you mean 'as_released'",
-        ),
+        (lambda: registry.bind("credit", "mars", preset="as_relesed"), "Unknown preset of credit 'mars' 'as_relesed'. Did you mean 'as_released'"),
     ],
 )
 def test_unknown_names_give_the_nearest(call, message):
@@ -247,9 +241,7 @@ def test_explicit_options_win_over_the_preset_and_the_preset_over_the_default():
 
 
 def test_presets_and_schedules_of_a_real_plugin():
-    bound = registry.bind(
-        "losses", "ppo_clip", {"clip_high": RAMP, "dual_clip": {"schedule": "linear", "start": 3, "end": 2}}, preset="dapo"
-    )
+    bound = registry.bind("losses", "ppo_clip", {"clip_high": RAMP, "dual_clip": {"schedule": "linear", "start": 3, "end": 2}}, preset="dapo")
     assert bound.at(0.5) == pytest.approx({"clip_low": 0.2, "clip_high": 0.3, "dual_clip": 2.5})
 
 

@@ -88,9 +88,7 @@ class Visitor:
         self.contexts = []
 
     def context(self, theme="light", width=1366, height=768):
-        context = self.browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=theme
-        )
+        context = self.browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
         context.add_init_script(LISTEN)
         context.set_default_timeout(8000)
         self.contexts.append(context)

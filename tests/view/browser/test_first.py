@@ -8,10 +8,7 @@ from sparring.view import static_pages
 from sparring.view.position_pictures import Boards
 from tests.view import run_made as made
 
-ASKED = (
-    "() => performance.getEntriesByType('resource').map((one) => new URL(one.name))"
-    ".map((one) => one.pathname)"
-)
+ASKED = "() => performance.getEntriesByType('resource').map((one) => new URL(one.name)).map((one) => one.pathname)"
 QUERIES = {
     "runs": "?view=runs",
     "curves": "?view=curves&runs=0&metrics=loss",

@@ -35,10 +35,7 @@ def served(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
     hostile = made.write_run(folder / NAME, steps=())
     made.append(hostile / "metrics.jsonl", {"step": 31, METRIC: 1.0, "loss": 0.5})
-    made.append(
-        hostile / "health.jsonl",
-        {"step": 6, "metric": METRIC, "message": POISON, "value": 1.0, "stops": True},
-    )
+    made.append(hostile / "health.jsonl", {"step": 6, "metric": METRIC, "message": POISON, "value": 1.0, "stops": True})
     plays = [episode_of(POISON), made.episode(41, made.turn(0, "x" * HUGE, regretted=False))]
     made.write_step(hostile, 10, plays)
     with serve(folder) as served:
@@ -55,9 +52,7 @@ VIEWS = {
     "league": "?view=league",
     "workers": "?view=workers",
 }
-ALIVE = (
-    "script, iframe, object, embed, svg [onload], img:not(.board), a[href^=javascript], [onerror]"
-)
+ALIVE = "script, iframe, object, embed, svg [onload], img:not(.board), a[href^=javascript], [onerror]"
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -66,9 +61,7 @@ def test_nothing_of_a_run_is_script_or_markup(visitor, served, name):
     page.wait_for_timeout(150)
     assert page.evaluate("() => window.hit") is None
     assert "Sparring" in page.title()
-    alive = page.evaluate(
-        "(kinds) => document.querySelectorAll(`#view :is(${kinds})`).length", ALIVE
-    )
+    alive = page.evaluate("(kinds) => document.querySelectorAll(`#view :is(${kinds})`).length", ALIVE)
     assert alive == 0
     if name not in ("league", "workers"):
         assert "onerror=window.hit=1>" in page.inner_text("#view")
@@ -79,10 +72,7 @@ def test_what_cannot_be_seen_is_shown(visitor, served):
     chips = set(page.locator(".reply .chip").all_inner_texts())
     assert chips >= {"U+202E", "U+202C", "U+200B", "U+2066", "U+2069", "U+0007", "U+001B", "U+FEFF"}
     assert "\u202e" not in page.inner_text("#view")
-    isolated = page.evaluate(
-        "() => [...document.querySelectorAll('.text')].every((one) =>"
-        " getComputedStyle(one).unicodeBidi === 'isolate')"
-    )
+    isolated = page.evaluate("() => [...document.querySelectorAll('.text')].every((one) => getComputedStyle(one).unicodeBidi === 'isolate')")
     assert isolated
 
 
@@ -107,9 +97,7 @@ def test_the_mailed_page_runs_nothing_either(visitor, served, tmp_path):
     assert mailed.evaluate("() => window.hit") is None
     assert "<script>window.hit=1</script>" in mailed.inner_text("#main")
     assert "U+202E" in mailed.inner_text("#main")
-    alive = mailed.evaluate(
-        "(kinds) => document.querySelectorAll(`#main :is(${kinds})`).length", ALIVE
-    )
+    alive = mailed.evaluate("(kinds) => document.querySelectorAll(`#main :is(${kinds})`).length", ALIVE)
     assert alive == 0
 
 
@@ -117,9 +105,7 @@ def test_text_of_an_address_is_text(visitor, served):
     visitor.allowed = ("400", "404")
     page = visitor.open(served, "?view=replay&f.turns=%3Cimg%20src=x%20onerror=window.hit=1%3E")
     page.wait_for_selector("[role=alert]")
-    page.goto(
-        f"{served.base}?view=replay&run=0&step=10&episode=%3Cscript%3Ewindow.hit=1%3C/script%3E"
-    )
+    page.goto(f"{served.base}?view=replay&run=0&step=10&episode=%3Cscript%3Ewindow.hit=1%3C/script%3E")
     page.wait_for_selector("[role=alert]")
     assert page.evaluate("() => window.hit") is None
 
@@ -127,8 +113,6 @@ def test_text_of_an_address_is_text(visitor, served):
 def test_texts_of_the_run_reach_the_page_whole(visitor, served):
     page = visitor.open(served, VIEWS["without colour"])
     shown = page.evaluate("() => document.querySelector('article.turn .reply').textContent")
-    hidden = {
-        character: f"U+{ord(character):04X}" for character in LYING if not character.isprintable()
-    }
+    hidden = {character: f"U+{ord(character):04X}" for character in LYING if not character.isprintable()}
     expected = "".join(hidden.get(character, character) for character in POISON)
     assert json.dumps(shown) == json.dumps(expected)

@@ -41,9 +41,7 @@ def served(tmp_path_factory, serve):
         yield served
 
 
-@pytest.mark.parametrize(
-    ("theme", "width"), [("light", 1366), ("dark", 1366), ("light", 390)], ids=str
-)
+@pytest.mark.parametrize(("theme", "width"), [("light", 1366), ("dark", 1366), ("light", 390)], ids=str)
 def test_the_tree_is_drawn_in_words_and_by_keys(visitor, served, theme, width):
     page = visitor.open(served, "?view=league", theme=theme, width=width)
     page.wait_for_selector(".tree svg a")

@@ -20,9 +20,7 @@ def write_league(folder):
     config.write_text(config.read_text() + "league: {every: 10, answer: nash}\n")
     made.append(run / "metrics.jsonl", {"step": 31, "nash_conv/kuhn_poker": 0.25})
     rows = {
-        Row("kuhn_poker", 0, ref(NAMES[i]), ref(NAMES[j])): Results(
-            games=100, wins=100 * ends, losses=100 - 100 * ends, returns=200 * ends - 100
-        )
+        Row("kuhn_poker", 0, ref(NAMES[i]), ref(NAMES[j])): Results(games=100, wins=100 * ends, losses=100 - 100 * ends, returns=200 * ends - 100)
         for i in range(3)
         for j, ends in (((i + 1) % 3, 1), ((i + 2) % 3, 0))
     }
@@ -38,9 +36,7 @@ def write_sides(folder):
     """Write a run whose sides are apart: p = 1/4 and 3/4 in the first, one half each in the second."""
     run = write_league(folder)
     config = run / "config.yaml"
-    config.write_text(
-        config.read_text() + "matchmaker: {name: meta_strategy, sides: apart, solver: uniform}\n"
-    )
+    config.write_text(config.read_text() + "matchmaker: {name: meta_strategy, sides: apart, solver: uniform}\n")
     rows = {}
     for i, own in enumerate(((0.6, 0), (0.2, 0.4))):
         for j, paid in enumerate(own):
@@ -66,9 +62,7 @@ def test_where_sides_are_apart_each_member_has_two_bars(visitor, apart, width):
     page = visitor.open(apart, "?view=league", width=width)
     rows = [row.split() for row in page.evaluate(WEIGHTS)]
     assert rows == [["1", NAMES[0], "0.25", "0.50"], ["2", NAMES[1], "0.75", "0.50"]]
-    heads = page.evaluate(
-        "() => [...document.querySelectorAll('.weights thead th')].map((one) => one.innerText)"
-    )
+    heads = page.evaluate("() => [...document.querySelectorAll('.weights thead th')].map((one) => one.innerText)")
     assert heads == ["", "Member", "In the first side", "In the second side"]
     assert page.locator(".weights .bar").count() == 4
     said = page.inner_text(".meta-strategy")
@@ -89,18 +83,14 @@ def served(tmp_path_factory, serve):
         yield served
 
 
-@pytest.mark.parametrize(
-    ("theme", "width"), [("light", 1366), ("dark", 1366), ("light", 390)], ids=str
-)
+@pytest.mark.parametrize(("theme", "width"), [("light", 1366), ("dark", 1366), ("light", 390)], ids=str)
 def test_weights_stand_beside_payoffs(visitor, served, theme, width):
     page = visitor.open(served, "?view=league&solver=max_entropy_nash", theme=theme, width=width)
     rows = page.evaluate(WEIGHTS)
     assert [row.split()[-1] for row in rows] == ["0.25"] * 4
     assert "<img src=x" in rows[1] and page.evaluate("() => window.hit") is None
     said = page.inner_text(".meta-strategy")
-    assert (
-        "Weights by max_entropy_nash, chosen on this page, as of the checkpoint of step 30" in said
-    )
+    assert "Weights by max_entropy_nash, chosen on this page, as of the checkpoint of step 30" in said
     assert "3 of 6 pairs of members have not met: their payoff counts as 0" in said
     assert page.locator(".meta-heat .unplayed").count() == 6
     assert page.inner_text(".meta-heat tbody tr:nth-child(1) td:nth-child(3)") == "+1\n100"
@@ -113,9 +103,7 @@ def test_weights_stand_beside_payoffs(visitor, served, theme, width):
 def test_a_solver_is_chosen_and_kept_in_the_address(visitor, served):
     page = visitor.open(served, "?view=league")
     assert "the run's own (league.answer)" in page.inner_text(".meta-strategy")
-    assert page.inner_text(".answer-said").startswith(
-        "Exploitability over time is that of the mixture"
-    )
+    assert page.inner_text(".answer-said").startswith("Exploitability over time is that of the mixture")
     choice = page.get_by_label("meta-solver")
     choice.focus()
     choice.select_option("last")
@@ -139,9 +127,7 @@ def test_a_solver_that_fails_is_a_sentence_and_the_page_goes_on(visitor, served)
 def test_an_answer_that_fails_leaves_the_rest(visitor, served):
     visitor.allowed = ("500",)
     context = visitor.context()
-    context.route(
-        "**/api/runs/0/meta*", lambda route: route.fulfill(status=500, body='{"error": "broken"}')
-    )
+    context.route("**/api/runs/0/meta*", lambda route: route.fulfill(status=500, body='{"error": "broken"}'))
     page = visitor.open(served, "?view=league", context=context)
     assert "meta-strategy: broken" in page.inner_text(".meta-strategy")
     page.wait_for_selector(".tree svg a")
@@ -160,8 +146,6 @@ def test_payoffs_are_told_by_keys(visitor, served):
     page.keyboard.press("End")
     for _ in range(3):
         page.keyboard.press("ArrowDown")
-    assert "past-000040 against past-000010: no plays" in page.inner_text(
-        ".meta-payoffs .cell-said"
-    )
+    assert "past-000040 against past-000010: no plays" in page.inner_text(".meta-payoffs .cell-said")
     assert page.locator(".meta-heat [tabindex='0']").count() == 1
     assert "learner, step" in page.inner_text(".tree-said")  # the tree has not moved

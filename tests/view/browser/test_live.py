@@ -51,10 +51,7 @@ def test_a_run_that_begins_is_found(visitor, live):
 def test_a_page_that_is_hidden_asks_nothing(visitor, live):
     _, served = live
     page = visitor.open(served, "?view=runs")
-    page.evaluate(
-        "() => { Object.defineProperty(document, 'hidden', { get: () => true });"
-        " document.dispatchEvent(new Event('visibilitychange')); }"
-    )
+    page.evaluate("() => { Object.defineProperty(document, 'hidden', { get: () => true }); document.dispatchEvent(new Event('visibilitychange')); }")
     page.wait_for_timeout(1200)  # what was under way
     asked = []
     page.on("request", lambda request: asked.append(request.url))

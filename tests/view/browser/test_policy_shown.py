@@ -8,23 +8,8 @@ import sparring
 from sparring.play.store import EpisodeStore
 
 CHANGES = (
-    *(
-        "steps=2",
-        "threads=1",
-        "store.every=1",
-        "warmup.updates=1",
-        "warmup.games=8",
-        "rollout.games_per_step=8",
-        "checkpoint.every=1",
-        "checkpoint.keep=2",
-    ),
-    *(
-        "model.hidden_size=8",
-        "model.layers=1",
-        "model.heads=1",
-        "evaluation.exact=false",
-        "evaluation.opponents=[]",
-    ),
+    *("steps=2", "threads=1", "store.every=1", "warmup.updates=1", "warmup.games=8", "rollout.games_per_step=8", "checkpoint.every=1", "checkpoint.keep=2"),
+    *("model.hidden_size=8", "model.layers=1", "model.heads=1", "evaluation.exact=false", "evaluation.opponents=[]"),
 )
 
 
@@ -36,9 +21,7 @@ def run(tmp_path_factory):
 
 
 def address(run, turn=1):
-    number = next(
-        one.episode_id for step, one in EpisodeStore(run / "episodes").episodes() if step == 2
-    )
+    number = next(one.episode_id for step, one in EpisodeStore(run / "episodes").episodes() if step == 2)
     return f"?view=replay&run=0&step=2&episode={number}&turn={turn}"
 
 
@@ -50,10 +33,7 @@ def test_the_policy_stands_beside_the_moves_with_its_step(visitor, serve, run):
         assert "policy: learner, live weights of the checkpoint of step 1; other replies" in said
         assert "The p of a token is of the weights that sampled it" in said
         assert "policy, step 1" in page.inner_text(".legal-moves thead")
-        assert (
-            page.locator(".legal-moves .bar.chance").count()
-            == page.locator(".legal-moves tbody tr").count()
-        )
+        assert page.locator(".legal-moves .bar.chance").count() == page.locator(".legal-moves tbody tr").count()
 
 
 def test_a_reason_stands_where_it_cannot_be_had(visitor, serve, run, tmp_path):

@@ -6,19 +6,11 @@ from tests.view import run_made as made
 
 VIEWS = {
     "runs": ("?view=runs", "Runs", "table.runs tbody tr"),
-    "curves": (
-        "?view=curves&runs=0,1,2&group=1&metrics=loss",
-        "Curves",
-        "[data-metric=loss] .plot *",
-    ),
+    "curves": ("?view=curves&runs=0,1,2&group=1&metrics=loss", "Curves", "[data-metric=loss] .plot *"),
     "finder": ("?view=replay", "Replays", "table.plays tbody tr"),
     "replay": ("?view=replay&run=0&step=30&episode=120", "kuhn_poker", "article.turn"),
     "one seat": ("?view=replay&run=0&step=30&episode=120&seat=1", "kuhn_poker", "article.turn"),
-    "siblings": (
-        "?view=replay&run=0&step=30&episode=120&siblings=1&beside=122",
-        "kuhn_poker",
-        "table.pair",
-    ),
+    "siblings": ("?view=replay&run=0&step=30&episode=120&siblings=1&beside=122", "kuhn_poker", "table.pair"),
     "league": ("?view=league", "League", "text=This run has no league: mirror self-play"),
     "workers": ("?view=workers", "Workers", "text=No workers"),
 }
@@ -34,9 +26,7 @@ def served(tmp_path_factory, serve):
 
 
 @pytest.mark.parametrize("name", VIEWS)
-@pytest.mark.parametrize(
-    ("theme", "width"), [("light", 1366), ("dark", 1366), ("light", 390)], ids=str
-)
+@pytest.mark.parametrize(("theme", "width"), [("light", 1366), ("dark", 1366), ("light", 390)], ids=str)
 def test_a_view_is_drawn(visitor, served, name, theme, width):
     query, heading, part = VIEWS[name]
     page = visitor.open(served, query, theme=theme, width=width)
@@ -94,9 +84,7 @@ def test_three_seeds_are_a_band_and_two_are_lines(visitor, served):
     assert note in page.inner_text("[data-metric=loss] .readout")
     assert "t-interval" in page.inner_text("[data-metric=loss] .readout")
     page.uncheck(".legend label:has-text('kuhn-2') input")
-    page.wait_for_function(
-        "() => !document.querySelector('[data-metric=loss] .readout').innerText.includes('n = 3')"
-    )
+    page.wait_for_function("() => !document.querySelector('[data-metric=loss] .readout').innerText.includes('n = 3')")
     said = page.inner_text("[data-metric=loss] .readout")
     assert "kuhn-0" in said and "kuhn-1" in said
 

@@ -79,12 +79,15 @@ def test_what_is_exact_is_found_once_for_a_role_and_pool(monkeypatch):
     assert agent.asked == 4, "one conversation for each role and pool"
 
 
-def test_who_never_lets_a_second_attempt_begin_takes_no_figure_from_another():
+def test_who_has_nothing_to_find_out_takes_no_figure_from_another():
     game = {"environment": {"name": "rock_paper_scissors"}, "stop_on_win": True}
     bots = ("scripted preference=[rock]", "biased 'weights={rock: 1, paper: 1}'")
     lost, drawn, pool = rows(*bots, policy=Papers(), limit=3000, **game)
     assert lost["exact"]["returns"] == [1.0, None, None] and pool["exact"]["returns"][1] is None
     assert drawn["exact"]["returns"] == pytest.approx([0.0, 0.0, 0.0])
+    (_, pool) = rows("kuhn_bot style=passive")
+    assert pool["best"] == pool["fixed"] == pytest.approx(1.0)
+    assert "closed" not in pool and "ceiling" not in pool
 
 
 class Papers(Bets):
@@ -97,12 +100,6 @@ class Papers(Bets):
         self.asked += len(queries)
         with np.errstate(divide="ignore"):
             return [np.log((np.array(query.legal_actions) == "paper").astype(float)) for query in queries]
-
-
-def test_one_opponent_leaves_nothing_to_find_out():
-    (_, pool) = rows("kuhn_bot style=passive")
-    assert pool["best"] == pool["fixed"] == pytest.approx(1.0)
-    assert "closed" not in pool and "ceiling" not in pool
 
 
 class Silent:
@@ -135,16 +132,10 @@ def met(bots, held_out, *others):
     return {name: (one.weight, one.trained) for name, one in found.items()}
 
 
-def test_what_training_met_within_a_mixture_is_not_held_out():
+def test_pools_hold_bots_by_their_names_and_options():
     bots = "{several: {name: mixture, players: {\"biased 'weights={rock: 8}'\": 3, random: 1}}}"
     found = met(bots, "[{name: random}, {name: biased, weights: {rock: 8}}]", "random", "biased 'weights={rock: 2}'")
     assert found == {"several: biased 'weights={rock: 8}'": (0.75, True), "several: random": (0.25, True), "biased": (1.0, False)}
-
-
-def test_a_mixture_draws_bots_by_their_names_in_the_run_and_its_own_players_are_left_out():
     bots = "{rock: {name: biased, weights: {rock: 8}}, several: {name: mixture, players: {rock: 1, random: 1, learner: 1, past: 1}}}"
     assert met(bots, "[]", "biased 'weights={rock: 8}'") == {"several: rock": (0.25, True), "several: random": (0.25, True)}
-
-
-def test_an_option_that_is_left_out_is_its_default():
     assert met("{several: {name: biased}}", "[]", "biased weights=null", "random", "random") == {"several": (1.0, True), "random": (1.0, False)}

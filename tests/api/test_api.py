@@ -34,7 +34,7 @@ def test_the_stored_turns_are_tables(run):
         run.table("turns")
 
 
-def test_no_sub_package_has_the_name_of_a_function():
+def test_names_are_functions_and_imported_when_they_are_used():
     for module in pkgutil.iter_modules(sparring.__path__):
         assert module.name not in sparring.__all__
         if module.ispkg:
@@ -43,9 +43,6 @@ def test_no_sub_package_has_the_name_of_a_function():
     assert {*sparring.__all__} <= {*dir(sparring)}
     with pytest.raises(AttributeError, match="has no attribute 'trian'; its names are Run, advantages"):
         _ = sparring.trian
-
-
-def test_the_names_are_imported_when_they_are_used():
     code = "import sparring, sys; print({'sparring', 'sparring.api', 'torch'} & {*sys.modules})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "{'sparring'}\n"
     assert all(getattr(sparring, name) is getattr(sparring.api, name) for name in sparring.__all__)

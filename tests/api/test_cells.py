@@ -140,14 +140,11 @@ def test_a_run_that_was_stopped_is_no_cell(place):
 # -- commits
 
 
-def test_cells_of_several_commits_are_refused():
+def test_cells_of_several_commits_are_refused(place):
     kept = [{"commit": "0123abc", "date": "2026-11-21"}, {"commit": "0123abc", "date": "2026-11-22"}]
     assert origin(kept) == {"commit": "0123abc", "date": "2026-11-22"}
     with pytest.raises(RunError, match="2 commits: 0123abc, 4567def"):
         origin([*kept, {"commit": "4567def", "date": "2026-11-22"}])
-
-
-def test_cells_of_another_commit_are_refused_before_more_are_run(place):
     run(place, cell("a", "train"))
     place.version = "4567def"
     with pytest.raises(RunError, match=r"holds cells of 0123abc, and this code is 4567def.*--folder"):

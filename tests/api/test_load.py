@@ -46,29 +46,23 @@ def weights(path, step):
     return (path / "checkpoints" / f"step_{step:06d}" / "model.safetensors").read_bytes()
 
 
-def test_the_newest_or_the_one_asked_for(trained, saved):
+def test_the_newest_or_the_one_asked_for_is_read_and_nothing_changed(trained, saved):
     config, engine, step = load_run(trained)
     assert (config, step) == (resolve(CONFIG), 3)
     assert saved(engine)["model.safetensors"] == weights(trained, 3)
     _, engine, step = load_run(trained, 2)
     assert step == 2
     assert saved(engine)["model.safetensors"] == weights(trained, 2) != weights(trained, 3)
-
-
-def test_a_damaged_one_is_passed_over_or_refused_when_asked_for(trained):
-    (trained / "checkpoints" / "step_000003" / "model.safetensors").write_bytes(b"?")
-    assert load_run(trained)[2] == 2
-    with pytest.raises(CheckpointError, match="Steps to be had"):
-        load_run(trained, 3)
-
-
-def test_reading_changes_nothing(trained):
     def everything():
         return {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
 
     before = everything()
     load_run(trained)
     assert everything() == before
+    (trained / "checkpoints" / "step_000003" / "model.safetensors").write_bytes(b"?")
+    assert load_run(trained)[2] == 2
+    with pytest.raises(CheckpointError, match="Steps to be had"):
+        load_run(trained, 3)
 
 
 def test_a_run_without_a_checkpoint_says_what_to_do(tmp_path):

@@ -80,16 +80,13 @@ def test_seats_that_move_at_once_do_not_hear_each_other_before(room):
     assert {turn.moment for turn in sitting.episode.turns} == {0}
 
 
-def test_talk_takes_any_text_and_hands_it_on(room):
+def test_text_is_taken_whole_or_asked_for_again(room):
     sitting = sat(room, "talk")
     assert sitting.legal is None
     assert sitting.say(HOSTILE) == ""
     assert "says:" in sitting.told and sitting.legal is not None
     said = finished(sitting).turns[0]
     assert said.reply == HOSTILE.replace("\ud800", "?") and said.event == "ok"
-
-
-def test_a_text_that_an_environment_cannot_read_is_asked_for_again(room):
     sitting, told = sat(room, "tools"), []
     for _ in range(12):
         told.append(sitting.told)

@@ -123,15 +123,11 @@ def test_the_starts_of_training_are_made_once_for_rows_and_plays(name, options, 
     assert len(made) == 1 and {row["starts"] for row in report["rows"]} >= {"unseen"}
 
 
-def test_exact_rows_are_what_enumeration_says(run, suite, tmp_path):
+def test_exact_rows_are_enumerated_and_what_cannot_be_measured_says_why(run, suite, tmp_path):
     report = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path).run(workers=1)
     _, engine, _ = load_run(run)
     game = make_game("kuhn_poker")
     assert of(report, "kuhn-exact")["figures"]["nash_conv"] == nash_conv(game, enumerate_info_states(game), engine.agent("policy")).nash_conv
-
-
-def test_what_cannot_be_measured_says_why_and_stays_out_of_the_totals(run, suite, tmp_path):
-    report = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path).run(workers=1)
     assert not of(report, "leduc-mcts")["measured"] and report["not_in_totals"] == ["leduc-mcts"]
     assert "would see what is hidden" in of(report, "leduc-mcts")["notes"][-1]
     assert "lacks actions of this game" in of(report, "ttt-exact")["notes"][-1]
@@ -149,12 +145,17 @@ def test_a_conversation_that_outgrows_the_model_is_noted(suite, tmp_path):
     assert report["totals"]["trained"] is None
 
 
-def test_nothing_is_played_twice(run, suite, tmp_path):
+def test_nothing_is_played_twice_also_where_it_is_scored_otherwise(run, suite, tmp_path):
     first, lines = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path), []
     report = first.run(workers=1)
     again = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path)
     assert again.run(workers=1, watch=lines.append) == report
     assert first.played > 0 and again.played == 0 and "nothing is played" in lines[0]
+    rows = [{**row, "games_per_seat": GAMES, "role": "trained", **({"normalise": [-1, 1]} if row["name"] == "kuhn-cfr" else {})} for row in ROWS]
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({"rows": rows}))
+    again = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path)
+    report = again.run(workers=1)
+    assert again.played == 0 and of(report, "kuhn-cfr")["normalise"] == [-1, 1]
 
 
 def test_more_games_play_the_new_ones_only(run, suite, tmp_path):
@@ -164,15 +165,6 @@ def test_more_games_play_the_new_ones_only(run, suite, tmp_path):
     assert more.played == (2 + 1 + 2) * (GAMES - 50)
     fresh = SuiteEvaluation(suite, run_player(run, None, None), games=GAMES, folder=tmp_path / "fresh").run(workers=1)
     assert plain(fresh) == plain(report)
-
-
-def test_another_way_to_score_plays_nothing(run, suite, tmp_path):
-    SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path).run(workers=1)
-    rows = [{**row, "games_per_seat": GAMES, "role": "trained", **({"normalise": [-1, 1]} if row["name"] == "kuhn-cfr" else {})} for row in ROWS]
-    (tmp_path / "small.yaml").write_text(yaml.safe_dump({"rows": rows}))
-    again = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path)
-    report = again.run(workers=1)
-    assert again.played == 0 and of(report, "kuhn-cfr")["normalise"] == [-1, 1]
 
 
 @pytest.mark.parametrize("changes", [{"seed": 1}, {"step": 1}, {"temperature": 0.5}, {"opponent": {"name": "cfr", "options": {"iterations": 6}}}])

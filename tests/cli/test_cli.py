@@ -41,12 +41,9 @@ def test_train_ends_with_figures_as_json(tmp_path):
     assert summary["measured"] == "EMA weights"
 
 
-def test_a_run_folder_has_everything(trained):
+def test_a_run_folder_has_everything_and_its_configuration_runs_verbatim(trained, tmp_path):
     for name in ("config.yaml", "metrics.jsonl", "timing.jsonl", "tensorboard", "checkpoints", "report.html"):
         assert (trained / name).exists(), name
-
-
-def test_the_resolved_configuration_runs_verbatim(trained, tmp_path):
     outcome = call("train", trained / "config.yaml", "--run", tmp_path / "again")
     assert outcome.exit_code == 0, outcome.output
     assert (tmp_path / "again" / "metrics.jsonl").read_bytes() == (trained / "metrics.jsonl").read_bytes()
@@ -140,12 +137,9 @@ def test_main_prints_the_line_and_exits_with_two(monkeypatch, capsys):
     assert capsys.readouterr().err.startswith("error: Unknown recipe 'khun-tiny'.")
 
 
-def test_an_existing_run_is_not_overwritten_by_accident(trained):
+def test_a_run_is_not_overwritten_or_resumed_otherwise_by_accident(trained):
     outcome = call("train", "kuhn-tiny", *QUICK, "--run", trained)
     assert "--overwrite" in str(outcome.exception)
-
-
-def test_resume_with_another_configuration_is_refused(trained):
     outcome = call("train", "--run", trained, "--resume", "seed=9")
     assert "seed differ" in str(outcome.exception)
 
@@ -164,29 +158,20 @@ def test_evaluate_measures(trained):
     assert "random" in shown and ", EMA weights." in shown
 
 
-def test_evaluate_says_which_weights_are_measured(trained):
+def test_evaluate_binds_seeds_rates_the_league_and_says_whose_weights(trained):
     live = call("evaluate", trained, "--games", 2, "--answer", "last")
     assert "live weights" in live.stdout and "EMA" not in live.stdout
     assert "EMA weights" in call("evaluate", trained, "--games", 2).stdout
-
-
-def test_evaluate_again_gives_the_same_figures(trained):
     first, second = (call("evaluate", trained, "--games", 10, "--json").stdout for _ in range(2))
     assert first == second
-
-
-def test_the_league_is_rated(trained):
     result = json.loads(call("evaluate", trained, "--games", 4, "--league", "--json").stdout)
     assert {row["name"] for row in result["league"][0]["rows"]} == {"policy", "random"}
+    assert "Did you mean 'random'" in str(call("evaluate", trained, "--opponent", "randm").exception)
 
 
 def test_the_first_chart_can_be_had_as_a_file(trained, tmp_path):
     assert call("report", trained, "--svg", tmp_path / "chart.svg").exit_code == 0
     assert "nash_conv/kuhn_poker" in (tmp_path / "chart.svg").read_text()
-
-
-def test_an_unknown_bot_is_refused(trained):
-    assert "Did you mean 'random'" in str(call("evaluate", trained, "--opponent", "randm").exception)
 
 
 def test_export_loads_with_transformers(trained, tmp_path):

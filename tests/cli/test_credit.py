@@ -111,15 +111,12 @@ def test_a_page_has_a_table_and_a_chart_per_game(tmp_path):
     assert re.findall("^## (.*)$", text, re.MULTILINE) == ["kuhn_poker", "leduc_poker style=full"]
 
 
-def test_seconds_are_measured_unless_told_not_to():
+def test_a_plot_is_written_and_seconds_are_measured_unless_told_not_to(tmp_path):
     arguments = ["--environment", "kuhn_poker", "--estimators", "outcome", "--episodes", 320, "--batch", 32, "--json"]
     timed, untimed = (json.loads(call(*arguments, *more).stdout)["games"][0]["rows"][0] for more in ((), ("--no-time",)))
     assert timed.pop("seconds") > 0
     assert untimed.pop("seconds") is None
     assert timed == untimed
-
-
-def test_a_plot_is_written(tmp_path):
     outcome = call("--environment", "kuhn_poker", *FEW, *SOME, "--plot", tmp_path / "plot.svg")
     assert outcome.exit_code == 0, outcome.output
     marks = ElementTree.fromstring((tmp_path / "plot.svg").read_text()).findall("{http://www.w3.org/2000/svg}circle")

@@ -153,12 +153,9 @@ def test_a_run_is_measured_on_games_it_has_not_seen_and_words_it_lacks_are_told(
     assert any("are unknown to the model" in note for note in found["notes"])
 
 
-def test_seeds_bind():
+def test_seeds_bind_and_what_cannot_be_judged_is_a_note():
     command = ["--agent", "random", "--environment", NIM, "--games", 20]
     assert result(*command) == result(*command, "--seed", 0) != result(*command, "--seed", 1)
-
-
-def test_what_cannot_be_judged_is_a_note():
     found = result("--agent", "random", "--environment", "tiny_hanabi", "--games", 2)
     assert "tiny_hanabi: no regret, as no exact oracle can judge it (minimax: something is hidden" in found["notes"][0]
     assert all("regret" not in row["intervals"] for row in found["matches"])

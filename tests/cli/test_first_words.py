@@ -55,12 +55,9 @@ def test_what_was_removed_says_what_to_write_instead(words, advice):
     assert advice in said and "\n" not in said
 
 
-def test_the_folder_of_a_run_is_no_recipe(tmp_path):
+def test_an_environment_and_the_folder_of_a_run_are_told_apart(tmp_path, monkeypatch):
     (tmp_path / "config.yaml").write_text("name: x\n")
     assert f"sparring train --run {tmp_path} --resume" in refusal("train", str(tmp_path))
-
-
-def test_an_environment_is_no_run_folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert "sparring play --environment kuhn_poker" in refusal("play", "kuhn_poker")
 
@@ -97,9 +94,10 @@ def test_what_is_advised_for_an_algorithm_is_a_configuration(name):
     resolve(apply_overrides(load_recipe("kuhn-tiny"), words))
 
 
-def test_names_that_begin_alike_come_first():
+def test_names_that_begin_alike_and_first_recipes_come_first():
     assert nearest("kuhn", ["urn", "kuhn_poker", "kuhn_rounds", "run"])[0] == "kuhn_poker"
     assert nearest("", ["urn"]) == []
+    assert [row["name"] for row in entries("recipes")][:3] == ["demo", "kuhn-tiny", "tictactoe-tiny"]
 
 
 def test_a_dry_run_prints_the_plan_and_the_configuration_only_as_json():
@@ -127,10 +125,6 @@ def test_commands_are_printed_as_the_program_was_called(monkeypatch):
     assert text.command() == ".venv/bin/sparring"
     monkeypatch.setattr("sys.argv", ["pytest"])
     assert text.command() == "sparring"
-
-
-def test_the_recipes_to_begin_with_come_first():
-    assert [row["name"] for row in entries("recipes")][:3] == ["demo", "kuhn-tiny", "tictactoe-tiny"]
 
 
 def test_a_run_is_measured_at_its_first_and_last_step_and_never_where_every_is_0():

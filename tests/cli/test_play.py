@@ -67,13 +67,10 @@ def test_help_shows_the_rules_again(poker, word):
     assert told(poker, text=f"{word}\nq\n").count("We play Kuhn poker") == 2
 
 
-def test_another_play_has_another_deal_and_may_change_seats(poker):
+def test_another_play_has_another_deal_which_is_fresh_unless_asked_for(poker):
     shown = told(poker, "--seed", 3, text="bet\ns\nbet\nbet\nbet\ny\n")
     assert "You are first. The deal is --seed 3." in shown
     assert "You are second. The deal is --seed 4." in shown
-
-
-def test_the_deal_is_fresh_unless_it_is_asked_for(poker):
     deals = {re.search(r"--seed (\d+)", told(poker, text="")).group(1) for _ in range(4)}
     assert len(deals) > 1
     assert told(poker, "--seed", 5, text="bet\n") == told(poker, "--seed", 5, text="bet\n")

@@ -55,14 +55,11 @@ def test_every_unit_of_a_step_is_played_as_it_was_those_that_begin_within_others
     assert units > 3  # plays that begin within others are units of a second wave
 
 
-def test_without_the_checkpoint_it_says_which_steps_can_be_played_again(run):
+def test_a_step_needs_the_checkpoint_that_it_begins_at(run, ahead):
     with pytest.raises(CheckpointError, match=r"Steps that can be played again: 1, 3\. .*checkpoint.every=1"):
         unit_of(run, 2, 0)
     with pytest.raises(ConfigError, match="from 1 to 4"):
         unit_of(run, 5, 0)
-
-
-def test_with_a_lag_a_step_begins_at_an_older_checkpoint(ahead):
     with pytest.raises(CheckpointError, match=r"Step 3 of .* begins where step 1 ended.*: 1, 2, 4\."):
         unit_of(ahead, 3, 0)
 

@@ -64,20 +64,14 @@ def test_the_first_line_of_a_run_shows_its_path_as_it_is(terminal):
     assert "[/b]x\\x1b]0;owned" in stream.getvalue() and TITLE not in stream.getvalue()
 
 
-def test_an_error_shows_a_path_as_it_is(monkeypatch, capsys):
+def test_errors_and_logs_show_codes_as_text(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["sparring", "report", f"nowhere{TITLE}"])
     with pytest.raises(SystemExit):
         cli.main()
     error = capsys.readouterr().err
     assert "nowhere\\x1b]0;owned\\x07" in error and "\x1b" not in error
-
-
-def test_what_is_logged_is_shown_as_it_is():
     record = logging.LogRecord("x", logging.WARNING, "x", 1, "said %s", (TITLE,), None)
     assert PlainFormatter("%(levelname)s: %(message)s").format(record) == "WARNING: said \\x1b]0;owned\\x07"
-
-
-def test_say_goes_where_it_is_told(capsys):
     say(TITLE, file=sys.stderr)
     assert capsys.readouterr().err == "\\x1b]0;owned\\x07\n"
 

@@ -57,14 +57,7 @@ def two_games(**columns):
     )
 
 
-def test_a_play_that_was_cut_is_so_at_the_last_turn_of_each_seat():
-    turns, order = turn_table(two_games(cut=[True, False, False, True]))
-    assert order.tolist() == [4, 3, 2, 0, 1]
-    assert turns.cut.tolist() == [True, False, False, False, True]
-    assert turn_table(two_games())[0].cut is None
-
-
-def test_seats_of_one_game_share_an_episode_and_start_states_are_shared():
+def test_seats_of_one_game_share_an_episode_and_start_states():
     turns, order = turn_table(two_games())
     assert order.tolist() == [4, 3, 2, 0, 1]  # episode a: black, white; episode b: black, white
     assert turns.episode.tolist() == [0, 0, 1, 1, 1]
@@ -73,14 +66,15 @@ def test_seats_of_one_game_share_an_episode_and_start_states_are_shared():
     assert turns.role_names == ("black", "white")
     assert turns.state_key[0] == turns.state_key[2] != turns.state_key[1] == turns.state_key[3]
     assert turns.state_key[4] not in turns.state_key[:4]
+    turns, order = turn_table(two_games(cut=[True, False, False, True]))
+    assert order.tolist() == [4, 3, 2, 0, 1]
+    assert turns.cut.tolist() == [True, False, False, False, True]
+    assert turn_table(two_games())[0].cut is None
 
 
-def test_advantages_come_back_in_the_order_of_the_batch():
+def test_columns_go_with_their_rows_and_a_missing_one_with_a_hint():
     found = estimate(registry.bind("credit", "rloo"), two_games(), {}, {})
     assert found.advantages.tolist() == [3.0] * 3 + [-3.0] * 3 + [-3.0] + [3.0] * 2
-
-
-def test_views_actions_and_components():
     rows = two_games(view=[["x", "y"], "x", "x", "y"], action=[["up", None], "up", "down", "up"], component_process=[[0.5, 0.0], 0.0, -1.0, 2.0])
     turns, _ = turn_table(rows)
     assert [turns.view_names[i] for i in turns.view] == ["y", "x", "x", "x", "y"]
@@ -89,9 +83,6 @@ def test_views_actions_and_components():
     assert turns.components["game"].tolist() == [0.0, -1.0, -1.0, 0.0, 0.5]
     with pytest.raises(CreditError, match="row 0: 1 values for 2 turns"):
         turn_table(two_games(view=["x", "x", "x", "y"]))
-
-
-def test_a_hint_goes_with_the_missing_column():
     with pytest.raises(CreditError, match="look here"):
         estimate(registry.bind("credit", "gigpo"), two_games(), {}, {"view": "look here", "action": "not here"})
 

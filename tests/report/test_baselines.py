@@ -16,15 +16,12 @@ def values(known, name):
     return {one.label: round(one.value, 4) for one in known[name]}
 
 
-def test_kuhn_poker_has_its_exact_values():
+def test_known_values_are_exact_and_by_label():
     known = known_values(KUHN, NAMES)
     assert values(known, "nash_conv/kuhn_poker") == {RANDOM: 0.9167, "equilibrium": 0.0}
     assert values(known, "return/kuhn_poker/first") == {RANDOM: 0.125, "equilibrium": -0.0556}
     assert values(known, "exploitability/kuhn_poker/first") == {RANDOM: 0.375, "equilibrium": 0.0}
     assert "legal_rate" not in known
-
-
-def test_a_label_is_known_by_its_label_and_judged_turns_have_an_end():
     config = {"environments": [{"name": "kuhn_poker", "label": "cards"}]}
     assert set(known_values(config, ["nash_conv/cards", "regret/cards", "optimal_rate/cards"])) == {"nash_conv/cards", "regret/cards", "optimal_rate/cards"}
     assert values(known_values({}, ["optimal_rate/x"]), "optimal_rate/x") == {"perfect play": 1.0}
@@ -67,28 +64,22 @@ def test_values_are_drawn_across_with_their_labels_and_said():
     assert max(heights) < float(re.search(r'viewBox="0 0 \d+ ([\d.]+)"', listed)[1])
 
 
-def test_labels_beside_their_lines_do_not_overlap():
+def test_bands_and_labels_lie_within_the_axes_and_apart():
     series = [Series(name="x", points=[(1, 0.0), (2, 1.0)])]
     chart = line_chart(series, title="t", references=[Reference(label="a", value=0.5), Reference(label="b", value=0.501)])
     first, second = (float(y) for y in re.findall(r'y="([\d.]+)" text-anchor="end" font-style', chart))
     assert abs(first - second) >= 12
-
-
-def test_a_band_lies_around_its_line_and_within_the_axes():
     chart = line_chart([Series(name="x", points=[(1, 0.0), (2, 0.0)], band=[(1, -1.0, 1.0), (2, -3.0, 3.0)])], title="t")
     ys = [float(y) for _, y in (pair.split(",") for pair in re.search(r'polygon points="([^"]+)"', chart)[1].split())]
     assert len(ys) == 4 and min(ys) >= 40 and max(ys) <= 300 - 34
 
 
-def test_health_events_are_marked_on_the_charts_of_their_figure():
+def test_charts_take_what_their_prefixes_name_and_mark_health_events():
     lines = [{"step": step, "gradient_norm": 1.0, "ratio_tail": 0.1} for step in (1, 2, 3)]
     svgs = charts(lines, {}, [{"step": 2, "metric": "gradient_norm"}])
     norm, tail = (next(svg for svg in svgs if f">{title}<" in svg) for title in ("Gradient norm", "Ratio tail"))
     assert "health event at 2" in norm and "health event" not in tail
     assert charts([], {}, []) == []
-
-
-def test_every_chart_takes_what_its_prefixes_name():
     for chart in CHARTS:
         names = [prefix.replace("*", "g/b/r") + ("g" if prefix.endswith("/") else "") for prefix in chart.prefixes]
         assert len(series_of([{"step": 1, **dict.fromkeys(names, 0.5)}], chart.prefixes)) == len(names)

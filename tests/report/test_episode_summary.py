@@ -48,14 +48,10 @@ def test_moves_with_what_the_policy_thought():
     assert query.observations == (game.reset(Stream(episode.seed)).observe(1).text + " pass",) and query.actions == ()
 
 
-def test_a_policy_without_probabilities_is_told_without():
+def test_the_end_shows_all_cards_and_moves_without_probabilities():
     game = make_game("kuhn_poker")
     episode = episode_of(game, Says("pass"), Says("pass"))
     assert moves(game, episode, object(), name="policy", names={})[1] == "   2  second (policy)  pass"
-
-
-def test_the_end_shows_the_last_move_and_all_cards():
-    game = make_game("kuhn_poker")
     text = ending(game, episode_of(game, Says("pass"), Says("pass")), 0)
     assert "The player 'second' chose pass." in text and "The cards: first" in text
 

@@ -39,18 +39,12 @@ def test_a_sample_play_is_always_the_same_and_short(name):
     assert lines[-1].startswith("Payoffs: ") and len(lines) <= 80
 
 
-def test_puzzles_are_solved_in_their_sample():
+def test_samples_exact_values_and_recipes_of_a_game():
     assert sample_play("sokoban").ending.endswith("Payoffs: pusher 1.")
     assert "oracle" in sample_play("sokoban").drawn and sample_play("nim").drawn == "at random"
-
-
-def test_only_what_is_small_has_exact_values():
     assert exact_text("connect_four") == ""
     assert "The best team is worth 10 to each seat." in exact_text("tiny_hanabi")
     assert "Best play is worth 1." in exact_text("needle_chain")
-
-
-def test_recipes_that_need_no_pretrained_model_come_first():
     assert recipes_with("kuhn_poker")[0] == "demo"
     assert "tiny" in recipes_with("sudoku")[0]
 
@@ -89,16 +83,13 @@ def test_an_unknown_name_is_answered_by_the_nearest_and_by_all(slot):
     assert all(f" {name}," in told or f" {name}." in told for name in names)
 
 
-def test_options_and_recipes_that_are_unknown_are_answered_by_all():
+def test_unknown_options_recipes_and_files_are_answered_by_what_there_is():
     with pytest.raises(UnknownNameError, match="Known: by_role, gamma, scale") as caught:
         registry.bind("credit", "mars", {"gama": 1})
     assert "Did you mean 'gamma'" in str(caught.value)
     with pytest.raises(UnknownNameError) as caught:
         load_recipe("khun-tiny")
     assert "Did you mean 'kuhn-tiny'" in str(caught.value) and "See `sparring list recipes`" in str(caught.value)
-
-
-def test_a_recipe_file_that_is_not_there_says_what_to_write():
     with pytest.raises(ConfigError, match=r"There is no file 'my-recipe\.yaml'\.") as caught:
         load_recipe("my-recipe.yaml")
     assert r"printf 'extends: kuhn-tiny\nsteps: 200\n' > my-recipe.yaml" in str(caught.value)

@@ -36,22 +36,13 @@ def test_the_critical_path_goes_through_who_was_waited_for():
     assert rows(line) == ["#...#", " =", " ###.#"]
     assert (waited(line, 0), waited(line, 1), waited(line, 2)) == ("3 for two", "", "1 for lead")
     assert summary(line) == "7 turns in 6 moments, up to 2 at once. The critical path: 4 of two, 2 of lead."
-
-
-def test_of_equals_the_first_seat_is_on_the_path_and_of_the_last_moment_who_was_longest_at_work():
+    line = timeline(ROLES, turns([1], [0, 2], [1]))
+    assert line.leads() == [1, 0, 1] and waited(line, 1) == "1 for lead"
+    line = timeline(ROLES, [one._replace(moment=3 * one.moment) for one in turns([0, 0], [1])])
+    assert line.moments == ((0, 1), (2,)) and line.path == (1, 2)
     assert timeline(ROLES, turns([0], [1, 2], [1, 2])).leads() == [0, 1, 1]
     assert timeline(ROLES, turns([0], [2], [1, 2])).leads() == [0, 2, 2]
     assert timeline(ROLES, turns([0], [1], [2], [1, 2])).leads() == [0, 1, 2, 2]
-
-
-def test_who_waits_after_a_break_is_led_to_by_who_acted_just_before():
-    line = timeline(ROLES, turns([1], [0, 2], [1]))
-    assert line.leads() == [1, 0, 1] and waited(line, 1) == "1 for lead"
-
-
-def test_turns_of_a_seat_in_one_moment_are_one_step_and_numbers_of_moments_may_leave_gaps():
-    line = timeline(ROLES, [one._replace(moment=3 * one.moment) for one in turns([0, 0], [1])])
-    assert line.moments == ((0, 1), (2,)) and line.path == (1, 2)
 
 
 def test_a_play_without_turns_is_nothing():
@@ -88,22 +79,16 @@ def test_a_turn_of_a_seat_that_there_is_not_is_named():
         of_episode(strange)
 
 
-def test_the_picture_has_a_bar_per_turn_and_marks_the_path():
+def test_the_picture_marks_the_path_escapes_roles_and_is_cut():
     text = timeline_svg(timeline(ROLES, WAVES), standalone=True)
     bars = re.findall(r"<rect[^>]*>", text)
     assert len(bars) == 7 and sum("stroke=" in bar for bar in bars) == 6
     assert text.count('stroke-dasharray="1 3"') == 3
     assert "lead waited 3 for two." in text and ElementTree.fromstring(text).get("role") == "img"
     assert "background" in text and "background" not in timeline_svg(timeline(ROLES, WAVES))
-
-
-def test_a_role_cannot_become_markup():
     text = timeline_svg(timeline(("<script>", "a&b", "two"), WAVES))
     assert "<script" not in text
     ElementTree.fromstring(text)
-
-
-def test_a_long_play_is_drawn_up_to_a_number_of_moments_and_says_so():
     line = timeline(ROLES, turns(*[[0], [1]] * MOST))
     text = timeline_svg(line)
     assert text.count("<rect") == MOST and f"The first {MOST} moments are drawn." in text

@@ -59,15 +59,12 @@ def test_the_same_folder_gives_the_same_bytes_elsewhere_too(run, tmp_path):
     assert write_report(shutil.copytree(run, tmp_path / "copy"), tmp_path / "page.html").read_bytes() == first
 
 
-def test_the_command_that_repeats_it_is_the_one_that_was_given(run):
+def test_what_repeats_a_run_and_what_changed_is_listed(run):
     start = {"date": "2026-01-01", "command": "sparring train kuhn-tiny 'x={a: 1}'", "commit": "abc123-dirty", "after_step": 0}
     (run / PROVENANCE).write_text(json.dumps({"starts": [start, {**start, "commit": "def"}]}))
     text = page(run)
     assert "git checkout abc123    # of Sparring\nsparring train kuhn-tiny &#39;x={a: 1}&#39;\n" in text
     assert "changes that were not committed" in text and "other code than it began with" in text
-
-
-def test_what_was_changed_while_it_ran_is_listed(run):
     with open(run / "changes.jsonl", "a") as stream:
         stream.write('{"key": "steps", "new": 4, "old": 2, "step": 2}\n')
     assert '<th scope="row">steps</th><td>2</td><td>2</td><td>4</td>' in page(run)

@@ -15,12 +15,9 @@ def test_who_is_idle_says_what_limits(players, learner, word):
     assert limit(players, learner)[0] == word
 
 
-def test_the_learner_is_idle_while_it_waits_for_plays():
+def test_the_status_line_says_workers_lag_idle_shares_and_losses():
     assert learner_idle(LINE) == 0.25
     assert learner_idle({}) == 0.0
-
-
-def test_the_status_line_says_workers_lag_idle_shares_and_losses():
     assert status(LINE, {"lag": 2.0}) == "2 workers  lag 2  idle: players 25%, learner 25%  limit: waiting  1 lost"
     assert status({**LINE, "lost_workers": 0.0}, {}) == "2 workers  idle: players 25%, learner 25%  limit: waiting"
     assert status({"seconds/play": 1.0, "seconds/round": 4.0}, {}) == ""

@@ -82,7 +82,9 @@ def test_a_recorded_tag_and_parent_are_read(opened, run_folder, where):
     assert rows["past-000010"]["tag"] is None
 
 
-def test_a_parent_that_is_none_is_said_and_the_order_of_steps_holds(opened, run_folder):
+def test_a_parent_that_is_none_is_said_and_without_snapshots_there_is_the_start(opened, run_folder):
+    rows, found = told(opened(run_folder))
+    assert [*rows] == ["start", "learner"] and found["step"] is None
     with_config(run_folder, LEAGUE)
     parents = {10: "past-000030", 20: "past-000020", 30: "nobody"}
     names = {f"past-{step:06d}": {"parent": own, "tag": 3} for step, own in parents.items()}
@@ -91,11 +93,6 @@ def test_a_parent_that_is_none_is_said_and_the_order_of_steps_holds(opened, run_
     assert rows["past-000010"]["parent"] == "start" and rows["past-000030"]["tag"] is None
     assert rows["past-000030"]["parent"] == "past-000020"
     assert len(found["notes"]) == 3 and "nobody" in found["notes"][2]
-
-
-def test_a_run_without_snapshots_or_checkpoint_has_its_start(opened, run_folder):
-    rows, found = told(opened(run_folder))
-    assert [*rows] == ["start", "learner"] and found["step"] is None
 
 
 @pytest.mark.parametrize("engine", ["[]", "{", '{"members": {"past-x": 1}, "policies": 3}', '{"members": [1]}'])

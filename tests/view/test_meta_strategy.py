@@ -137,13 +137,10 @@ def test_exact_payoffs_are_said_to_be_exact_and_have_no_plays(opened, tmp_path):
     assert standings[NAMES[1], NAMES[2]]["games"] == 100 and not standings[NAMES[1], NAMES[2]]["exact"]
 
 
-def test_an_empty_book_says_so(opened, tmp_path):
+def test_cells_without_plays_are_counted(opened, tmp_path):
     found = opened(write_league(tmp_path / "runs" / "one", Payoffs())).get("/api/runs/0/meta").json()
     assert weights(found) == pytest.approx([1 / 3] * 3) and (found["pairs"], found["empty"]) == (3, 3)
     assert found["counts"] == found["payoffs"] == [[0] * 3] * 3
-
-
-def test_cells_without_plays_are_counted():
     payoffs = cycle(1, 1, 1)
     payoffs[0][2] = payoffs[2][0] = float("nan")
     found = solved(module.League(told(NAMES), book(payoffs)), "nash", {KUHN: 1.0})

@@ -34,13 +34,16 @@ def board(client, number, turn, **asked):
     return client.get(f"/api/runs/0/episodes/1/{number}/board/{turn}", params=asked).json()
 
 
-def test_every_position_is_drawn_and_said_the_end_too(client, number):
+def test_every_position_is_drawn_and_said_also_in_a_mailed_replay(client, number):
     shown = client.get(f"/api/runs/0/episodes/1/{number}").json()
     assert shown["pictures"]
     for turn in range(len(shown["turns"]) + 1):
         found = board(client, number, turn)
         assert ET.fromstring(found["svg"]).tag.endswith("svg") and found["said"] and found["why"] is None
     assert board(client, number, 0, theme="dark")["svg"] != board(client, number, 0)["svg"]
+    turns = client.get(f"/api/runs/0/episodes/1/{number}").json()["turns"]
+    page = client.get(f"/export/0/1/{number}.html").text
+    assert page.count('"svg":"\\u003csvg') == len(turns) + 1 == page.count('"why":null')
 
 
 def test_a_seat_sees_its_own_card_alone(client, run):
@@ -50,9 +53,3 @@ def test_a_seat_sees_its_own_card_alone(client, run):
         everything = board(client, number, 0)
         assert own["svg"] != everything["svg"] and own["said"] != everything["said"], told
     assert len({board(client, number, 0, seat=0)["said"] for number, _ in hands}) <= 3  # one per card
-
-
-def test_a_mailed_replay_has_the_pictures(client, number):
-    turns = client.get(f"/api/runs/0/episodes/1/{number}").json()["turns"]
-    page = client.get(f"/export/0/1/{number}.html").text
-    assert page.count('"svg":"\\u003csvg') == len(turns) + 1 == page.count('"why":null')

@@ -81,9 +81,11 @@ def called(*arguments):
     return CliRunner().invoke(cli.app, ["view", *map(str, arguments), "--no-browser"])
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path):
+def test_a_folder_or_an_address_that_is_not_ours_is_refused(tmp_path):
     error = called(tmp_path / "none").exception
     assert isinstance(error, ConfigError) and "none" in str(error)
+    error = called(tmp_path, "--host", "203.0.113.7").exception
+    assert isinstance(error, RunError) and "203.0.113.7" in str(error)
 
 
 def test_a_port_that_is_taken_is_refused_if_it_was_asked_for(tmp_path):
@@ -117,11 +119,6 @@ def test_an_answer_does_not_wait_to_be_sent_with_the_next():
         return found
 
     assert asyncio.run(accepted()) != 0
-
-
-def test_an_address_that_is_not_ours_is_refused(tmp_path):
-    error = called(tmp_path, "--host", "203.0.113.7").exception
-    assert isinstance(error, RunError) and "203.0.113.7" in str(error)
 
 
 def test_without_its_packages_the_extra_is_named(tmp_path, monkeypatch):

@@ -15,9 +15,6 @@ def test_a_view_has_what_its_modules_import():
     found = static_pages.modules("workers")
     assert set(found) == ALWAYS | own and len(found) == len(set(found))
     assert found[:6] == ("ahead.js", "main.js", "workers.js", "api.js", "pictures.js", "router.js")
-
-
-def test_each_view_of_the_page_is_known():
     source = (static_pages.STATIC / "main.js").read_text()
     assert len(static_pages.views()) == source.count("load: () => import(") == 6
     for name, module in static_pages.views().items():

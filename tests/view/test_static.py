@@ -98,14 +98,11 @@ def test_a_style_sheet_fetches_nothing(path):
     assert re.findall(r"@import|url\(|expression\(", path.read_text(encoding="utf-8")) == []
 
 
-def test_the_shell_has_nothing_inline():
+def test_files_are_here_as_released_and_nothing_is_inline():
     shell = (STATIC / "index.html").read_text(encoding="utf-8")
     assert re.findall(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=", shell) == []
     for address in re.findall(r'(?:src|href)="([^"]+)"', shell):
         assert address.startswith(("/static/", "?view=", "data:,"))
-
-
-def test_the_mailed_page_is_made_of_files_that_are_here():
     scripts = (STATIC / "export.list").read_text().split()
     styles = (STATIC / "export_css.list").read_text().split()
     for name in [*scripts, *styles]:
@@ -115,10 +112,6 @@ def test_the_mailed_page_is_made_of_files_that_are_here():
         wanted = IMPORT.findall((STATIC / name).read_text(encoding="utf-8"))
         assert {part.removeprefix("./") for part in wanted} <= seen
         seen.add(name)
-
-
-def test_uplot_is_the_released_one():
-    """Its files have the digests that uPlot.sha512 names."""
     lines = (STATIC / "vendor/uPlot.sha512").read_text(encoding="utf-8").splitlines()
     digests = dict(reversed(line.split("  ")) for line in lines if not line.startswith("#"))
     assert set(digests) == {"uPlot.esm.js", "uPlot.min.css", "uPlot-LICENSE"}

@@ -10,16 +10,12 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 QUICK = ["steps=2", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1"]
 
 
-def test_it_keeps_the_contract_in_forty_lines(monkeypatch):
+def test_it_keeps_the_contract_in_forty_lines_and_so_does_its_picture(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
     from matching import matching
 
     check_environment(matching)
     assert len((EXAMPLES / "matching.py").read_text().splitlines()) <= 40
-
-
-def test_its_picture_keeps_what_a_picture_must(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXAMPLES))
     from matching_drawn import Drawn, matching_drawn
 
     check_environment(matching_drawn)

@@ -205,13 +205,10 @@ def test_what_is_wrong_is_one_line(run, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_bot_is_no_folder_of_its_name(tmp_path, monkeypatch):
+def test_a_bot_is_no_folder_of_its_name_and_a_mapping_may_extend_a_recipe(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "random").mkdir()
     assert sparring.evaluate("random", ["kuhn_poker"], games_per_seat=2)["agent"] == "random"
-
-
-def test_a_mapping_may_extend_a_recipe(tmp_path):
     found = sparring.train({"extends": "kuhn-tiny", "name": "own"}, *QUICK, run=tmp_path / "run")
     assert (found.config.name, found.config.credit.name) == ("own", "mars")
 

@@ -175,12 +175,9 @@ def test_a_cell_that_fails_is_told_with_its_last_words_and_the_others_stay(tmp_p
     assert any(line.startswith("bad failed: ") for line in lines)
 
 
-def test_what_cannot_be_measured_is_a_failure_of_its_cell(place):
+def test_failures_and_progress_are_told(place):
     with pytest.raises(RunError, match="cannot be measured: KeyError: 'gone'"):
         run(place, cell("a", "train", measure=lambda folder, said, ask: {}["gone"]))
-
-
-def test_progress_says_what_is_done_and_what_is_left(place):
     lines = []
     run(place, cell("a", "train"))
     run(place, *(cell(name, "train") for name in "abc"), watch=lines.append)

@@ -65,24 +65,20 @@ def test_the_newest_or_the_one_asked_for_is_read_and_nothing_changed(trained, sa
         load_run(trained, 3)
 
 
-def test_a_run_without_a_checkpoint_says_what_to_do(tmp_path):
+def test_a_run_without_a_checkpoint_or_member_says_what_to_do(tmp_path, population):
     RunFolder.create(tmp_path / "run", to_yaml(resolve(CONFIG)))
     with pytest.raises(RunError, match="--resume"):
         load_run(tmp_path / "run")
     with pytest.raises(RunError, match="no run folder"):
         load_run(tmp_path / "nowhere")
+    (population / "checkpoints" / "step_000002" / "past-000001.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"past-000001.safetensors.*Start anew with"):
+        load_run(population)
 
 
 @pytest.fixture
 def population(tmp_path):
     return run_of(tmp_path / "population")[0]
-
-
-def test_a_member_whose_file_is_gone_is_named(population):
-    """The checkpoint is passed over as a damaged one is; the error names what is to be done."""
-    (population / "checkpoints" / "step_000002" / "past-000001.safetensors").unlink()
-    with pytest.raises(CheckpointError, match=r"past-000001.safetensors.*Start anew with"):
-        load_run(population)
 
 
 def test_a_member_of_another_model_is_refused(population):

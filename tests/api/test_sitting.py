@@ -5,7 +5,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from sparring.api.human_play import LONGEST, YOU, InteractiveSession, Lobby, Opponent, bots_for, keep
+from sparring.api.human_play import (
+    LONGEST,
+    YOU,
+    InteractiveSession,
+    Lobby,
+    Opponent,
+    bots_for,
+    keep,
+)
 from sparring.config import resolve
 from sparring.config.recipe import load_recipe, to_yaml
 from sparring.core.errors import ConfigError, GameError, SparringError, UnknownNameError
@@ -40,7 +48,7 @@ def finished(sitting, choose=lambda legal: legal[0]):
     return sitting.episode
 
 
-def test_a_play_of_poker_to_the_end(room):
+def test_replies_are_taken_to_the_end_and_what_is_no_action_changes_nothing(room):
     sitting = sat(room, "kuhn_poker", against="cfr")
     assert "Your card is the" in sitting.told and sitting.legal == ("pass", "bet")
     episode = finished(sitting)
@@ -49,9 +57,6 @@ def test_a_play_of_poker_to_the_end(room):
     assert [turn.reply for turn in episode.turns if turn.seat == 0] == [one.reply for one in sitting.past]
     with pytest.raises(GameError, match="over"):
         sitting.say("bet")
-
-
-def test_a_reply_that_is_no_action_changes_nothing(room):
     sitting = sat(room, "tic_tac_toe")
     assert "is no action of this game" in sitting.say("what")
     assert sitting.say("  ") == "Type a reply."
@@ -167,11 +172,15 @@ def test_players_that_may_be_asked_for(room):
         room.game("../../etc/passwd")
 
 
-def test_what_is_asked_of_every_environment_can_be_sat_down_at(room):
+def test_every_environment_is_sat_down_at_and_a_run_needs_a_checkpoint(room, run):
     for name in room.environments:
         game = room.game(name)
         sitting = InteractiveSession(game, 0, room.opposite(game, "random"), 1)
         assert sitting.told and json.dumps(sitting.legal), name
+    there = Lobby(run)
+    with pytest.raises(SparringError, match="checkpoint"):
+        there.opposite(there.game(None), None)
+    assert [name for name, _ in there.others(there.game(None))] == ["cfr", "random"]
 
 
 @pytest.fixture
@@ -179,13 +188,6 @@ def run(tmp_path):
     """A run folder whose checkpoints are names alone."""
     RunFolder.create(tmp_path / "run", to_yaml(resolve(load_recipe("kuhn-tiny"))))
     return tmp_path / "run"
-
-
-def test_a_run_without_a_checkpoint_says_so_and_sets_no_bot_in_its_place(run):
-    there = Lobby(run)
-    with pytest.raises(SparringError, match="checkpoint"):
-        there.opposite(there.game(None), None)
-    assert [name for name, _ in there.others(there.game(None))] == ["cfr", "random"]
 
 
 def test_the_newest_policy_is_that_of_now(run, monkeypatch):

@@ -241,15 +241,12 @@ def test_the_number_of_workers_changes_nothing(run, suite, tmp_path, monkeypatch
     assert processes or Pool.asked == [2]
 
 
-def test_an_agent_without_a_run_is_told_the_game_in_full(suite, tmp_path):
+def test_agents_without_a_run_and_named_opponents_are_told_apart(suite, tmp_path):
     report = SuiteEvaluation(suite, agent_player(parse_agent("random")), games=10, folder=tmp_path).run(workers=1)
     assert of(report, "ttt-random")["options"] == {"style": "full"}
     assert of(report, "ttt-random")["trained_by_this_run"] is None and set(report["totals"]) == {"trained", "held_out", "all"}
     assert of(report, "ttt-random")["overall"]["illegal"]["mean"] == 0.0
     assert "gives no probabilities" in of(report, "kuhn-exact")["notes"][0]
-
-
-def test_named_opponents_are_shown_and_not_counted(suite, tmp_path):
     two = [AgentSpec("mcts", {"simulations": 2}), AgentSpec("mcts", {"simulations": 3})]
     report = SuiteEvaluation(suite, agent_player(parse_agent("random")), opponents=two, games=2, folder=tmp_path).run(workers=1)
     names = [row["name"] for row in report["rows"] if row["game"] == "tic_tac_toe" and row["kind"] == "match"]

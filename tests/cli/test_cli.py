@@ -169,12 +169,9 @@ def test_evaluate_binds_seeds_rates_the_league_and_says_whose_weights(trained):
     assert "Did you mean 'random'" in str(call("evaluate", trained, "--opponent", "randm").exception)
 
 
-def test_the_first_chart_can_be_had_as_a_file(trained, tmp_path):
+def test_a_chart_and_a_model_are_had_as_files(trained, tmp_path):
     assert call("report", trained, "--svg", tmp_path / "chart.svg").exit_code == 0
     assert "nash_conv/kuhn_poker" in (tmp_path / "chart.svg").read_text()
-
-
-def test_export_loads_with_transformers(trained, tmp_path):
     outcome = call("export", trained, tmp_path / "model")
     assert outcome.exit_code == 0, outcome.output
     model, tokenizer = AutoModelForCausalLM.from_pretrained(tmp_path / "model"), AutoTokenizer.from_pretrained(tmp_path / "model")

@@ -76,12 +76,6 @@ def test_a_wrong_file_says_how_to_mend_it(recipe, advice, tmp_path):
         resolve(load_recipe(str(path)))
 
 
-def test_a_single_name_stands_for_a_list_of_one():
-    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), ["environments=leduc_poker", "losses={name: ppo_clip}"]))
-    assert [section.name for section in config.environments] == ["leduc_poker"]
-    assert [loss.name for loss in config.losses] == ["ppo_clip"]
-
-
 @pytest.mark.parametrize("name", ["ppo", "PPO", "a2c", "actor_critic", "reinforce", "dapo", "dr_grpo"])
 def test_algorithms_under_other_names_are_explained(name):
     assert "credit" in explanation(name)
@@ -100,11 +94,18 @@ def test_names_that_begin_alike_and_first_recipes_come_first():
     assert [row["name"] for row in entries("recipes")][:3] == ["demo", "kuhn-tiny", "tictactoe-tiny"]
 
 
-def test_a_dry_run_prints_the_plan_and_the_configuration_only_as_json():
+def test_a_run_is_planned_and_measured_as_its_configuration_says():
     text = CliRunner().invoke(cli.app, ["train", "kuhn-tiny", "--dry-run"]).stdout
     assert "updates:" in text and "learning_rate" not in text and "add --json" in text
     whole = CliRunner().invoke(cli.app, ["train", "kuhn-tiny", "--dry-run", "--json"]).stdout
     assert '"plan"' in whole and '"learning_rate"' in whole
+    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), ["evaluation.every=20"])).evaluation
+    assert [step for step in range(1, 46) if config.is_due(step, 45)] == [1, 20, 40, 45]
+    never = resolve(apply_overrides(load_recipe("kuhn-tiny"), ["evaluation.every=0"])).evaluation
+    assert not any(never.is_due(step, 45) for step in range(1, 46))
+    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), ["environments=leduc_poker", "losses={name: ppo_clip}"]))
+    assert [section.name for section in config.environments] == ["leduc_poker"]
+    assert [loss.name for loss in config.losses] == ["ppo_clip"]
 
 
 def test_playing_again_takes_only_an_answer(monkeypatch):
@@ -125,10 +126,3 @@ def test_commands_are_printed_as_the_program_was_called(monkeypatch):
     assert text.command() == ".venv/bin/sparring"
     monkeypatch.setattr("sys.argv", ["pytest"])
     assert text.command() == "sparring"
-
-
-def test_a_run_is_measured_at_its_first_and_last_step_and_never_where_every_is_0():
-    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), ["evaluation.every=20"])).evaluation
-    assert [step for step in range(1, 46) if config.is_due(step, 45)] == [1, 20, 40, 45]
-    never = resolve(apply_overrides(load_recipe("kuhn-tiny"), ["evaluation.every=0"])).evaluation
-    assert not any(never.is_due(step, 45) for step in range(1, 46))

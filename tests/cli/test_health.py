@@ -49,20 +49,17 @@ def test_a_rule_stops_the_run_in_plain_words_and_resume_goes_on(tmp_path, recipe
     assert [line["step"] for line in read_lines(run / METRICS)] == [1, 2, 3, 4]
 
 
-def test_a_script_sees_what_stopped_the_run(tmp_path, recipe):
+def test_a_script_sees_what_stopped_the_run_and_rules_name_known_metrics(tmp_path, recipe):
     summary = json.loads(call("train", recipe, "--run", tmp_path / "run", "--json").stdout.splitlines()[-1])
     assert (summary["steps"], summary["finished"]) == (2, False)
     assert summary["stopped_by"].startswith("legal_rate/kuhn_poker is ")
+    recipe.write_text(RECIPE.replace("legal_rate/GAME", "legal_rates"))
+    error = call("train", recipe, "--run", tmp_path / "run").exception
+    assert isinstance(error, UnknownNameError) and "Did you mean 'legal_rate'" in str(error)
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_switch_may_be_turned_when_a_run_goes_on_but_nothing_that_trains(tmp_path, recipe):
     call("train", recipe, "--run", tmp_path / "run")
     assert isinstance(call("train", "seed=1", "--run", tmp_path / "run", "--resume").exception, RunError)
     assert call("train", "health.stop=false", "--run", tmp_path / "run", "--resume").exit_code == 0
-
-
-def test_a_rule_on_an_unknown_metric_is_an_error_before_anything_runs(tmp_path, recipe):
-    recipe.write_text(RECIPE.replace("legal_rate/GAME", "legal_rates"))
-    error = call("train", recipe, "--run", tmp_path / "run").exception
-    assert isinstance(error, UnknownNameError) and "Did you mean 'legal_rate'" in str(error)
-    assert not (tmp_path / "run").exists()

@@ -81,17 +81,16 @@ def test_the_end_of_input_ends_the_session(poker, text):
     assert told(poker, text=text).endswith("You left the game.\n")
 
 
-def test_seats_that_are_not_there_are_refused(poker):
+def test_a_bot_a_checkpoint_or_an_answer_sits_opposite(poker):
     outcome = call("play", poker, "--seat", 2)
     assert isinstance(outcome.exception, SparringError)
     assert "seats 0 to 1" in str(outcome.exception)
-
-
-def test_without_a_run_any_environment_is_played_against_a_bot():
     shown = told("--environment", "tic_tac_toe", "--against", "scripted preference=[c3]", "--seed", 1, text="b2\nq\n")
     assert "tic_tac_toe, against scripted preference=[c3]." in shown
     assert "The player 'O' chose c3." in shown
     assert "urn, alone." in told("--environment", "urn", text="q\n")
+    assert "against policy, step 1, of" in told(poker, "--against", "1", text="q\n")
+    assert "against random, of" in told(poker, "--against", "random", text="q\n")
 
 
 @pytest.mark.parametrize(("arguments", "why"), [([], "--environment"), (["--environment", "nim", "--checkpoint", "4"], "only a run has checkpoints"), (["--environment", "kuhn_poker", "--against", "nobody"], "nobody")])
@@ -99,11 +98,6 @@ def test_what_cannot_be_played_is_said_in_a_line(arguments, why):
     outcome = call("play", *arguments)
     assert isinstance(outcome.exception, SparringError)
     assert why in str(outcome.exception) and "\n" not in str(outcome.exception)
-
-
-def test_a_checkpoint_and_a_bot_of_a_run(poker):
-    assert "against policy, step 1, of" in told(poker, "--against", "1", text="q\n")
-    assert "against random, of" in told(poker, "--against", "random", text="q\n")
 
 
 def test_another_answer_of_a_run(tmp_path):

@@ -35,8 +35,11 @@ def test_what_people_write_stays(text):
     assert shown(text) == text
 
 
-def test_one_line_may_be_asked_for():
+def test_codes_are_shown_on_one_line_and_by_one_console():
     assert shown("a\nb\t", lines=False) == "a\\nb\\t"
+    folder = Path(sparring.__file__).parent
+    files = [path for path in folder.rglob("*.py") if path.name != "terminal.py"]
+    assert not [path.name for path in files if "rich.console import Console" in path.read_text(encoding="utf-8")]
 
 
 def test_a_table_shows_strings_as_they_are():
@@ -91,12 +94,6 @@ def test_play_shows_the_words_of_a_model_as_they_are(tmp_path, monkeypatch):
     outcome = call(cli.app, ["play", run, "--seat", "1"], input="pass\n" * 9)
     assert outcome.exit_code == 0, outcome.output
     assert "owned" in outcome.output and "\x1b" not in outcome.output and "\x07" not in outcome.output
-
-
-def test_no_other_console_is_made():
-    folder = Path(sparring.__file__).parent
-    files = [path for path in folder.rglob("*.py") if path.name != "terminal.py"]
-    assert not [path.name for path in files if "rich.console import Console" in path.read_text(encoding="utf-8")]
 
 
 def test_a_long_error_is_broken_between_words_on_a_terminal_and_whole_elsewhere(monkeypatch):

@@ -78,13 +78,10 @@ def test_gpus_that_fit_are_taken_and_read_back(name):
     assert resolve(found.model_dump(mode="json")) == found
 
 
-def test_what_is_not_given_is_not_written_down():
+def test_a_policy_on_a_gpu_is_written_as_given():
     """So that the bytes of configurations of before stay as they were."""
     said = configured().model_dump(mode="json")
     assert "gpus" not in said["learner"] and not {"gpus", "gpus_per_worker", "share_gpus"} & said["scale"].keys()
-
-
-def test_a_policy_on_a_gpu_is_one_of_the_learners():
     policies = ["policies.a={}", "policies.b={model: {device: 'cuda:1'}}", "roles={first: a, second: b}"]
     with pytest.raises(ConfigError, match=r"GPU 1 is given twice"):
         configured(*policies, "sampler={name: vllm, device: cuda, gpus: [1]}", "scale.share_gpus=false")

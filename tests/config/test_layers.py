@@ -7,12 +7,18 @@ from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.report.catalogue import entries, explanation
 
 
-def test_a_layer_lies_over_the_recipe_and_under_the_other_changes():
+def test_a_layer_lies_over_the_recipe_and_is_none():
     base = load_recipe("mars/kuhn-paper")
     found = apply_overrides(base, ["learner.micro_tokens=99", "learner.ranks=2", "with=scale/8-gpus"])
     assert found["learner"]["ranks"] == 2 and found["learner"]["micro_tokens"] == 99 and found["learner"]["sharding"] == "fsdp2"
     assert found["learner"]["minibatches"] == 16 and found["model"]["name"] == "Qwen/Qwen3-4B" and found["sampler"]["name"] == "vllm"
     assert "sharding" not in base["learner"], "the recipe itself stays"
+    with pytest.raises(ConfigError, match=r"is laid over another one; write for example mars/kuhn-paper with=scale/8-gpus"):
+        load_recipe("scale/8-gpus")
+    assert not {*layers()} & {*recipe_names()}
+    listed = {row["name"]: row for row in entries("recipes")}
+    assert listed["scale/ray-gpus"]["kind"] == "layer" and "with=scale/ray-gpus" in listed["scale/ray-gpus"]["summary"]
+    assert "sharding: fsdp2" in explanation("scale/8-gpus")
 
 
 def test_several_layers_and_files_lie_over_one_another_in_order(tmp_path):
@@ -35,12 +41,3 @@ def test_what_is_no_layer_is_refused(text):
         apply_overrides({}, ["with=kuhn-tiny"])
     with pytest.raises(ConfigError, match=r"There is no file 'no.yaml'"):
         apply_overrides({}, ["with=no.yaml"])
-
-
-def test_a_layer_is_no_recipe_and_is_listed_and_explained():
-    with pytest.raises(ConfigError, match=r"is laid over another one; write for example mars/kuhn-paper with=scale/8-gpus"):
-        load_recipe("scale/8-gpus")
-    assert not {*layers()} & {*recipe_names()}
-    listed = {row["name"]: row for row in entries("recipes")}
-    assert listed["scale/ray-gpus"]["kind"] == "layer" and "with=scale/ray-gpus" in listed["scale/ray-gpus"]["summary"]
-    assert "sharding: fsdp2" in explanation("scale/8-gpus")

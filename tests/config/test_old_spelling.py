@@ -14,19 +14,13 @@ from sparring.core.foreign_text import current_slot
 OLD, NEW = {"games": [{"name": "nim"}]}, {"environments": [{"name": "nim"}]}
 
 
-def test_a_configuration_of_before_resolves_to_the_same():
+def test_configurations_and_overrides_of_before_read_the_same(tmp_path):
     assert resolve(OLD) == resolve(NEW)
-
-
-def test_an_override_of_before_changes_what_the_recipe_has(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("extends: kuhn-tiny\ngames:\n  - {name: nim}\n")
     read = recipe.load_recipe(str(file))
     assert read["environments"] == [{"name": "nim"}] and "games" not in read
     assert recipe.apply_overrides(read, ["games.0.weight=2"])["environments"] == [{"name": "nim", "weight": 2}]
-
-
-def test_both_spellings_at_once_are_refused():
     with pytest.raises(ConfigError, match="both 'environments' and 'games'"):
         resolve({**OLD, **NEW})
 

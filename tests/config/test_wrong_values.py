@@ -94,13 +94,19 @@ def test_exponents_are_numbers_in_overrides(override, value):
     assert getattr(config.learner, override.partition("=")[0].partition(".")[2]) == value
 
 
-def test_exponents_are_numbers_in_schedules_options_and_files(tmp_path):
+def test_exponents_are_numbers_and_a_recipe_may_extend_one_twice(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("extends: kuhn-tiny\nname: '12e5'\nlearner: {learning_rate: {schedule: cosine, start: 3e-3, end: 1e-5}}\ncredit: {name: grpo, epsilon: 9e-1}\n")
     config = resolve(load_recipe(str(path)))
     assert config.learner.learning_rate == {"schedule": "cosine", "start": 3e-3, "end": 1e-5}
     assert config.credit.bind("credit").options["epsilon"] == 0.9
     assert config.name == "12e5"
+    for name in ("left", "right"):
+        (tmp_path / f"{name}.yaml").write_text("extends: kuhn-tiny\nsteps: 7\n")
+    (tmp_path / "both.yaml").write_text(f"extends: [{tmp_path / 'left.yaml'}, {tmp_path / 'right.yaml'}]\n")
+    assert resolve(load_recipe(str(tmp_path / "both.yaml"))).steps == 7
+    losses = "losses=[{name: masked_is}, {name: policy_gradient}, {name: value_loss}]"
+    assert len(resolve(apply_overrides(load_recipe("kuhn-tiny"), [losses, "credit={name: gae}"])).losses) == 3
 
 
 @pytest.mark.parametrize(
@@ -131,15 +137,3 @@ def test_wrong_recipes_get_one_line(text, message, tmp_path):
     with pytest.raises(ConfigError, match=message) as caught:
         resolve(load_recipe(str(mine)))
     assert "\n" not in str(caught.value)
-
-
-def test_a_recipe_may_extend_one_twice_by_two_ways(tmp_path):
-    for name in ("left", "right"):
-        (tmp_path / f"{name}.yaml").write_text("extends: kuhn-tiny\nsteps: 7\n")
-    (tmp_path / "both.yaml").write_text(f"extends: [{tmp_path / 'left.yaml'}, {tmp_path / 'right.yaml'}]\n")
-    assert resolve(load_recipe(str(tmp_path / "both.yaml"))).steps == 7
-
-
-def test_modifiers_beside_a_loss_that_trains_are_welcome():
-    losses = "losses=[{name: masked_is}, {name: policy_gradient}, {name: value_loss}]"
-    assert len(resolve(apply_overrides(load_recipe("kuhn-tiny"), [losses, "credit={name: gae}"])).losses) == 3

@@ -43,8 +43,16 @@ def test_nothing_else_is_read_differently(text):
     assert parse_yaml(text, "x") == yaml.safe_load(text)
 
 
-def test_dates_are_text():
+def test_dates_are_text_and_messages_say_why(tmp_path):
     assert parse_yaml("[2001-01-01, 2001-99-99, 2001-01-01 10:00:00]", "x") == ["2001-01-01", "2001-99-99", "2001-01-01 10:00:00"]
+    assert [quoted(value) for value in ("a b", 3, 1.5, None, [1, "x"], {"a": 1})] == ["'a b'", "3", "1.5", "None", "[1, 'x']", "{'a': 1}"]
+    (tmp_path / "latin.yaml").write_bytes(b"name: \xff")
+    (tmp_path / "mark.yaml").write_bytes(b"\xef\xbb\xbfname: x")
+    (tmp_path / "large.yaml").write_bytes(b"#" * 10_000_001)
+    assert read_text(tmp_path / "mark.yaml", "x") == "name: x"
+    for name, message in (("latin.yaml", "not UTF-8 text: byte 0xff at position 6"), (".", "directory"), ("large.yaml", "bytes"), ("none", "No such")):
+        with pytest.raises(ConfigError, match=message):
+            read_text(tmp_path / name, "Recipe 'r'")
 
 
 @pytest.mark.parametrize(
@@ -96,16 +104,6 @@ def test_texts_that_look_like_numbers_are_quoted(text):
     assert yaml.safe_load(dump_yaml({"name": text})) == {"name": text}  # also for who reads YAML 1.1
 
 
-def test_files_that_cannot_be_read_say_why(tmp_path):
-    (tmp_path / "latin.yaml").write_bytes(b"name: \xff")
-    (tmp_path / "mark.yaml").write_bytes(b"\xef\xbb\xbfname: x")
-    (tmp_path / "large.yaml").write_bytes(b"#" * 10_000_001)
-    assert read_text(tmp_path / "mark.yaml", "x") == "name: x"
-    for name, message in (("latin.yaml", "not UTF-8 text: byte 0xff at position 6"), (".", "directory"), ("large.yaml", "bytes"), ("none", "No such")):
-        with pytest.raises(ConfigError, match=message):
-            read_text(tmp_path / name, "Recipe 'r'")
-
-
 @pytest.mark.parametrize(
     "value",
     ["x" * 10_000, list(range(10_000)), {str(i): i for i in range(9999)}, 10**5000, -(10**400), [[[[[[1]]]]]], b"x" * 999, {1: {"a": ["b" * 500] * 500}}],
@@ -113,10 +111,6 @@ def test_files_that_cannot_be_read_say_why(tmp_path):
 )
 def test_messages_quote_large_values_shortened(value):
     assert len(quoted(value)) <= 130 and "\n" not in quoted(value)
-
-
-def test_messages_quote_small_values_whole():
-    assert [quoted(value) for value in ("a b", 3, 1.5, None, [1, "x"], {"a": 1})] == ["'a b'", "3", "1.5", "None", "[1, 'x']", "{'a': 1}"]
 
 
 def test_a_text_that_is_kept_is_given_as_a_copy_and_a_long_one_is_not_kept(monkeypatch):

@@ -49,9 +49,14 @@ def test_a_seed_that_would_be_another_one_is_refused(seed):
         resolve({"environments": [{"name": "kuhn_poker"}], "seed": seed})
 
 
-def test_the_largest_seed_is_taken():
+def test_streams_are_functions_of_their_keys_and_unrelated():
     assert resolve({"environments": [{"name": "kuhn_poker"}], "seed": 2**64 - 1}).seed == 2**64 - 1
     assert Stream.from_seed(2**64 - 1).key != Stream.from_seed(0).key
+    keys = {Stream.from_seed(seed).child(number).key for seed in range(100) for number in range(100)}
+    assert len(keys) == 10_000
+    first, second = Stream(5).generator(), Stream(5).generator()
+    assert first.random() == second.random() != Stream(6).generator().random()
+    assert {Stream.from_seed(1).integer(i, 3) for i in range(50)} == {0, 1, 2}
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps"])
@@ -61,19 +66,10 @@ def test_a_device_that_the_tiny_model_does_not_run_on_is_refused(device):
     resolve({"environments": [{"name": "kuhn_poker"}], "model": {"device": "cpu"}})
 
 
-def test_seeds_and_numbers_give_unrelated_streams():
-    keys = {Stream.from_seed(seed).child(number).key for seed in range(100) for number in range(100)}
-    assert len(keys) == 10_000
-
-
 @pytest.mark.parametrize("draw", [lambda i: Stream.from_seed(0).uniform(i), lambda i: Stream.from_seed(i).child("x").uniform(0)])
 def test_draws_are_uniform_along_counters_and_across_streams(draw):
     counts = np.histogram([draw(i) for i in range(20_000)], bins=50, range=(0, 1))[0]
     assert scipy.stats.chisquare(counts).pvalue > 1e-3
-
-
-def test_integers_cover_their_range():
-    assert {Stream.from_seed(1).integer(i, 3) for i in range(50)} == {0, 1, 2}
 
 
 def test_orders_of_chance_are_all_alike():
@@ -83,11 +79,6 @@ def test_orders_of_chance_are_all_alike():
     assert len(pairs) == 12 and min(pairs.values()) > 140
     some = Stream.from_seed(5)
     assert some.shuffled(range(9), 4) == some.shuffled(range(9))[:4] and some.shuffled([]) == some.shuffled("ab", 0) == []
-
-
-def test_the_generator_is_a_function_of_the_key():
-    first, second = Stream(5).generator(), Stream(5).generator()
-    assert first.random() == second.random() != Stream(6).generator().random()
 
 
 # -- schedules
@@ -138,7 +129,7 @@ def test_bad_schedules_are_refused_with_the_place(written):
 # -- registry
 
 
-def test_every_slot_has_plugins_that_load_and_describe_themselves():
+def test_plugins_load_describe_themselves_and_helpers_are_none():
     for slot in registry.SLOTS:
         for name in registry.names(slot):
             plugin = registry.load(slot, name)
@@ -146,9 +137,6 @@ def test_every_slot_has_plugins_that_load_and_describe_themselves():
             assert plugin.summary
             for preset in plugin.presets:
                 registry.bind(slot, name, preset=preset)
-
-
-def test_helpers_are_not_plugins():
     assert "base" not in registry.names("credit")
     assert "reduction" not in registry.names("losses")
 
@@ -228,22 +216,19 @@ def test_wrong_configurations_are_refused_with_the_place(changes, message):
         config.resolve({**SMALL, **changes})
 
 
-def test_overrides_reach_into_lists_and_sections():
+def test_overrides_reach_into_lists_and_plugins_are_replaced_as_a_whole():
     data = {"a": {"b": [{"c": 1}]}}
     assert recipe.apply_overrides(data, ["a.b.0.c=2", "x.y=[1, 2]", "z={k: v}"]) == {"a": {"b": [{"c": 2}]}, "x": {"y": [1, 2]}, "z": {"k": "v"}}
     assert data == {"a": {"b": [{"c": 1}]}}
+    base = {"credit": {"name": "rae", "decay": 0.9}, "learner": {"epochs": 2, "betas": [0.9, 0.9]}}
+    merged = recipe.merge(base, {"credit": {"name": "mars"}, "learner": {"epochs": 1}})
+    assert merged == {"credit": {"name": "mars"}, "learner": {"epochs": 1, "betas": [0.9, 0.9]}}
 
 
 @pytest.mark.parametrize("override", ["a", "=1", "a.b.7.c=1", "a.b.x=1", "s.t=1", "a=[1"])
 def test_overrides_that_lead_nowhere_are_refused(override):
     with pytest.raises(ConfigError, match="Override"):
         recipe.apply_overrides({"a": {"b": [{"c": 1}]}, "s": 3}, [override])
-
-
-def test_recipes_extend_and_plugins_are_replaced_as_a_whole():
-    base = {"credit": {"name": "rae", "decay": 0.9}, "learner": {"epochs": 2, "betas": [0.9, 0.9]}}
-    merged = recipe.merge(base, {"credit": {"name": "mars"}, "learner": {"epochs": 1}})
-    assert merged == {"credit": {"name": "mars"}, "learner": {"epochs": 1, "betas": [0.9, 0.9]}}
 
 
 @pytest.mark.parametrize("name", [name for name in recipe.recipe_names() if name.startswith(("mars/", "spiral/"))])
@@ -263,7 +248,7 @@ def test_published_settings_of_spiral(name):
     assert resolved.rollout.games_per_step * sum(turns[game.name] for game in games) / len(games) == pytest.approx(128, rel=0.1)
 
 
-def test_a_recipe_file_by_path(tmp_path):
+def test_a_recipe_file_is_read_by_path_and_may_extend_several(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("extends: kuhn-tiny\nname: mine\nsteps: 7\n")
     assert config.resolve(recipe.load_recipe(str(path))).steps == 7
@@ -273,6 +258,11 @@ def test_a_recipe_file_by_path(tmp_path):
     path.write_text("a: [1")
     with pytest.raises(ConfigError, match="not valid YAML"):
         recipe.load_recipe(str(path))
+    (tmp_path / "one.yaml").write_text("environments: [{name: tic_tac_toe}, {name: kuhn_poker, weight: 0}]\nrollout: {games_per_step: 128}\n")
+    (tmp_path / "both.yaml").write_text(f"extends: [spiral/multi-game-tiny, {tmp_path / 'one.yaml'}]\nsteps: 7\n")
+    read = recipe.load_recipe(str(tmp_path / "both.yaml"))
+    assert (read["credit"]["name"], read["steps"], read["rollout"]["games_per_step"]) == ("rae", 7, 128)
+    assert [game.get("weight", 1) for game in read["environments"]] == [1, 0]
 
 
 def test_a_recipe_of_the_package_is_read_once_and_what_is_given_is_a_copy(monkeypatch):
@@ -293,14 +283,6 @@ def test_recipes_in_folders_are_named_by_path_and_parts_are_no_recipes():
     with pytest.raises(UnknownNameError, match="mars/kuhn-tiny"):
         recipe.load_recipe("mars/kuhn-tini")
     assert recipe.load_recipe("mars/_tiny", part_of_another=True)["credit"] == {"name": "mars"}
-
-
-def test_a_recipe_may_extend_several(tmp_path):
-    (tmp_path / "one.yaml").write_text("environments: [{name: tic_tac_toe}, {name: kuhn_poker, weight: 0}]\nrollout: {games_per_step: 128}\n")
-    (tmp_path / "both.yaml").write_text(f"extends: [spiral/multi-game-tiny, {tmp_path / 'one.yaml'}]\nsteps: 7\n")
-    read = recipe.load_recipe(str(tmp_path / "both.yaml"))
-    assert (read["credit"]["name"], read["steps"], read["rollout"]["games_per_step"]) == ("rae", 7, 128)
-    assert [game.get("weight", 1) for game in read["environments"]] == [1, 0]
 
 
 REMOVED = recipe.parse_yaml((recipe.FOLDER / "_removed.yaml").read_text(), "removed")

@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError, UnknownNameError
-from sparring.core.refs import DEMONSTRATOR, LEARNER, NAMED, PUBLISHED, SINGLE, PlayerRef, bot, ref, refs, snapshot
+from sparring.core.refs import (
+    DEMONSTRATOR,
+    LEARNER,
+    NAMED,
+    PUBLISHED,
+    SINGLE,
+    PlayerRef,
+    bot,
+    ref,
+    refs,
+    snapshot,
+)
 
 TEXTS = {
     "learner": LEARNER,
@@ -98,19 +109,13 @@ def test_what_is_no_player_is_refused(value):
         ref(value)
 
 
-def test_a_player_of_the_run_is_told_apart_by_its_policy():
+def test_references_are_told_apart_and_never_change():
     assert LEARNER.of("leader") == PlayerRef("learner", "leader") and LEARNER.of("leader").of("main") == LEARNER
     assert snapshot(3, "leader") == snapshot(3).of("leader") != snapshot(3) == snapshot(3, "main")
     assert bot("random").of("leader") == bot("random")
-
-
-def test_seats_are_a_list_of_players():
     assert refs(["learner", bot("random")]) == (LEARNER, bot("random"))
     for value in ("learner", 3):
         with pytest.raises(ConfigError, match="is no list of players; write one per seat"):
             refs(value)
-
-
-def test_a_reference_never_changes():
     with pytest.raises(AttributeError):
         LEARNER.kind = "policy"

@@ -10,7 +10,16 @@ import pytest
 from sparring.cli.text import shown
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
-from sparring.core.trust import FILES, HOSTS, PROVIDERS, address, cache_file, check_host, trust_file, trust_typed
+from sparring.core.trust import (
+    FILES,
+    HOSTS,
+    PROVIDERS,
+    address,
+    cache_file,
+    check_host,
+    trust_file,
+    trust_typed,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -78,13 +87,20 @@ def test_the_line_that_the_error_names_helps(monkeypatch):
         check_host(address("http://gpu.lan:9000/v1"), key)
 
 
-def test_providers_and_this_machine_need_no_word():
+def test_providers_and_plain_names_need_no_word(tmp_path, monkeypatch):
     for key, host in PROVIDERS.items():
         check_host(address(f"https://{host}/v1"), key)
         check_host(address("http://localhost:8000/v1"), key)
         check_host(address("http://[::1]:8000/v1"), key)
         with pytest.raises(ConfigError):
             check_host(address(f"https://{host}/v1"), "OTHER_API_KEY")
+    monkeypatch.chdir(tmp_path)
+    for make in both(base_url="http://127.0.0.1:1/v1", cache="mine.jsonl"):
+        make()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "cache" / "answers" / "mine.jsonl"]
+    with pytest.raises(ConfigError) as caught:
+        cache_file("\x1b]0;x\x07.jsonl")
+    assert "\x1b" not in shown(caught.value) and Path("answers.jsonl").name in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -126,13 +142,6 @@ def test_a_recipe_keeps_no_answers_where_it_likes(cache, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.rglob("*")] == ["here"]
 
 
-def test_a_plain_name_is_kept_in_the_cache_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for make in both(base_url="http://127.0.0.1:1/v1", cache="mine.jsonl"):
-        make()
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "cache" / "answers" / "mine.jsonl"]
-
-
 def test_named_and_typed_places_are_taken_and_links_out_of_them_are_not(tmp_path, monkeypatch):
     kept = tmp_path / "kept"
     kept.mkdir()
@@ -160,22 +169,13 @@ def test_a_file_of_something_else_stays_as_it_is(tmp_path, monkeypatch, content)
     assert path.read_bytes() == content
 
 
-def test_a_pipe_is_not_opened(tmp_path, monkeypatch):
+def test_what_is_no_file_or_of_any_depth_is_passed_over(tmp_path, monkeypatch):
     monkeypatch.setenv(FILES, str(tmp_path))
     os.mkfifo(tmp_path / "pipe.jsonl")
     for make in both(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "pipe.jsonl")):
         with pytest.raises(ConfigError, match="no regular file"):
             make()
-
-
-def test_a_line_of_any_depth_is_passed_over(tmp_path, monkeypatch):
     monkeypatch.setenv(FILES, str(tmp_path))
     good = {"request": "0", "text": "bet", "truncated": False, "tokens_in": 1, "tokens_out": 1}
     (tmp_path / "deep.jsonl").write_text(json.dumps(good) + "\n" + "[" * 100_000 + "\n")
     assert both(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "deep.jsonl"))[0]().account.cache.get("0").text == "bet"
-
-
-def test_errors_are_fit_for_a_terminal():
-    with pytest.raises(ConfigError) as caught:
-        cache_file("\x1b]0;x\x07.jsonl")
-    assert "\x1b" not in shown(caught.value) and Path("answers.jsonl").name in str(caught.value)

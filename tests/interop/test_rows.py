@@ -113,15 +113,7 @@ def test_what_an_estimator_asks_for_and_a_batch_lacks_is_explained(name, preset,
         assert any(said[column] in str(error.value) for column in bound.needs), error.value
 
 
-def test_turns_that_must_not_train_are_refused():
-    rows = two_games(component_best_action=[[0.5, 0.5], [-1.0], [-2.0], [2.0]])
-    bound = registry.bind("credit", "vpr", {"equal": "mask"})
-    with pytest.raises(CreditError, match="leaves turns out of the losses"):
-        estimate(bound, rows, {}, VERL_HINTS)
-    assert len(estimate(registry.bind("credit", "vpr"), rows, {}, VERL_HINTS).advantages) == 9
-
-
-def test_rows_may_be_of_trials():
+def test_rows_may_be_of_trials_and_turns_that_must_not_train_are_refused():
     rows = two_games(attempt=[[0, 1], 0, 0, 0], note=[[True, False], False, False, False], view=[["x", "x"], "x", "x", "x"])
     turns, order = turn_table(rows)
     assert order.tolist() == [4, 3, 2, 0, 1]
@@ -133,3 +125,8 @@ def test_rows_may_be_of_trials():
     for said in (VERL_HINTS, TRL_HINTS):
         with pytest.raises(CreditError, match="other seats is known in Sparring's own runs only"):
             estimate(registry.bind("credit", "mage", {"per_opponent": True}), rows, {}, said)
+    rows = two_games(component_best_action=[[0.5, 0.5], [-1.0], [-2.0], [2.0]])
+    bound = registry.bind("credit", "vpr", {"equal": "mask"})
+    with pytest.raises(CreditError, match="leaves turns out of the losses"):
+        estimate(bound, rows, {}, VERL_HINTS)
+    assert len(estimate(registry.bind("credit", "vpr"), rows, {}, VERL_HINTS).advantages) == 9

@@ -210,30 +210,21 @@ def test_equals_verls_own(ours, theirs, turns):
         torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_a_group_of_one_is_where_we_differ():
+def test_rows_of_a_game_are_joined_and_empty_ones_count():
     rewards, mask, _ = batch(0)
     alone = np.array([str(row) for row in range(len(mask))], dtype=object)
     theirs, _ = core_algos.get_adv_estimator_fn("rloo")(rewards, mask, alone)
     assert (bridge.ESTIMATORS["sparring_rloo"](rewards, mask, alone)[0] == 0).all()
     assert (theirs != 0).any()
-
-
-def test_a_row_without_tokens_counts_in_its_group():
     rewards, mask, uid = batch(0, turns=False)
     mask[0], rewards[0], rewards[0, 2] = 0, 0.0, 5.0
     wanted, _ = core_algos.get_adv_estimator_fn("grpo")(rewards, mask, uid)
     torch.testing.assert_close(bridge.ESTIMATORS["sparring_grpo"](rewards, mask, uid)[0], wanted, rtol=1e-5, atol=1e-5)
-
-
-def test_rewards_of_the_environment_belong_to_the_turn_before():
     mask = torch.tensor([[0, 1, 1, 0, 0, 1, 0]])
     rewards = torch.tensor([[1.0, 0.0, 2.0, 4.0, 8.0, 16.0, 32.0]])
     place = bridge.spans(mask.numpy().astype(bool))
     assert place.total(rewards.numpy()).tolist() == [15.0, 48.0]
     assert place.n_tokens.tolist() == [2, 1]
-
-
-def test_rows_of_one_game_are_joined():
     mask, uid = torch.tensor([[1, 1], [1, 0], [1, 1], [1, 0]]), np.array(["p"] * 4, dtype=object)
     rewards = torch.tensor([[0.0, 1.0], [4.0, 0.0], [0.0, 2.0], [8.0, 0.0]])
     columns = {"sparring_episode": np.array([7, 7, 9, 9]), "sparring_turn": np.array([1, 0, 0, 1])}
@@ -416,14 +407,11 @@ def test_own_sums_of_losses():
     assert math.isfinite(masked(old, now, advantages, mask)[0].item())
 
 
-def test_an_empty_micro_batch_is_no_error():
+def test_an_empty_micro_batch_is_no_error_and_what_is_not_passed_has_a_reason():
     old, now, advantages, mask = tensors_of()
     value, metrics = bridge.LOSSES["sparring_ppo_clip"](old, now, advantages, torch.zeros_like(mask), config=actor())
     assert value.item() == 0.0 and metrics == {}
     value.backward()
-
-
-def test_the_reason_is_given_for_what_verl_does_not_pass():
     old, now, advantages, mask = tensors_of()
     for name, hint in {"entropy_bonus": "entropy_coeff", "kl_penalty": "use_kl_loss", "truncated_is": "rollout_correction", "etr": "group|outcome"}.items():
         with pytest.raises(ConfigError, match=hint):

@@ -36,14 +36,6 @@ def test_what_commands_a_reader_is_named_by_its_number(character):
     assert marked(f"a{character}b") == f'a<span class="mark">U+{ord(character):04X}</span>b'
 
 
-def test_long_and_joined_texts_are_shown_whole_or_counted():
-    assert marked("a\n\tb\u200d") == "a\n\tb\u200d"
-    shown = macro("quoted", "x" * 10_000_000)
-    assert len(shown) < 1_500 and "and 9,998,800 more characters" in shown
-    assert macro("quoted", "\u202eab").startswith('<bdi><span class="mark">U+202E')
-    assert document("page.html", "\ud800", body="\ud800").decode()
-
-
 def test_the_style_is_the_only_source_and_knows_dark_and_print():
     page = document("page.html", EVIL, body=EVIL).decode()
     digest = base64.b64encode(hashlib.sha256(re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1].encode()).digest()).decode()
@@ -54,8 +46,13 @@ def test_the_style_is_the_only_source_and_knows_dark_and_print():
     assert "prefers-color-scheme: dark" in style() and "@media print" in style() and "details::details-content" in style()
 
 
-def test_tables_name_their_rows_and_columns():
+def test_tables_name_their_rows_and_long_texts_are_counted():
     shown = macro("table", ("a", EVIL), [(EVIL, "1")], "of <it>")
     assert shown.count('scope="col"') == 2 and shown.count('scope="row"') == 1 and "<caption>of &lt;it&gt;</caption>" in shown
     assert "<script" not in shown + macro("folded", EVIL, caller=lambda: "") + macro("section", "x", EVIL, "body")
     assert macro("section", "x", "title", " \n").strip() == ""
+    assert marked("a\n\tb\u200d") == "a\n\tb\u200d"
+    shown = macro("quoted", "x" * 10_000_000)
+    assert len(shown) < 1_500 and "and 9,998,800 more characters" in shown
+    assert macro("quoted", "\u202eab").startswith('<bdi><span class="mark">U+202E')
+    assert document("page.html", "\ud800", body="\ud800").decode()

@@ -60,10 +60,12 @@ def test_the_page_lists_what_health_rules_found_and_escapes_it(tmp_path):
     assert "<h2>Health" not in write_report(RunFolder.create(tmp_path / "old", "name: x\n").path).read_text()
 
 
-def test_a_chart_shows_a_metric_and_not_what_its_name_begins():
+def test_charts_and_the_table_of_metrics_hold_names_of_metrics_alone():
     lines = [{"step": 1, "legal_rate": 1.0, "legal_rate/a": 0.5, "return/a/x": 2.0}]
     assert [series.name for series in series_of(lines, ("legal_rate", "return/"))] == ["legal_rate", "return/a/x"]
     assert [series.name for series in series_of(lines, ("legal_rate/",))] == ["legal_rate/a"]
+    assert [name for name in glossary() if not re.fullmatch(r"[\w./]+", name)] == []
+    assert not {"issued", "joined", "tick"} & {*glossary()}  # events of the scheduler
 
 
 @pytest.mark.parametrize("name", ["legal_rate", "legal_rate/GAME", "seat_asymmetry/chess", "ppo_clip/ratio_max", "match/GAME/BOT/ROLE/win"])
@@ -135,11 +137,6 @@ def test_every_metric_of_a_real_step_is_documented():
         assert pattern is not None, name
         if pattern.split("/")[0] in registry.names("losses"):
             assert name.split("/")[1] in known[pattern], name
-
-
-def test_the_table_of_metrics_has_names_of_metrics_alone():
-    assert [name for name in glossary() if not re.fullmatch(r"[\w./]+", name)] == []
-    assert not {"issued", "joined", "tick"} & {*glossary()}  # events of the scheduler
 
 
 @pytest.mark.parametrize("kind", ["environments", "methods", "recipes"])

@@ -10,7 +10,15 @@ from sparring import play_episodes
 from sparring.core.errors import RunError
 from sparring.core.records import Turn
 from sparring.report.sample_plays import Sample, play_values
-from sparring.report.timeline import MOST, of_episode, summary, timeline, timeline_lines, timeline_svg, waited
+from sparring.report.timeline import (
+    MOST,
+    of_episode,
+    summary,
+    timeline,
+    timeline_lines,
+    timeline_svg,
+    waited,
+)
 
 ROLES = ("lead", "one", "two")
 

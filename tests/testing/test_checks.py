@@ -14,7 +14,14 @@ from sparring.environments.kuhn_poker import kuhn_poker
 from sparring.league.keeping.newest import newest
 from sparring.league.keeping.spread import spread
 from sparring.league.matchmakers.base import Seating
-from sparring.testing import check_environment, check_estimator, check_keeping, check_matchmaker, check_reward, random_episode
+from sparring.testing import (
+    check_environment,
+    check_estimator,
+    check_keeping,
+    check_matchmaker,
+    check_reward,
+    random_episode,
+)
 
 NEEDS = {"value"}  # of the estimators below: this module declares them, as a plug-in's does
 CALLS = itertools.count()

@@ -38,8 +38,12 @@ def test_an_episode_has_all_that_is_recorded(client):
     assert "".join(token["text"] for token in said["tokens"]) == said["text"]
 
 
-def test_the_critical_path_is_sent_to_every_seat_alike(client):
+def test_covered_turns_have_their_place_and_the_critical_path_alone(client):
     assert [client.get(f"{PLACE}{seat}").json()["path"] for seat in ("", "?seat=0", "?seat=1")] == [[0, 1]] * 3
+    found = client.get(f"{PLACE}?seat=0").json()
+    assert found["turns"][1] == {"index": 1, "seat": 1, "moment": 1, "attempt": 0, "hidden": True}
+    assert found["turns"][0] == client.get(PLACE).json()["turns"][0]
+    assert found["environment"]["options"] is None
 
 
 def test_the_viewer_and_show_have_one_record(client, tmp_path_factory):
@@ -65,13 +69,6 @@ def test_a_seat_is_sent_nothing_that_another_seat_alone_knows(client, place):
         for secret in (f"secret card {card}", f"{card}-key", f"{card}-view", "K J"):
             assert secret not in text
     assert "bet" not in [action for turn in client.get(f"{PLACE}?seat=0").json()["turns"] for action in [turn.get("reply")]]
-
-
-def test_a_covered_turn_has_no_more_than_its_place(client):
-    found = client.get(f"{PLACE}?seat=0").json()
-    assert found["turns"][1] == {"index": 1, "seat": 1, "moment": 1, "attempt": 0, "hidden": True}
-    assert found["turns"][0] == client.get(PLACE).json()["turns"][0]
-    assert found["environment"]["options"] is None
 
 
 @pytest.mark.parametrize(

@@ -256,12 +256,9 @@ def test_whether_sides_are_apart(config, apart):
     assert apart == (answer_said({**resolvable, "league": {**(config.get("league") or {}), "answer": "nash"}}).startswith("a mixture"))
 
 
-def test_environments_that_are_written_badly_count_as_one_each():
+def test_environments_and_snapshots_are_those_that_can_be_read():
     found = environments_of({"environments": [{"name": "a", "weight": "x"}, 3, {"name": "b", "weight": 0}]})
     assert found == {"a": 1.0} and environments_of({"environments": 3}) == {}
-
-
-def test_snapshots_of_several_policies_are_those_that_the_book_knows():
     engine = {"policies": {"main": {"members": {"past-000010": 10}}, "counter": {"members": {"past-counter-000010": {"tag": "exploiter"}}}}}
     named = book([[0, 1], [-1, 0]], names=("past-000010", "past-counter-000010"))
     league = module.league_of(engine, {"payoffs": named.to_json()})

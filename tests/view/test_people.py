@@ -19,7 +19,7 @@ def rows(client, query=""):
     return [(row["run"], row["people"], row["step"], row["episode"]) for row in answer["rows"]]
 
 
-def test_plays_of_people_are_found_by_a_choice(client):
+def test_plays_of_people_are_found_and_opened_apart_from_those_of_training(client):
     assert rows(client, "of=people") == [(0, True, 10, 40)]
     assert len(rows(client, "of=training")) == 12 and len(rows(client)) == 13
     assert rows(client, "of=people&run=0&player=person-me") == [(0, True, 10, 40)]
@@ -28,9 +28,6 @@ def test_plays_of_people_are_found_by_a_choice(client):
     assert facets["of"] == [["training", 12], ["people", 1]] and facets["run"] == [[0, 13]]
     assert client.get("/api/episodes?of=nobody").status_code == 400
     assert client.get("/api/runs").json()["runs"][0]["episodes"]["rows"] == 12
-
-
-def test_the_replay_opens_one_and_not_that_of_the_training(client):
     theirs = client.get("/api/runs/0-people/episodes/10/40").json()
     assert (theirs["run"], theirs["people"], theirs["turns"][0]["told"]) == (0, True, "welcome, person")
     own = client.get("/api/runs/0/episodes/10/40").json()

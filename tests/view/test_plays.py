@@ -271,19 +271,16 @@ def test_a_person_leaves_a_play_that_hangs_and_others_are_told(monkeypatch):
     page.plays.close()
 
 
-def test_a_play_that_is_left_in_peace_ends_nothing(page):
+def test_few_sessions_are_kept_and_one_that_is_left_ends_nothing(page):
+    states = [page.begin("urn", key=f"few-{number}") for number in range(plays_module.SESSIONS + 1)]
+    assert page.client.get(f"/play/{states[0]['id']}").status_code == 404
+    assert all(page.client.get(f"/play/{state['id']}").status_code == 200 for state in states[1:])
+    assert len(page.plays._pool.answer._sessions) == plays_module.SESSIONS
     state, other = page.begin("urn", key="left"), page.begin("urn", key="stays")
     assert page.post(f"/play/{state['id']}/leave") == {"left": True}
     assert page.client.get(f"/play/{other['id']}").json()["phase"] == "yours"
     page.begin("urn", key="after")
     assert state["id"] not in page.plays._pool.answer._sessions
-
-
-def test_few_sessions(page):
-    states = [page.begin("urn", key=f"few-{number}") for number in range(plays_module.SESSIONS + 1)]
-    assert page.client.get(f"/play/{states[0]['id']}").status_code == 404
-    assert all(page.client.get(f"/play/{state['id']}").status_code == 200 for state in states[1:])
-    assert len(page.plays._pool.answer._sessions) == plays_module.SESSIONS
 
 
 @pytest.mark.parametrize(
@@ -319,17 +316,14 @@ def test_forged_requests_change_nothing(page, name, path):
     assert all(one.key != f"forged {name}" for one in page.plays._sessions.values())
 
 
-def test_a_form_without_our_header_is_refused(page):
-    assert page.client.post("/play", json={"key": "x", "environment": "urn"}).status_code == 415
-    assert page.client.get("/play/nobody").status_code == 404
-    assert page.client.get("/play/nobody/move").status_code == 405
-
-
-def test_choices_of_an_environment(page):
+def test_choices_of_an_environment_and_forms_without_our_header(page):
     found = page.client.get("/play", params={"environment": "tic_tac_toe"}).json()
     assert found["roles"] == ["X", "O"] and "kuhn_poker" in found["environments"]
     assert [one["name"] for one in found["against"]] == ["mcts", "minimax", "random"]
     assert page.client.get("/play", params={"environment": "nothing"}).status_code == 400
+    assert page.client.post("/play", json={"key": "x", "environment": "urn"}).status_code == 415
+    assert page.client.get("/play/nobody").status_code == 404
+    assert page.client.get("/play/nobody/move").status_code == 405
 
 
 def test_against_a_run_plays_are_stored_beside_its_own(run):

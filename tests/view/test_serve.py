@@ -88,16 +88,13 @@ def test_a_folder_or_an_address_that_is_not_ours_is_refused(tmp_path):
     assert isinstance(error, RunError) and "203.0.113.7" in str(error)
 
 
-def test_a_port_that_is_taken_is_refused_if_it_was_asked_for(tmp_path):
+def test_a_port_that_is_taken_is_refused_if_asked_for_and_else_gives_way(tmp_path, monkeypatch):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         taken = other.getsockname()[1]
         error = called(tmp_path, "--port", taken).exception
         assert isinstance(error, RunError) and "--port" in str(error)
-
-
-def test_the_default_port_gives_way_if_it_is_taken(monkeypatch):
     with serving.bound("127.0.0.1", 0) as first:
         monkeypatch.setattr(serving, "PORT", first.getsockname()[1])
         with serving.bound("127.0.0.1", None) as second:

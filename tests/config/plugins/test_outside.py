@@ -144,13 +144,10 @@ def test_only_functions_of_its_own_that_a_module_lists_are_its_plug_ins(package,
         registry.load("rewards", f"{name}.short_replies.{function}")
 
 
-def test_a_module_that_is_in_no_package_has_plug_ins(package, tmp_path):
+def test_modules_of_namespaces_and_of_no_package_have_plug_ins(package, tmp_path):
     name = package()
     (tmp_path / "path" / f"{name}_alone.py").write_text(REWARD)
     assert registry.load("rewards", f"{name}_alone.nothing").function.__name__ == "nothing"
-
-
-def test_namespaces_without_init_are_searched(package, tmp_path):
     name = package()
     (tmp_path / "path" / name / "__init__.py").unlink()
     (tmp_path / "path" / name / "deeper").mkdir()
@@ -183,9 +180,13 @@ def test_a_module_declares_its_slot_in_one_line(package, line):
     assert registry.load("rewards", f"{name}.good").name == f"{name}.good"
 
 
-def test_a_line_in_a_docstring_declares_nothing(package):
+def test_only_a_statement_of_a_text_declares(package, tmp_path):
     name = package(bad='"""How to:\n\nSLOT = "rewards"\n"""\nraise SystemExit("imported")\n')
     with pytest.raises(ConfigError, match="is no plug-in"):
+        registry.load("rewards", f"{name}.bad")
+    name = package()
+    (tmp_path / "path" / name / "bad.py").write_bytes("SLOT = 'rewards'  # é".encode("latin-1"))
+    with pytest.raises(ConfigError, match="is no UTF-8 text"):
         registry.load("rewards", f"{name}.bad")
 
 
@@ -200,13 +201,6 @@ def test_options_that_cannot_be_checked_are_said(package, text, said):
     name = package(bad=f"SLOT = 'rewards'\n{text}\n")
     with pytest.raises(ConfigError, match=said):
         registry.bind("rewards", f"{name}.bad", {"k": 2})
-
-
-def test_a_file_that_is_no_text_is_said(package, tmp_path):
-    name = package()
-    (tmp_path / "path" / name / "bad.py").write_bytes("SLOT = 'rewards'  # é".encode("latin-1"))
-    with pytest.raises(ConfigError, match="is no UTF-8 text"):
-        registry.load("rewards", f"{name}.bad")
 
 
 def test_a_broken_entry_point_spoils_neither_lists_nor_runs(monkeypatch, caplog):
@@ -224,14 +218,14 @@ def test_a_broken_entry_point_spoils_neither_lists_nor_runs(monkeypatch, caplog)
         registry.bind("losses", "broken")
 
 
-def test_modules_of_sparring_itself_are_no_plug_ins_from_outside():
-    assert not outside.is_outside("sparring.methods.oracles.constraint") and outside.slot_of("sparring.methods.oracles.constraint") is None
-
-
-def test_the_module_comes_before_the_function_of_the_module_above(package, tmp_path):
+def test_modules_are_read_without_importing_what_is_above_them(package, tmp_path):
     name = package(both=REWARD.replace("short_replies", "both"))
     (tmp_path / "path" / name / "__init__.py").write_text(REWARD.replace("short_replies", "both"))
     assert registry.load("rewards", f"{name}.both").module.__name__ == f"{name}.both"
+    name = package()
+    (tmp_path / "path" / name / "__init__.py").write_text("raise SystemExit('imported')")
+    with pytest.raises(ConfigError, match="there is no module"):
+        registry.load("rewards", f"{name}.sub.missing")
 
 
 @pytest.mark.parametrize("name", ["os.system", "subprocess.call", "antigravity.fly", "json.tool", "xml.dom.minidom"])
@@ -241,13 +235,6 @@ def test_what_declares_itself_no_plug_in_is_not_even_imported(name, monkeypatch)
     with pytest.raises(ConfigError, match=r"is no plug-in\. Write the line SLOT = 'rewards'|there is no module"):
         registry.bind("rewards", name)
     assert not {"antigravity", "json.tool"} & sys.modules.keys()
-
-
-def test_packages_above_a_module_are_not_imported_to_look_for_it(package, tmp_path):
-    name = package()
-    (tmp_path / "path" / name / "__init__.py").write_text("raise SystemExit('imported')")
-    with pytest.raises(ConfigError, match="there is no module"):
-        registry.load("rewards", f"{name}.sub.missing")
 
 
 @pytest.mark.parametrize(
@@ -278,14 +265,12 @@ def test_names_that_are_none_of_a_module_are_unknown(name):
         registry.load("rewards", name)
 
 
-def test_a_package_that_is_not_here_is_to_be_installed():
+def test_what_is_not_here_says_how_it_is_named_or_installed():
     with pytest.raises(ConfigError, match=r"there is no module 'no_such_package_here' here\. Install the package of 'no_such"):
         registry.load("rewards", "no_such_package_here.reward")
-
-
-def test_a_plain_name_that_nothing_has_says_how_others_are_named():
     with pytest.raises(UnknownNameError, match=r"named package\.module"):
         registry.load("rewards", "short_replies")
+    assert not outside.is_outside("sparring.methods.oracles.constraint") and outside.slot_of("sparring.methods.oracles.constraint") is None
 
 
 def test_entry_points_have_plain_names_and_are_listed_and_the_built_in_wins(package, monkeypatch):

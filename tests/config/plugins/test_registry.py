@@ -91,16 +91,18 @@ def test_every_plugin_describes_itself_and_its_options_have_types(slot, name):
         registry.bind(slot, name, preset=preset)
 
 
-def test_every_slot_has_plugins_and_their_names_are_sorted():
+def test_plugins_are_sorted_and_what_they_declare_is_known():
     for slot in registry.SLOTS:
         assert registry.names(slot) == tuple(sorted(registry.names(slot))) != ()
-
-
-def test_a_class_and_a_function_among_several_are_plugins():
+    assert "base" not in registry.names("credit")
+    assert "reduction" not in registry.names("losses")
     nim, value = registry.load("environments", "nim"), registry.load("columns", "token_value")
     assert inspect.isclass(nim.function) and list(nim.options) == ["pile_sizes", "is_misere", "style"]
     assert value.module.__name__ == "sparring.methods.columns.standard" and (value.declared("PER", ""), registry.asks(registry.bind("columns", "value"))) == ("token", {"critic"})
     assert not {"standard", "turns_in", "played_on"} & {*registry.names("columns")}
+    plugin = registry.load("credit", "sample")
+    assert (plugin.needs, plugin.summary) == ({"value"}, "Return its options.")
+    assert list(plugin.options) == ["share", "rounds", "cap", "limit", "kind", "bots"]
 
 
 def test_options_of_a_dataclass_are_those_of_the_entry_and_its_own_come_last():
@@ -120,11 +122,6 @@ def test_options_of_a_dataclass_are_those_of_the_entry_and_its_own_come_last():
         registry.with_options(plugin, {"size": 5})
 
 
-def test_helpers_are_not_plugins():
-    assert "base" not in registry.names("credit")
-    assert "reduction" not in registry.names("losses")
-
-
 def test_what_the_folder_of_a_plugin_offers_besides_it():
     assert set(registry.offering("environments", "solver", "def reference(")) >= {"sokoban", "sudoku", "zebra"}
     assert registry.offering("environments", "solver", "def sudoku(") == ("sudoku",)
@@ -134,12 +131,6 @@ def test_what_the_folder_of_a_plugin_offers_besides_it():
     assert registry.load_part("environments", "kuhn_rounds", "solver") is registry.load_part("environments", "nim", "solver") is None
     with pytest.raises(UnknownNameError, match=r"option of environments\.solver 'sudoku' 'rigt'\. Did you mean 'right'"):
         registry.with_options(solver, {"rigt": "forced"})
-
-
-def test_what_a_module_declares():
-    plugin = registry.load("credit", "sample")
-    assert (plugin.needs, plugin.summary) == ({"value"}, "Return its options.")
-    assert list(plugin.options) == ["share", "rounds", "cap", "limit", "kind", "bots"]
 
 
 def test_needs_may_depend_on_an_option():
@@ -201,20 +192,26 @@ def test_wrong_values_are_refused_with_the_option_and_the_value(options, message
         registry.bind("credit", "sample", options)
 
 
-def test_a_required_option_may_not_be_left_out():
+def test_options_come_from_the_signature_the_preset_and_the_user():
     with pytest.raises(ConfigError, match="option 'count': Field required"):
         registry.bind("credit", "needy")
     assert registry.bind("credit", "needy", {"count": 2})() == 2
-
-
-def test_defaults_are_those_of_the_signature():
     assert registry.bind("credit", "sample").at(0.5) == dict(share=0.5, rounds=3, cap=None, limit=None, kind="plain", bots=None)
+    at = registry.bind("credit", "sample", {"rounds": 2}, preset="wide").at(0.0)
+    assert (at["share"], at["rounds"]) == (0.9, 2)
+    assert registry.load("credit", "sample").presets["wide"] == {"share": 0.9, "rounds": 5}
 
 
-def test_the_limits_themselves_are_allowed():
+def test_limits_schedules_presets_and_defaults_hold():
     for share in (0, 1):
         assert registry.bind("credit", "sample", {"share": share}).options["share"] == share
     assert registry.bind("credit", "sample", {"rounds": 1}).options["rounds"] == 1
+    assert registry.bind("credit", "sample", {"limit": {"schedule": "linear", "start": 4, "end": 2}}).at(0.5)["limit"] == 3.0
+    bound = registry.bind("credit", "sample", {"share": RAMP, "kind": "fancy"})
+    assert bound([1]) == ([1], 0.4, 3, None, None, "fancy", None)
+    assert bound([1], progress=1.0)[1] == pytest.approx(0.2)
+    bound = registry.bind("losses", "ppo_clip", {"clip_high": RAMP, "dual_clip": {"schedule": "linear", "start": 3, "end": 2}}, preset="dapo")
+    assert bound.at(0.5) == pytest.approx({"clip_low": 0.2, "clip_high": 0.3, "dual_clip": 2.5})
 
 
 @pytest.mark.parametrize("option", ["share", "cap"])
@@ -222,27 +219,6 @@ def test_floats_may_be_schedules_limits_or_not(option):
     bound = registry.bind("credit", "sample", {option: RAMP})
     assert [bound.at(progress)[option] for progress in (0.0, 0.5, 1.0)] == pytest.approx([0.4, 0.3, 0.2])
     assert option not in bound.options
-
-
-def test_a_schedule_may_keep_to_the_limits_of_a_float_that_may_be_none():
-    assert registry.bind("credit", "sample", {"limit": {"schedule": "linear", "start": 4, "end": 2}}).at(0.5)["limit"] == 3.0
-
-
-def test_a_bound_plugin_calls_with_its_options_at_the_progress():
-    bound = registry.bind("credit", "sample", {"share": RAMP, "kind": "fancy"})
-    assert bound([1]) == ([1], 0.4, 3, None, None, "fancy", None)
-    assert bound([1], progress=1.0)[1] == pytest.approx(0.2)
-
-
-def test_explicit_options_win_over_the_preset_and_the_preset_over_the_default():
-    at = registry.bind("credit", "sample", {"rounds": 2}, preset="wide").at(0.0)
-    assert (at["share"], at["rounds"]) == (0.9, 2)
-    assert registry.load("credit", "sample").presets["wide"] == {"share": 0.9, "rounds": 5}
-
-
-def test_presets_and_schedules_of_a_real_plugin():
-    bound = registry.bind("losses", "ppo_clip", {"clip_high": RAMP, "dual_clip": {"schedule": "linear", "start": 3, "end": 2}}, preset="dapo")
-    assert bound.at(0.5) == pytest.approx({"clip_low": 0.2, "clip_high": 0.3, "dual_clip": 2.5})
 
 
 def test_a_module_or_folder_with_a_function_of_its_name_is_a_plugin_and_others_are_helpers(tmp_path, monkeypatch):

@@ -19,21 +19,15 @@ def served(tmp_path_factory, serve):
         yield served
 
 
-def test_no_curve_is_smoothed_until_one_asks(visitor, served):
+def test_smoothing_is_said_and_never_of_few_points(visitor, served):
     page = visitor.open(served, f"?view=curves&run=0&metrics={NASH},noise")
     assert "last 0.25" in page.inner_text(f"{CARD} .readout")
     assert "smoothed" not in page.inner_text(".charts")
-
-
-def test_of_a_smoothed_curve_both_numbers_are_said(visitor, served):
     page = visitor.open(served, "?view=curves&run=0&metrics=noise&smooth=0.5")
     # the last value is 0, and half of what came before is of a 1: (0 + 1/2 + 0 + 1/8 ...) / 2 = 1/3
     assert "last 0 (smoothed 0.3333)" in page.inner_text("[data-metric=noise] .readout")
     said = page.get_attribute("[data-metric=noise] .plot", "aria-label")
     assert "kuhn: 0 (smoothed 0.3333)" in said
-
-
-def test_a_figure_of_few_points_is_never_smoothed(visitor, served):
     page = visitor.open(served, f"?view=curves&run=0&metrics={NASH}&smooth=0.9")
     said = page.inner_text(f"{CARD} .readout")
     assert "last 0.25" in said and "not smoothed: 20 points or fewer" in said

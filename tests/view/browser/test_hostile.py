@@ -67,16 +67,13 @@ def test_nothing_of_a_run_is_script_or_markup(visitor, served, name):
         assert "onerror=window.hit=1>" in page.inner_text("#view")
 
 
-def test_what_cannot_be_seen_is_shown(visitor, served):
+def test_what_cannot_be_seen_is_shown_and_long_replies_are_cut(visitor, served):
     page = visitor.open(served, VIEWS["replay"])
     chips = set(page.locator(".reply .chip").all_inner_texts())
     assert chips >= {"U+202E", "U+202C", "U+200B", "U+2066", "U+2069", "U+0007", "U+001B", "U+FEFF"}
     assert "\u202e" not in page.inner_text("#view")
     isolated = page.evaluate("() => [...document.querySelectorAll('.text')].every((one) => getComputedStyle(one).unicodeBidi === 'isolate')")
     assert isolated
-
-
-def test_a_reply_of_10_mb_is_cut_until_it_is_asked_for(visitor, served):
     page = visitor.open(served, "?view=replay&run=0&step=10&episode=41")
     text = "() => document.querySelector('article.turn .reply').textContent.length"
     assert page.evaluate(text) < 21_000
@@ -101,18 +98,15 @@ def test_the_mailed_page_runs_nothing_either(visitor, served, tmp_path):
     assert alive == 0
 
 
-def test_text_of_an_address_is_text(visitor, served):
+def test_texts_of_runs_and_addresses_are_text(visitor, served):
+    page = visitor.open(served, VIEWS["without colour"])
+    shown = page.evaluate("() => document.querySelector('article.turn .reply').textContent")
+    hidden = {character: f"U+{ord(character):04X}" for character in LYING if not character.isprintable()}
+    expected = "".join(hidden.get(character, character) for character in POISON)
+    assert json.dumps(shown) == json.dumps(expected)
     visitor.allowed = ("400", "404")
     page = visitor.open(served, "?view=replay&f.turns=%3Cimg%20src=x%20onerror=window.hit=1%3E")
     page.wait_for_selector("[role=alert]")
     page.goto(f"{served.base}?view=replay&run=0&step=10&episode=%3Cscript%3Ewindow.hit=1%3C/script%3E")
     page.wait_for_selector("[role=alert]")
     assert page.evaluate("() => window.hit") is None
-
-
-def test_texts_of_the_run_reach_the_page_whole(visitor, served):
-    page = visitor.open(served, VIEWS["without colour"])
-    shown = page.evaluate("() => document.querySelector('article.turn .reply').textContent")
-    hidden = {character: f"U+{ord(character):04X}" for character in LYING if not character.isprintable()}
-    expected = "".join(hidden.get(character, character) for character in POISON)
-    assert json.dumps(shown) == json.dumps(expected)

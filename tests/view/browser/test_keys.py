@@ -29,7 +29,7 @@ def press(page, key, selector):
     page.wait_for_selector(selector)
 
 
-def test_arrows_step_through_the_turns(visitor, served):
+def test_keys_step_through_turns_colours_and_seats(visitor, served):
     page = visitor.open(served, PLAY.format(120))
     assert turn(page) == "turn 2 of 2"
     press(page, "Home", ".steps :text('turn 1 of 2')")
@@ -39,24 +39,15 @@ def test_arrows_step_through_the_turns(visitor, served):
     press(page, "ArrowLeft", "article.turn.current[data-turn='0']")
     press(page, "End", "article.turn.current[data-turn='1']")
     assert page.locator("article.turn").count() == 2
-
-
-def test_keys_colour_the_tokens_by_the_next_kind(visitor, served):
     page = visitor.open(served, PLAY.format(120))
     for kind in ("probability", "entropy", "none", "advantage"):
         press(page, "c", f".colours [aria-pressed=true]:has-text('{kind}')")
     assert page.locator(".token[class*=pos-]").count() > 0
     assert page.locator(".token[class*=neg-]").count() > 0
-
-
-def test_a_token_says_its_numbers_on_focus(visitor, served):
     page = visitor.open(served, PLAY.format(120))
     page.focus("article.turn .token")
     said = page.inner_text(".token-told")
     assert "p 0.607 when sampled" in said and "entropy 0.6" in said and "advantage +0.5" in said
-
-
-def test_digits_show_what_a_seat_sees_and_o_shows_all(visitor, served):
     page = visitor.open(served, PLAY.format(120))
     assert "secret card K" in page.inner_text("#view")
     press(page, "1", ".seat-buttons [aria-pressed=true]:has-text('second')")
@@ -68,22 +59,16 @@ def test_digits_show_what_a_seat_sees_and_o_shows_all(visitor, served):
     assert "secret card J" not in page.content()
 
 
-def test_j_and_k_go_through_the_plays(visitor, served):
+def test_j_k_and_s_lead_to_other_plays(visitor, served):
     page = visitor.open(served, PLAY.format(120))
     press(page, "j", "h1:has-text('play 121')")
     press(page, "k", "h1:has-text('play 120')")
     page.keyboard.press("k")
     page.wait_for_selector("#live:has-text('first play')")
-
-
-def test_j_goes_through_the_list_that_was_found(visitor, served):
     page = visitor.open(served, "?view=replay&f.illegal=1")
     press(page, "j", "h1:has-text('play 121')")
     press(page, "j", "h1:has-text('play 81')")
     press(page, "/", ".found-count:has-text('of 3 plays')")
-
-
-def test_s_shows_the_siblings_and_where_they_part(visitor, served):
     page = visitor.open(served, PLAY.format(120))
     press(page, "s", ".siblings")
     assert "122" in page.inner_text(".siblings")
@@ -93,7 +78,7 @@ def test_s_shows_the_siblings_and_where_they_part(visitor, served):
     page.wait_for_selector(".siblings", state="detached")
 
 
-def test_help_lists_the_keys_and_shortcuts_change_the_view(visitor, served):
+def test_help_lists_the_keys_and_letters_in_a_box_are_none(visitor, served):
     page = visitor.open(served, PLAY.format(120))
     press(page, "?", "dialog[open]")
     assert "export as one page" in page.inner_text("dialog")
@@ -102,9 +87,6 @@ def test_help_lists_the_keys_and_shortcuts_change_the_view(visitor, served):
         page.keyboard.press("g")
         press(page, key, f"h1:has-text('{heading}')")
     press(page, "t", "html[data-theme=dark]")
-
-
-def test_letters_typed_into_a_box_are_no_keys(visitor, served):
     page = visitor.open(served, "?view=replay")
     press(page, "/", "input[type=search]:focus")
     page.keyboard.type("tj?")
@@ -112,10 +94,20 @@ def test_letters_typed_into_a_box_are_no_keys(visitor, served):
     assert page.get_attribute("html", "data-theme") == "light"
 
 
-def test_an_address_leads_to_a_turn_and_a_seat(visitor, served):
+def test_addresses_lead_to_a_turn_in_each_tab_or_are_said(visitor, served):
     page = visitor.open(served, PLAY.format(120) + "&turn=1&seat=0")
     assert turn(page) == "turn 1 of 2"
     page.wait_for_selector(".seat-buttons [aria-pressed=true]:has-text('first')")
+    context = visitor.context()
+    first = visitor.open(served, PLAY.format(120), context=context)
+    second = visitor.open(served, "?view=runs", context=context)
+    press(first, "Home", ".steps :text('turn 1 of 2')")
+    assert second.inner_text("h1") == "Runs"
+    visitor.allowed = ("404",)
+    page = visitor.open(served, PLAY.format(999))
+    page.wait_for_selector("[role=alert]")
+    page.click("nav >> text=Runs")
+    page.wait_for_selector("table.runs")
 
 
 def test_back_and_forward(visitor, served):
@@ -130,22 +122,6 @@ def test_back_and_forward(visitor, served):
     page.go_forward()
     page.go_forward()
     page.wait_for_selector("article.turn")
-
-
-def test_two_tabs_of_one_browser(visitor, served):
-    context = visitor.context()
-    first = visitor.open(served, PLAY.format(120), context=context)
-    second = visitor.open(served, "?view=runs", context=context)
-    press(first, "Home", ".steps :text('turn 1 of 2')")
-    assert second.inner_text("h1") == "Runs"
-
-
-def test_a_play_that_is_not_there_is_said(visitor, served):
-    visitor.allowed = ("404",)
-    page = visitor.open(served, PLAY.format(999))
-    page.wait_for_selector("[role=alert]")
-    page.click("nav >> text=Runs")
-    page.wait_for_selector("table.runs")
 
 
 @pytest.mark.parametrize("seat", [None, 1])

@@ -59,7 +59,7 @@ def test_the_tree_is_drawn_in_words_and_by_keys(visitor, served, theme, width):
     assert page.evaluate("() => window.hit") is None
 
 
-def test_the_tree_is_a_table_too(visitor, served):
+def test_tree_cells_and_tables_are_said(visitor, served):
     page = visitor.open(served, "?view=league")
     page.click(".tree summary")
     rows = page.locator(".tree tbody tr")
@@ -67,20 +67,12 @@ def test_the_tree_is_a_table_too(visitor, served):
     assert "past-000010" in rows.nth(3).inner_text() and "(by step)" not in rows.nth(3).inner_text()
     assert page.locator(".tree path.edge.recorded").count() == 1
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_a_cell_says_how_many_plays_more(visitor, served):
-    page = visitor.open(served, "?view=league")
     said = "learner against past-000020: mean return +0.5 in 4 plays; win rate 0.75"
     page.focus(".heat a >> nth=0")
     assert page.inner_text(".cell-said").startswith(said)
     assert "about 282 more plays for ±0.05." in page.inner_text(".cell-said")
     assert said in page.get_attribute(".heat a >> nth=0", "title")
     assert "no difference shown; about 282 more plays for ±0.05" in page.inner_text("tbody >> nth=0")
-
-
-def test_both_tables_say_what_they_are(visitor, served):
-    page = visitor.open(served, "?view=league")
     titles = page.locator("h3").all_text_contents()
     assert "Mean return of each row's player against each column's" in titles
 

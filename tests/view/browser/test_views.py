@@ -41,12 +41,9 @@ def test_a_view_is_drawn(visitor, served, name, theme, width):
     assert unnamed == 0
 
 
-def test_the_token_leaves_the_address(visitor, served):
+def test_the_token_leaves_the_address_and_without_one_the_page_says_what_to_do(visitor, served):
     page = visitor.open(served, "?view=runs")
     assert "token" not in page.url
-
-
-def test_without_a_token_the_page_says_what_to_do(visitor, served):
     visitor.allowed = ("401",)
     page = visitor.context().new_page()
     page.goto(served.base)
@@ -89,19 +86,15 @@ def test_three_seeds_are_a_band_and_two_are_lines(visitor, served):
     assert "kuhn-0" in said and "kuhn-1" in said
 
 
-def test_figures_are_found_and_the_axis_is_chosen(visitor, served):
+def test_health_is_listed_and_figures_are_found_on_another_axis(visitor, served):
     page = visitor.open(served, "?view=curves&runs=0&metrics=loss")
+    assert page.inner_text("section:has-text('Health') tbody").count("loss is large") == 1
     page.fill("input[aria-label='find a figure']", "seconds play")
     page.click(".found button:has-text('seconds/play')")
     page.wait_for_selector("[data-metric='seconds/play'] .plot *")
     page.select_option("select", "tokens")
     page.wait_for_selector("[data-metric=loss] [aria-label*='over tokens']")
     assert "x=tokens" in page.url
-
-
-def test_health_is_listed_below_the_curves(visitor, served):
-    page = visitor.open(served, "?view=curves&runs=0&metrics=loss")
-    assert page.inner_text("section:has-text('Health') tbody").count("loss is large") == 1
 
 
 def test_plays_are_found_sorted_and_paged(visitor, served):
@@ -160,7 +153,7 @@ def test_a_pressed_button_is_legible_under_the_pointer(visitor, served, theme):
     assert page.eval_on_selector(".seat-buttons [aria-pressed=true]", CONTRAST) >= 4.5
 
 
-def test_filters_are_folded_and_those_in_use_are_named(visitor, served):
+def test_filters_are_folded_and_buttons_have_words(visitor, served):
     page = visitor.open(served, "?view=replay&run=0")
     assert not page.is_visible("[data-field=turns]")
     page.click(".filters summary")
@@ -168,9 +161,6 @@ def test_filters_are_folded_and_those_in_use_are_named(visitor, served):
     page.wait_for_selector(".filters summary:has-text('filters: illegal reply')")
     assert page.is_visible("[data-field=turns]")  # a choice does not fold them
     assert "positive advantage" in page.get_attribute("label:has([data-field=wrong])", "title")
-
-
-def test_the_buttons_of_a_replay_have_words(visitor, served):
     page = visitor.open(served, "?view=replay&run=0&step=30&episode=120")
     page.click("button:has-text('Next play')")
     page.wait_for_selector("h1:has-text('play 121')")

@@ -31,14 +31,11 @@ def test_a_lane_of_each_worker_says_what_it_did(visitor, served, theme, width):
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_where_totals_alone_are_recorded_the_page_says_so(visitor, served):
+def test_a_lane_stands_for_all_where_no_more_is_recorded_and_empty_figures_have_no_chart(visitor, served):
     page = visitor.open(served, "?view=workers&run=1")
     page.wait_for_selector("table.lanes tbody tr")
     assert page.locator("table.lanes tbody tr").count() == 1
     assert "nothing is recorded: one lane is of all 3" in page.inner_text(".lanes-of")
-
-
-def test_a_figure_without_values_has_no_chart(visitor, served):
     page = visitor.open(served, "?view=workers&run=0")
     page.wait_for_selector(".charts .card")
     titles = page.locator(".charts h2").all_text_contents()

@@ -1,10 +1,14 @@
 """Files that are whole or absent, also when several write the same one at once."""
 
+import gc
 import os
 import subprocess
 import sys
 
+import pytest
+
 from sparring.core import files
+from sparring.core.process import paused_collector, settled_heap
 
 
 def leftovers(folder):
@@ -43,3 +47,46 @@ files.write_bytes_atomic(Path({str(tmp_path)!r}) / "a[1].json", b"half")
     other.write_text("of another file")
     files.write_bytes_atomic(tmp_path / "a[1].json", b"whole")
     assert leftovers(tmp_path) == [other.name]
+
+
+@pytest.fixture(autouse=True)
+def nothing_set_aside():
+    """Give back what tests/conftest.py set aside, and set it aside again."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+def test_what_is_there_is_set_aside_and_given_back():
+    assert gc.get_freeze_count() == 0
+    with settled_heap():
+        assert gc.get_freeze_count() > 1000
+        with settled_heap():
+            assert gc.get_freeze_count() > 1000
+        assert gc.get_freeze_count() > 1000  # the inner one leaves it to the outer one
+    assert gc.get_freeze_count() == 0
+    with pytest.raises(ValueError), settled_heap():
+        raise ValueError
+    assert gc.get_freeze_count() == 0
+
+
+def test_cycles_that_are_made_meanwhile_are_collected():
+    class Node:
+        pass
+
+    with settled_heap():
+        node = Node()
+        node.itself = node
+        del node
+        assert gc.collect() > 0
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_a_pause_leaves_the_collector_as_it_was(on):
+    (gc.enable if on else gc.disable)()
+    try:
+        with paused_collector():
+            assert not gc.isenabled()
+        assert gc.isenabled() is on
+    finally:
+        gc.enable()

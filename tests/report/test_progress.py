@@ -1,4 +1,4 @@
-"""The progress line: what it shows where there is little room, and of environments of free text."""
+"""The progress line, and what is said of workers on it and on the page of a run."""
 
 import io
 import re
@@ -9,7 +9,11 @@ from sparring.config import resolve
 from sparring.config.recipe import load_recipe
 from sparring.report import progress
 from sparring.report.progress import Watcher, key_figures
+from sparring.report.run_page import write_report
 from sparring.report.terminal import PlainConsole
+from sparring.report.worker_status import learner_idle, limit, status, workers_values
+from sparring.run.events import MetricsWriter
+from sparring.run.folder import RunFolder
 from sparring.run.loop import StepReport
 
 
@@ -36,3 +40,52 @@ def test_where_replies_are_free_text_returns_stand_in_the_place_of_legal_replies
     returns = ["return/sums/first", "return/sums/second"]
     assert key_figures([*returns, "loss"]) == returns
     assert key_figures([*returns, "legal_rate", "nash_conv/x"]) == ["legal_rate", "nash_conv/x"]
+
+
+LINE = {"workers": 2.0, "workers_idle": 0.25, "seconds/play": 1.0, "seconds/round": 4.0, "lost_workers": 1.0, "resent_units": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("players", "learner", "word"), [(0.0, 0.0, "nothing"), (0.19, 0.2, "players"), (0.2, 0.19, "learner"), (0.2, 0.2, "waiting"), (1.0, 1.0, "waiting")]
+)
+def test_who_is_idle_says_what_limits(players, learner, word):
+    assert limit(players, learner)[0] == word
+
+
+def test_the_status_line_says_workers_lag_idle_shares_and_losses():
+    assert learner_idle(LINE) == 0.25
+    assert learner_idle({}) == 0.0
+    assert status(LINE, {"lag": 2.0}) == "2 workers  lag 2  idle: players 25%, learner 25%  limit: waiting  1 lost"
+    assert status({**LINE, "lost_workers": 0.0}, {}) == "2 workers  idle: players 25%, learner 25%  limit: waiting"
+    assert status({"seconds/play": 1.0, "seconds/round": 4.0}, {}) == ""
+
+
+PLAYS = {"issued_games": 44.0, "learned_games": 32.0, "withheld_games": 4.0, "lost_games": 2.0, "open_games": 6.0}
+
+
+def test_in_fresh_order_the_status_line_and_the_report_say_what_became_of_the_plays():
+    assert status(LINE, PLAYS).endswith("1 lost  plays: issued 44 = learned 32 + withheld 4 + lost 2 + open 6")
+    account = workers_values([{"step": 1, **LINE}], [{"step": 1, **PLAYS}])["account"]
+    for text, number in (("issued to workers", 44), ("learnt from", 32), ("withheld, as they were too old", 4), ("lost with a worker, a group or the training process", 2), ("open", 6)):
+        assert (text, str(number)) in account
+    for lacking in ({**PLAYS, "open_games": None}, {"issued_games": 1.0}):
+        assert "issued" not in status(LINE, lacking)
+        assert workers_values([{"step": 1, **LINE}], [{"step": 1, **lacking}])["account"] == []
+
+
+def test_a_report_has_the_part_where_there_were_workers_alone(tmp_path):
+    folder = RunFolder.create(tmp_path / "run", "name: x\n")
+    writer = MetricsWriter(folder.path)
+    writer.write(1, {"legal_rate": 1.0}, {"seconds/play": 1.0, "seconds/round": 4.0})
+    assert "<h2>Workers</h2>" not in write_report(folder.path).read_text()
+    for step in (2, 3):
+        writer.write(step, {"lag": 1.0}, LINE)
+    writer.close()
+    page = write_report(folder.path).read_text()
+    assert "2 workers played, 1 steps ahead of the learner" in page
+    assert "<td>units played again</td><td>6</td>" in page and "<td>workers lost</td><td>2</td>" in page
+
+
+def test_figures_that_are_missing_break_no_page():
+    assert workers_values([{"step": 1, "workers": None}, {"step": 2, "workers": 2.0}], []) is None
+    assert "2 workers played" in workers_values([{"step": 1, "workers": 2.0, "workers_idle": 0.5, "seconds/play": None}], [])["sentence"]

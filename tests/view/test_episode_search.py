@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sparring.play.credit_store import CreditStore
 from sparring.play.store import EpisodeStore
 from sparring.view.index import EpisodeIndex
+from tests.view import run_made as made
 from tests.view.run_made import credit, episode, turn, write_run, write_step
 
 
@@ -250,3 +251,61 @@ def test_the_same_search_of_the_same_index_is_made_once(opened, tmp_path, monkey
     found(client, "illegal=1")
     assert client.watch.idle.wait(10) and found(client, "step=20")["total"] == 1
     assert found(client, "illegal=0")["total"] == 4
+
+
+@pytest.fixture
+def client_people(opened, run_folder):
+    """Return a client_people of a run whose step 10 and first play of a person have the same numbers."""
+    played = made.episode(40, made.turn(0, "bet", said="welcome, person"), agents=("person-me", "bot-cfr"))
+    made.write_played(run_folder / "played", 10, played)
+    return opened(run_folder)
+
+
+def rows(client_people, query=""):
+    answer = client_people.get(f"/api/episodes?{query}").json()
+    return [(row["run"], row["people"], row["step"], row["episode"]) for row in answer["rows"]]
+
+
+def test_plays_of_people_are_found_and_opened_apart_from_those_of_training(client_people):
+    assert rows(client_people, "of=people") == [(0, True, 10, 40)]
+    assert len(rows(client_people, "of=training")) == 12 and len(rows(client_people)) == 13
+    assert rows(client_people, "of=people&run=0&player=person-me") == [(0, True, 10, 40)]
+    assert rows(client_people, "text=welcome") == [(0, True, 10, 40)]
+    facets = client_people.get("/api/episodes").json()["facets"]
+    assert facets["of"] == [["training", 12], ["people", 1]] and facets["run"] == [[0, 13]]
+    assert client_people.get("/api/episodes?of=nobody").status_code == 400
+    assert client_people.get("/api/runs").json()["runs"][0]["episodes"]["rows"] == 12
+    theirs = client_people.get("/api/runs/0-people/episodes/10/40").json()
+    assert (theirs["run"], theirs["people"], theirs["turns"][0]["told"]) == (0, True, "welcome, person")
+    own = client_people.get("/api/runs/0/episodes/10/40").json()
+    assert own["people"] is False and own["turns"][0]["told"] != "welcome, person"
+    assert client_people.get("/api/runs/0-people/groups/10/40").json()["members"][0]["actions"] == ["bet"]
+    assert b"welcome, person" in client_people.get("/export/0-people/10/40.html").content
+    assert client_people.get("/api/runs/0-people/episodes/20/80").status_code == 404
+    for name in ("1-people", "-people", "0-people-people-people"):
+        assert client_people.get(f"/api/runs/{name}/episodes/10/41").status_code == 404
+
+
+def test_a_new_play_is_seen_and_a_torn_part_named(client_people, run_folder):
+    store = EpisodeStore(run_folder / "played" / "episodes")
+    store.append(11, [made.episode(1)])
+    client_people.watch._looked = -1.0
+    client_people.get("/api/changes?since=0")
+    rows(client_people)
+    assert client_people.watch.idle.wait(10) and len(rows(client_people, "of=people")) == 2
+    store.path(12).write_bytes(b"PAR1")
+    client_people.watch._looked = -1.0
+    client_people.get("/api/changes?since=0")
+    rows(client_people)
+    assert client_people.watch.idle.wait(10)
+    (left,) = client_people.get("/api/episodes?of=people").json()["left_out"]
+    assert (left["run"], left["part"]) == (0, "played/episodes/part-000012.parquet")
+
+
+def test_a_folder_that_leads_out_is_not_read(opened, run_folder, tmp_path):
+    made.write_played(tmp_path / "secret", 1, made.episode(1))
+    (run_folder / "played").symlink_to(tmp_path / "secret")
+    client_people = opened(run_folder)
+    assert rows(client_people, "of=people") == []
+    assert client_people.get("/api/runs/0-people/episodes/1/1").status_code == 404
+    assert "played leads out" in client_people.get("/api/runs/0").json()["notes"][0]

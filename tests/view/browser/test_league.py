@@ -90,3 +90,137 @@ def test_a_run_without_a_league_says_so_in_a_sentence_and_no_more(visitor, serve
         page.wait_for_selector(".tree svg a")
         page.select_option("select", label="mirror")
         page.wait_for_selector(".tree svg a", state="detached")
+
+
+NAMES = ("past-000010", "past-000020", "past-000030", "past-000040")
+WEIGHTS = "() => [...document.querySelectorAll('.weights tbody tr')].map((row) => row.innerText)"
+
+
+def write_league_league_weights(folder):
+    """Write rock, paper and scissors as members of a league, and one that met nobody."""
+    run = made.write_run(folder)
+    config = run / "config.yaml"
+    config.write_text(config.read_text() + "league: {every: 10, answer: nash}\n")
+    made.append(run / "metrics.jsonl", {"step": 31, "nash_conv/kuhn_poker": 0.25})
+    rows = {
+        Row("kuhn_poker", 0, ref(NAMES[i]), ref(NAMES[j])): Results(games=100, wins=100 * ends, losses=100 - 100 * ends, returns=200 * ends - 100)
+        for i in range(3)
+        for j, ends in (((i + 1) % 3, 1), ((i + 2) % 3, 0))
+    }
+    own = run / "checkpoints" / "step_000030"
+    own.mkdir(parents=True)
+    members = {name: {"version": 1, "tag": EVIL if name == NAMES[1] else None} for name in NAMES}
+    (own / "engine.json").write_text(json.dumps({"version": 30, "members": members}))
+    (own / "state.json").write_text(json.dumps({"payoffs": Payoffs(rows).to_json()}))
+    return run
+
+
+def write_sides(folder):
+    """Write a run whose sides are apart: p = 1/4 and 3/4 in the first, one half each in the second."""
+    run = write_league_league_weights(folder)
+    config = run / "config.yaml"
+    config.write_text(config.read_text() + "matchmaker: {name: meta_strategy, sides: apart, solver: uniform}\n")
+    rows = {}
+    for i, own in enumerate(((0.6, 0), (0.2, 0.4))):
+        for j, paid in enumerate(own):
+            for seat, who, other, sign in ((0, i, j, 1), (1, j, i, -1)):
+                row = Row("kuhn_poker", seat, ref(NAMES[who]), ref(NAMES[other]))
+                rows[row] = Results(games=100, draws=100, returns=sign * 100 * paid)
+    own = run / "checkpoints" / "step_000030"
+    members = {name: {"version": 1} for name in NAMES[:2]}
+    (own / "engine.json").write_text(json.dumps({"version": 30, "members": members}))
+    (own / "state.json").write_text(json.dumps({"payoffs": Payoffs(rows).to_json()}))
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory, serve):
+    folder = tmp_path_factory.mktemp("apart")
+    write_sides(folder / "kuhn")
+    with serve(folder) as served:
+        yield served
+
+
+@pytest.mark.parametrize("width", [1366, 390])
+def test_where_sides_are_apart_each_member_has_two_bars(visitor, apart, width):
+    page = visitor.open(apart, "?view=league", width=width)
+    rows = [row.split() for row in page.evaluate(WEIGHTS)]
+    assert rows == [["1", NAMES[0], "0.25", "0.50"], ["2", NAMES[1], "0.75", "0.50"]]
+    heads = page.evaluate("() => [...document.querySelectorAll('.weights thead th')].map((one) => one.innerText)")
+    assert heads == ["", "Member", "In the first side", "In the second side"]
+    assert page.locator(".weights .bar").count() == 4
+    said = page.inner_text(".meta-strategy")
+    assert "Each of two sides has its own (sides: apart)" in said
+    assert "Mean payoff of the row in the first side against the column in the second" in said
+    page.focus(".meta-heat [tabindex='0']")
+    assert page.inner_text(".meta-payoffs .cell-said").startswith(
+        "past-000010 in the first side against past-000010 in the second: mean payoff +0.6 in 100 plays"
+    )
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1366), ("dark", 1366), ("light", 390)], ids=str)
+def test_weights_stand_beside_payoffs(visitor, served, theme, width):
+    page = visitor.open(served, "?view=league&solver=max_entropy_nash", theme=theme, width=width)
+    rows = page.evaluate(WEIGHTS)
+    assert [row.split()[-1] for row in rows] == ["0.25"] * 4
+    assert "<img src=x" in rows[1] and page.evaluate("() => window.hit") is None
+    said = page.inner_text(".meta-strategy")
+    assert "Weights by max_entropy_nash, chosen on this page, as of the checkpoint of step 30" in said
+    assert "3 of 6 pairs of members have not met: their payoff counts as 0" in said
+    assert page.locator(".meta-heat .unplayed").count() == 6
+    assert page.inner_text(".meta-heat tbody tr:nth-child(1) td:nth-child(3)") == "+1\n100"
+    bars = page.locator(".weights .bar")
+    assert bars.count() == 4
+    assert "25%" in bars.nth(0).evaluate("(one) => getComputedStyle(one).backgroundImage")
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_solver_is_chosen_and_kept_in_the_address(visitor, served):
+    page = visitor.open(served, "?view=league")
+    assert "the run's own (league.answer)" in page.inner_text(".meta-strategy")
+    assert page.inner_text(".answer-said").startswith("Exploitability over time is that of the mixture")
+    choice = page.get_by_label("meta-solver")
+    choice.focus()
+    choice.select_option("last")
+    page.wait_for_selector(".meta-strategy :text('Weights by last')")
+    assert [row.split()[-1] for row in page.evaluate(WEIGHTS)] == ["0", "0", "0", "1.00"]
+    assert "solver=last" in page.url
+    assert page.evaluate("() => document.activeElement.value") == "last"
+    page.get_by_label("meta-solver").select_option("")
+    page.wait_for_selector(".meta-strategy :text('Weights by nash')")
+    assert "solver" not in page.url
+
+
+def test_a_solver_that_fails_is_a_sentence_and_the_page_goes_on(visitor, served):
+    page = visitor.open(served, "?view=league&solver=nothing")
+    assert "nothing is none of Sparring's own meta-solvers" in page.inner_text(".meta-strategy")
+    assert page.evaluate(WEIGHTS)[0].split()[-1] == "–"
+    assert page.locator(".meta-heat tbody tr").count() == 4
+    page.wait_for_selector(".tree svg a")
+
+
+def test_an_answer_that_fails_leaves_the_rest(visitor, served):
+    visitor.allowed = ("500",)
+    context = visitor.context()
+    context.route("**/api/runs/0/meta*", lambda route: route.fulfill(status=500, body='{"error": "broken"}'))
+    page = visitor.open(served, "?view=league", context=context)
+    assert "meta-strategy: broken" in page.inner_text(".meta-strategy")
+    page.wait_for_selector(".tree svg a")
+
+
+def test_payoffs_are_told_by_keys(visitor, served):
+    page = visitor.open(served, "?view=league")
+    page.focus(".meta-heat [tabindex='0']")
+    assert "no member plays against itself" in page.inner_text(".meta-payoffs .cell-said")
+    page.keyboard.press("ArrowRight")
+    said = page.inner_text(".meta-payoffs .cell-said")
+    assert said.startswith("past-000010 against past-000020: mean payoff +1 in 100 plays; win rate")
+    assert "95 % interval 0.963 to 1.00" in said
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")  # there is nothing further left
+    page.keyboard.press("End")
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
+    assert "past-000040 against past-000010: no plays" in page.inner_text(".meta-payoffs .cell-said")
+    assert page.locator(".meta-heat [tabindex='0']").count() == 1
+    assert "learner, step" in page.inner_text(".tree-said")  # the tree has not moved

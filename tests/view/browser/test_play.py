@@ -1,7 +1,11 @@
 """A person plays in the browser: by keys alone, to the end, and the next play."""
 
+import shutil
+
 import pytest
 
+import sparring
+from sparring.play.store import EpisodeStore
 from tests.view import run_made as made
 
 PLAY = "?view=play&run=&environment={}&against={}&seat={}&seed=3&begin=1"
@@ -108,3 +112,67 @@ def test_a_play_that_hangs_is_left(visitor, served):
     page.click(".begin")
     page.wait_for_selector(".play-body[data-phase=yours]", timeout=START)
     assert "urn" in page.inner_text(".play-head h1")
+
+
+@pytest.fixture(scope="module")
+def served_people(tmp_path_factory, serve):
+    folder = tmp_path_factory.mktemp("runs")
+    own = made.turn(0, "bet", said="welcome, person")
+    played = made.episode(40, own, agents=("person-me", "bot-cfr"))
+    made.write_played(made.write_run(folder / "kuhn") / "played", 10, played)
+    with serve(folder) as served_people:
+        yield served_people
+
+
+def test_plays_of_people_are_chosen_and_opened(visitor, served_people):
+    page = visitor.open(served_people, "?view=replay")
+    page.click(".filters summary")
+    page.select_option("[data-field=of]", "people")
+    page.wait_for_selector(".found-count:has-text('of 1 play')")
+    assert "people" in page.inner_text("table.plays tbody tr")
+    page.click("table.plays tbody a")
+    page.wait_for_selector("article.turn:has-text('welcome, person')")
+    assert "people=1" in page.url
+    page.keyboard.press("/")
+    page.wait_for_selector(".found-count:has-text('of 1 play')")
+    assert "people=1" not in page.url
+
+
+CHANGES = (
+    *("steps=2", "threads=1", "store.every=1", "warmup.updates=1", "warmup.games=8", "rollout.games_per_step=8", "checkpoint.every=1", "checkpoint.keep=2"),
+    *("model.hidden_size=8", "model.layers=1", "model.heads=1", "evaluation.exact=false", "evaluation.opponents=[]"),
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "kuhn"
+    sparring.train("kuhn-tiny", *CHANGES, run=path)
+    return path
+
+
+def address(run, turn=1):
+    number = next(one.episode_id for step, one in EpisodeStore(run / "episodes").episodes() if step == 2)
+    return f"?view=replay&run=0&step=2&episode={number}&turn={turn}"
+
+
+def test_the_policy_stands_beside_the_moves_with_its_step(visitor, serve, run):
+    with serve(run) as served:
+        page = visitor.open(served, address(run))
+        page.wait_for_selector(".legal-moves .bar.chance", timeout=30_000)
+        said = page.inner_text(".legal-moves")
+        assert "policy: learner, live weights of the checkpoint of step 1; other replies" in said
+        assert "The p of a token is of the weights that sampled it" in said
+        assert "policy, step 1" in page.inner_text(".legal-moves thead")
+        assert page.locator(".legal-moves .bar.chance").count() == page.locator(".legal-moves tbody tr").count()
+
+
+def test_a_reason_stands_where_it_cannot_be_had(visitor, serve, run, tmp_path):
+    folder = shutil.copytree(run, tmp_path / "kuhn")
+    for file in folder.glob("checkpoints/*/model.safetensors"):
+        file.write_bytes(b"?")
+    with serve(folder) as served:
+        page = visitor.open(served, address(folder))
+        page.wait_for_selector(".legal-moves >> text=has changed", timeout=30_000)
+        assert page.locator(".legal-moves .bar.chance").count() == 0
+        visitor.close()  # before the server ends, whom the page asks once a second

@@ -1,5 +1,7 @@
 """Every view in both themes and on a narrow screen: drawn, whole, nothing refused."""
 
+import json
+
 import pytest
 
 from tests.view import run_made as made
@@ -166,3 +168,168 @@ def test_filters_are_folded_and_buttons_have_words(visitor, served):
     page.wait_for_selector("h1:has-text('play 121')")
     page.click("button:has-text('Previous play')")
     page.wait_for_selector("h1:has-text('play 120')")
+
+
+NASH = "nash_conv/kuhn_poker"
+CARD = f"[data-metric='{NASH}']"
+
+
+@pytest.fixture(scope="module")
+def served_curves(tmp_path_factory, serve):
+    folder = tmp_path_factory.mktemp("runs")
+    run = made.write_run(folder / "kuhn")
+    values = {1: 0.9, 10: 0.5, 20: 0.4, 30: 0.25}  # few, and all above 0
+    made.append(run / "metrics.jsonl", *({"step": 30 + n, NASH: y} for n, y in values.items()))
+    made.append(run / "metrics.jsonl", *({"step": 60 + n, "noise": n % 2} for n in range(1, 41)))
+    with serve(folder) as served_curves:
+        yield served_curves
+
+
+def test_smoothing_is_said_and_never_of_few_points(visitor, served_curves):
+    page = visitor.open(served_curves, f"?view=curves&run=0&metrics={NASH},noise")
+    assert "last 0.25" in page.inner_text(f"{CARD} .readout")
+    assert "smoothed" not in page.inner_text(".charts")
+    page = visitor.open(served_curves, "?view=curves&run=0&metrics=noise&smooth=0.5")
+    # the last value is 0, and half of what came before is of a 1: (0 + 1/2 + 0 + 1/8 ...) / 2 = 1/3
+    assert "last 0 (smoothed 0.3333)" in page.inner_text("[data-metric=noise] .readout")
+    said = page.get_attribute("[data-metric=noise] .plot", "aria-label")
+    assert "kuhn: 0 (smoothed 0.3333)" in said
+    page = visitor.open(served_curves, f"?view=curves&run=0&metrics={NASH}&smooth=0.9")
+    said = page.inner_text(f"{CARD} .readout")
+    assert "last 0.25" in said and "not smoothed: 20 points or fewer" in said
+    assert "(smoothed" not in said
+
+
+def test_all_figures_are_listed_in_sections(visitor, served_curves):
+    page = visitor.open(served_curves, "?view=curves&run=0&metrics=loss")
+    page.click("text=all 8 figures")
+    listed = page.inner_text(".all-figures")
+    for section, name in (("Skill", NASH), ("Replies", "legal_rate"), ("Learning", "noise")):
+        assert listed.index(section) < listed.index(name)
+    assert listed.index("Time") < listed.index("seconds/play")
+    page.click(".all-figures button:has-text('noise')")
+    page.wait_for_selector("[data-metric=noise] .plot *")
+    assert page.is_visible(".all-figures button:has-text('noise')")  # the list stays open
+
+
+def test_nash_conv_lies_between_uniform_and_best_play(visitor, served_curves):
+    page = visitor.open(served_curves, f"?view=curves&run=0&metrics={NASH}")
+    page.wait_for_selector(f"{CARD} .reference:has-text('equilibrium 0')", timeout=20_000)
+    assert "random play 0.9167" in page.inner_text(f"{CARD} .readout")  # 11/12, which OpenSpiel has
+    assert "lower is better" in page.inner_text(f"{CARD} h2")
+    page.wait_for_selector(f"{CARD} canvas")
+
+
+TOTALS = {"workers": 3.0, "workers_idle": 0.5, "seconds/play": 0.25, "seconds/round": 1.0}
+
+
+@pytest.fixture(scope="module")
+def served_workers(tmp_path_factory, serve):
+    folder = tmp_path_factory.mktemp("runs")
+    own = {"worker/0/playing": 0.75, "worker/0/ready": 1.0, "worker/1/playing": 0.25}
+    more = {"worker/1/ready": 0.5, "worker/1/lost": 1.0, "lost_workers": 1.0}
+    for name, figures in (("each", {**TOTALS, **own, **more}), ("totals", TOTALS)):
+        run = made.write_run(folder / name, steps=())
+        made.append(run / "timing.jsonl", *({"step": n, **figures} for n in range(31, 331)))
+    with serve(folder) as served_workers:
+        yield served_workers
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1366, 390])
+def test_a_lane_of_each_worker_says_what_it_did(visitor, served_workers, theme, width):
+    page = visitor.open(served_workers, "?view=workers&run=0", theme=theme, width=width)
+    page.wait_for_selector("table.lanes tbody tr")
+    assert page.locator("table.lanes tbody tr").count() == 3  # two workers, and all
+    said = page.get_attribute("svg.lane >> nth=1", "aria-label")
+    assert said.startswith("worker 1: plays 25.0 %, waits 25.0 %, not there 50.0 %; lost 300 times")
+    assert "2 steps to a bar" in page.inner_text(".lanes-of")
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_lane_stands_for_all_where_no_more_is_recorded_and_empty_figures_have_no_chart(visitor, served_workers):
+    page = visitor.open(served_workers, "?view=workers&run=1")
+    page.wait_for_selector("table.lanes tbody tr")
+    assert page.locator("table.lanes tbody tr").count() == 1
+    assert "nothing is recorded: one lane is of all 3" in page.inner_text(".lanes-of")
+    page = visitor.open(served_workers, "?view=workers&run=0")
+    page.wait_for_selector(".charts .card")
+    titles = page.locator(".charts h2").all_text_contents()
+    assert len(titles) == 3 and not any(title.startswith("Lag") for title in titles)
+
+
+LONG = "loss is 12345.6 at step 7: above 100 for 5 records in a row. Usual remedy: lower it. " * 3
+
+
+@pytest.fixture(scope="module")
+def served_runs_table(tmp_path_factory, serve):
+    folder = tmp_path_factory.mktemp("runs")
+    for name, day, seconds, rate in (("a", 3, 60.0, 0.9), ("b", 1, 7200.0, 0.7), ("c", 2, 1.0, 0.8)):
+        run = made.write_run(folder / name, steps=())
+        starts = [{"date": f"2026-11-0{day}T04:10:11+00:00"}]
+        (run / "provenance.json").write_text(json.dumps({"starts": starts}))
+        made.append(run / "timing.jsonl", {"step": 31, "seconds/round": seconds})
+        made.append(run / "metrics.jsonl", {"step": 31, "legal_rate": rate})
+    event = {"step": 7, "metric": "loss", "message": LONG, "value": 12345.6, "stops": False}
+    made.append(folder / "a" / "health.jsonl", event)
+    with serve(folder) as served_runs_table:
+        yield served_runs_table
+
+
+def order(page):
+    """Return the names of the runs from above."""
+    return page.locator("table.runs tbody th a").all_text_contents()
+
+
+@pytest.mark.parametrize(("title", "down"), [("Started", "acb"), ("Duration", "bac"), ("legal_rate", "acb"), ("Run", "cba"), ("Health", "abc")])
+def test_a_title_sorts_the_table(visitor, served_runs_table, title, down):
+    page = visitor.open(served_runs_table, "?view=runs")
+    assert order(page) == ["a", "b", "c"]
+    page.click(f"thead button:has-text('{title}')")
+    page.wait_for_selector(f"th[aria-sort=descending]:has-text('{title}')")
+    assert "".join(order(page)) == down
+    page.click(f"thead button:has-text('{title}')")
+    page.wait_for_selector(f"th[aria-sort=ascending]:has-text('{title}')")
+    assert order(page) == (list("bca") if title == "Health" else list(reversed(down)))
+
+
+def test_a_run_has_a_start_and_a_duration_and_figures_say_which_way_is_good(visitor, served_runs_table):
+    page = visitor.open(served_runs_table, "?view=runs")
+    row = page.inner_text("tr[data-run='1']")
+    assert "1 Nov 2026" in row and "2 h 0 min" in row
+    assert "higher is better" in page.inner_text("thead th:has-text('legal_rate')")
+
+
+def test_health_is_a_badge_and_its_words_come_on_demand(visitor, served_runs_table):
+    page = visitor.open(served_runs_table, "?view=runs", width=1280)
+    heights = page.locator("table.runs tbody tr").evaluate_all("rows => rows.map((row) => row.offsetHeight)")
+    assert max(heights) < 80
+    badge = page.locator("tr[data-run='0'] button:has-text('2 warnings')")
+    assert "loss is 12345.6" in badge.get_attribute("title")
+    assert "12345.6" not in page.inner_text("table.runs")
+    badge.click()
+    page.wait_for_selector("tr.health-said")
+    assert LONG.strip() in page.inner_text("tr.health-said")  # all of it
+    page.click("tr.health-said a")
+    page.wait_for_selector("section:has-text('Health') td:has-text('12345.6')")
+    assert LONG.strip() in page.inner_text("section:has-text('Health') tbody")
+
+
+def test_a_page_without_runs_says_what_to_do(visitor, serve, tmp_path):
+    with serve(tmp_path) as served_runs_table:
+        page = visitor.open(served_runs_table, "?view=runs")
+        assert "sparring train" in page.inner_text("#view code")
+        made.write_run(tmp_path / "first", steps=())
+        page.wait_for_selector("table.runs", timeout=8000)
+
+
+def test_plays_that_wait_for_the_index_are_said(visitor, serve, tmp_path):
+    folder = made.write_run(tmp_path / "kuhn", steps=(10,))
+    with serve(tmp_path) as served_runs_table:
+        made.write_step(folder, 20, [made.episode(80)])
+        page = visitor.open(served_runs_table, "?view=runs")
+        page.wait_for_selector("td.plays:has-text('4 plays so far')")
+        page.click("td.plays a")
+        page.wait_for_selector("table.plays a:has-text('80')")
+        page.click("nav >> text=Runs")
+        page.wait_for_selector("td.plays:has-text('5 plays')")

@@ -1,29 +1,94 @@
+"""The page of a run: its shell, what it says of one run or of several seeds, and its charts."""
+
+import base64
+import hashlib
+import html
 import re
+import unicodedata
 import xml.etree.ElementTree
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from sparring import cli
 from sparring.config.plugins import registry
-from sparring.core.errors import UnknownNameError
+from sparring.core.errors import ConfigError, RunError, UnknownNameError
+from sparring.core.foreign_text import HIDDEN, JOINERS, KEPT
+from sparring.ops.statistics import mean_interval
 from sparring.report.catalogue import check_metrics, entries, explanation, glossary
 from sparring.report.curves import series_of
 from sparring.report.progress import short_name
-from sparring.report.run_page import write_chart, write_report
+from sparring.report.run_page import (
+    document,
+    marked,
+    over_seeds,
+    results_over_seeds,
+    seeds_of,
+    style,
+    templates,
+    write_chart,
+    write_report,
+)
 from sparring.report.svg import LETTER, WIDTH, Series, line_chart, ticks
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
 
-EVIL = "<script>alert(1)</script>"
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
+
+
+def macro(name, *values, **more):
+    """Return what a macro of the templates makes of these values."""
+    return str(getattr(templates().get_template("macros.html").module, name)(*values, **more))
+
+
+@given(st.text(alphabet=st.characters()))
+def test_any_text_is_seen_and_is_no_markup(text):
+    shown = str(marked(text))
+    assert macro("quoted", text, len(text)) == f"<bdi>{shown}</bdi>"  # in a template too
+    assert not [c for c in shown if unicodedata.category(c) in HIDDEN and c not in KEPT + JOINERS]
+    plain = re.sub(r'<span class="mark">(U\+[0-9A-F]{4,6})</span>', "", shown)
+    assert "<" not in plain and ">" not in plain and '"' not in plain and "'" not in plain
+    assert html.unescape(plain) == "".join(c for c in text if unicodedata.category(c) not in HIDDEN or c in KEPT + JOINERS)
+
+
+@pytest.mark.parametrize("character", ["\x1b", "\x00", "\x9b", "\u202e", "\u2066", "\u200b", "\ufeff", "\u2028", "\ud800"])
+def test_what_commands_a_reader_is_named_by_its_number(character):
+    assert marked(f"a{character}b") == f'a<span class="mark">U+{ord(character):04X}</span>b'
+
+
+def test_the_style_is_the_only_source_and_knows_dark_and_print():
+    page = document("page.html", EVIL, body=EVIL).decode()
+    digest = base64.b64encode(hashlib.sha256(re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1].encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'" in page
+    assert "<script" not in page and "<img" not in page and page.count("<title>") == 1
+    assert '<html lang="en">' in page and page.startswith("<!doctype html>")
+    assert "url(" not in style() and "@import" not in style() and "</" not in style()
+    assert "prefers-color-scheme: dark" in style() and "@media print" in style() and "details::details-content" in style()
+
+
+def test_tables_name_their_rows_and_long_texts_are_counted():
+    shown = macro("table", ("a", EVIL), [(EVIL, "1")], "of <it>")
+    assert shown.count('scope="col"') == 2 and shown.count('scope="row"') == 1 and "<caption>of &lt;it&gt;</caption>" in shown
+    assert "<script" not in shown + macro("folded", EVIL, caller=lambda: "") + macro("section", "x", EVIL, "body")
+    assert macro("section", "x", "title", " \n").strip() == ""
+    assert marked("a\n\tb\u200d") == "a\n\tb\u200d"
+    shown = macro("quoted", "x" * 10_000_000)
+    assert len(shown) < 1_500 and "and 9,998,800 more characters" in shown
+    assert macro("quoted", "\u202eab").startswith('<bdi><span class="mark">U+202E')
+    assert document("page.html", "\ud800", body="\ud800").decode()
+
+
+EVIL_REPORT = "<script>alert(1)</script>"
 
 
 def test_a_page_needs_nothing_and_escapes_everything(tmp_path):
-    folder = RunFolder.create(tmp_path / "run", f'name: "{EVIL}"\nsummary: "{EVIL}"\n')
+    folder = RunFolder.create(tmp_path / "run", f'name: "{EVIL_REPORT}"\nsummary: "{EVIL_REPORT}"\n')
     writer = MetricsWriter(folder.path)
     for step in (1, 2):
-        match = {f"match/g/random/{EVIL.replace('/', '')}/{key}": 0.5 for key in ("win", "win_or_draw", "return")}
-        metrics = {"nash_conv/kuhn_poker": 1.0 / step, f"return/{EVIL}/x": 1.0, "legal_rate": 1.0, **match}
+        match = {f"match/g/random/{EVIL_REPORT.replace('/', '')}/{key}": 0.5 for key in ("win", "win_or_draw", "return")}
+        metrics = {"nash_conv/kuhn_poker": 1.0 / step, f"return/{EVIL_REPORT}/x": 1.0, "legal_rate": 1.0, **match}
         writer.write(step, metrics, {"seconds/round": 1.0})
     writer.close()
     page = write_report(folder.path).read_text()
@@ -53,7 +118,7 @@ def test_the_page_lists_what_health_rules_found_and_escapes_it(tmp_path):
     folder = RunFolder.create(tmp_path / "run", "name: x\nhealth: {stop: false}\n")
     assert "No health rule has acted." in write_report(folder.path).read_text()
     writer = MetricsWriter(folder.path)
-    writer.record(20, [{"metric": "x", "value": 2.0, "stops": False, "message": EVIL}])
+    writer.record(20, [{"metric": "x", "value": 2.0, "stops": False, "message": EVIL_REPORT}])
     writer.close()
     page = write_report(folder.path).read_text()
     assert "<h2>Health</h2><ul><li>step 20: &lt;script&gt;" in page and "<script" not in page
@@ -183,3 +248,62 @@ def test_a_long_curve_begins_and_ends_where_its_figures_do(count):
     assert len(points) == min(count, 400) and points[0].startswith("56.0,")
     first, last = (float(points[end].split(",")[1]) for end in (0, -1))
     assert count == 1 or (points[-1].startswith("546.0,") and first < last - 150)
+
+
+def run(path, seed, values, extra=""):
+    folder = RunFolder.create(path, f"name: x\nseed: {seed}\nsteps: 3\nenvironments: [{{name: kuhn_poker}}]\n{extra}")
+    writer = MetricsWriter(folder.path)
+    for step, value in enumerate(values, start=1):
+        writer.write(step, {"nash_conv/kuhn_poker": value}, {"seconds/round": 1.0})
+    writer.close()
+    return path
+
+
+def test_from_three_seeds_on_a_line_is_the_mean_and_its_band_the_interval(tmp_path):
+    values = [(0.9, 0.5, 0.2), (0.8, 0.4), (0.7, 0.1, 0.3)]
+    seeds = seeds_of([run(tmp_path / str(n), n, own) for n, own in enumerate(values)])
+    (line,) = over_seeds("nash_conv/kuhn_poker", seeds)
+    assert line.points == [(1, pytest.approx(0.8)), (2, pytest.approx(1 / 3))]  # steps that all have
+    found = mean_interval([0.5, 0.4, 0.1])
+    assert line.band[1] == (2, found.low, found.high)
+    assert over_seeds("nothing", seeds) == []
+    (row,) = results_over_seeds(seeds, {}, ("nash_conv/",))["rows"]
+    last = mean_interval([0.2, 0.4, 0.3])
+    assert row[1:6] == (f"0.3\u00a0[{last.low:.4g},\u00a0{last.high:.4g}]", "0.2", "0.4", "0.3", "-")
+
+
+def test_two_seeds_are_two_lines_in_order(tmp_path):
+    seeds = seeds_of([run(tmp_path / "b", 7, (0.9, 0.5)), run(tmp_path / "a", 3, (0.8,))])
+    assert [one.seed for one in seeds] == [3, 7]
+    lines = over_seeds("nash_conv/kuhn_poker", seeds)
+    assert [(one.name, one.points, one.band) for one in lines] == [
+        ("nash_conv/kuhn_poker, seed 3", [(1, 0.8)], ()),
+        ("nash_conv/kuhn_poker, seed 7", [(1, 0.9), (2, 0.5)], ()),
+    ]
+
+
+def test_other_configurations_and_the_same_seed_twice_are_refused(tmp_path):
+    first = run(tmp_path / "a", 1, (0.9,))
+    with pytest.raises(ConfigError, match=r"b is no other seed of .*c: credit.name differs"):
+        seeds_of([run(tmp_path / "c", 1, (0.9,), "credit: {name: mars}\n"), run(tmp_path / "b", 2, (0.9,), "credit: {name: rloo}\n")])
+    with pytest.raises(ConfigError, match="have seed 1; name each seed once"):
+        seeds_of([first, run(tmp_path / "d", 1, (0.9,))])
+    assert len(seeds_of([first, run(tmp_path / "e", 2, (0.9,), "threads: 1\n")])) == 2
+    with pytest.raises(ConfigError, match=r"scale\.lag"):  # where it is played is free, how old its plays are is not
+        seeds_of([first, run(tmp_path / "f", 3, (0.9,), "scale: {lag: 1}\n")])
+    with pytest.raises(RunError, match="no run folder"):
+        seeds_of([first, tmp_path / "none"])
+
+
+def test_the_page_of_several_says_what_is_of_all_and_what_of_one(tmp_path):
+    paths = [run(tmp_path / f"s{n}", n, (0.9 - n / 10, 0.5)) for n in (2, 0, 1)]
+    page = write_report(paths[0], tmp_path / "all.html", paths[1:]).read_text()
+    assert "3 runs of one configuration: s0 (seed 0), s1 (seed 1), s2 (seed 2)." in page and "all other parts are of seed 0" in page
+    assert "<polygon" in page and "with the 95 % interval of the mean" in page and "random play: 0.9167" in page
+    assert not (paths[0] / "report.html").exists()
+
+
+def test_the_file_of_several_is_named(tmp_path):
+    paths = [str(run(tmp_path / f"s{n}", n, (0.9,))) for n in (0, 1)]
+    assert "write --out FILE" in str(CliRunner().invoke(cli.app, ["report", *paths]).exception)
+    assert CliRunner().invoke(cli.app, ["report", *paths, "--out", str(tmp_path / "x.html")]).exit_code == 0

@@ -98,7 +98,15 @@ def adaptations_of(
                 )
             ceiling, why, exact = beside[row.role, row.trained]
             more = _exact(row, ceiling, why) | _asked(row, some, exact, ceiling)
-            rows.append({**about, **_plain(row), **more})
+            plain = {
+                "role": row.role,
+                "opponent": row.opponent or None,
+                "trained": row.trained,
+                "attempts": [{**as_data(one), "trials": one.count} for one in row.returns],
+                "gain": as_data(row.gain),
+                "forfeits": row.forfeits,
+            }
+            rows.append({**about, **plain, **more})
     return rows
 
 
@@ -234,15 +242,14 @@ def _asked(
     returns, illegal = (
         (values[:, [*shares]] @ weights).tolist() for values in (exact.returns, exact.illegal)
     )
-    found: dict[str, Any] = {"returns": [_number(value) for value in returns]}
-    found["illegal"] = [_number(value) for value in illegal]
+    columns = {"returns": returns, "illegal": illegal}
+    found: dict[str, Any] = {
+        name: [None if math.isnan(value) else value for value in values]
+        for name, values in columns.items()
+    }
     if not row.opponent and ceiling is not None and ceiling.closed(0.0) is not None:
         found["closed"] = [ceiling.closed(value) for value in returns]
     return {"exact": found}
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def _members(
@@ -266,17 +273,6 @@ def _members(
         for player, share in agent.shares().items()
         if player.kind == "bot"
     ]
-
-
-def _plain(row: Attempts) -> dict[str, Any]:
-    return {
-        "role": row.role,
-        "opponent": row.opponent or None,
-        "trained": row.trained,
-        "attempts": [{**as_data(one), "trials": one.count} for one in row.returns],
-        "gain": as_data(row.gain),
-        "forfeits": row.forfeits,
-    }
 
 
 MAX_STATES = 20_000  # information states, for an agent that is no run's

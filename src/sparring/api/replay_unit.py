@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sparring.api.load import load_run
 from sparring.config import RunConfig, resolve
@@ -21,14 +20,13 @@ from sparring.core.errors import CheckpointError, ConfigError
 from sparring.engine.local import LocalEngine
 from sparring.engine.protocol import Judging
 from sparring.engine.workers.units import cut
-from sparring.play.rollout import Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
 from sparring.run import checkpoint
 from sparring.run.config_checks import SAVED
 from sparring.run.folder import RunFolder
 from sparring.run.league_step import begin_league, begun_anew
 from sparring.run.state import RunState
-from sparring.run.step import Methods, PlayRequest, StepEpisodes, StepInputs, request_plays
+from sparring.run.step import Methods, StepInputs, request_plays
 from sparring.run.warmup import warm_up
 
 LOGGER = "sparring.play.play_loop"  # says what a play raised that is begun anew
@@ -79,21 +77,14 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
             if unit - units < len(parts):
                 return engine, list(parts[unit - units]), wanted.judging
             units += len(parts)
-        wanted = _next(asking, engine.play(wanted.specs, wanted.judging))
+        try:
+            wanted = asking.send(engine.play(wanted.specs, wanted.judging))
+        except StopIteration:
+            break
     raise ConfigError(
         f"Step {step} has {units} units of {config.scale.unit_games} plays "
         f"(scale.unit_games); write a number from 0 to {units - 1}."
     )
-
-
-def _next(
-    asking: Generator[PlayRequest, Rollout, StepEpisodes], rollout: Rollout
-) -> PlayRequest | None:
-    """Give a step the plays that it has asked for; return what it asks for next, if anything."""
-    try:
-        return asking.send(rollout)
-    except StopIteration:
-        return None
 
 
 def replay(
@@ -112,23 +103,20 @@ def replay(
             yield spec, None
             traces.found = []
             episodes, counts = engine.play([spec], judging)
-            yield spec, _replayed(spec, episodes, counts, traces.found)
+            whole = episodes[0] if episodes else None
+            yield (
+                spec,
+                Replayed(
+                    spec=spec,
+                    returns=None if whole is None else whole.returns,
+                    turns=0 if whole is None else len(whole.turns),
+                    retried=counts.retried,
+                    raised=tuple(traces.found),
+                ),
+            )
     finally:
         logger.removeHandler(traces)
         logger.propagate = before
-
-
-def _replayed(
-    spec: EpisodeSpec, episodes: Sequence[Any], counts: RolloutCounts, raised: Sequence[str]
-) -> Replayed:
-    whole = episodes[0] if episodes else None
-    return Replayed(
-        spec=spec,
-        returns=None if whole is None else whole.returns,
-        turns=0 if whole is None else len(whole.turns),
-        retried=counts.retried,
-        raised=tuple(raised),
-    )
 
 
 def _before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:

@@ -134,16 +134,17 @@ def compare(
     if plot is not None:
         _plot(result, plot)
     if page is not None:
-        chosen = [
+        options: list[tuple[str, Any]] = [
             *(("environment", text) for text in game or ()),
-            ("policy", policy),
-            ("estimators", estimators),
+            *(("policy", policy), ("estimators", estimators), ("episodes", episodes)),
+            *(("group-size", group_size), ("batch", batch), ("critic", critic)),
+            *(("burn-in", burn_in), ("playouts", playouts)),
+            *([("reward", reward)] if reward else []),
+            *(("seed", seed), ("max-states", max_states), ("page", page)),
         ]
-        files = write_page(
-            result,
-            page,
-            _command([*chosen, *_options(plan), ("max-states", max_states), ("page", page)], timed),
-        )
+        written = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in options)
+        untimed = "" if timed else " --no-time"
+        files = write_page(result, page, f"sparring credit compare {written}{untimed}")
         complain(f"Wrote {', '.join(map(str, files))}.")
 
 
@@ -175,19 +176,3 @@ def _plot(result: dict[str, Any], path: Path) -> None:
     except OSError as error:
         raise ConfigError(f"--plot {path} cannot be written ({error}).") from None
     complain(f"Wrote {path}.")
-
-
-def _options(plan: LabPlan) -> list[tuple[str, Any]]:
-    sizes = [
-        ("episodes", plan.episodes),
-        ("group-size", plan.group_size),
-        ("batch", plan.batch_size),
-    ]
-    paid = [("reward", plan.reward)] if plan.reward else []
-    lesser = [("burn-in", plan.burn_in), ("playouts", plan.playouts), *paid, ("seed", plan.seed)]
-    return [*sizes, ("critic", plan.critic), *lesser]
-
-
-def _command(options: list[tuple[str, Any]], timed: bool) -> str:
-    written = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in options)
-    return f"sparring credit compare {written}" + ("" if timed else " --no-time")

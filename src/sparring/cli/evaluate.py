@@ -108,7 +108,12 @@ def show_suite(report: dict[str, Any], path: Path) -> None:
             for number, (measure, value) in enumerate(row["figures"].items()):
                 exact.add_row("" if number else name, measure, f"{value:.4f}")
         else:
-            table.add_row(name, *_cells(row["overall"]), _by_seat(row["seats"]))
+            by_seat = " / ".join(
+                f"{seat['role']} {seat['score']['mean']:.1f}"
+                for seat in row["seats"]
+                if seat["score"] is not None
+            )
+            table.add_row(name, *_cells(row["overall"]), by_seat or "-")
     console.print(table)
     judged = suite_table(report["rows"])
     if judged is not None:
@@ -143,17 +148,6 @@ def _cells(found: dict[str, Any]) -> list[str]:
         "-" if illegal is None else f"{illegal:.1%}",
         score,
     ]
-
-
-def _by_seat(seats: list[dict[str, Any]]) -> str:
-    return (
-        " / ".join(
-            f"{seat['role']} {seat['score']['mean']:.1f}"
-            for seat in seats
-            if seat["score"] is not None
-        )
-        or "-"
-    )
 
 
 GAMES = 500  # per seat, without a suite
@@ -324,7 +318,11 @@ def evaluate(
         oracle=wanted,
         judged=oracle != NO_ORACLE,
     )
-    report = _finished(evaluation, workers)
+    try:
+        report = evaluation.run(workers=workers, watch=complain)
+    except KeyboardInterrupt:
+        complain(f"What was measured is in {evaluation.path}; the same command goes on from there.")
+        raise
     _tell(report, as_json, lambda found: show_suite(found, evaluation.path))
 
 
@@ -392,12 +390,3 @@ def _player(
             "model=NAME temperature=0.6'."
         )
     return agent_player(parse_agent(str(agent)))
-
-
-def _finished(evaluation: SuiteEvaluation, workers: int | None) -> dict[str, Any]:
-    """Return the report of a suite; one that is interrupted says where it goes on."""
-    try:
-        return evaluation.run(workers=workers, watch=complain)
-    except KeyboardInterrupt:
-        complain(f"What was measured is in {evaluation.path}; the same command goes on from there.")
-        raise

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from sparring.api.human_play import YOU, InteractiveSession, Lobby, Opponent, fresh_seed
+from sparring.api.human_play import YOU, InteractiveSession, Lobby, fresh_seed
 from sparring.cli.text import ENVIRONMENT, say, shown
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
@@ -67,7 +67,12 @@ def play(
         )
     if run is None and checkpoint is not None:
         raise ConfigError(f"--checkpoint {checkpoint}: only a run has checkpoints; name a run.")
-    _refuse_answer(run, against, answer)
+    if answer and run is None:
+        raise ConfigError(f"--answer {answer}: only a run has an answer; name a run.")
+    if answer and against:
+        raise ConfigError(
+            f"--answer {answer} and --against {against} both say who sits opposite; leave one out."
+        )
     room = Lobby(run, checkpoint, [against] if against else [], answer)
     rules = room.game(game)
     if seat >= rules.num_seats:
@@ -88,7 +93,9 @@ def play(
     number = fresh_seed() if seed is None else seed
     while True:
         try:
-            _one(rules, opposite, seat, number)
+            say(f"\n--- You are {rules.roles[seat]}. The deal is --seed {number}.\n")
+            with closing(InteractiveSession(rules, seat, opposite, number)) as sitting:
+                _play_to_the_end(rules, sitting)
             again = _ask_again(alone=opposite is None)
         except EOFError:
             print("\nYou left the game.")
@@ -107,16 +114,6 @@ def _ask_again(*, alone: bool) -> str:
     while (answer := _ask(question).strip().lower()) not in words:
         say("Write y or n." if alone else "Write y, n or s.")
     return words[answer]
-
-
-def _refuse_answer(run: Path | None, against: str | None, answer: str | None) -> None:
-    """Refuse an answer of a run where there is no run, or where somebody else sits opposite."""
-    if answer and run is None:
-        raise ConfigError(f"--answer {answer}: only a run has an answer; name a run.")
-    if answer and against:
-        raise ConfigError(
-            f"--answer {answer} and --against {against} both say who sits opposite; leave one out."
-        )
 
 
 def _on_a_page(
@@ -146,15 +143,8 @@ def _on_a_page(
     )
 
 
-def _one(rules: Environment, opposite: Opponent | None, seat: int, seed: int) -> None:
-    """Play once and tell how it went."""
-    say(f"\n--- You are {rules.roles[seat]}. The deal is --seed {seed}.\n")
-    with closing(InteractiveSession(rules, seat, opposite, seed)) as sitting:
-        _finish(rules, sitting)
-
-
-def _finish(rules: Environment, sitting: InteractiveSession) -> None:
-    """Play to the end and tell how it went; see ``_one``."""
+def _play_to_the_end(rules: Environment, sitting: InteractiveSession) -> None:
+    """Play once and tell how it went; EOFError says that the person leaves."""
     seat, opposite, person = sitting.seat, sitting.opposite, human(ask=_ask)
     while sitting.asked is not None:
         trouble = sitting.say(person.act([sitting.asked])[0].text)

@@ -59,7 +59,13 @@ def train(
     trust_typed([recipe, *(overrides or ())])
     config = _config(recipe, overrides or [], run if resume else None)
     if dry_run:
-        _show_plan(config, as_json)
+        plan = plan_run(config)
+        if as_json:
+            document = {"plan": plan, "configuration": config.model_dump(mode="json")}
+            say(json.dumps(document, indent=2))
+            return
+        say(dump_yaml({"plan": plan}, width=1000).rstrip())
+        say("# The whole configuration: add --json.")
         return
     path = run or default_folder(config)
     summary, page = train_run(
@@ -83,17 +89,6 @@ def refuse_dashes(words: Sequence[str]) -> None:
             f"{quoted(word, 80)} is no option: changes to a recipe have no dashes; write "
             f"{quoted(f'{key}={value}', 80)}."
         )
-
-
-def _show_plan(config: RunConfig, as_json: bool) -> None:
-    """Print what a run would do; with ``--json`` its configuration too, as one document."""
-    plan = plan_run(config)
-    if as_json:
-        document = {"plan": plan, "configuration": config.model_dump(mode="json")}
-        say(json.dumps(document, indent=2))
-        return
-    say(dump_yaml({"plan": plan}, width=1000).rstrip())
-    say("# The whole configuration: add --json.")
 
 
 def _config(recipe: str | None, overrides: list[str], resumed: Path | None) -> RunConfig:

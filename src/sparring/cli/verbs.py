@@ -49,24 +49,13 @@ def translated() -> Iterator[None]:
 
         raise lacking_error(error) or error from error
     except (MemoryError, RuntimeError) as error:
-        if not _is_full(error):
+        is_full = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+        if not is_full and "can't allocate memory" not in str(error):  # torch's, on a CPU
             raise
         advice = (
             "lower rollout.games_per_step, learner.micro_tokens or the sizes of model and games"
         )
         raise RunError(f"The memory is full ({_line(error, 200)}); {advice}.") from error
-
-
-def _is_full(error: Exception) -> bool:
-    """Return whether an error says that there is no memory left.
-
-    Python's, numpy's, or torch's of a CPU or GPU.
-    """
-    return (
-        isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"
-        or "can't allocate memory" in str(error)
-    )
 
 
 def message_of(error: Exception) -> str:
@@ -98,19 +87,11 @@ def let_go() -> None:
         try:
             stream.flush()
         except OSError:  # a closed pipe, or a full disk that the output goes to
-            _drop(stream)
-
-
-def _drop(stream: Any) -> None:
-    """Let what is left of a stream go nowhere.
-
-    The end of the program does not stumble over it then.
-    """
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, stream.fileno())
-    finally:
-        os.close(nowhere)
+            nowhere = os.open(os.devnull, os.O_WRONLY)  # the end does not stumble over it
+            try:
+                os.dup2(nowhere, stream.fileno())
+            finally:
+                os.close(nowhere)
 
 
 VERBS = {  # verb -> its line in the help

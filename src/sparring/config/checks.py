@@ -305,7 +305,13 @@ def check_answer(answer: str, config: RunSections) -> str:
     """
     name = answer.split()[0] if answer.split() else answer
     if answer == AVERAGE:
-        _check_average(config)
+        for policy, decay in _decays(config).items():
+            if not decay:
+                key = f"policies.{policy}.learner.average" if config.policies else "learner.average"
+                raise ConfigError(
+                    f"The answer {AVERAGE!r} is the average of the weights, and this run keeps "
+                    f"none; train it with {key}=0.99, or take the answer {POLICY!r}."
+                )
     if answer in PLAIN:
         return answer
     if not registry.known("league.meta_solvers", name.partition(":")[0]):
@@ -361,16 +367,6 @@ def check_league(config: RunSections) -> None:
             error.args = (f"league.learners.{name}: {error}",)
             raise
     check_answer(league.answer, config)
-
-
-def _check_average(config: RunSections) -> None:
-    for name, decay in _decays(config).items():
-        if not decay:
-            key = f"policies.{name}.learner.average" if config.policies else "learner.average"
-            raise ConfigError(
-                f"The answer {AVERAGE!r} is the average of the weights, and this run keeps none; "
-                f"train it with {key}=0.99, or take the answer {POLICY!r}."
-            )
 
 
 def check_bots(config: RunSections) -> None:

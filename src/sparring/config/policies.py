@@ -81,7 +81,6 @@ class ModelConfig(Strict):
 
 
 PolicyName = Annotated[str, AfterValidator(check_file_name)]  # it begins names of files
-RoleName = Annotated[str, Field(min_length=1)]
 
 
 class PolicyConfig(Strict):

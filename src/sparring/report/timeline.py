@@ -174,7 +174,12 @@ def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
     leads = line.leads()[:count]
     for seat, role in enumerate(line.roles):
         out += _row(line, seat, role, leads, step)
-    out += _handed_over(leads, step)
+    out += [  # the critical path from a seat to the next one
+        f'<path d="M{NAMES + at * step:.1f} {_middle(before):.1f}V{_middle(after):.1f}" '
+        'stroke="currentColor" stroke-width="1.4" fill="none"/>'
+        for at, (before, after) in enumerate(pairwise(leads), start=1)
+        if before != after
+    ]
     bottom = TOP + ROW * len(line.roles) + 14
     said = f"{summary(line)}{cut} " + " ".join(
         f"{role} waited {waited(line, seat)}."
@@ -209,15 +214,6 @@ def _row(line: Timeline, seat: int, role: str, leads: Sequence[int], step: float
             f"{edge}/>"
         )
     return out
-
-
-def _handed_over(leads: Sequence[int], step: float) -> list[str]:
-    return [
-        f'<path d="M{NAMES + at * step:.1f} {_middle(before):.1f}V{_middle(after):.1f}" '
-        'stroke="currentColor" stroke-width="1.4" fill="none"/>'
-        for at, (before, after) in enumerate(pairwise(leads), start=1)
-        if before != after
-    ]
 
 
 def _middle(seat: int) -> float:

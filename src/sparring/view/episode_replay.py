@@ -292,6 +292,7 @@ def _file(name: str) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
+PLACE = ("seat", "moment", "attempt")  # of a turn, which other seats may know
 CREDIT_SHOWN = (
     *("selected", "replayed", "reward", "advantage", "baseline", "value", "value_target"),
 )
@@ -340,7 +341,7 @@ class Replays:
         turns = [
             _turn(index, own, found, decoder)
             if seat is None or own["seat"] == seat
-            else _covered(index, own)
+            else {"index": index, **{key: own[key] for key in PLACE}, "hidden": True}
             for index, own in enumerate(record["episode"]["turns"])
         ]
         notes = [*decoder.notes, *_doubts(turns)]
@@ -398,23 +399,10 @@ def _turn(
     others = zip(own["candidates"], turn.candidates, strict=True)
     return {
         "index": index,
-        "seat": own["seat"],
-        "moment": own["moment"],
-        "attempt": own["attempt"],
+        **{key: own[key] for key in PLACE},
         "hidden": False,
         **shown,
         "candidates": [_reply(record, other, found.credit, decoder) for record, other in others],
-    }
-
-
-def _covered(index: int, own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what another seat may know of a turn: that it was one."""
-    return {
-        "index": index,
-        "seat": own["seat"],
-        "moment": own["moment"],
-        "attempt": own["attempt"],
-        "hidden": True,
     }
 
 

@@ -52,17 +52,16 @@ def members_of(engine: Mapping[str, Any], state: Mapping[str, Any]) -> list[tupl
         engine: what ``engine.json`` holds.
         state: what ``state.json`` holds.
     """
-    return list(_members(engine, state.get("league")))
-
-
-def _members(engine: Mapping[str, Any], league: Any) -> Iterable[tuple[PlayerRef, Told]]:
+    league = state.get("league")
     more = league.get("members") if isinstance(league, Mapping) else None
     told = more if isinstance(more, Mapping) else {}
-    for policy in engine.get("policies", {MAIN: engine}).values():
-        for name, record in policy.get("members", {}).items():
-            member = ref(name)
-            if member.step is not None and member.step < LAST_STEP:
-                yield member, _told(record, told.get(name))
+    return [
+        (member, _told(record, told.get(name)))
+        for policy in engine.get("policies", {MAIN: engine}).values()
+        for name, record in policy.get("members", {}).items()
+        for member in [ref(name)]
+        if member.step is not None and member.step < LAST_STEP
+    ]
 
 
 def _told(*records: Any) -> Told:

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 from sparring.config.checks import AVERAGE, LAST, PLAIN, POLICY
 from sparring.config.parts import PluginConfig
-from sparring.config.plugins.registry import Bound, built_in
+from sparring.config.plugins.registry import built_in
 from sparring.core.errors import SparringError
 from sparring.core.refs import PlayerRef, snapshot
-from sparring.league.matchmakers.meta_strategy import SIDES, meta_strategy
+from sparring.league.matchmakers.meta_strategy import APART, SIDES, meta_strategy
 from sparring.league.meta_game import (
     APART,
-    MetaGame,
     TwoSides,
     answer_payoffs,
     member_payoffs,
@@ -231,11 +230,22 @@ def solved(
     share: list[Row] = [[None] * len(members)] * (2 if apart else 1)
     solver, table, reason = None, None, None
     try:
-        solver = _bound(written)
+        own = PluginConfig.model_validate(written)
+        if own.name not in built_in(SLOT):
+            raise SparringError(
+                f"{own.name:.60} is none of Sparring's own meta-solvers, and no other is run "
+                "here; choose one of them"
+            )
+        solver = own.bind(SLOT)
     except UNSOLVED as error:
         reason = one_line(error)
     try:
-        game = _game(league.book, members, weights, seats, solver)
+        if seats is None:
+            game = member_payoffs(league.book, members, weights)
+        else:
+            sides = {label: TwoSides(weights[label], pair) for label, pair in seats.items()}
+            opposed = solver is not None and takes_opposed(solver)
+            game = answer_payoffs(league.book, members, sides, opposed=opposed)
         table = game.payoffs[0].tolist()
         if solver is not None:
             share = [side.tolist() for side in solver(game).sides[: len(share)]]
@@ -243,35 +253,10 @@ def solved(
         reason = reason or one_line(error)
     cells = cells_of(league.book, members, weights, seats)
     rows: Row = [
-        {**row, "sides": own} if apart else {**row, "weight": own[0]}
-        for row, own in zip(shown, map(list, zip(*share, strict=True)), strict=True)
+        {**row, "sides": pair} if apart else {**row, "weight": pair[0]}
+        for row, pair in zip(shown, map(list, zip(*share, strict=True)), strict=True)
     ]
     return {"members": rows, "why": reason, "payoffs": table, **cells}
-
-
-def _game(
-    book: Payoffs,
-    members: Sequence[PlayerRef],
-    weights: Mapping[str, float],
-    seats: Mapping[str, tuple[int, int]] | None,
-    solver: Bound | None,
-) -> MetaGame:
-    """Return the meta-game of members in any side, or in each of two where ``seats`` says which."""
-    if seats is None:
-        return member_payoffs(book, members, weights)
-    sides = {label: TwoSides(weights[label], own) for label, own in seats.items()}
-    opposed = solver is not None and takes_opposed(solver)
-    return answer_payoffs(book, members, sides, opposed=opposed)
-
-
-def _bound(written: Any) -> Bound:
-    solver = PluginConfig.model_validate(written)
-    if solver.name not in built_in(SLOT):
-        raise SparringError(
-            f"{solver.name:.60} is none of Sparring's own meta-solvers, and no other is run here; "
-            "choose one of them"
-        )
-    return solver.bind(SLOT)
 
 
 def apart_in(config: Mapping[str, Any]) -> bool:

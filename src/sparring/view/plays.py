@@ -110,7 +110,11 @@ class Plays:
             name = known[0] if known else secrets.token_urlsafe(12)
             dropped: list[str] = []
             if not known:
-                dropped, self._gone = [*self._gone, *self._room_for_one()], []
+                oldest = sorted(self._sessions, key=lambda name: self._sessions[name].used)
+                oldest = oldest[: max(0, len(oldest) - SESSIONS + 1)]
+                for old in oldest:
+                    del self._sessions[old]
+                dropped, self._gone = [*self._gone, *oldest], []
             new = Session(key, "" if run is None else run.name, used=time.monotonic())
             session = self._sessions.setdefault(name, new)
         if known:
@@ -196,14 +200,6 @@ class Plays:
                 self._left = "A person left a play at which it worked."
                 self._pool.kill()
         return {"left": True}
-
-    def _room_for_one(self) -> list[str]:
-        """Forget the sessions that were used longest ago; the caller holds the lock."""
-        oldest = sorted(self._sessions, key=lambda name: self._sessions[name].used)
-        dropped = oldest[: max(0, len(oldest) - SESSIONS + 1)]
-        for name in dropped:
-            del self._sessions[name]
-        return dropped
 
     def _session(self, name: str) -> Session:
         with self._lock:

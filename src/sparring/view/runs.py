@@ -169,7 +169,12 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """Return the run's row in the table of runs."""
         state = self.state
-        rate, seconds = self._rates()
+        medians = []
+        for name in ("games_per_second", "seconds/round"):
+            curve = self.timing.curves.get(name)
+            latest = [] if curve is None else sorted(v for v in curve.values[-LATEST:] if v > 0)
+            medians.append(latest[len(latest) // 2] if latest else None)
+        rate, seconds = medians
         left = None
         if state == "training" and None not in (self.steps, self.step, seconds):
             left = (self.steps - self.step) * seconds  # type: ignore[operator]
@@ -210,16 +215,6 @@ class Run:
         if not self.timing.steps:
             return None
         return float(axis("seconds", [self.timing.steps[-1]], self.timing)[0])
-
-    def _rates(self) -> tuple[float | None, float | None]:
-        found = []
-        for name in ("games_per_second", "seconds/round"):
-            curve = self.timing.curves.get(name)
-            values = (
-                [] if curve is None else [value for value in curve.values[-LATEST:] if value > 0]
-            )
-            found.append(sorted(values)[len(values) // 2] if values else None)
-        return found[0], found[1]
 
 
 class OfPeople(Run):

@@ -150,9 +150,14 @@ def lanes(run: Run, told: Lines) -> dict[str, Any]:
             "lost": _lost(told, "lost_workers"),
         },
         "lanes": [
-            _lane(told, worker)
-            for worker in range(LANES)
-            if any(f"worker/{worker}/playing" in line for line in told[-1:])
+            {
+                "worker": worker,
+                "playing": [_share(line.get(f"{own}/playing")) for line in told],
+                "ready": [_share(line.get(f"{own}/ready")) for line in told],
+                "lost": _lost(told, f"{own}/lost"),
+            }
+            for worker, own in enumerate(f"worker/{number}" for number in range(LANES))
+            if any(f"{own}/playing" in line for line in told[-1:])
         ],
     }
 
@@ -162,16 +167,6 @@ def _wanted(run: Run, told: Lines) -> int:
     wanted = scale.get("workers") if isinstance(scale, Mapping) else None
     most = max((int(line["workers"]) for line in told), default=0)
     return max(wanted if type(wanted) is int else 0, most, 1)
-
-
-def _lane(told: Lines, worker: int) -> dict[str, Any]:
-    own = f"worker/{worker}"
-    return {
-        "worker": worker,
-        "playing": [_share(line.get(f"{own}/playing")) for line in told],
-        "ready": [_share(line.get(f"{own}/ready")) for line in told],
-        "lost": _lost(told, f"{own}/lost"),
-    }
 
 
 def _there(line: Mapping[str, Any], wanted: int) -> float | None:

@@ -54,9 +54,9 @@ def test_a_script_sees_what_stopped_the_run_and_rules_name_known_metrics(tmp_pat
     assert (summary["steps"], summary["finished"]) == (2, False)
     assert summary["stopped_by"].startswith("legal_rate/kuhn_poker is ")
     recipe.write_text(RECIPE.replace("legal_rate/GAME", "legal_rates"))
-    error = call("train", recipe, "--run", tmp_path / "run").exception
+    error = call("train", recipe, "--run", tmp_path / "other").exception
     assert isinstance(error, UnknownNameError) and "Did you mean 'legal_rate'" in str(error)
-    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "other").exists()
 
 
 def test_the_switch_may_be_turned_when_a_run_goes_on_but_nothing_that_trains(tmp_path, recipe):

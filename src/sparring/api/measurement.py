@@ -163,8 +163,8 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
                     )
         for bot in config.evaluation.opponents:
             bound = bot.bind("players")
-            written = f"{bot.name}:{bot.preset}" if bot.preset else bot.name
-        held.append((AgentSpec(written, bot.options), bound, bound))
+            spelled = f"{bot.name}:{bot.preset}" if bot.preset else bot.name
+            held.append((AgentSpec(spelled, bot.options), bound, bound))
     new, made = list[AgentSpec](), list[Callable[[], Any]]()
     for spec, bound, make in held:
         if _played(bound) not in known:

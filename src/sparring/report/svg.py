@@ -16,6 +16,8 @@ BOTTOM = HEIGHT - 34  # where the horizontal axis is
 MAX_POINTS = 400
 LETTER = 6.2  # width of a letter of the legend, about
 LINE = 12  # height of a label
+END, MIDDLE = 'text-anchor="end"', 'text-anchor="middle"'
+PALE, ITALIC = 'opacity=".7"', 'font-style="italic"'
 FEW = 2  # values across a chart that have their labels beside them
 
 
@@ -72,10 +74,7 @@ def line_chart(
     ]
     lines = [line for line in lines if line.points]
     known = [one for one in references if math.isfinite(one.value)] if lines else []
-    out = [
-        f'<text x="{LEFT}" y="18" font-size="15" font-weight="600">{safe(title)}</text>',
-        f'<text x="{LEFT}" y="33" font-size="11" opacity=".7">{safe(note)}</text>',
-    ]
+    out = headings(title, note)
     x_at, y_at, grid = _axes(lines, known, x_label)
     out += grid
     labels = [f"{line.name} = {line.points[-1][1]:.4g}" for line in lines]
@@ -97,10 +96,8 @@ def line_chart(
         label = labels[number]
         if len(label) > most:
             label = f"{label[: most // 2 - 1]}…{label[len(label) - (most - most // 2) :]}"
-        out.append(
-            f'<text x="{x + 17:.0f}" '
-            f'y="{y - 3}">{safe(label)}<title>{safe(labels[number])}</title></text>'
-        )
+        whole = f"<title>{safe(labels[number])}</title>"
+        out.append(text_at(f"{x + 17:.0f}", y - 3, safe(label) + whole))
     rows = math.ceil(len(lines) / columns)
     out += _across(known, y_at)
     out += [
@@ -115,6 +112,25 @@ def line_chart(
     said = "; ".join([f"{title} over {x_label}", *labels, *compared])
     legend = 18 * rows
     return element(out, HEIGHT + legend + 6, standalone, "" if standalone else said)
+
+
+def text_at(x: object, y: object, text: str, *attributes: str) -> str:
+    """Return a <text> element of a text that is safe as markup."""
+    return f'<text x="{x}" y="{y}"{"".join(f" {one}" for one in attributes)}>{text}</text>'
+
+
+def headings(title: str, note: str, x: int = LEFT, ys: tuple[int, int] = (18, 33)) -> list[str]:
+    """Return the heading of a chart and the note below it."""
+    return [
+        text_at(x, ys[0], safe(title), 'font-size="15"', 'font-weight="600"'),
+        text_at(x, ys[1], safe(note), 'font-size="11"', PALE),
+    ]
+
+
+def _tick_across(y: float, tick: float) -> list[str]:
+    """Return a line of the grid and its number."""
+    line = f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="currentColor" opacity=".15"/>'
+    return [line, text_at(LEFT - 6, f"{y + 4:.1f}", f"{tick:g}", END)]
 
 
 def safe(text: str) -> str:
@@ -141,19 +157,9 @@ def _axes(
     )
     out = []
     for tick in ticks_y:
-        y = y_at(tick)
-        out.append(
-            f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="currentColor" opacity=".15"/>'
-        )
-        out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>')
-    out += [
-        f'<text x="{x_at(tick):.1f}" y="{BOTTOM + 16}" text-anchor="middle">{tick:g}</text>'
-        for tick in ticks_x
-    ]
-    out.append(
-        f'<text x="{WIDTH - RIGHT}" y="{BOTTOM + 30}" text-anchor="end" '
-        f'opacity=".7">{html.escape(x_label)}</text>'
-    )
+        out += _tick_across(y_at(tick), tick)
+    out += [text_at(f"{x_at(x):.1f}", BOTTOM + 16, f"{x:g}", MIDDLE) for x in ticks_x]
+    out.append(text_at(WIDTH - RIGHT, BOTTOM + 30, html.escape(x_label), END, PALE))
     return x_at, y_at, out
 
 
@@ -184,10 +190,8 @@ def _across(references: Sequence[Reference], y_at: Callable[[float], float]) -> 
         while any(abs(at - other) < LINE for other in taken):
             at += LINE
         taken.append(at)
-        out.append(
-            f'<text x="{WIDTH - RIGHT - 2}" y="{at:.1f}" text-anchor="end" font-style="italic" '
-            f'class="halo">{safe(one.label)}: {one.value:.4g}</text>'
-        )
+        said = f"{safe(one.label)}: {one.value:.4g}"
+        out.append(text_at(WIDTH - RIGHT - 2, f"{at:.1f}", said, END, ITALIC, 'class="halo"'))
     return out
 
 
@@ -200,10 +204,7 @@ def _listed(references: Sequence[Reference], rows: int) -> list[str]:
             f'<path d="M{LEFT} {y - 3}h22" stroke="currentColor" '
             f'stroke-dasharray="{one.dashes}" opacity=".75"/>'
         )
-        out.append(
-            f'<text x="{LEFT + 28}" y="{y + 1}" font-style="italic">{safe(one.label)}: '
-            f"{one.value:.4g}</text>"
-        )
+        out.append(text_at(LEFT + 28, y + 1, f"{safe(one.label)}: {one.value:.4g}", ITALIC))
     return out
 
 
@@ -284,33 +285,17 @@ def scatter_chart(
     low, high = math.floor(min(powers) * 2 - 0.01) / 2, math.ceil(max(powers) * 2 + 0.01) / 2
     top = max((y for *_, y in shown), default=1.0)
     ticks_y = ticks(0.0, top)
-    bottom = HEIGHT - 34
     x_at, y_at = (
         scale(low, high, LEFT, WIDTH - RIGHT),
-        scale(min(ticks_y[0], 0.0), max(ticks_y[-1], top), bottom, TOP + 6),
+        scale(min(ticks_y[0], 0.0), max(ticks_y[-1], top), BOTTOM, TOP + 6),
     )
-    out = [f'<text x="{LEFT}" y="18" font-size="15" font-weight="600">{html.escape(title)}</text>']
-    out.append(
-        f'<text x="{LEFT}" y="33" font-size="11" '
-        f'opacity=".7">{html.escape(y_label)}; {html.escape(note)}</text>'
-    )
+    out = headings(title, f"{y_label}; {note}")
     for tick in ticks_y:
-        out.append(
-            f'<path d="M{LEFT} {y_at(tick):.1f}H{WIDTH - RIGHT}" stroke="currentColor" '
-            'opacity=".15"/>'
-        )
-        out.append(
-            f'<text x="{LEFT - 6}" y="{y_at(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>'
-        )
+        out += _tick_across(y_at(tick), tick)
     for half in range(round(low * 2), round(high * 2) + 1):
-        out.append(
-            f'<text x="{x_at(half / 2):.1f}" y="{bottom + 16}" '
-            f'text-anchor="middle">{10 ** (half / 2):.2g}</text>'
-        )
-    out.append(
-        f'<text x="{WIDTH - RIGHT}" y="{bottom + 30}" text-anchor="end" '
-        f'opacity=".7">{html.escape(x_label)}</text>'
-    )
+        power = f"{10 ** (half / 2):.2g}"
+        out.append(text_at(f"{x_at(half / 2):.1f}", BOTTOM + 16, power, MIDDLE))
+    out.append(text_at(WIDTH - RIGHT, BOTTOM + 30, html.escape(x_label), END, PALE))
     marks: list[tuple[float, float]] = []
     rows = math.ceil(len(shown) / LEGEND_COLUMNS)
     for number, (name, x, y) in enumerate(shown):
@@ -325,15 +310,11 @@ def scatter_chart(
         if not near:
             marks.append(place)
             out.append(f'<circle cx="{place[0]:.1f}" cy="{place[1]:.1f}" r="4" fill="{colour}"/>')
-            out.append(
-                f'<text x="{place[0] + 6:.1f}" y="{place[1] - 3:.1f}" '
-                f'font-size="9">{mark + 1}</text>'
-            )
+            beside = f"{place[0] + 6:.1f}", f"{place[1] - 3:.1f}"
+            out.append(text_at(*beside, str(mark + 1), 'font-size="9"'))
         left = LEFT + number // rows * (WIDTH - LEFT) / LEGEND_COLUMNS
         height = HEIGHT + 12 + 14 * (number % rows)
         out.append(f'<circle cx="{left - 6:.0f}" cy="{height - 3.5:.1f}" r="3" fill="{colour}"/>')
-        out.append(
-            f'<text x="{left:.0f}" y="{height}" '
-            f'font-size="10">{mark + 1} {html.escape(name)}</text>'
-        )
+        numbered = f"{mark + 1} {html.escape(name)}"
+        out.append(text_at(f"{left:.0f}", height, numbered, 'font-size="10"'))
     return element(out, HEIGHT + 14 * rows + 6, standalone)

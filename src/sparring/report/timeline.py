@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 
 from sparring.core.errors import RunError
 from sparring.core.records import Episode, Turn
-from sparring.report.svg import COLOURS, WIDTH, element, safe
+from sparring.report.svg import COLOURS, END, MIDDLE, PALE, WIDTH, element, safe, text_at
 
 ACTS, BESIDE, WAITS, AWAY = "#", "=", ".", " "  # on the critical path, beside it, neither
 MOST = 400  # moments that are drawn
@@ -167,10 +167,7 @@ def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
     ]
     every = max(1, -(-count // 10))
     for at in range(0, count, every):
-        out.append(
-            f'<text x="{NAMES + (at + 0.5) * step:.1f}" y="{TOP}" text-anchor="middle" '
-            f'opacity=".7">{at}</text>'
-        )
+        out.append(text_at(f"{NAMES + (at + 0.5) * step:.1f}", TOP, str(at), MIDDLE, PALE))
     leads = line.leads()[:count]
     for seat, role in enumerate(line.roles):
         out += _row(line, seat, role, leads, step)
@@ -193,10 +190,8 @@ def _row(line: Timeline, seat: int, role: str, leads: Sequence[int], step: float
     """Return what is drawn of a seat: its name, where it waits, where it acts."""
     y, colour = _middle(seat), COLOURS[seat % len(COLOURS)]
     name = role if len(role) <= LETTERS else f"{role[: LETTERS - 1]}…"
-    out = [
-        f'<text x="{NAMES - 8}" y="{y + 4:.1f}" text-anchor="end">{safe(name)}'
-        f"<title>{safe(role)}</title></text>"
-    ]
+    named = f"{safe(name)}<title>{safe(role)}</title>"
+    out = [text_at(NAMES - 8, f"{y + 4:.1f}", named, END)]
     acts = [at for at in line.acts(seat) if at < len(leads)]
     if acts:
         begin, end = (NAMES + (at + 0.5) * step for at in (acts[0], acts[-1]))

@@ -169,10 +169,7 @@ def _number(value: float | None) -> float | None:
 
 
 def _rank(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Return what rows are sorted by.
-
-    Closest in direction first, then least variance, those without figures last.
-    """
+    """Closest in direction first, then least variance; those without figures last."""
     if "refused" in row:
         return (1, 0.0, 0.0, row["estimator"])
     cosine, noise = row["cosine"]["mean"], row["variance_scaled"]["mean"]

@@ -214,10 +214,7 @@ class Lobby:
         return Opponent(str(bot(spec.name)), asked, spec.make())
 
     def _policy(self, step: int | None, answer: str | None = None) -> Opponent:
-        """Return the run's answer as a checkpoint has it, its policies each in its roles.
-
-        None is the answer that the run's configuration names.
-        """
+        """Return the run's answer; None is the one that the configuration names."""
         from sparring.api.load import load_answer
 
         engine, found = self._engine(step)

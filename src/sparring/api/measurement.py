@@ -255,10 +255,7 @@ def _asked(
 def _members(
     name: str, bot: PluginConfig, bots: Mapping[str, PluginConfig]
 ) -> list[tuple[str, Bound, float]]:
-    """Return a bot that training met, with weight 1; in place of a mixture the bots that it draws.
-
-    What a mixture draws of the run itself, such as its past, is left out.
-    """
+    """Return a bot, or the bots that a mixture draws; players of the run are left out."""
     bound = bot.bind("players")
     agent = bound()
     if type(agent) is not Mixture:

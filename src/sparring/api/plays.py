@@ -132,10 +132,7 @@ def play_episodes(
 
 
 def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
-    """Return the name of a player, who is among the agents now.
-
-    What is named twice is one agent.
-    """
+    """Return the name of a player among the agents; what is named twice is one agent."""
     if isinstance(player, str):
         if player not in agents:
             agents[player] = parse_agent(player).make()

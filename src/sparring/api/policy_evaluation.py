@@ -151,10 +151,7 @@ def evaluate_policy(
 
 
 def _match_row(record: Record) -> dict[str, Any]:
-    """Return a record as plain data.
-
-    Intervals as text and as numbers, and what an oracle judged.
-    """
+    """Return a record as plain data: intervals as text and numbers, and what was judged."""
     intervals = {**intervals_of(record), "illegal": record.illegal}
     row = {
         "games": record.games,

@@ -185,30 +185,21 @@ class Bench:
         return self._games[place]
 
     def _starts_of(self, place: int) -> Starts | None:
-        """Return the starts that row number ``place`` is played from.
-
-        All banks that training met are made for it once.
-        """
+        """All banks that training met are made once."""
         if place not in self._starts:
             self._met = self._met or met_by(self._player)
             self._starts[place] = starts_of(self.rows[place], self._game(place), self._met)
         return self._starts[place]
 
     def _opponent(self, entry: OpponentEntry) -> Agent:
-        """Return an opponent.
-
-        One with the same options is one agent, with one budget, in all rows.
-        """
+        """One with the same options is one agent, with one budget, in all rows."""
         key = entry.model_dump_json()
         if key not in self._opponents:
             self._opponents[key] = self._given(entry.spec)
         return self._opponents[key]
 
     def _oracle(self, entry: OracleEntry) -> Oracle:
-        """Return an oracle.
-
-        One with the same options is one oracle in all rows, which solves a game once.
-        """
+        """One with the same options is one oracle in all rows, which solves a game once."""
         key = entry.model_dump_json()
         if key not in self._oracles:
             self._oracles[key] = entry.spec.make()
@@ -425,10 +416,7 @@ class SuiteEvaluation:
                 yield self._noted(piece, play(list(piece)), failed)
 
     def _noted(self, piece: Piece, answer: Answer, failed: set[int]) -> tuple[Piece, Answer]:
-        """Return both, after taking note of a row that cannot be measured.
-
-        The rest of it is not tried.
-        """
+        """Return both; of a row that cannot be measured the rest is not tried."""
         if "unmeasured" in answer:
             failed.add(piece.row)
         return piece, answer

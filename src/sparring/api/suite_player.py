@@ -309,8 +309,5 @@ def styles(suite: Suite, player: Player) -> dict[str, str]:
 
 
 def _same_game(name: str, options: Mapping[str, Any], trained: EnvironmentConfig) -> bool:
-    """Return whether a game of a suite is the one that was trained on.
-
-    Its wording, the way it pays and its bank may differ.
-    """
+    """The wording of the game that was trained on, the way it pays and its bank may differ."""
     return rules_of(name, options) == rules_of(trained.name, trained.options)

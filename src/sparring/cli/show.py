@@ -187,10 +187,7 @@ def _tell_timeline(episode: Episode, path: Path | None) -> None:
 
 
 def _positions(episode: Episode) -> list[str]:
-    """Return the position before each turn, and at the end, in words; none where it is not known.
-
-    Then a line says why.
-    """
+    """Return each position in words; none, and a line that says why, where they are unknown."""
     try:
         return list(sentences(episode))
     except SparringError as error:

@@ -29,10 +29,7 @@ LARGEST_COUNT = 10**9  # of anything that is counted
 
 
 def _number(low: float = -schedule.LARGEST) -> Callable[[Any], Any]:
-    """Return a check that a value is a number or a schedule, nowhere below ``low``.
-
-    What is written is kept, to be quoted.
-    """
+    """Return a check of a number or schedule, nowhere below ``low``; what is written is kept."""
 
     def check(value: Any) -> Any:
         try:

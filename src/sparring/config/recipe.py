@@ -77,10 +77,7 @@ def load_recipe(name: str, *, part_of_another: bool = False) -> dict[str, Any]:
 
 
 def _load(name: str, extending: tuple[str, ...], part: bool) -> dict[str, Any]:
-    """Return a recipe, or a ``part`` of one.
-
-    ``extending`` are those that extend it, the first one first.
-    """
+    """``extending`` are the recipes that extend it, the first one first."""
     what = f"Recipe {quoted(name)}"
     if name in extending:
         raise ConfigError(

@@ -150,10 +150,7 @@ def _read(text: str) -> Any:
 
 
 def _check_size(value: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Return how many values something holds when aliases are written out, and its levels.
-
-    ``known`` holds what was met before.
-    """
+    """Return the number of values, aliases written out, and levels; ``known`` came before."""
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise _UnreadableError(
             f"a whole number has {value.bit_length()} bits, and at most {MAX_BITS} are read"

@@ -188,10 +188,7 @@ class Connection:
         )
 
     def _words(self, error: Any) -> str:
-        """Return the endpoint's own words about a status.
-
-        They are left out where they may repeat a part of the key.
-        """
+        """Return the endpoint's own words, left out where they may repeat a part of the key."""
         words = "" if error.status_code in (401, 403) else self._clean(error.response.text)
         return f": {words}." if words else "."
 
@@ -281,10 +278,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def _key(variable: str, *, needed: bool) -> str:
-    """Return the key in an environment variable, "" if there is none and none is needed.
-
-    Never show what may be a key.
-    """
+    """Return the key in an environment variable, "" if none is needed; never show it."""
     key = os.environ.get(variable, "").strip()
     if needed and not key:
         raise ConfigError(

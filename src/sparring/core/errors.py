@@ -33,10 +33,7 @@ _WORD, _MESSAGE = 400, 2500  # characters of a message's longest word, and of al
 
 
 class _Short(reprlib.Repr):
-    """Values as messages quote them.
-
-    A few parts of a few levels, and never the whole of a large one.
-    """
+    """Values as messages quote them: a few parts of a few levels, never all of a large one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,10 +59,7 @@ def quoted(value: Any, limit: int = _LONGEST) -> str:
 
 
 def _readable(message: str) -> str:
-    """Return a message, cut in the middle where it is longer than anyone reads.
-
-    A value may have made a word of it, or all of it, that long.
-    """
+    """Cut a message, and each word of it, that is longer than anyone reads."""
     text = re.sub(
         rf"\S{{{_WORD + 1},}}",
         lambda word: f"{word[0][:_LONGEST]} ... {word[0][-_LONGEST:]}",

@@ -154,10 +154,7 @@ def write_bytes_atomic(path: Path, data: bytes) -> None:
 
 
 def _temporary(path: Path, writer: int | str) -> Path:
-    """Return the unfinished file of one writer, so that several may write at once.
-
-    No pattern such as *.parquet may match it.
-    """
+    """Several writers may write at once, and no pattern such as *.parquet may match."""
     return path.with_name(
         f"{TEMPORARY}{path.name}.{zlib.crc32(socket.gethostname().encode()):08x}-{writer}~"
     )

@@ -144,10 +144,7 @@ class WorkerPool:
 
 @contextlib.contextmanager
 def _deaf() -> Iterator[None]:
-    """Let processes be started that ignore an interrupt from the terminal.
-
-    They do so from their first moment on: it is the parent's to handle.
-    """
+    """Let processes ignore an interrupt of the terminal from their first moment on."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

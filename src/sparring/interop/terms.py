@@ -144,10 +144,7 @@ class Terms:
         return LossBatch(sequence=sequence, turn=turn, num_sequences=len(mask), **fields)
 
     def _uniform(self, like: Tensor) -> Tensor:
-        """Return numbers in [0, 1) for losses that choose tokens at random, [M].
-
-        They are new at each call, and the same in each run.
-        """
+        """Return numbers in [0, 1), [M]: new at each call, and the same in each run."""
         self.calls += 1
         draws = Stream.from_seed(0).child("interop").child(self.calls).generator().random(len(like))
         return torch.from_numpy(draws).to(like.device, like.dtype)

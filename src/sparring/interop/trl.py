@@ -262,10 +262,7 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return rewards
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-        """Generate and score as TRL does, then put our advantages in the place of its own.
-
-        [B], or [B, T] with several turns.
-        """
+        """Put our advantages, [B], or [B, T] with several turns, in the place of TRL's."""
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         assert self._scored is not None
         mask = output["completion_mask"] * output.get("tool_mask", 1)

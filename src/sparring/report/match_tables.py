@@ -129,10 +129,7 @@ def _success_and_judged(found: Mapping[str, Any]) -> list[str]:
 
 
 def _name(found: Mapping[str, Any]) -> str:
-    """Return the name of who judged, with how far its values may be from the truth.
-
-    ``found`` is ``Regret.facts``.
-    """
+    """Return who judged, and how far its values may be off; ``found`` is ``Regret.facts``."""
     return str(found["name"]) + (f" ±{found['bound']:.2g}" if found["bound"] else "")
 
 

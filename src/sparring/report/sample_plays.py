@@ -148,12 +148,7 @@ def _common(begun: Sequence[Mapping[Start, Sequence[int]]]) -> Start | None:
 
 
 def _median(table: pa.Table, rows: Sequence[int]) -> int:
-    """Return the number of the play whose first trained seat has the median return.
-
-    Args:
-        table: of a step.
-        rows: the first row of each play to choose from.
-    """
+    """Return the play whose first trained seat has the median return; ``rows`` are first rows."""
     few = table.select(["episode_id", "returns", "trained_seats"]).take(rows).to_pylist()
     ranked = sorted((_return(row), row["episode_id"]) for row in few)
     middle = ranked[(len(ranked) - 1) // 2][0]

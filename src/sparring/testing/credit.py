@@ -57,10 +57,7 @@ def check_estimator(
 
 
 def _as_needed(turns: TurnTable, estimate: Bound) -> TurnTable:
-    """Return a table without the columns on demand that nobody asked for.
-
-    Those that plug-ins would fill are random.
-    """
+    """Drop columns that nobody asked for; those that plug-ins would fill are random."""
     wanted = ordered(estimate.needs)
     absent: dict[str, Any] = {name: None for name in built_in("columns") if name not in wanted}
     stream = Stream.from_seed(0)

@@ -145,10 +145,7 @@ async def _shell(request: Request) -> Response:
 
 
 async def _file(request: Request) -> Response:
-    """Return a file of the page: one of the package's, by its plain name.
-
-    These files are small. To read one at once takes less time than to hand it to a thread.
-    """
+    """Return a file by its plain name; reading takes less time than handing it to a thread."""
     name = request.path_params["name"]
     kind = KINDS.get(Path(name).suffix)
     if kind is None or _NAME.fullmatch(name) is None:

@@ -252,10 +252,7 @@ def _row(row: tuple[Any, ...], casts: Casts) -> dict[str, Any]:
 
 
 def _facets(cursor: Any, asked: Asked, casts: Casts) -> tuple[int, dict[str, Any]]:
-    """Return how many episodes there are, and the values of each facet with their numbers.
-
-    The condition on a facet itself is left out for it, so that another value may be chosen.
-    """
+    """Count the values of each facet, whatever is chosen in the facet itself."""
     counted: dict[tuple[Any, ...], Counts] = {}
 
     def counts(without: str) -> Counts:
@@ -279,10 +276,7 @@ def _facets(cursor: Any, asked: Asked, casts: Casts) -> tuple[int, dict[str, Any
 
 
 def _search(cursor: Any, asked: Mapping[str, str], folders: Mapping[int, Path]) -> dict[str, int]:
-    """Make the table ``spoken`` of the episodes in which words were told or said.
-
-    Newest steps first, until the time is up.
-    """
+    """Make the table ``spoken`` of episodes with these words, until the time is up."""
     rest = {key: value for key, value in asked.items() if key != "text"}
     condition, values = where(rest, _casts(cursor))
     places = cursor.execute(

@@ -338,10 +338,7 @@ def _generations(run: Run) -> list[int]:
 
 
 def _ends(run: Run, x: str) -> list[int]:
-    """Return how many lines of each file are shown.
-
-    A line of metrics is written before the one of timing that says where it lies.
-    """
+    """A line of metrics is written before the one of timing that says where it lies."""
     metrics = len(run.metrics.steps)
     if x != "step" and run.timing.steps:
         metrics = bisect_right(run.metrics.steps, run.timing.steps[-1])

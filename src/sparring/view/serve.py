@@ -130,10 +130,7 @@ def _named(host: str) -> str:
 
 
 def _opened(address: str) -> Path | None:
-    """Open an address in a browser; return the file that led there, if one was made.
-
-    The browser gets the name of a private file, as all users can read command lines.
-    """
+    """Open an address by a private file, as all users can read command lines; return the file."""
     if sys.platform == "linux" and not (
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     ):

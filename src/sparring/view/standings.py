@@ -74,11 +74,7 @@ def _fades(run: Run) -> bool:
 
 
 def _plays_more(one: Standing, fades: bool) -> int | None:
-    """Return how many plays more make an interval narrow enough, if the win rate stays as it is.
-
-    0 where it is, and where results are exact; None where nothing was decided, or older results
-    fade.
-    """
+    """0 where the interval is narrow or exact; None where nothing was decided or results fade."""
     if one.exact:
         return 0
     if one.win_rate is None or fades:

@@ -97,10 +97,7 @@ def slot_of(name: str) -> str | None:
 
 
 def _slots_of(name: str, where: str) -> dict[str, str]:
-    """Return the modules that a name may mean, each with the slot that a line of it declares.
-
-    The slot is empty where no line does; a module without a text is left out.
-    """
+    """Return modules that a name may mean, each with its slot: empty where no line declares one."""
     slots = {}
     for module in (name, name.rpartition(".")[0]):
         text = _text(module, where)
@@ -110,10 +107,7 @@ def _slots_of(name: str, where: str) -> dict[str, str]:
 
 
 def _declared(text: str) -> str:
-    """Return the slot that a line of a module's text declares, or "".
-
-    The line is a statement of the module: one within a docstring declares nothing.
-    """
+    """Return the slot that a statement of a text declares, or ""; a docstring declares nothing."""
     lines = {text.count("\n", 0, line.start()) + 1: line[1] for line in _SLOT.finditer(text)}
     try:
         statements = {statement.lineno for statement in ast.parse(text).body}
@@ -189,13 +183,7 @@ def _listed(plugin: Entry, name: str, where: str) -> Entry:
 
 
 def _text(module: str, where: str) -> str | None:
-    """Return the text of a module, read without importing it or a package above it.
-
-    None where there is none.
-
-    Raises:
-        ConfigError: its bytes are no text.
-    """
+    """Return the text of a module, read without importing it or a package above it."""
     top, *rest = module.split(".")
     try:
         spec = importlib.util.find_spec(top)  # imports nothing: there is no package above it

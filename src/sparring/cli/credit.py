@@ -46,8 +46,7 @@ Policy = Annotated[
     ),
 ]
 Estimators = Annotated[
-    str,
-    typer.Option(help="all, or a comma-separated list: rloo,mars:as_released,'gae lam=0.5'."),
+    str, typer.Option(help="all, or a comma-separated list: rloo,mars:as_released,'gae lam=0.5'.")
 ]
 Episodes = Annotated[int, typer.Option(min=1, help="Games played, rounded up to whole batches.")]
 GroupSize = Annotated[int, typer.Option(min=1, help="Games that share a deal; divides --batch.")]
@@ -55,20 +54,17 @@ Batch = Annotated[
     int, typer.Option(min=1, help="Games per call of an estimator, as games per step in a run.")
 ]
 Critic = Annotated[
-    Literal["exact", "noisy", "zero"],
-    typer.Option(help="What estimators with a critic are given."),
+    Literal["exact", "noisy", "zero"], typer.Option(help="What estimators with a critic are given.")
 ]
 BurnIn = Annotated[
     float,
     typer.Option(min=0, help="Share of the batches that estimators see before figures count."),
 ]
 Playouts = Annotated[
-    int,
-    typer.Option(min=1, help="Games from each position, for values by playing on (vine_ppo)."),
+    int, typer.Option(min=1, help="Games from each position, for values by playing on (vine_ppo).")
 ]
 Reward = Annotated[
-    str,
-    typer.Option(help="Pays estimators in place of the game: 'contribution by=difference'."),
+    str, typer.Option(help="Pays estimators in place of the game: 'contribution by=difference'.")
 ]
 MaxStates = Annotated[
     int, typer.Option(min=1, help="Information states up to which a game is enumerated.")

@@ -184,8 +184,7 @@ Oracle = Annotated[
     ),
 ]
 OracleTurns = Annotated[
-    int | None,
-    typer.Option(min=1, help="Turns judged per game, opponent and seat; default 2000."),
+    int | None, typer.Option(min=1, help="Turns judged per game, opponent and seat; default 2000.")
 ]
 Checkpoint = Annotated[int | None, typer.Option(help="Step of the checkpoint; default the newest.")]
 Temperature = Annotated[
@@ -203,8 +202,7 @@ Answer = Annotated[
     ),
 ]
 League = Annotated[
-    bool,
-    typer.Option("--league", help="Also rate the run's snapshots, the policy and the bots."),
+    bool, typer.Option("--league", help="Also rate the run's snapshots, the policy and the bots.")
 ]
 SelfPlays = Annotated[
     int | None,
@@ -349,11 +347,7 @@ def _refuse_without_suite(
 
 
 def _refuse_together(
-    agent: str | None,
-    game: list[str] | None,
-    policy: str | None,
-    answer: str | None,
-    league: bool,
+    agent: str | None, game: list[str] | None, policy: str | None, answer: str | None, league: bool
 ) -> None:
     if league and (game or agent):
         raise ConfigError(

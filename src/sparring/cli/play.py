@@ -52,8 +52,7 @@ def play(
     ] = None,
     web: Annotated[bool, typer.Option("--web", help="Play on a page in the browser.")] = False,
     port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="Of the page; default 7460, or a free one."),
+        int | None, typer.Option(min=0, max=65535, help="Of the page; default 7460, or a free one.")
     ] = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")

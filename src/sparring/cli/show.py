@@ -17,12 +17,7 @@ from sparring.environments.drawing.canvas import Theme
 from sparring.play.conversation_endings import Conversation, conversations
 from sparring.play.episode_pictures import environment_of, picture, sentences
 from sparring.report.episode_record import StoredEpisodes, episode_record, finite
-from sparring.report.episode_text import (
-    endings_lines,
-    episode_lines,
-    listing_rows,
-    token_decoder,
-)
+from sparring.report.episode_text import endings_lines, episode_lines, listing_rows, token_decoder
 from sparring.report.ratings import league_rows, standings_of
 from sparring.report.timeline import of_episode, summary, timeline_lines, timeline_svg
 from sparring.run.folder import RunFolder

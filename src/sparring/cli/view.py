@@ -23,8 +23,7 @@ def view(
         typer.Option(min=0, max=65535, help="Default 7460, or a free one if it is taken; 0: any."),
     ] = None,
     host: Annotated[
-        str,
-        typer.Option(help="Address to listen on; beyond this machine it is plain HTTP."),
+        str, typer.Option(help="Address to listen on; beyond this machine it is plain HTTP.")
     ] = "127.0.0.1",
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")

@@ -79,8 +79,7 @@ class LeagueConfig(Strict):
         description="whether the learner as it is before the first step is a member; it stays",
     )
     restart: bool = Field(
-        False,
-        description="whether the learner begins anew from that start after each snapshot",
+        False, description="whether the learner begins anew from that start after each snapshot"
     )
     learners: dict[PolicyName, LeagueLearnerConfig] = Field(
         default_factory=dict,

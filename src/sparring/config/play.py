@@ -7,15 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from sparring.config.parts import (
-    Count,
-    FewOrNone,
-    FromOne,
-    PluginConfig,
-    Some,
-    SomeOrNone,
-    Strict,
-)
+from sparring.config.parts import Count, FewOrNone, FromOne, PluginConfig, Some, SomeOrNone, Strict
 from sparring.core.foreign_text import check_label
 
 Label = Annotated[str, AfterValidator(check_label)]

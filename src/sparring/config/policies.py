@@ -8,14 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from sparring.config.learning import LossConfig, ProcessConfig, UpdateConfig, check_leaves
-from sparring.config.parts import (
-    Few,
-    PluginConfig,
-    Some,
-    Strict,
-    Width,
-    merge,
-)
+from sparring.config.parts import Few, PluginConfig, Some, Strict, Width, merge
 from sparring.config.play import SamplingConfig
 from sparring.core.errors import quoted
 from sparring.core.foreign_text import check_file_name

@@ -94,9 +94,7 @@ WITHOUT_REFERENCES = ("Learning", "Legal replies")  # of several scales, or of s
 
 
 def series_of(
-    lines: Sequence[Mapping[str, Any]],
-    prefixes: tuple[str, ...],
-    policies: Collection[str] = (),
+    lines: Sequence[Mapping[str, Any]], prefixes: tuple[str, ...], policies: Collection[str] = ()
 ) -> list[Series]:
     """Return the series of these figures, those of each of several policies too.
 

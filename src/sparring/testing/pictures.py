@@ -125,12 +125,7 @@ def _check_position(rules: Any, name: str, play: Play, past: list[Exchange]) -> 
 
 
 def _moments(
-    rules: Any,
-    deal: Stream,
-    replies: Stream,
-    *,
-    hostile: bool = False,
-    other: int | None = None,
+    rules: Any, deal: Stream, replies: Stream, *, hostile: bool = False, other: int | None = None
 ) -> Iterator[tuple[Any, list[Exchange]]]:
     """Play at random; yield the play at some of its moments and at the end, with what was said.
 

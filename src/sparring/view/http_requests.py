@@ -197,10 +197,7 @@ def _with_headers(send: Send) -> Send:
 
 async def _refuse(send: Send, refused: Refused) -> None:
     body = json_bytes({"error": str(refused)})
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-    ]
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

@@ -231,10 +231,7 @@ def _recorded(run: Run, policy: str, league: Mapping[str, Any]) -> Iterator[tupl
             continue
         tag = line.get("tag")
         came = str(parent.of(policy)) if parent is not None else None
-        yield (
-            member.of(policy),
-            Told(tag=tag if isinstance(tag, str) else None, parent=came),
-        )
+        yield (member.of(policy), Told(tag=tag if isinstance(tag, str) else None, parent=came))
 
 
 def _snapshot(name: Any) -> PlayerRef | None:

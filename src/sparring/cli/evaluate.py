@@ -22,18 +22,7 @@ from sparring.core.trust import trust_typed
 from sparring.measure.agent_spec import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
 from sparring.measure.regret import BUDGET
-from sparring.report.match_tables import (
-    adaptation_table,
-    counted_table,
-    figure_table,
-    interval_text,
-    legend,
-    match_table,
-    oracle_table,
-    reasons,
-    self_plays_table,
-    suite_table,
-)
+from sparring.report import match_tables as tables
 from sparring.report.terminal import PlainConsole
 
 WIDTH = 120  # of the tables where no terminal says so
@@ -48,26 +37,26 @@ def show_games(result: dict[str, Any]) -> None:
     if "answer" in result:
         console.print(f"Measured is a {result['answer']}.")
     title = result.get("agent") or "{run}, step {step}, {weights}".format_map(result)
-    table = figure_table(result, title)
+    table = tables.figure_table(result, title)
     if table.row_count:
         console.print(table)
-        for line in legend(result["figures"]):
+        for line in tables.legend(result["figures"]):
             console.print(line)
     else:
         console.print(f"Measured is {title}.", markup=False, soft_wrap=True)
-    console.print(match_table(result["matches"]))
-    judged = oracle_table(result["matches"])
+    console.print(tables.match_table(result["matches"]))
+    judged = tables.oracle_table(result["matches"])
     if judged is not None:
         console.print(judged)
     if "self_plays" in result:
-        console.print(self_plays_table(result["self_plays"]))
-        counted = counted_table(result["self_plays"])
+        console.print(tables.self_plays_table(result["self_plays"]))
+        counted = tables.counted_table(result["self_plays"])
         if counted is not None:
             console.print(counted)
     for game, rows in groupby(result.get("adaptation", ()), lambda row: row["game"]):
         found = list(rows)
-        console.print(adaptation_table(game, found))
-        for reason in reasons(found):
+        console.print(tables.adaptation_table(game, found))
+        for reason in tables.reasons(found):
             console.print(reason, style="yellow")
     for entry in result.get("league", []):
         ratings = Table(
@@ -115,7 +104,7 @@ def show_suite(report: dict[str, Any], path: Path) -> None:
             )
             table.add_row(name, *_cells(row["overall"]), by_seat or "-")
     console.print(table)
-    judged = suite_table(report["rows"])
+    judged = tables.suite_table(report["rows"])
     if judged is not None:
         console.print(judged)
     if exact.row_count:
@@ -125,7 +114,9 @@ def show_suite(report: dict[str, Any], path: Path) -> None:
     totals = Table("total", "games", "score", title="Mean score over games")
     for name, value in report["totals"].items():
         if value is not None:
-            totals.add_row(name.replace("_", " "), str(value["games"]), interval_text(value, 1))
+            totals.add_row(
+                name.replace("_", " "), str(value["games"]), tables.interval_text(value, 1)
+            )
     console.print(totals)
     for row in report["rows"]:
         for note in row["notes"]:
@@ -140,7 +131,7 @@ def _cells(found: dict[str, Any]) -> list[str]:
     outcomes = "/".join(str(found[key]) for key in OUTCOMES) if "wins" in found else "-"
     mean, illegal = found["return"], found["illegal"]["mean"]
     margin = "" if mean["high"] is None else f" ± {mean['high'] - mean['mean']:.2f}"
-    score = "-" if found["score"] is None else interval_text(found["score"], 1)
+    score = "-" if found["score"] is None else tables.interval_text(found["score"], 1)
     return [
         str(found["games"]),
         outcomes,

@@ -9,21 +9,7 @@ from typing import Any, NamedTuple
 
 from sparring.core.errors import SparringError
 from sparring.league.payoffs import Payoffs
-from sparring.report.svg import (
-    BOTTOM,
-    COLOURS,
-    END,
-    LETTER,
-    MIDDLE,
-    RIGHT,
-    TOP,
-    WIDTH,
-    element,
-    headings,
-    safe,
-    scale,
-    text_at,
-)
+from sparring.report import svg
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState
 
@@ -94,27 +80,30 @@ def dot_chart(rows: Sequence[Rated], *, title: str, note: str) -> str:
         name if len(name) <= LONGEST else f"{name[: half - 1]}…{name[-half:]}"
         for name in (row.name for row in rows)
     ]
-    left = 12 + LETTER * max(map(len, names), default=0)
-    x_at = scale(0.0, 1.0, left, WIDTH - RIGHT - 34)
-    bottom = TOP + ROW * len(rows) + 4
-    out = headings(title, note, 4, (16, 32))
+    left = 12 + svg.LETTER * max(map(len, names), default=0)
+    x_at = svg.scale(0.0, 1.0, left, svg.WIDTH - svg.RIGHT - 34)
+    bottom, colour = svg.TOP + ROW * len(rows) + 4, svg.COLOURS[0]
+    out = svg.headings(title, note, 4, (16, 32))
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
         x, weight = x_at(tick), ".45" if tick == 0.5 else ".15"
-        out.append(f'<path d="M{x:.1f} {TOP}V{bottom}" stroke="currentColor" opacity="{weight}"/>')
-        out.append(text_at(f"{x:.1f}", bottom + 14, f"{tick:g}", MIDDLE))
-    for number, (row, name) in enumerate(zip(rows, names, strict=True)):
-        y = TOP + ROW * number + ROW / 2
-        ends = x_at(row.low), x_at(row.high)
-        out.append(text_at(f"{left - 8:.1f}", f"{y + 4:.1f}", safe(name), END))
         out.append(
-            f'<path d="M{ends[0]:.1f} {y:.1f}H{ends[1]:.1f}" stroke="{COLOURS[0]}" '
-            'stroke-width="2"/>'
+            f'<path d="M{x:.1f} {svg.TOP}V{bottom}" stroke="currentColor" opacity="{weight}"/>'
         )
-        out.append(f'<circle cx="{x_at(row.value):.1f}" cy="{y:.1f}" r="4" fill="{COLOURS[0]}"/>')
-        out.append(text_at(WIDTH - 4, f"{y + 4:.1f}", f"{row.value:.2f}", END))
+        out.append(svg.text_at(f"{x:.1f}", bottom + 14, f"{tick:g}", svg.MIDDLE))
+    for number, (row, name) in enumerate(zip(rows, names, strict=True)):
+        y = svg.TOP + ROW * number + ROW / 2
+        ends = x_at(row.low), x_at(row.high)
+        out.append(svg.text_at(f"{left - 8:.1f}", f"{y + 4:.1f}", svg.safe(name), svg.END))
+        out.append(
+            f'<path d="M{ends[0]:.1f} {y:.1f}H{ends[1]:.1f}" stroke="{colour}" stroke-width="2"/>'
+        )
+        out.append(
+            f'<circle cx="{x_at(row.value):.1f}" cy="{y:.1f}" r="4" fill="{svg.COLOURS[0]}"/>'
+        )
+        out.append(svg.text_at(svg.WIDTH - 4, f"{y + 4:.1f}", f"{row.value:.2f}", svg.END))
     said = [f"{row.name} {row.value:.2f} [{row.low:.2f}, {row.high:.2f}]" for row in rows]
-    height = max(bottom + 22, BOTTOM / 4)
-    return element(out, height, False, f"{title}: {'; '.join(said)}")
+    height = max(bottom + 22, svg.BOTTOM / 4)
+    return svg.element(out, height, False, f"{title}: {'; '.join(said)}")
 
 
 def matches(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

@@ -38,73 +38,7 @@ KEYS = (
     "seconds",
 )
 WITH_INTERVAL = ("bias", "bias_scaled", "cosine", "variance", "variance_scaled")
-READING = """\
-Every estimator of `sparring list credit` (and every preset, as `NAME:PRESET`) sees the **same** \
-episodes and is judged against the
-**exact** policy gradient, which these games are small enough to enumerate. The policy is a table \
-of logits, one per legal action of
-every information state. The exact gradient of the seat that acts in information state I is \
-`reach(I) pi(a|I) (Q(I, a) - V(I))`; an
-estimator's gradient on a batch of episodes is `1 / episodes * sum over turns of A (onehot(a) - \
-pi(.|I))`. Estimators are called batch
-by batch, as in a run, and carry their running state on. What a training run adds (clipping, \
-minibatches, token losses, shaped
-rewards) is not part of this page.
-
-| column | meaning |
-|---|---|
-| bias | length of (expected gradient - exact gradient), relative to the exact one's length |
-| bias, scaled | the same after the best positive scale, which a learning rate can mend: the sine \
-of the angle between the two |
-| cosine | of the expected gradient to the exact one |
-| variance | trace of the covariance of one batch's gradient, relative to the exact gradient's \
-squared length |
-| variance, scaled | the same at the scale at which the expected step makes the exact step's \
-progress: being small wins nothing |
-| batch cosine | mean cosine of a single batch's gradient to the exact one |
-| right sign | share of turns whose advantage has the sign of the exact Q - V, among turns with an \
-advantage and `abs(Q - V) > 1e-9` |
-| zeros | share of turns whose advantage is 0 |
-| effective | effective sample size `(sum abs(A))^2 / sum A^2` as a share of the turns |
-| s / 100 k | processor seconds of one call on 100,000 turns; the only column that differs when \
-the command is run again |
-
-Brackets are 95 % jackknife intervals over batches, cautious where there is no bias. Squared \
-lengths are estimated from pairs of
-different batches, so that noise alone adds no bias, and gradients of known expectation serve as \
-control variates: those of the
-returns and of the exact advantage (the exact gradient), and of advantages 1, V and the mean \
-return of the same seat in the
-group's other games (0). So bias and cosine of estimators that are made of these, such as \
-`outcome`, `rloo` and
-`exact_advantage`, are exact by construction; the line above each table says what the gradient of \
-the returns measures without
-that help. For estimators with a running state batches depend on each other a little, which the \
-intervals leave out. Turns count
-as one token; the critic's values are of what is still to be earned, and its `value_after` is its \
-value at the seat's next own turn; the reference policy is uniform play. `spa` reads contributions \
-in place of values: those of a fitted head, which are differences of Q along a play, and at a \
-seat's last turn the mean return of the plays that end there.
-
-Estimators that read a reward for every turn are paid one on top of the game's, by a judge that a \
-run would not have:
-`best_action` (`ppr`, `spae`, `ssl`, `vpr`) is 1 where no action has a larger exact Q, else 0, and \
-`playout_value`, for those told to
-read it (`'vpr process=playout_value'`), that Q. Their rows say how well they use a perfect judge; \
-the truth they are held to is
-still the game's return alone, and their scales are the defaults, made for outcomes of -1 to 1.
-
-`vine_ppo` reads what positions are worth, the mean of games (`--playouts`) in which the table \
-plays on from there. These are values of
-histories, in which all cards are known, and not of information states. The truth is the same: \
-given what a seat knows, the expectation of
-V(history after its turn) - V(history before it) is Q(I, a) - V(I), as the hidden part of the \
-history does not depend on what the seat
-does now. So the differences are unbiased, and what is hidden is noise in them: even without any \
-noise of playing on they are not Q - V, and
-`right sign` is below 1. Whitening takes a mean off that is 0 in expectation and divides by a \
-deviation that holds all of that noise.
-"""
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 def page(result: dict[str, Any], command: str, *, images: dict[str, str], note: str = "") -> str:
@@ -116,7 +50,8 @@ def page(result: dict[str, Any], command: str, *, images: dict[str, str], note: 
         images: path of each game's chart as the page links to it.
         note: a line on where the figures come from.
     """
-    lines = ["# Credit lab", "", "Made by", "", "```bash", command, "```", "", note, "", READING]
+    reading = (TEMPLATES / "credit_reading.md").read_text(encoding="utf-8")
+    lines = ["# Credit lab", "", "Made by", "", "```bash", command, "```", "", note, "", reading]
     for report in result["games"]:
         lines += [f"## {report['game']}", "", summary(report, result["settings"]), ""]
         if report["game"] in images:

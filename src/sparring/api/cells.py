@@ -226,7 +226,10 @@ class Workplace:
         folder = self.folder / cell.folder
         began = time.perf_counter()
         folder.mkdir(parents=True, exist_ok=True)
-        said = self.ask([*cell.command, *self._placed(cell)])
+        version = self.version.replace(" ", "-")
+        place = [word.replace("{}", str(folder)) for word in cell.place]
+        place = [word.replace("{version}", version) for word in place]
+        said = self.ask([*cell.command, *place])
         seconds = round(time.perf_counter() - began, 1)
         measured = cell.measure(folder, said, self.ask)
         found = {"command": shlex.join(cell.command), "commit": self.version}
@@ -244,13 +247,6 @@ class Workplace:
         except (OSError, ConfigError, ValueError, LookupError, TypeError):
             return cell.folder
         return f"{cell.folder} ({f'step {done} of {steps}' if done else 'before step 1'})"
-
-    def _placed(self, cell: Cell) -> list[str]:
-        own = {"{}": str(self.folder / cell.folder), "{version}": self.version.replace(" ", "-")}
-        found = list(cell.place)
-        for name, value in own.items():
-            found = [word.replace(name, value) for word in found]
-        return found
 
     def ask(self, words: Sequence[str]) -> str:
         """Run a command with one thread and return what it printed.
@@ -385,8 +381,13 @@ def run_cells(cells: Iterable[Cell], place: Workplace, workers: int, watch: Watc
     kept = {key: one for key, one in found.items() if one is not None}
     wanted = [cell for cell in cells if cell.key not in kept]
     watch(f"{len(kept)} of {len(cells)} cells are done in {place.folder}.")
-    if wanted:
-        check_commits(kept, place)
+    others = sorted({one["commit"] for one in kept.values()} - {place.version})
+    if wanted and others:
+        raise RunError(
+            f"{place.folder} holds cells of {', '.join(others)}, and this code is {place.version}. "
+            "Cells of several commits make no results: go on with that code, or name another "
+            "folder with --folder; a clone that nobody changes stays at one commit."
+        )
     failed: list[str] = []
     progress = Progress(len(cells), len(kept), watch)
     for cell, answer in _answers(wanted, set(kept), place, workers, progress.running):
@@ -402,21 +403,6 @@ def run_cells(cells: Iterable[Cell], place: Workplace, workers: int, watch: Watc
             "kept; once the cause is mended, the same command runs those that are left."
         )
     return {cell.key: kept[cell.key] for cell in cells}
-
-
-def check_commits(kept: CellRecords, place: Workplace) -> None:
-    """Check that what is kept comes from this code, before more is added to it.
-
-    Raises:
-        RunError: it comes from another commit.
-    """
-    others = sorted({one["commit"] for one in kept.values()} - {place.version})
-    if others:
-        raise RunError(
-            f"{place.folder} holds cells of {', '.join(others)}, and this code is {place.version}. "
-            "Cells of several commits make no results: go on with that code, or name another "
-            "folder with --folder; a clone that nobody changes stays at one commit."
-        )
 
 
 def _answers(

@@ -118,21 +118,22 @@ class Lobby:
             if self.config is None:
                 raise ConfigError("Name an environment with --environment, or a run folder.")
             name = self.environments[0]
-        if name not in self._games:
-            self._games[name] = self._made(name)
-        return self._games[name]
-
-    def _made(self, name: str) -> Environment:
+        if name in self._games:
+            return self._games[name]
         if self.config is not None:
             if name not in self.environments:
                 raise UnknownNameError("game of this run", name, self.environments)
             section = self.config.environments[self.environments.index(name)]
-            return configured_game(section.model_copy(update={"illegal": RETRY}))
-        if name not in game_names():
-            raise UnknownNameError("game", name, game_names(), "See `sparring list environments`.")
-        known = registry.known("environments", name)
-        options = styled(name, {}, self._style()) if known else {}
-        return make_game(name, options=options, illegal=RETRY)
+            game = configured_game(section.model_copy(update={"illegal": RETRY}))
+        else:
+            if name not in game_names():
+                where = "See `sparring list environments`."
+                raise UnknownNameError("game", name, game_names(), where)
+            known = registry.known("environments", name)
+            options = styled(name, {}, self._style()) if known else {}
+            game = make_game(name, options=options, illegal=RETRY)
+        self._games[name] = game
+        return game
 
     def _style(self) -> str:
         """Return the wording that who is named to sit opposite is used to: mostly sentences."""
@@ -201,12 +202,7 @@ class Lobby:
             if asked in self.config.bots:
                 made: Agent = self.config.bots[asked].bind("players")()
                 return Opponent(str(bot(asked)), asked, made)
-        return self._bot(asked)
-
-    def _bot(self, asked: str) -> Opponent:
-        """Return a player plug-in, as a person writes it."""
-        name = _first(asked) or asked
-        if asked not in self.trusted and name not in BOTS:
+        if asked not in self.trusted and (_first(asked) or asked) not in BOTS:
             there = [str(PUBLISHED)] if self.config is not None else []
             own = [] if self.config is None else self.config.bots
             raise UnknownNameError("opponent", asked, {*there, *own, *BOTS, *self.trusted})

@@ -1,11 +1,4 @@
-"""Measures a player by a suite.
-
-Pieces of its rows over all cores, kept as they come, added up into a report.
-
-Where the pieces of a suite are played.
-
-One process with the player, the games and the opponents, each made once.
-"""
+"""Measures a player by a suite: pieces of rows over all cores, kept and added up to a report."""
 
 from __future__ import annotations
 
@@ -13,7 +6,7 @@ import dataclasses
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -319,7 +312,11 @@ class SuiteEvaluation:
         """
         if workers is not None and workers < 1:
             raise ConfigError(f"--workers {workers} must be at least 1.")
-        todo = self._todo()
+        todo = list[Piece]()
+        for place, key in enumerate(self.keys):
+            known = self.results.pieces(key)
+            if not self._why_not(place) and not any("unmeasured" in one for one in known.values()):
+                todo += [piece for piece in self.pieces[place] if piece.key not in known]
         said, done, games = time.monotonic(), 0, sum(piece.games for piece in todo)
         if watch and not todo:
             watch("everything has been measured before; nothing is played")
@@ -367,15 +364,6 @@ class SuiteEvaluation:
         about = {"suite": self.name, "player": self.player.about, "seed": self.seed}
         return {**about, "rows": rows, "totals": totals, "not_in_totals": missing}
 
-    def _todo(self) -> list[Piece]:
-        todo = []
-        for place, key in enumerate(self.keys):
-            known = self.results.pieces(key)
-            if self._why_not(place) or any("unmeasured" in answer for answer in known.values()):
-                continue
-            todo += [piece for piece in self.pieces[place] if piece.key not in known]
-        return todo
-
     def _why_not(self, place: int) -> str:
         """Return why a row is not to be tried, or ""."""
         row, game = self.suite.rows[place], self.games[place]
@@ -406,14 +394,16 @@ class SuiteEvaluation:
         workers = min(workers, len(there))
         if workers > 1:
             with WorkerPool(make_bench, settings, workers) as pool:
-                for job, answer in pool.answers(list(piece) for piece in _hopeful(there, failed)):
+                hopeful = (list(piece) for piece in there if piece.row not in failed)
+                for job, answer in pool.answers(hopeful):
                     yield self._noted(Piece(*job), answer, failed)
         else:
             here = there + here
         if here:
             play = make_bench(settings, self._met)
-            for piece in _hopeful(here, failed):
-                yield self._noted(piece, play(list(piece)), failed)
+            for piece in here:
+                if piece.row not in failed:
+                    yield self._noted(piece, play(list(piece)), failed)
 
     def _noted(self, piece: Piece, answer: Answer, failed: set[int]) -> tuple[Piece, Answer]:
         """Return both; of a row that cannot be measured the rest is not tried."""
@@ -493,7 +483,3 @@ class SuiteEvaluation:
             *notes,
             *(f"Not measured: {reason}" for reason in [self._why_not(place), *why[:1]] if reason),
         ]
-
-
-def _hopeful(pieces: Iterable[Piece], failed: set[int]) -> Iterator[Piece]:
-    return (piece for piece in pieces if piece.row not in failed)

@@ -34,8 +34,6 @@ def test_a_pool_stands_beside_its_ceiling_and_an_opponent_beside_its_best_respon
 
 
 class Bets(type(kuhn_bot())):
-    """Bets with three quarters, and with one quarter says nothing legal."""
-
     def __init__(self):
         super().__init__(style="loose")
         self.asked = 0
@@ -91,8 +89,6 @@ def test_who_has_nothing_to_find_out_takes_no_figure_from_another():
 
 
 class Papers(Bets):
-    """Says paper, whatever was seen."""
-
     def act(self, turns):
         return [Reply(text="paper") for _ in turns]
 
@@ -103,8 +99,6 @@ class Papers(Bets):
 
 
 class Silent:
-    """Plays as a bot does, and does not say how."""
-
     name, renderer = "silent", None
 
     def act(self, turns):
@@ -121,13 +115,11 @@ def test_where_there_is_no_ceiling_the_row_says_why(monkeypatch):
 
 
 def run(bots, held_out):
-    """Return the configuration of a run that meets its bot ``several``."""
     changes = [f"bots={bots}", "matchmaker={name: mixed, past: 0.0, bots: {several: 1.0}}", f"evaluation.opponents={held_out}"]
     return resolve(apply_overrides(load_recipe("mage/rock-tiny"), changes))
 
 
 def met(bots, held_out, *others):
-    """Return the weights of who is met in a run with these bots, and whether training did."""
     found = opponents_of(run(bots, held_out), [parse_agent(text) for text in others])
     return {name: (one.weight, one.trained) for name, one in found.items()}
 

@@ -167,7 +167,6 @@ def test_loss_twice_by_hand():
 
 
 def wrong_calls(run):
-    """Return calls with what a hurried caller gives, and what is said."""
     turns = sparring.turn_table(sparring.play_episodes("kuhn_poker", ["random", "random"]))
     return {
         "plays": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, plays=0), "plays=0 is no whole number of at least 1"),

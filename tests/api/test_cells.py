@@ -19,7 +19,6 @@ from studies.common.study import QUICK, Study, reproduce
 
 
 def nothing(folder, said, ask):
-    """Measure what a command said."""
     return {"said": said.strip()}
 
 
@@ -29,7 +28,6 @@ def cell(key, *words, measure=nothing):
 
 @pytest.fixture
 def place(monkeypatch, tmp_path):
-    """Return a workplace whose commands are not run but listed in its `ran`."""
     found = Workplace(tmp_path / "study")
     found.version, found.ran = "0123abc", []
 
@@ -58,7 +56,6 @@ def test_a_cell_is_run_once_and_again_only_for_another_command(place):
 
 
 def needs(one, *keys):
-    """Return a cell that begins after others."""
     return dataclasses.replace(one, after=tuple((key,) for key in keys))
 
 
@@ -226,7 +223,6 @@ time.sleep(600)
 
 @pytest.fixture
 def sleeper(monkeypatch, tmp_path):
-    """Make the module `sleeper` one that the processes of cells find, and that never ends."""
     (tmp_path / "sleeper.py").write_text(SLEEPER)
     paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     monkeypatch.setenv("PYTHONPATH", paths)
@@ -284,7 +280,6 @@ def test_a_command_ends_when_we_are_killed(sleeper, tmp_path):
 
 
 def wait_for(found):
-    """Return what a function gives as soon as it gives something."""
     for _ in range(600):
         if value := found():
             return value
@@ -304,7 +299,6 @@ def is_running(pid):
 
 
 def small(*names):
-    """Return a study of commands that list something."""
     return Study(
         summary="lists",
         page="docs/x.md",

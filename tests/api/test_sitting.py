@@ -36,13 +36,11 @@ def room():
 
 
 def sat(room, name, *, seat=0, against="random", seed=3):
-    """Return a sitting against a bot."""
     game = room.game(name)
     return InteractiveSession(game, seat, room.opposite(game, against), seed)
 
 
 def finished(sitting, choose=lambda legal: legal[0]):
-    """Play to the end by a rule."""
     while sitting.asked is not None:
         assert sitting.say("hello" if sitting.legal is None else choose(sitting.legal)) == ""
     return sitting.episode
@@ -185,7 +183,6 @@ def test_every_environment_is_sat_down_at_and_a_run_needs_a_checkpoint(room, run
 
 @pytest.fixture
 def run(tmp_path):
-    """A run folder whose checkpoints are names alone."""
     RunFolder.create(tmp_path / "run", to_yaml(resolve(load_recipe("kuhn-tiny"))))
     return tmp_path / "run"
 

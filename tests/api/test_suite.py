@@ -52,7 +52,6 @@ def suite(tmp_path):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Return a run with checkpoints of steps 1 and 2 that has seen random play of Kuhn poker and tiny Hanabi."""
     games = [{"name": "kuhn_poker"}, {"name": "tiny_hanabi"}]
     model, warmup = {"hidden_size": 16, "layers": 1, "heads": 1}, {"updates": 15, "games": 64, "learning_rate": 0.01}
     config = resolve({"environments": games, "model": model, "warmup": warmup, "threads": 1})
@@ -66,8 +65,6 @@ def run(tmp_path_factory):
 
 
 def written(engine):
-    """Return what writes a checkpoint of an engine and of a run's beginning."""
-
     def write(folder):
         engine.save(folder)
         RunState().save(folder)
@@ -80,7 +77,6 @@ def of(report, name):
 
 
 def plain(report):
-    """Return a report as JSON gives it back, which has no place for what is not a number."""
     return json.loads(json.dumps(report, allow_nan=False))
 
 

@@ -24,7 +24,6 @@ def call(*arguments):
 
 
 def figures(outcome):
-    """The printed JSON without its measured times."""
     assert outcome.exit_code == 0, outcome.output
     result = json.loads(outcome.stdout)
     for game in result["games"]:

@@ -26,7 +26,6 @@ from sparring.report.catalogue import entries, explanation
 
 
 def refusal(*words):
-    """Return the one line that a command is refused with."""
     outcome = CliRunner().invoke(cli.app, list(words))
     assert isinstance(outcome.exception, SparringError), outcome.output
     return str(outcome.exception)
@@ -146,7 +145,6 @@ COMMAND = [sys.executable, "-c", "from sparring.cli import main; main()"]
 
 
 def call(*arguments):
-    """Return the outcome of a command."""
     return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
 
 
@@ -242,7 +240,6 @@ def test_an_unexpected_error_reaches_tests_as_it_is(monkeypatch):
 
 @pytest.fixture
 def broken(monkeypatch):
-    """Let `sparring explain mars` meet a fault of ours."""
     monkeypatch.setattr("sparring.cli.explain.explanation", lambda _: {}["no such\nkey"])
     monkeypatch.setattr(sys, "argv", ["sparring", "explain", "mars"])
 

@@ -31,7 +31,6 @@ def ahead(tmp_path_factory):
 
 
 def replayed(run, step):
-    """Return the returns and turns of a step's plays, unit by unit, and how many units there are."""
     found, unit = {}, 0
     while True:
         try:

@@ -50,7 +50,6 @@ def suite(tmp_path):
 
 @pytest.fixture
 def endpoint(monkeypatch):
-    """Return the address and the requests of a server that says the first legal action."""
     for name in ("OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     requests = []
@@ -240,7 +239,6 @@ def test_bad_agents_get_one_clear_line(arguments, message):
 
 
 def alive(group):
-    """Return the processes of a group, but for those that have ended and wait to be counted."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

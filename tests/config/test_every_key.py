@@ -176,7 +176,6 @@ BY_DESIGN = {
 
 
 def parts_of(kind):
-    """Yield a type and all types that it is made of."""
     yield kind
     for part in typing.get_args(kind):
         yield from parts_of(part)
@@ -212,7 +211,6 @@ def loaded_names(source):
 
 @functools.cache
 def names_of_slot(slot):
-    """Return what any module of a slot's package reads."""
     package = package_of(slot)
     folder = Path(importlib.import_module(package.rpartition(".")[0] if "." in slot else package).__path__[0])
     return set().union(*(loaded_names(path.read_text()) for path in folder.rglob("*.py")))

@@ -174,7 +174,6 @@ SUITES = sorted(name for name in OLD if name.startswith("suites/"))
 
 @pytest.fixture(scope="module")
 def old_folder(tmp_path_factory):
-    """A folder with the old recipes and suites."""
     folder = tmp_path_factory.mktemp("old")
     for name, text in OLD.items():
         path = folder / name

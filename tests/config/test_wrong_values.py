@@ -13,7 +13,6 @@ NESTED = "{a: " * 45 + "1" + "}" * 45
 
 
 def refusal(*overrides):
-    """Return the error of these changes to a recipe."""
     with pytest.raises(ConfigError) as caught:
         resolve(apply_overrides(load_recipe("kuhn-tiny"), overrides))
     return str(caught.value)

@@ -51,7 +51,6 @@ files.write_bytes_atomic(Path({str(tmp_path)!r}) / "a[1].json", b"half")
 
 @pytest.fixture(autouse=True)
 def nothing_set_aside():
-    """Give back what tests/conftest.py set aside, and set it aside again."""
     gc.unfreeze()
     yield
     gc.freeze()

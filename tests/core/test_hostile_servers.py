@@ -204,7 +204,6 @@ def model(*, adapters=False):
 
 
 def refused(url, *, match, retries=0, timeout=0.4, **options):
-    """Check that the sampler ends with one line, soon, and without the key."""
     began, threads = time.monotonic(), torch.get_num_threads()
     torch.set_num_threads(1)
     with pytest.raises(RunError, match=match) as caught:

@@ -166,14 +166,12 @@ def test_estimators_get_the_rewards_of_the_generations(tmp_path, name):
 
 
 def leaves(tree):
-    """Return the numbers of a state in order."""
     if isinstance(tree, dict):
         return [leaf for key in sorted(tree) for leaf in leaves(tree[key])]
     return [leaf for part in tree for leaf in leaves(part)] if isinstance(tree, list) else [tree]
 
 
 def table_of(rewards, tokens, size):
-    """Return the turn table of completions given as lists of turn rewards and turn lengths."""
     lengths = [len(turns) for turns in rewards]
     rows, count = np.repeat(np.arange(len(rewards)), lengths), sum(lengths)
     turn_index = np.concatenate([np.arange(length) for length in lengths])

@@ -62,7 +62,6 @@ def everything(rewards, mask, seed=1):
 
 
 def runs_of(row):
-    """Return (start, stop) of the runs of ones, plainly."""
     found, start = [], None
     for place, on in enumerate([*row.tolist(), 0]):
         if on and start is None:
@@ -74,7 +73,6 @@ def runs_of(row):
 
 
 def by_hand(rewards, mask, uid, tensors=None, columns=None):
-    """Return the turn table of a batch, in plain loops, and (row, start, stop) of each of its rows."""
     tensors, columns = tensors or {}, columns or {}
     lines = []
     for row in range(len(mask)):
@@ -136,7 +134,6 @@ def by_hand(rewards, mask, uid, tensors=None, columns=None):
 
 
 def placed(values, places, shape, level):
-    """Return values per turn or token as a matrix, in plain loops."""
     out, number = torch.zeros(shape), 0
     for turn, (row, start, stop) in enumerate(places):
         for token in range(start, stop):

@@ -18,7 +18,6 @@ from sparring.run.loop import StepReport
 
 
 def screen(monkeypatch, tmp_path, width, metrics):
-    """Return the last progress line on a terminal of a width, after step 22 of 450."""
     stream = io.StringIO()
     monkeypatch.setattr(progress, "PlainConsole", lambda file: PlainConsole(file=file, force_terminal=True, width=width, color_system=None))
     with Watcher(resolve(load_recipe("kuhn-tiny")), tmp_path, stream=stream) as watcher:

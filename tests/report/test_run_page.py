@@ -39,7 +39,6 @@ EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
 
 
 def macro(name, *values, **more):
-    """Return what a macro of the templates makes of these values."""
     return str(getattr(templates().get_template("macros.html").module, name)(*values, **more))
 
 
@@ -215,7 +214,6 @@ def test_everything_listed_can_be_explained(kind):
 
 
 def legend_of(names):
-    """Return where the labels of a chart's legend stand, (x, y, text) each, and the chart's height."""
     chart = line_chart([Series(name=name, points=[(1, 0.0), (2, 0.25)]) for name in names], title="t")
     found = re.findall(r'<text x="([\d.]+)" y="([\d.]+)">([^<]*)<title>', chart)
     return [(float(x), float(y), text) for x, y, text in found], float(re.search(r'viewBox="0 0 \d+ ([\d.]+)"', chart)[1])

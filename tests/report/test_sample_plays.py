@@ -17,7 +17,6 @@ EVIL = "<script>alert(1)</script>"
 
 
 def play_html(sample, decode):
-    """Return a play as its page has it."""
     return templates().get_template("play.html").render(play=play_values(sample, decode), unsent=UNSENT)
 
 
@@ -120,8 +119,6 @@ def test_a_long_play_and_a_long_reply_are_cut_and_counted():
 
 
 class Bytes:
-    """A tokenizer of bytes, which ends a character with its last one."""
-
     def decode(self, ids):
         return bytes(ids).decode("utf-8", errors="replace")
 

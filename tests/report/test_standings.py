@@ -58,7 +58,6 @@ SMALL = ("steps=4", "threads=1", "rollout.games_per_step=16", "model.hidden_size
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Return a run with snapshots of steps 2 and 4."""
     league = ("matchmaker={name: mixed, past: 0.5}", "league.every=2", "league.payoff_decay=0.5", "checkpoint.every=2", "checkpoint.keep=9", "environments.0.illegal={rule: random}")
     return sparring.train("kuhn-tiny", *SMALL, *league, run=tmp_path_factory.mktemp("league") / "run")
 

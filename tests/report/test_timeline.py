@@ -24,12 +24,10 @@ ROLES = ("lead", "one", "two")
 
 
 def turns(*moments):
-    """Return turns of these seats, moment by moment."""
     return [Turn(seat, 0, "x", "", (), "", "go", "ok", {}, moment=moment) for moment, seats in enumerate(moments) for seat in seats]
 
 
 def rows(line):
-    """Return the letters of each seat."""
     return [text.removeprefix(f"{role:<4}").removeprefix("  ") for text, role in zip(timeline_lines(line)[3:], line.roles, strict=False)]
 
 

@@ -13,13 +13,11 @@ TOKEN = "right-token"
 
 @pytest.fixture
 def run_folder(tmp_path):
-    """Return a run of three stored steps, in a folder of runs."""
     return made.write_run(tmp_path / "runs" / "kuhn")
 
 
 @pytest.fixture(scope="module")
 def opened():
-    """Return a function that gives a client of the viewer over folders, its index built."""
     watches = []
 
     def function(*folders, **options):

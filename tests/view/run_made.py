@@ -36,7 +36,6 @@ def turn(seat, reply, *, card="K", event="ok", said="", values=(0.5, -1.0), regr
 
 
 def episode(number, *turns, group=None, agents=("learner", "past-000010"), returns=(-1.0, 1.0), **more):
-    """Return an episode of two seats."""
     return Episode(
         episode_id=number,
         group_id=number if group is None else group,
@@ -53,7 +52,6 @@ def episode(number, *turns, group=None, agents=("learner", "past-000010"), retur
 
 
 def credit(step, episodes, advantage=lambda number, seat: 0.5 - seat):
-    """Return the rows of credit of every turn, as bytes."""
     rows = {field.name: [] for field in SCHEMA}
     for one in episodes:
         for played in one.turns:
@@ -66,32 +64,27 @@ def credit(step, episodes, advantage=lambda number, seat: 0.5 - seat):
 
 
 def write_step(folder, step, episodes, **options):
-    """Write the parts of a step."""
     EpisodeStore(folder / "episodes").append(step, episodes)
     CreditStore(folder / "credit").put(step, credit(step, episodes, **options))
 
 
 def write_played(folder, number, episode):
-    """Write a play of a person against a run, or against what a folder of that name holds."""
     folder.mkdir(exist_ok=True)
     EpisodeStore(folder / "episodes").append(number, [episode])
 
 
 def append(path, *lines):
-    """Append lines of JSON to a file."""
     with open(path, "a", encoding="utf-8") as stream:
         stream.writelines(json.dumps(line) + "\n" for line in lines)
 
 
 def write_figures(folder, steps):
-    """Append what a run writes of steps."""
     append(folder / "metrics.jsonl", *({"step": step, "loss": 1 / step, "legal_rate": None if step == 2 else 0.5} for step in steps))
     rates = {"games_per_second": 8.0, "tokens_per_second": 40.0, "seconds/round": 0.5, "seconds/play": 0.25}
     append(folder / "timing.jsonl", *({"step": step, **rates} for step in steps))
 
 
 def write_run(folder, *, steps=(10, 20, 30), seed=0):
-    """Write a run of 30 steps of which some are stored, four episodes each."""
     folder.mkdir(parents=True)
     (folder / "sparring-run.json").write_text('{"format": 1}')
     (folder / "config.yaml").write_text(CONFIG.format(seed=seed))

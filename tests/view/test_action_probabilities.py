@@ -39,7 +39,6 @@ def client(opened, run):
 
 @pytest.fixture
 def here(monkeypatch):
-    """Answer in this process, and count the questions."""
     asked = []
 
     def ask(self, question):
@@ -62,17 +61,14 @@ def ask(client, step, number, place, **asked):
 
 
 def chance_of(found, own):
-    """Return the probability of the action that was played."""
     return found["probabilities"][found["actions"].index(own.action)]
 
 
 def said(own):
-    """Return the probability that was recorded of a reply."""
     return math.exp(sum(number for part in own.segments for number in part.logprobs))
 
 
 def by_hand(model, renderer, ids, action, temperature):
-    """Return the probability of a reply, one forward pass of the bare network for each token."""
     found, ids = 1.0, list(ids)
     for token in renderer.reply(action):
         with torch.no_grad():

@@ -195,7 +195,6 @@ def test_a_part_that_breaks_while_it_is_open_is_said(opened, tmp_path):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Return the (step, number) of each time that a part is read for an episode."""
     seen, one = [], EpisodeStore.one
 
     def counted(self, step, number):

@@ -208,7 +208,6 @@ def test_a_live_part_is_found_and_a_vanished_run_is_none(opened, tmp_path):
 
 
 def grown(client, folder, steps):
-    """Store more steps, and let the viewer see that the folder has changed."""
     for step in steps:
         write_step(folder, step, [episode(4 * step)])
     client.watch._looked = -1.0
@@ -255,7 +254,6 @@ def test_the_same_search_of_the_same_index_is_made_once(opened, tmp_path, monkey
 
 @pytest.fixture
 def client_people(opened, run_folder):
-    """Return a client_people of a run whose step 10 and first play of a person have the same numbers."""
     played = made.episode(40, made.turn(0, "bet", said="welcome, person"), agents=("person-me", "bot-cfr"))
     made.write_played(run_folder / "played", 10, played)
     return opened(run_folder)

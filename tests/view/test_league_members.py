@@ -11,7 +11,6 @@ TWO = "policies: {red: {}, blue: {}, judge: {frozen: true}}\n"
 
 
 def checkpoint(run, step, engine, **owners):
-    """Write the records of a checkpoint that name members."""
     folder = run / "checkpoints" / f"step_{step:06d}"
     folder.mkdir(parents=True)
     (folder / "engine.json").write_text(json.dumps(engine))
@@ -19,13 +18,11 @@ def checkpoint(run, step, engine, **owners):
 
 
 def with_config(run, text):
-    """Add lines to the configuration of a run."""
     (run / "config.yaml").write_text((run / "config.yaml").read_text() + text)
     return run
 
 
 def told(client):
-    """Return the answer, its members by name."""
     found = client.get("/api/runs/0/family").json()
     return {row["name"]: row for row in found["members"]}, found
 
@@ -114,7 +111,6 @@ def test_very_many_snapshots_are_thinned_and_said(opened, run_folder):
 
 
 def recorded(run, *lines):
-    """Write league.jsonl as a run does."""
     (run / "league.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 

@@ -18,7 +18,6 @@ KUHN = "kuhn_poker"
 
 
 def won(games, payoff):
-    """Return the results of plays that pay 1 or -1, of this mean."""
     wins = round(games * (1 + payoff) / 2)
     return Results(games=games, wins=wins, losses=games - wins, returns=2 * wins - games)
 
@@ -35,12 +34,10 @@ def book(payoffs, names=NAMES, games=100, environment=KUHN):
 
 
 def cycle(a, b, c):
-    """Return payoffs in which the first beats the second by a, this the third by b, and so on."""
     return [[0, a, -c], [-a, 0, b], [c, -b, 0]]
 
 
 def write_league(folder, payoffs, *, config="league: {every: 10}\n", step=30, members=None):
-    """Write a run with a checkpoint of a league."""
     run = folder if folder.exists() else made.write_run(folder)
     (run / "config.yaml").write_text(made.CONFIG.format(seed=0) + config)
     own = run / "checkpoints" / f"step_{step:06d}"

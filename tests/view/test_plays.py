@@ -63,8 +63,6 @@ class Here:
 
 
 class Page:
-    """What the page does."""
-
     def __init__(self, folders=(), pool=Here, trusted=(), **settings):
         self.watch = Watch(folders)
         self.plays = Plays(self.watch, trusted, pool=pool, **settings)
@@ -84,7 +82,6 @@ class Page:
         return self.post(f"/play/{state['id']}/move", status, **{"play": state["play"], "turn": state["turn"], "reply": reply} | other)
 
     def settled(self, state):
-        """Ask until nothing is waited for."""
         end = time.monotonic() + 60
         while state["phase"] == "thinking" and time.monotonic() < end:
             time.sleep(0.02)

@@ -27,13 +27,11 @@ IMPORT = re.compile(r"""\b(?:from|import)\s*\(?\s*["']([^"']+)["']""")
 
 
 def without_comments(source):
-    """Return a script without its comments."""
     source = re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)
     return re.sub(r"(?m)^\s*//.*$", "", source)
 
 
 def breaches(source):
-    """Return which sinks a script uses."""
     bare = without_comments(source)
     return [name for name, pattern in SINKS.items() if re.search(pattern, bare)]
 

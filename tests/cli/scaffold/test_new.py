@@ -23,7 +23,6 @@ def new(*words):
 
 
 def cases(test):
-    """Yield the arguments that a test is called with."""
     (names, values) = next((mark.args for mark in getattr(test, "pytestmark", ())), ((), [()]))
     names = names if isinstance(names, tuple) else (names,)
     for value in values:
@@ -32,7 +31,6 @@ def cases(test):
 
 @pytest.fixture
 def forgotten(monkeypatch):
-    """Forget what other tests found outside of Sparring, and what this one finds."""
     monkeypatch.setattr(outside, "_loaded", {})
     registry.forget()
     yield

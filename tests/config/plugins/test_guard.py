@@ -83,7 +83,6 @@ def test_what_a_plug_in_raises_names_it():
 
 
 def child(code, **options):
-    """Run code in an interpreter of its own."""
     imports = "import itertools, logging, os, time\nfrom sparring.config.plugins import guard\nfrom sparring.config.plugins.guard import Call, Watch\nlogging.basicConfig()\n"
     return subprocess.Popen([sys.executable, "-c", imports + code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 

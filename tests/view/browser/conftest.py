@@ -32,7 +32,6 @@ document.addEventListener("securitypolicyviolation", (event) => {
 
 @pytest.fixture(scope="session")
 def chromium():
-    """Return a running browser."""
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
@@ -40,8 +39,6 @@ def chromium():
 
 
 class Served:
-    """The viewer over a folder of runs, at a free port of this machine."""
-
     def __init__(self, folder):
         self.watch = Watch([folder])
         self.watch.start()
@@ -58,7 +55,6 @@ class Served:
             time.sleep(0.01)
 
     def end(self):
-        """End the server alone."""
         self.server.should_exit = True
         self.thread.join(10)
 
@@ -70,7 +66,6 @@ class Served:
 
 @contextlib.contextmanager
 def serving(folder):
-    """Serve a folder of runs for as long as the block lasts."""
     served = Served(folder)
     try:
         yield served
@@ -79,8 +74,6 @@ def serving(folder):
 
 
 class Visitor:
-    """Opens pages, and holds what went wrong in them."""
-
     def __init__(self, browser):
         self.browser = browser
         self.wrong = []
@@ -95,7 +88,6 @@ class Visitor:
         return context
 
     def open(self, served, query="", *, context=None, loaded=True, **options):
-        """Open an address of the viewer and wait until it is drawn."""
         page = (context or self.context(**options)).new_page()
         page.on("console", lambda message: self.console(message, served))
         page.on("pageerror", lambda error: self.wrong.append(f"page error: {error}"))
@@ -135,5 +127,4 @@ def visitor(chromium):
 
 @pytest.fixture(scope="session")
 def serve():
-    """Return what serves a folder of runs for as long as a block lasts."""
     return serving

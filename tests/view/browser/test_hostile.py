@@ -21,7 +21,6 @@ HUGE = 10_000_000
 
 
 def episode_of(text):
-    """Return a play that holds a text wherever a play can hold one."""
     other = made.turn(0, text, said=text, candidate=1, regretted=False)
     legal = {"legal_actions": (text, "bet"), "view": text, "candidates": (other,)}
     first = made.turn(0, text, said=text, regretted=False, **legal)

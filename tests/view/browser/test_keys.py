@@ -19,12 +19,10 @@ def served(tmp_path_factory, serve):
 
 
 def turn(page):
-    """Return what the page says of the turn it shows."""
     return page.inner_text(".steps [role=status]")
 
 
 def press(page, key, selector):
-    """Press a key and wait for what it brings."""
     page.keyboard.press(key)
     page.wait_for_selector(selector)
 

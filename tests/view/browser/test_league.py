@@ -12,7 +12,6 @@ EVIL = "<img src=x onerror=window.hit=1>\u202e"
 
 
 def book(**results):
-    """Return the payoff book in which two players have met."""
     ends = Results(**results)
     pairs = (("learner", "past-000020"), ("past-000020", "learner"))
     return Payoffs({Row("kuhn_poker", 0, *map(ref, pair)): ends for pair in pairs}).to_json()
@@ -97,7 +96,6 @@ WEIGHTS = "() => [...document.querySelectorAll('.weights tbody tr')].map((row) =
 
 
 def write_league_league_weights(folder):
-    """Write rock, paper and scissors as members of a league, and one that met nobody."""
     run = made.write_run(folder)
     config = run / "config.yaml"
     config.write_text(config.read_text() + "league: {every: 10, answer: nash}\n")

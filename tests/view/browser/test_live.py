@@ -15,7 +15,6 @@ SOON = 2000  # milliseconds in which a page must show what is new
 
 @pytest.fixture
 def live(tmp_path, serve):
-    """Return a run's folder and the viewer over it."""
     folder = made.write_run(tmp_path / "runs" / "kuhn", steps=(10,))
     with serve(folder.parent) as served:
         yield folder, served

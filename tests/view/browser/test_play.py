@@ -21,14 +21,12 @@ def served(tmp_path_factory, serve):
 
 
 def sit(visitor, served, environment, against="random", seat=0, **options):
-    """Sit down, and wait for the first turn."""
     page = visitor.open(served, PLAY.format(environment, against, seat), loaded=False, **options)
     page.wait_for_selector(".play-body[data-phase=yours]", timeout=START)
     return page
 
 
 def press(page, key, selector):
-    """Press a key and wait for what it brings."""
     page.keyboard.press(key)
     page.wait_for_selector(selector, timeout=START)
 

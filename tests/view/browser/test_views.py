@@ -277,7 +277,6 @@ def served_runs_table(tmp_path_factory, serve):
 
 
 def order(page):
-    """Return the names of the runs from above."""
     return page.locator("table.runs tbody th a").all_text_contents()
 
 

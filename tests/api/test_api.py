@@ -105,13 +105,16 @@ def test_evaluate_counts_self_plays_attempts_and_the_best_of_several_replies():
     assert not {"best_of", "self_plays", "adaptation"} & plain.keys()
 
 
-def test_make_environment_twice_with_options():
+def test_environments_are_made_twice_and_a_health_rule_warns(tmp_path):
     for _ in range(2):
         game = sparring.make_environment("kuhn_poker", players=3, illegal={"rule": "retry", "retries": 2})
         assert (game.num_seats, game.illegal.rule) == (3, "retry")
     assert sparring.make_environment("nim").name == "nim"
     with pytest.raises(UnknownNameError, match="Did you mean 'players'"):
         sparring.make_environment("kuhn_poker", player=3)
+    rule = "health.rules=[{metric: legal_rate, below: 2.0, action: stop}]"
+    with pytest.warns(UserWarning, match="A health rule stopped the run after step 1"):
+        assert sparring.train("kuhn-tiny", *QUICK, rule, run=tmp_path / "run").step == 1
 
 
 def test_play_twice_gives_the_same_plays_in_groups_of_one_start(run):
@@ -225,12 +228,6 @@ def test_an_interrupted_run_says_so_and_is_saved(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt, match="stopped after step 1 and saved; resume=True"):
         sparring.train("kuhn-tiny", *QUICK, run=first.path, resume=True)
     assert sparring.load_run(first.path).step == 1
-
-
-def test_a_health_rule_that_stops_the_run_warns(tmp_path):
-    rule = "health.rules=[{metric: legal_rate, below: 2.0, action: stop}]"
-    with pytest.warns(UserWarning, match="A health rule stopped the run after step 1"):
-        assert sparring.train("kuhn-tiny", *QUICK, rule, run=tmp_path / "run").step == 1
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

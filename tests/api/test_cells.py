@@ -59,19 +59,16 @@ def needs(one, *keys):
     return dataclasses.replace(one, after=tuple((key,) for key in keys))
 
 
-def test_a_cell_begins_once_those_that_it_needs_are_done(place):
-    run(place, needs(cell("both", "both"), "a", "b"), cell("a", "a"), needs(cell("b", "b"), "a"), cell("c", "c"))
-    assert [words[1] for words in place.ran] == ["a", "b", "both", "c"]
-    run(place, cell("a", "a"), needs(cell("d", "d"), "a"))  # a was done before
-    assert place.ran[-1] == ("sparring", "d") and len(place.ran) == 5
-
-
-def test_cells_that_others_wait_for_begin_first(place):
+def test_cells_begin_after_what_they_need_and_first_where_others_wait(place):
     """Three runs of an hour and their matches: with the matches of a seed right after its run, the last run would have a core for itself."""
     runs = [cell(f"run{seed}", f"run{seed}") for seed in range(3)]
     matches = [needs(cell(f"match{seed}", f"match{seed}"), f"run{seed}") for seed in range(3)]
     run(place, *(one for pair in zip(runs, matches, strict=True) for one in pair), cell("alone", "alone"))
     assert [words[1] for words in place.ran] == ["run0", "run1", "run2", "match0", "match1", "match2", "alone"]
+    run(place, needs(cell("both", "both"), "a", "b"), cell("a", "a"), needs(cell("b", "b"), "a"), cell("c", "c"))
+    assert [words[1] for words in place.ran][7:] == ["a", "b", "both", "c"]
+    run(place, cell("a", "a"), needs(cell("d", "d"), "a"))  # a was done before
+    assert place.ran[-1] == ("sparring", "d") and len(place.ran) == 12
 
 
 def test_while_what_a_cell_needs_still_runs_others_begin(place, monkeypatch):

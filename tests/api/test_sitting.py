@@ -126,7 +126,7 @@ def test_hints_and_the_judgement_are_the_oracles_verdicts(room, name, seat):
         sitting.hint(oracle)
 
 
-def test_a_finished_play_is_stored_and_reads_back_as_it_was(room, tmp_path):
+def test_a_finished_play_is_stored_and_reads_back_as_it_was_said(room, tmp_path):
     for number in (1, 2):
         sitting = sat(room, "kuhn_poker", seed=number)
         finished(sitting)
@@ -135,14 +135,12 @@ def test_a_finished_play_is_stored_and_reads_back_as_it_was(room, tmp_path):
     (step, found) = list(EpisodeStore(tmp_path / "played" / "episodes").episodes())[-1]
     assert (step, found) == (2, sitting.episode)
     assert len(replay(from_spec(found.environment), found)) == len(found.turns)
-
-
-def test_hostile_text_is_stored_as_it_was_said(room, tmp_path):
+    (tmp_path / "b").mkdir()
     sitting = sat(room, "talk")
     sitting.say(HOSTILE)
     finished(sitting)
-    keep(tmp_path, sitting.episode)
-    ((_, found),) = EpisodeStore(tmp_path / "played" / "episodes").episodes()
+    keep(tmp_path / "b", sitting.episode)
+    ((_, found),) = EpisodeStore(tmp_path / "b" / "played" / "episodes").episodes()
     assert found == sitting.episode and HOSTILE[:-1] in found.turns[0].reply
 
 

@@ -154,13 +154,16 @@ def test_nothing_is_played_twice_also_where_it_is_scored_otherwise(run, suite, t
     assert again.played == 0 and of(report, "kuhn-cfr")["normalise"] == [-1, 1]
 
 
-def test_more_games_play_the_new_ones_only(run, suite, tmp_path):
+def test_only_new_games_are_played_and_a_colder_policy_is_another_one(run, suite, tmp_path):
     SuiteEvaluation(suite, run_player(run, None, None), games=50, folder=tmp_path).run(workers=1)
     more = SuiteEvaluation(suite, run_player(run, None, None), games=GAMES, folder=tmp_path)
     report = more.run(workers=1)
     assert more.played == (2 + 1 + 2) * (GAMES - 50)
     fresh = SuiteEvaluation(suite, run_player(run, None, None), games=GAMES, folder=tmp_path / "fresh").run(workers=1)
     assert plain(fresh) == plain(report)
+    warm, cold = (SuiteEvaluation(suite, run_player(run, None, temperature), folder=tmp_path / "cold").run(workers=1) for temperature in (None, 0.01))
+    assert of(warm, "kuhn-exact")["figures"] != of(cold, "kuhn-exact")["figures"]
+    assert of(warm, "kuhn-cfr")["overall"] != of(cold, "kuhn-cfr")["overall"]
 
 
 @pytest.mark.parametrize("changes", [{"seed": 1}, {"step": 1}, {"temperature": 0.5}, {"opponent": {"name": "cfr", "options": {"iterations": 6}}}])
@@ -177,12 +180,6 @@ def test_other_settings_play_again(run, suite, tmp_path, changes):
         back = SuiteEvaluation(suite, run_player(run, None, None), games=2, folder=tmp_path)
         back.run(workers=1)
         assert back.played == 0  # the older results are still there
-
-
-def test_a_colder_policy_is_another_one(run, suite, tmp_path):
-    warm, cold = (SuiteEvaluation(suite, run_player(run, None, temperature), folder=tmp_path).run(workers=1) for temperature in (None, 0.01))
-    assert of(warm, "kuhn-exact")["figures"] != of(cold, "kuhn-exact")["figures"]
-    assert of(warm, "kuhn-cfr")["overall"] != of(cold, "kuhn-cfr")["overall"]
 
 
 def test_an_interruption_loses_nothing(run, suite, tmp_path, monkeypatch):

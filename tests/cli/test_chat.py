@@ -82,14 +82,11 @@ def test_the_plan_says_what_a_model_needs(recipe, name, count, source):
         assert ("activations_and_logits" in parts) == (source != "its name") and ("No GPU is needed" in needs) == (count < 10**9)
 
 
-def test_the_plan_counts_the_parameters_of_a_model_that_is_here(recipe, chat_folder):
+def test_the_plan_counts_parameters_and_says_how_the_model_speaks(recipe, chat_folder):
     plan = sparring("train", recipe("false"), "--dry-run")
     plan = yaml.safe_load(plan)["plan"]
     network = load_language_model(chat_folder).network
     assert plan["model"]["parameters"] == sum(p.numel() for p in network.parameters()) and "fits" in plan["needs"]
-
-
-def test_the_plan_says_how_the_model_speaks_and_what_play_keeps(recipe):
     keeps = "sampler={name: in_process, cache_bytes: 536870912}"
     plan = yaml.safe_load(sparring("train", recipe("false"), keeps, "--dry-run"))["plan"]
     assert plan["renderer"] == {
@@ -97,9 +94,6 @@ def test_the_plan_says_how_the_model_speaks_and_what_play_keeps(recipe):
     }  # fmt: skip
     parts = process_memory(resolve(apply_overrides(load_recipe(str(recipe("false"))), [keeps])))["training process"].parts
     assert parts["keys_and_values_kept"] == 2**29 and parts["activations_and_logits"] > 0
-
-
-def test_a_run_can_be_planned_where_its_device_is_not(recipe):
     assert "GiB on the first GPU (an estimate)" in sparring("train", recipe("false"), "model.device=cuda:77", "--dry-run")
 
 

@@ -69,10 +69,14 @@ def test_dry_run_refuses_a_league_that_training_refuses(tmp_path, own):
     assert own.partition("=")[0].removesuffix(".name") in str(outcome.exception) and not (tmp_path / "run").exists()
 
 
-def test_dry_run_refuses_a_model_that_training_refuses():
+def test_a_dry_run_refuses_and_resuming_goes_on_without_a_recipe(trained):
     outcome = call("train", "kuhn-tiny", "model.name=qwen3-0.6b", "--dry-run")
     assert isinstance(outcome.exception, SparringError) and "Unknown model 'qwen3-0.6b'" in str(outcome.exception)
     assert "Did you mean the Hugging Face id Qwen/Qwen3-0.6B?" in str(outcome.exception)
+    outcome = call("train", "--run", trained, "--resume", "steps=4")
+    assert outcome.exit_code == 0, outcome.output
+    assert "Done: 4 steps" in outcome.stdout
+    assert "Both take the EMA weights (learner.average); with --answer last, the live weights." in outcome.stdout
 
 
 def test_dry_run_says_who_plays_and_who_learns():
@@ -86,13 +90,6 @@ def test_dry_run_says_who_plays_and_who_learns():
     plan = yaml.safe_load(call("train", "kuhn-tiny", "learner.leaves=8", "learner.ranks=4", "--dry-run").stdout)["plan"]
     assert set(plan["memory_gib_by_process"]) == {"training process", "learner, each of 3"}
     assert plan["learners"] == {"ranks": 4, "leaves": 8}
-
-
-def test_resume_without_a_recipe_goes_on(trained):
-    outcome = call("train", "--run", trained, "--resume", "steps=4")
-    assert outcome.exit_code == 0, outcome.output
-    assert "Done: 4 steps" in outcome.stdout
-    assert "Both take the EMA weights (learner.average); with --answer last, the live weights." in outcome.stdout
 
 
 @pytest.mark.parametrize(

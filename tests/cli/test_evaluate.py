@@ -147,10 +147,15 @@ def test_unseen_puzzles_come_first_and_those_of_training_beside_them(tmp_path):
     assert bot["starts"] == "unseen"
 
 
-def test_a_run_is_measured_on_games_it_has_not_seen_and_words_it_lacks_are_told(run):
+def test_runs_meet_other_games_and_mixtures_need_members(run, tmp_path, monkeypatch):
     found = result(run, "--environment", NIM, "--environment", "nim pile_sizes=2;2", "--games", 2)
     assert {row["game"] for row in found["matches"]} == {"nim(is_misere=False,pile_sizes=1_2)", "nim(pile_sizes=2_2)"}
     assert any("are unknown to the model" in note for note in found["notes"])
+    monkeypatch.chdir(tmp_path)
+    small = ["steps=1", "threads=1", "warmup.updates=0", "rollout.games_per_step=8", "model.hidden_size=8", "model.layers=1", "evaluation.opponents=[]"]
+    assert CliRunner().invoke(cli.app, ["train", "kuhn-tiny", *small, "--run", "run"]).exit_code == 0
+    done = CliRunner().invoke(cli.app, ["evaluate", "run", "--answer", "nash"])
+    assert "league.every=20" in str(done.exception)
 
 
 def test_seeds_bind_and_what_cannot_be_judged_is_a_note():
@@ -212,11 +217,3 @@ def test_the_answer_of_a_run_is_measured_and_may_be_named(tmp_path, monkeypatch)
     for words in (["--answer", "nahs"], ["--answer", "nash", "--policy", "main"]):
         done = CliRunner().invoke(cli.app, ["evaluate", "run", *words])
         assert done.exit_code != 0 and "answer" in str(done.exception)
-
-
-def test_a_mixture_needs_members(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    small = ["steps=1", "threads=1", "warmup.updates=0", "rollout.games_per_step=8", "model.hidden_size=8", "model.layers=1", "evaluation.opponents=[]"]
-    assert CliRunner().invoke(cli.app, ["train", "kuhn-tiny", *small, "--run", "run"]).exit_code == 0
-    done = CliRunner().invoke(cli.app, ["evaluate", "run", "--answer", "nash"])
-    assert "league.every=20" in str(done.exception)

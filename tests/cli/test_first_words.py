@@ -99,10 +99,12 @@ def test_what_is_advised_for_an_algorithm_is_a_configuration(name):
     resolve(apply_overrides(load_recipe("kuhn-tiny"), words))
 
 
-def test_names_that_begin_alike_and_first_recipes_come_first():
+def test_names_that_begin_alike_come_first_and_verbs_are_answered_by_the_nearest():
     assert nearest("kuhn", ["urn", "kuhn_poker", "kuhn_rounds", "run"])[0] == "kuhn_poker"
     assert nearest("", ["urn"]) == []
     assert [row["name"] for row in entries("recipes")][:3] == ["demo", "kuhn-tiny", "tictactoe-tiny"]
+    found = CliRunner().invoke(app, ["lst"])
+    assert found.exit_code == 2 and "Did you mean 'list'?" in found.output
 
 
 def test_a_run_is_planned_and_measured_as_its_configuration_says():
@@ -224,16 +226,13 @@ def test_a_failing_disk_stops_training_with_one_line(code, tmp_path, monkeypatch
     assert os.strerror(number) in str(outcome.exception) and str(tmp_path / "run") in str(outcome.exception)
 
 
-def test_full_memory_is_one_line(monkeypatch, tmp_path):
+def test_unexpected_errors_and_full_memory_are_one_line_of_limited_length(monkeypatch, tmp_path):
     def full(*_, **__):
         raise MemoryError("Unable to allocate 9.00 EiB")
 
     monkeypatch.setattr("sparring.api.runs.LocalEngine", full)
     outcome = call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
     assert isinstance(outcome.exception, RunError) and "The memory is full (Unable to allocate 9.00 EiB)" in str(outcome.exception)
-
-
-def test_an_unexpected_error_reaches_tests_as_it_is(monkeypatch):
     monkeypatch.setattr("sparring.cli.explain.explanation", lambda _: 1 / 0)
     assert isinstance(call("explain", "mars").exception, ZeroDivisionError)
 
@@ -307,11 +306,6 @@ def test_each_verb_is_found_and_says_in_the_list_what_it_says_itself(verb):
     assert VERBS[verb] == inspect.getdoc(getattr(module, name)).splitlines()[0]
     assert CliRunner().invoke(app, [verb, "--help"]).exit_code == 0
     assert (getattr(command_of(verb), "commands", None) is not None) == (verb in GROUPS)
-
-
-def test_a_verb_that_is_not_there_is_answered_by_the_nearest():
-    found = CliRunner().invoke(app, ["lst"])
-    assert found.exit_code == 2 and "Did you mean 'list'?" in found.output
 
 
 MODELLING = re.compile(r"transformers\.(modeling_\w+|models\..*|generation.*|pytorch_utils)")

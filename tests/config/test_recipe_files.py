@@ -209,7 +209,7 @@ def test_a_text_says_what_a_mapping_says(text):
     assert PluginConfig.model_validate(text) == PluginConfig.model_validate(TEXTS[text])
 
 
-def test_plug_ins_are_named_by_text_in_recipes():
+def test_plug_ins_are_named_by_text_in_recipes_and_suites():
     found = LossConfig.model_validate("entropy_bonus weight=0.25")
     assert (found.name, found.weight, found.options) == ("entropy_bonus", 0.25, {})
     changes = ["credit=grpo:dr_grpo", "losses=[ppo_clip, entropy_bonus weight=0.1]", "selection=variance_filter", "rollout.group_size=8"]
@@ -221,6 +221,9 @@ def test_plug_ins_are_named_by_text_in_recipes():
     assert short == spelled
     with pytest.raises(ValueError, match="Out of range"):
         written("x", {"a": float("inf")})
+    row = {"name": "k", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "cfr", "iteration": 7}}
+    with pytest.raises(ConfigError, match="iterations"):
+        check_suite("x", {"rows": [row]})
 
 
 @pytest.mark.parametrize(
@@ -257,12 +260,6 @@ def test_a_suite_takes_options_beside_the_name_below_options_or_as_text(entry):
     assert [entry.model_validate(form).model_dump() for form in forms] == [{"name": "cfr", "options": {"iterations": 7}}] * 3
     with pytest.raises(ValueError, match="iterations stands beside the name and below options"):
         entry.model_validate({"name": "cfr", "iterations": 7, "options": {"iterations": 8}})
-
-
-def test_an_unknown_option_in_a_suite_is_named_by_its_nearest():
-    row = {"name": "k", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "cfr", "iteration": 7}}
-    with pytest.raises(ConfigError, match="iterations"):
-        check_suite("x", {"rows": [row]})
 
 
 @pytest.mark.parametrize("name", suite_names())

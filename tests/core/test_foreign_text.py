@@ -41,12 +41,20 @@ def test_a_label_that_breaks_metrics_and_tables_is_refused(label):
         resolve({**load_recipe("kuhn-tiny"), "environments": [{"name": "kuhn_poker", "label": label}]})
 
 
-def test_names_in_use_are_taken():
+def test_names_in_use_are_taken_and_old_spellings_read(tmp_path):
     for name in recipe_names():
         assert check_path_name(name) == name
     assert check_path_name("race mars:as_released") and check_path_name("kuhn_3.b")  # runs of earlier versions
     assert check_label("hanabi_simple") and check_label("mcts(1000)".replace("(", "=").rstrip(")"))
     assert check_file_name("past-000040.safetensors")
+    assert resolve(OLD) == resolve(NEW)
+    file = tmp_path / "mine.yaml"
+    file.write_text("extends: kuhn-tiny\ngames:\n  - {name: nim}\n")
+    read = recipe.load_recipe(str(file))
+    assert read["environments"] == [{"name": "nim"}] and "games" not in read
+    assert recipe.apply_overrides(read, ["games.0.weight=2"])["environments"] == [{"name": "nim", "weight": 2}]
+    with pytest.raises(ConfigError, match="both 'environments' and 'games'"):
+        resolve({**OLD, **NEW})
 
 
 @pytest.mark.parametrize("name", ["../out", "deep/../../../out"])
@@ -62,17 +70,6 @@ def test_a_recipe_makes_no_folder_outside_of_runs(tmp_path, monkeypatch, name):
 
 
 OLD, NEW = {"games": [{"name": "nim"}]}, {"environments": [{"name": "nim"}]}
-
-
-def test_configurations_and_overrides_of_before_read_the_same(tmp_path):
-    assert resolve(OLD) == resolve(NEW)
-    file = tmp_path / "mine.yaml"
-    file.write_text("extends: kuhn-tiny\ngames:\n  - {name: nim}\n")
-    read = recipe.load_recipe(str(file))
-    assert read["environments"] == [{"name": "nim"}] and "games" not in read
-    assert recipe.apply_overrides(read, ["games.0.weight=2"])["environments"] == [{"name": "nim", "weight": 2}]
-    with pytest.raises(ConfigError, match="both 'environments' and 'games'"):
-        resolve({**OLD, **NEW})
 
 
 @pytest.mark.parametrize(("old", "new"), [("games", "environments"), ("agents", "players"), ("games.solver", "environments.solver"), ("credit", "credit")])

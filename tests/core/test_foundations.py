@@ -49,7 +49,7 @@ def test_a_seed_that_would_be_another_one_is_refused(seed):
         resolve({"environments": [{"name": "kuhn_poker"}], "seed": seed})
 
 
-def test_streams_are_functions_of_their_keys_and_unrelated():
+def test_streams_are_functions_of_their_keys_and_orders_of_chance():
     assert resolve({"environments": [{"name": "kuhn_poker"}], "seed": 2**64 - 1}).seed == 2**64 - 1
     assert Stream.from_seed(2**64 - 1).key != Stream.from_seed(0).key
     keys = {Stream.from_seed(seed).child(number).key for seed in range(100) for number in range(100)}
@@ -57,6 +57,12 @@ def test_streams_are_functions_of_their_keys_and_unrelated():
     first, second = Stream(5).generator(), Stream(5).generator()
     assert first.random() == second.random() != Stream(6).generator().random()
     assert {Stream.from_seed(1).integer(i, 3) for i in range(50)} == {0, 1, 2}
+    orders = Counter(tuple(Stream.from_seed(seed).shuffled("abc")) for seed in range(1200))
+    assert len(orders) == 6 and min(orders.values()) > 150
+    pairs = Counter(tuple(Stream.from_seed(seed).shuffled(range(4), 2)) for seed in range(2400))
+    assert len(pairs) == 12 and min(pairs.values()) > 140
+    some = Stream.from_seed(5)
+    assert some.shuffled(range(9), 4) == some.shuffled(range(9))[:4] and some.shuffled([]) == some.shuffled("ab", 0) == []
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps"])
@@ -70,15 +76,6 @@ def test_a_device_that_the_tiny_model_does_not_run_on_is_refused(device):
 def test_draws_are_uniform_along_counters_and_across_streams(draw):
     counts = np.histogram([draw(i) for i in range(20_000)], bins=50, range=(0, 1))[0]
     assert scipy.stats.chisquare(counts).pvalue > 1e-3
-
-
-def test_orders_of_chance_are_all_alike():
-    orders = Counter(tuple(Stream.from_seed(seed).shuffled("abc")) for seed in range(1200))
-    assert len(orders) == 6 and min(orders.values()) > 150
-    pairs = Counter(tuple(Stream.from_seed(seed).shuffled(range(4), 2)) for seed in range(2400))
-    assert len(pairs) == 12 and min(pairs.values()) > 140
-    some = Stream.from_seed(5)
-    assert some.shuffled(range(9), 4) == some.shuffled(range(9))[:4] and some.shuffled([]) == some.shuffled("ab", 0) == []
 
 
 # -- schedules
@@ -274,7 +271,7 @@ def test_a_recipe_of_the_package_is_read_once_and_what_is_given_is_a_copy(monkey
     assert "changed" not in (again["environments"][0]["name"], again["credit"]["name"])
 
 
-def test_recipes_in_folders_are_named_by_path_and_parts_are_no_recipes():
+def test_recipes_are_named_by_path_and_those_that_went_by_their_words():
     names = recipe.recipe_names()
     assert "mars/kuhn-tiny" in names and "spiral/kuhn-paper" in names
     assert not any(name.rpartition("/")[2].startswith("_") for name in names)
@@ -283,16 +280,13 @@ def test_recipes_in_folders_are_named_by_path_and_parts_are_no_recipes():
     with pytest.raises(UnknownNameError, match="mars/kuhn-tiny"):
         recipe.load_recipe("mars/kuhn-tini")
     assert recipe.load_recipe("mars/_tiny", part_of_another=True)["credit"] == {"name": "mars"}
-
-
-REMOVED = recipe.parse_yaml((recipe.FOLDER / "_removed.yaml").read_text(), "removed")
-
-
-def test_a_recipe_that_went_is_refused_with_its_study_and_the_words_that_give_the_same():
     with pytest.raises(ConfigError) as caught:
         recipe.load_recipe("mars/ablations/rae")
     assert "It is an arm of the study mars. For the same: sparring train mars/multi-game-tiny steps=300" in str(caught.value)
     assert not REMOVED.keys() & {*recipe.recipe_names()}
+
+
+REMOVED = recipe.parse_yaml((recipe.FOLDER / "_removed.yaml").read_text(), "removed")
 
 
 @every_case("name", REMOVED)

@@ -162,13 +162,16 @@ def test_a_redirect_is_not_followed(listen, status):
     assert heard == []
 
 
-def test_nothing_else_of_the_environment_is_sent(listen, monkeypatch):
+def test_nothing_of_the_environment_is_sent_and_no_redirect_followed(listen, monkeypatch):
     for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
         monkeypatch.setenv(name, "of-the-environment")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Own: of-the-environment")
     url, heard = listen(lambda connection, done: connection.sendall(answer()))
     assert ask(url, timeout=20).text == "bet"
     assert f"Bearer {KEY}".encode() in heard[0] and b"of-the-environment" not in heard[0]
+    other, heard = listen(says(answer()))
+    refused(listen(says(answer(b"{}", "307 Temporary", f"location: {other}/completions")))[0], match="status 307", timeout=20)
+    assert heard == []
 
 
 @pytest.mark.parametrize("echo", [KEY, KEY[:8], KEY[-6:], KEY[3:9].upper(), f"sk-{KEY[3:7]}***", " ".join([KEY[:6], KEY[6:12], KEY[12:]])])
@@ -314,12 +317,6 @@ def test_adapters_that_are_not_loaded_leave_nothing(listen, kind, monkeypatch, t
     refused(listen(speak)[0], match=said, adapters=True, timeout=0.4 if said == DEADLINE else 20)
     gc.collect()
     assert not list(tmp_path.iterdir())
-
-
-def test_the_sampler_follows_no_redirect(listen):
-    other, heard = listen(says(answer()))
-    refused(listen(says(answer(b"{}", "307 Temporary", f"location: {other}/completions")))[0], match="status 307", timeout=20)
-    assert heard == []
 
 
 @pytest.mark.slow

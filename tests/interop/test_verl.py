@@ -232,7 +232,7 @@ def test_rows_of_a_game_are_joined_and_empty_ones_count():
         bridge.ESTIMATORS["sparring_rloo"](rewards, mask, uid, non_tensor_batch=mixed)
 
 
-def test_options_come_from_the_configuration_and_are_checked():
+def test_options_are_checked_and_what_is_missing_is_named():
     rewards, mask, uid = batch(0)
     estimator = bridge.ESTIMATORS["sparring_grpo"]
     plain, _ = bridge.ESTIMATORS["sparring_grpo_dr_grpo"](rewards, mask, uid)
@@ -242,6 +242,13 @@ def test_options_come_from_the_configuration_and_are_checked():
         estimator(rewards, mask, uid, config={"sparring": {"divide_by_sdt": False}})
     with pytest.raises(ConfigError, match="how far"):
         bridge.ESTIMATORS["sparring_rae"](rewards, mask, uid, config={"sparring": {"decay": SCHEDULE}})
+    rewards, mask, uid = batch(0)
+    with pytest.raises(CreditError, match="uid"):
+        bridge.ESTIMATORS["sparring_grpo"](rewards, mask)
+    with pytest.raises(CreditError, match="sparring_view"):
+        bridge.ESTIMATORS["sparring_gigpo"](rewards, mask, uid)
+    with pytest.raises(CreditError, match=r"critic\.enable"):
+        bridge.ESTIMATORS["sparring_gae"](rewards, mask, uid)
 
 
 @pytest.mark.parametrize(
@@ -255,16 +262,6 @@ def test_options_come_from_the_configuration_and_are_checked():
 def test_wrong_columns_are_refused(columns, message):
     with pytest.raises(CreditError, match=message):
         bridge.ESTIMATORS["sparring_grpo"](*batch(0), non_tensor_batch=columns)
-
-
-def test_what_is_missing_is_named():
-    rewards, mask, uid = batch(0)
-    with pytest.raises(CreditError, match="uid"):
-        bridge.ESTIMATORS["sparring_grpo"](rewards, mask)
-    with pytest.raises(CreditError, match="sparring_view"):
-        bridge.ESTIMATORS["sparring_gigpo"](rewards, mask, uid)
-    with pytest.raises(CreditError, match=r"critic\.enable"):
-        bridge.ESTIMATORS["sparring_gae"](rewards, mask, uid)
 
 
 def test_running_state_is_kept_and_restored():
@@ -368,7 +365,7 @@ def test_every_loss_is_registered_and_works_or_says_what_is_missing(name):
     assert all(key.startswith("actor/") and isinstance(figure, float) for key, figure in metrics.items())
 
 
-def test_most_losses_work():
+def test_most_losses_work_and_see_rows_or_runs():
     working = 0
     for loss in bridge.LOSSES.values():
         old, now, advantages, mask = tensors_of()
@@ -378,9 +375,6 @@ def test_most_losses_work():
             continue
         working += 1
     assert working >= 12
-
-
-def test_a_loss_by_sequence_sees_rows_and_one_by_turn_sees_runs():
     old, now, advantages, mask = tensors_of()
     by_row = core_algos.get_policy_loss_fn("gspo")(
         old, now, advantages, mask, loss_agg_mode="seq-mean-token-mean", config=actor(clip_ratio_low=3e-4, clip_ratio_high=4e-4)

@@ -32,7 +32,7 @@ def test_environments_that_cannot_be_made_are_passed_over(config):
     assert known_values(config, NAMES) == {}
 
 
-def test_lines_of_one_value_are_one_and_others_say_whose_they_are():
+def test_the_best_is_the_better_end_and_lines_of_one_value_are_one():
     known = known_values(KUHN, NAMES)
     found = [(one.label, round(one.value, 3), one.dots) for one in across(known, NAMES[2:4])]
     assert found == [
@@ -43,9 +43,6 @@ def test_lines_of_one_value_are_one_and_others_say_whose_they_are():
     ]
     both = known_values({"environments": [{"name": "kuhn_poker", "label": "a"}, {"name": "kuhn_poker", "label": "b"}]}, ["nash_conv/a", "nash_conv/b"])
     assert [one.label for one in across(both, ["nash_conv/a", "nash_conv/b"])] == [RANDOM, "equilibrium"]
-
-
-def test_the_best_of_a_run_is_the_end_that_is_better():
     points = [(1, 0.5), (2, 0.2), (3, 0.4)]
     assert best_of("nash_conv/x", points) == (2, 0.2) and best_of("optimal_rate/x", points) == (1, 0.5)
     assert best_of("return/x", points) is None and best_of("nash_conv/x", []) is None

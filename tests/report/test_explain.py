@@ -19,12 +19,23 @@ def test_a_game_is_explained_to_a_newcomer(name):
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_poker_has_its_rules_values_and_both_wordings():
+def test_games_have_rules_values_samples_and_recipes():
     text = " ".join(explanation("kuhn_poker").split())
     assert "The deck holds 3 cards" in text
     assert "NashConv of uniform play is 0.9167" in text and "-0.0556 to first, 0.0556 to second" in text
     assert "Your card is the Queen." in text and "kuhn first Q" in text
     assert "sparring train demo" in text
+    assert sample_play("sokoban").ending.endswith("Payoffs: pusher 1.")
+    assert "oracle" in sample_play("sokoban").drawn and sample_play("nim").drawn == "at random"
+    assert exact_text("connect_four") == ""
+    assert "The best team is worth 10 to each seat." in exact_text("tiny_hanabi")
+    assert "Best play is worth 1." in exact_text("needle_chain")
+    assert recipes_with("kuhn_poker")[0] == "demo"
+    assert "tiny" in recipes_with("sudoku")[0]
+    for kind in ("methods", "environments"):
+        for entry in entries(kind):
+            assert not entry["summary"].startswith(("Return", "Render", "Sit ")), entry
+            assert "[N]" not in entry["summary"] and "[M" not in entry["summary"], entry
 
 
 def test_a_game_of_openspiel_is_explained_too():
@@ -37,16 +48,6 @@ def test_a_sample_play_is_always_the_same_and_short(name):
     assert sample_play(name) == sample_play(name)
     lines = sample_lines(sample_play(name))
     assert lines[-1].startswith("Payoffs: ") and len(lines) <= 80
-
-
-def test_samples_exact_values_and_recipes_of_a_game():
-    assert sample_play("sokoban").ending.endswith("Payoffs: pusher 1.")
-    assert "oracle" in sample_play("sokoban").drawn and sample_play("nim").drawn == "at random"
-    assert exact_text("connect_four") == ""
-    assert "The best team is worth 10 to each seat." in exact_text("tiny_hanabi")
-    assert "Best play is worth 1." in exact_text("needle_chain")
-    assert recipes_with("kuhn_poker")[0] == "demo"
-    assert "tiny" in recipes_with("sudoku")[0]
 
 
 @pytest.mark.parametrize(
@@ -64,13 +65,6 @@ def test_samples_exact_values_and_recipes_of_a_game():
 )
 def test_metrics_are_explained_with_and_without_their_placeholders(name, text):
     assert text in " ".join(explanation(name).split())
-
-
-def test_every_summary_is_for_people_who_do_not_read_code():
-    for kind in ("methods", "environments"):
-        for entry in entries(kind):
-            assert not entry["summary"].startswith(("Return", "Render", "Sit ")), entry
-            assert "[N]" not in entry["summary"] and "[M" not in entry["summary"], entry
 
 
 @pytest.mark.parametrize("slot", ["credit", "losses", "environments"])

@@ -32,6 +32,7 @@ def episode(*turns, game="g", number=0):
 
 
 def page(tmp_path, *parts):
+    tmp_path.mkdir(exist_ok=True)
     store = EpisodeStore(tmp_path / "episodes")
     for step, episodes in enumerate(parts, start=1):
         store.append(10 * step, episodes)
@@ -43,23 +44,17 @@ def regrets(text):
     return re.findall(r"<td>([^<]*)</td></tr>", text)
 
 
-def test_a_game_shows_values_and_regrets(tmp_path):
+def test_a_game_shows_values_regrets_and_illegal_replies(tmp_path):
     text = page(tmp_path, [episode(turn("b", {"a": 1.0, "b": -1.0, "c": 1.0}), turn("x", {"x": -0.0}, seat=1), turn("a", None))])
     assert "A game of g, as the oracle sees it" in text
     assert "Step 10" in text and "Returns: X 1, O -1." in text and "1 of 2 judged moves" in text and "mean regret 1." in text
     assert "<b>a 1</b>, <b>c 1</b>, <u>b -1</u>" in text
     assert "<u><b>x 0</b></u>" in text
     assert regrets(text) == ["2", "0", "-"] and "not judged" in text
-
-
-def test_an_illegal_reply_has_the_regret_of_the_worst_action_and_is_named(tmp_path):
-    text = page(tmp_path, [episode(turn(None, {"a": 1.0, "b": -0.5}, event="illegal"))])
+    text = page(tmp_path / "b", [episode(turn(None, {"a": 1.0, "b": -0.5}, event="illegal"))])
     assert "zzz (illegal)" in text and regrets(text) == ["1.5"] and "0 of 1 judged" in text
-
-
-def test_of_many_actions_the_best_are_shown_and_the_one_that_was_played(tmp_path):
     values = {f"w{number}": float(number) for number in range(20)}
-    text = page(tmp_path, [episode(turn("w3", values, certainty=0.5, bound=0.25, entropy=1.5))])
+    text = page(tmp_path / "c", [episode(turn("w3", values, certainty=0.5, bound=0.25, entropy=1.5))])
     assert len(re.findall(r"w\d+ \d", text)) == ACTIONS + 1 and "<u>w3 3</u>" in text
     assert "(and 11 more; certainty 0.5; values within 0.25; 1.50 nats hidden)" in text
     assert regrets(text) == ["16"]

@@ -51,18 +51,12 @@ def test_who_is_idle_says_what_limits(players, learner, word):
     assert limit(players, learner)[0] == word
 
 
-def test_the_status_line_says_workers_lag_idle_shares_and_losses():
+def test_the_status_line_says_what_workers_did_and_what_became_of_plays():
     assert learner_idle(LINE) == 0.25
     assert learner_idle({}) == 0.0
     assert status(LINE, {"lag": 2.0}) == "2 workers  lag 2  idle: players 25%, learner 25%  limit: waiting  1 lost"
     assert status({**LINE, "lost_workers": 0.0}, {}) == "2 workers  idle: players 25%, learner 25%  limit: waiting"
     assert status({"seconds/play": 1.0, "seconds/round": 4.0}, {}) == ""
-
-
-PLAYS = {"issued_games": 44.0, "learned_games": 32.0, "withheld_games": 4.0, "lost_games": 2.0, "open_games": 6.0}
-
-
-def test_in_fresh_order_the_status_line_and_the_report_say_what_became_of_the_plays():
     assert status(LINE, PLAYS).endswith("1 lost  plays: issued 44 = learned 32 + withheld 4 + lost 2 + open 6")
     account = workers_values([{"step": 1, **LINE}], [{"step": 1, **PLAYS}])["account"]
     for text, number in (("issued to workers", 44), ("learnt from", 32), ("withheld, as they were too old", 4), ("lost with a worker, a group or the training process", 2), ("open", 6)):
@@ -70,6 +64,11 @@ def test_in_fresh_order_the_status_line_and_the_report_say_what_became_of_the_pl
     for lacking in ({**PLAYS, "open_games": None}, {"issued_games": 1.0}):
         assert "issued" not in status(LINE, lacking)
         assert workers_values([{"step": 1, **LINE}], [{"step": 1, **lacking}])["account"] == []
+    assert workers_values([{"step": 1, "workers": None}, {"step": 2, "workers": 2.0}], []) is None
+    assert "2 workers played" in workers_values([{"step": 1, "workers": 2.0, "workers_idle": 0.5, "seconds/play": None}], [])["sentence"]
+
+
+PLAYS = {"issued_games": 44.0, "learned_games": 32.0, "withheld_games": 4.0, "lost_games": 2.0, "open_games": 6.0}
 
 
 def test_a_report_has_the_part_where_there_were_workers_alone(tmp_path):
@@ -83,8 +82,3 @@ def test_a_report_has_the_part_where_there_were_workers_alone(tmp_path):
     page = write_report(folder.path).read_text()
     assert "2 workers played, 1 steps ahead of the learner" in page
     assert "<td>units played again</td><td>6</td>" in page and "<td>workers lost</td><td>2</td>" in page
-
-
-def test_figures_that_are_missing_break_no_page():
-    assert workers_values([{"step": 1, "workers": None}, {"step": 2, "workers": 2.0}], []) is None
-    assert "2 workers played" in workers_values([{"step": 1, "workers": 2.0, "workers_idle": 0.5, "seconds/play": None}], [])["sentence"]

@@ -108,13 +108,10 @@ def test_an_opponent_whose_name_holds_a_slash_breaks_no_page(tmp_path):
     assert [short_name(name) for name in names] == ["kuhn first vs endpoint(model=org/name) win-or-draw", "kuhn second vs 3/random win-or-draw"]
 
 
-def test_a_run_without_steps_has_a_page_too(tmp_path):
+def test_a_run_without_steps_has_a_page_and_health_is_listed_and_escaped(tmp_path):
     folder = RunFolder.create(tmp_path / "run", "name: x\n")
     assert "No step has been recorded yet" in write_report(folder.path).read_text()
-
-
-def test_the_page_lists_what_health_rules_found_and_escapes_it(tmp_path):
-    folder = RunFolder.create(tmp_path / "run", "name: x\nhealth: {stop: false}\n")
+    folder = RunFolder.create(tmp_path / "healthy", "name: x\nhealth: {stop: false}\n")
     assert "No health rule has acted." in write_report(folder.path).read_text()
     writer = MetricsWriter(folder.path)
     writer.record(20, [{"metric": "x", "value": 2.0, "stops": False, "message": EVIL_REPORT}])
@@ -257,7 +254,7 @@ def run(path, seed, values, extra=""):
     return path
 
 
-def test_from_three_seeds_on_a_line_is_the_mean_and_its_band_the_interval(tmp_path):
+def test_several_seeds_are_means_or_lines_in_order(tmp_path):
     values = [(0.9, 0.5, 0.2), (0.8, 0.4), (0.7, 0.1, 0.3)]
     seeds = seeds_of([run(tmp_path / str(n), n, own) for n, own in enumerate(values)])
     (line,) = over_seeds("nash_conv/kuhn_poker", seeds)
@@ -268,10 +265,7 @@ def test_from_three_seeds_on_a_line_is_the_mean_and_its_band_the_interval(tmp_pa
     (row,) = results_over_seeds(seeds, {}, ("nash_conv/",))["rows"]
     last = mean_interval([0.2, 0.4, 0.3])
     assert row[1:6] == (f"0.3\u00a0[{last.low:.4g},\u00a0{last.high:.4g}]", "0.2", "0.4", "0.3", "-")
-
-
-def test_two_seeds_are_two_lines_in_order(tmp_path):
-    seeds = seeds_of([run(tmp_path / "b", 7, (0.9, 0.5)), run(tmp_path / "a", 3, (0.8,))])
+    seeds = seeds_of([run(tmp_path / "two" / "b", 7, (0.9, 0.5)), run(tmp_path / "two" / "a", 3, (0.8,))])
     assert [one.seed for one in seeds] == [3, 7]
     lines = over_seeds("nash_conv/kuhn_poker", seeds)
     assert [(one.name, one.points, one.band) for one in lines] == [
@@ -293,15 +287,12 @@ def test_other_configurations_and_the_same_seed_twice_are_refused(tmp_path):
         seeds_of([first, tmp_path / "none"])
 
 
-def test_the_page_of_several_says_what_is_of_all_and_what_of_one(tmp_path):
+def test_the_page_of_several_is_named_and_says_what_is_of_all(tmp_path):
     paths = [run(tmp_path / f"s{n}", n, (0.9 - n / 10, 0.5)) for n in (2, 0, 1)]
     page = write_report(paths[0], tmp_path / "all.html", paths[1:]).read_text()
     assert "3 runs of one configuration: s0 (seed 0), s1 (seed 1), s2 (seed 2)." in page and "all other parts are of seed 0" in page
     assert "<polygon" in page and "with the 95 % interval of the mean" in page and "random play: 0.9167" in page
     assert not (paths[0] / "report.html").exists()
-
-
-def test_the_file_of_several_is_named(tmp_path):
-    paths = [str(run(tmp_path / f"s{n}", n, (0.9,))) for n in (0, 1)]
+    paths = [str(run(tmp_path / f"t{n}", n, (0.9,))) for n in (0, 1)]
     assert "write --out FILE" in str(CliRunner().invoke(cli.app, ["report", *paths]).exception)
     assert CliRunner().invoke(cli.app, ["report", *paths, "--out", str(tmp_path / "x.html")]).exit_code == 0

@@ -31,21 +31,19 @@ def episode(number, first, told="Q", game="g", turns=None, **more):
 
 
 def stored(folder, **parts):
+    folder.mkdir(exist_ok=True)
     store = EpisodeStore(folder / "episodes")
     for name, episodes in parts.items():
         store.append(int(name[1:]), episodes)
     return [(one.when, one.step, one.episode.episode_id) for one in sample_plays(folder)[0]]
 
 
-def test_the_first_the_middle_and_the_last_step_and_the_median_of_the_trained_seat(tmp_path):
+def test_steps_are_spread_and_plays_are_of_the_median_return(tmp_path):
     plays = [episode(number, value) for number, value in enumerate((3.0, 1.0, 1.0, 2.0, 5.0, 9.0))]
     steps = dict.fromkeys(("s5", "s10", "s40", "s50", "s100"), plays)
     assert stored(tmp_path, **steps) == [("Early", 5, 3), ("Middle", 50, 3), ("Late", 100, 3)]
-
-
-def test_of_equals_the_lowest_number_and_of_two_medians_the_lower(tmp_path):
     plays = [episode(9, 1.0), episode(4, 1.0), episode(6, 0.0), episode(5, 2.0)]
-    assert stored(tmp_path, s1=plays) == [("The only stored step", 1, 4)]
+    assert stored(tmp_path / "b", s1=plays) == [("The only stored step", 1, 4)]
 
 
 def test_plays_that_begin_alike_are_preferred(tmp_path):
@@ -55,35 +53,26 @@ def test_plays_that_begin_alike_are_preferred(tmp_path):
     assert stored(tmp_path, s1=early, s2=[*late, episode(6, 0.0, "Q", game="other")])[1] == ("Late", 2, 5)
 
 
-def test_the_beginning_that_all_have_most_often_is_taken_though_one_has_another_more_often(tmp_path):
+def test_plays_that_begin_alike_are_preferred_by_the_rarest_step(tmp_path):
     early = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J"), episode(3, 2.0, "J"), episode(4, 2.0, "A")]
     late = [episode(5, 1.0, "Q"), episode(6, 1.0, "J"), episode(7, 1.0, "J"), *(episode(number, 1.0, "K") for number in (8, 9, 10))]
     assert stored(tmp_path, s1=early, s2=late) == [("Early", 1, 2), ("Late", 2, 6)]  # J: 3 and 2 times; Q: 1 and 1
-
-
-def test_where_no_beginning_is_shared_each_step_has_its_most_frequent(tmp_path):
     early = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J")]
-    assert stored(tmp_path, s1=early, s2=[episode(3, 1.0, "K")]) == [("Early", 1, 1), ("Late", 2, 3)]
+    assert stored(tmp_path / "b", s1=early, s2=[episode(3, 1.0, "K")]) == [("Early", 1, 1), ("Late", 2, 3)]
 
 
-def test_without_a_store_this_is_said(tmp_path):
+def test_what_cannot_be_read_is_said_and_the_next_one_taken(tmp_path):
     assert sample_plays(tmp_path) == ([], ["No plays are stored, so that none can be shown: store.every says which steps store theirs."])
-
-
-def test_a_torn_part_is_said_and_the_next_one_taken(tmp_path):
     stored(tmp_path, s1=[episode(1, 1.0)], s2=[episode(2, 1.0)], s3=[episode(3, 1.0)])
     path = tmp_path / "episodes" / "part-000003.parquet"
     path.write_bytes(path.read_bytes()[:-30])
     samples, troubles = sample_plays(tmp_path)
     assert [one.step for one in samples] == [1, 2] and troubles == ["The plays of step 3 cannot be read, and are left out."]
-
-
-def test_a_part_of_a_newer_version_is_said(tmp_path):
-    stored(tmp_path, s1=[episode(1, 1.0)])
-    path = tmp_path / "episodes" / "part-000001.parquet"
+    stored(tmp_path / "b", s1=[episode(1, 1.0)])
+    path = tmp_path / "b" / "episodes" / "part-000001.parquet"
     table = pq.read_table(path)
     pq.write_table(table.replace_schema_metadata({b"sparring.episodes.version": b"999"}), path)
-    samples, troubles = sample_plays(tmp_path)
+    samples, troubles = sample_plays(tmp_path / "b")
     assert samples == [] and "version 999" in troubles[0]
 
 
@@ -110,25 +99,22 @@ def test_a_play_shows_told_said_tokens_credit_and_what_was_not_legal(tmp_path):
     assert "<bdi>5</bdi>" in play_html(sample, None)
 
 
-def test_a_long_play_and_a_long_reply_are_cut_and_counted():
+def test_long_plays_are_cut_and_pieces_of_a_character_wait():
     many = Segment("sampled", tuple(range(100)), (0.0,) * 100)
     turns = tuple(turn(index=number, reply="x" * 10_000, segments=(many,)) for number in range(200))
     page = play_html(Sample(when="Early", step=1, episode=episode(1, 0.0, turns=turns)), None)
     assert f"{200 - FIRST - LAST} turns are left out here." in page and page.count('class="who"') == FIRST + LAST
     assert f"and {100 - TOKENS} more" in page and len(page) < 120_000
-
-
-class Bytes:
-    def decode(self, ids):
-        return bytes(ids).decode("utf-8", errors="replace")
-
-
-def test_a_piece_that_ends_no_character_has_no_text_and_the_last_one_has_it_all():
     assert split(Bytes(), "aé€".encode()) == ["a", "", "é", "", "", "€"]
     assert split(Bytes(), "é".encode()[:1]) == ["\ufffd"]
     assert split(Bytes(), []) == []
     text = "añ€ " * WINDOW  # more than are decoded together
     assert "".join(split(Bytes(), text.encode())) == text
+
+
+class Bytes:
+    def decode(self, ids):
+        return bytes(ids).decode("utf-8", errors="replace")
 
 
 @pytest.mark.parametrize("returns", [(math.nan, math.nan), (0.0, math.inf)])

@@ -51,11 +51,19 @@ def test_the_critical_path_goes_through_who_was_waited_for():
     assert timeline(ROLES, turns([0], [1], [2], [1, 2])).leads() == [0, 1, 2, 2]
 
 
-def test_a_play_without_turns_is_nothing():
+def test_plays_without_turns_or_with_strange_seats_are_said():
     line = timeline(ROLES, [])
     assert summary(line) == "0 turns in 0 moments, up to 0 at once. The critical path: nobody."
     ElementTree.fromstring(timeline_svg(line))
     assert timeline_lines(line)
+    (episode,) = play_episodes("kuhn_poker", ["random"] * 2, plays=1)
+    strange = dataclasses.replace(episode, turns=(*episode.turns, episode.turns[0]._replace(seat=7)))
+    with pytest.raises(RunError, match="turns of seat 7, where there are 2 seats"):
+        of_episode(strange)
+    (two,) = play_episodes("kuhn_poker", ["random"] * 2, plays=1)
+    (one,) = play_episodes("sudoku", ["random"], plays=1)
+    assert "Who acts when" in play_values(Sample(when="Early", step=1, episode=two), None)["timeline"]
+    assert play_values(Sample(when="Early", step=1, episode=one), None)["timeline"] == ""
 
 
 @pytest.mark.parametrize("options", ["width=3 quits=0.3", "width=1", "width=4"])
@@ -78,13 +86,6 @@ def test_it_is_of_any_environment(name, seats, critical):
     assert len(line.moments) == (critical or len(line.seats))
 
 
-def test_a_turn_of_a_seat_that_there_is_not_is_named():
-    (episode,) = play_episodes("kuhn_poker", ["random"] * 2, plays=1)
-    strange = dataclasses.replace(episode, turns=(*episode.turns, episode.turns[0]._replace(seat=7)))
-    with pytest.raises(RunError, match="turns of seat 7, where there are 2 seats"):
-        of_episode(strange)
-
-
 def test_the_picture_marks_the_path_escapes_roles_and_is_cut():
     text = timeline_svg(timeline(ROLES, WAVES), standalone=True)
     bars = re.findall(r"<rect[^>]*>", text)
@@ -100,10 +101,3 @@ def test_the_picture_marks_the_path_escapes_roles_and_is_cut():
     assert text.count("<rect") == MOST and f"The first {MOST} moments are drawn." in text
     assert all(len(one) <= 100 for one in timeline_lines(line))
     assert sum(one.startswith("moments") for one in timeline_lines(line)) == -(-2 * MOST // 92)
-
-
-def test_the_report_draws_plays_of_several_seats():
-    (two,) = play_episodes("kuhn_poker", ["random"] * 2, plays=1)
-    (one,) = play_episodes("sudoku", ["random"], plays=1)
-    assert "Who acts when" in play_values(Sample(when="Early", step=1, episode=two), None)["timeline"]
-    assert play_values(Sample(when="Early", step=1, episode=one), None)["timeline"] == ""

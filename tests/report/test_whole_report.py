@@ -53,10 +53,13 @@ def test_it_has_all_that_a_paper_wants_and_nothing_that_runs(run):
     assert text.count("<svg") == text.count('role="img"') == len(re.findall(r"<svg[^>]*><title>[^<]+</title>", text))
 
 
-def test_the_same_folder_gives_the_same_bytes_elsewhere_too(run, tmp_path):
+def test_the_page_is_a_function_of_the_folder_and_its_file_may_be_named(run, tmp_path):
     first = write_report(run).read_bytes()
     assert write_report(run).read_bytes() == first
     assert write_report(shutil.copytree(run, tmp_path / "copy"), tmp_path / "page.html").read_bytes() == first
+    done = CliRunner().invoke(cli.app, ["report", str(run), "--out", str(tmp_path / "paper.html"), "--svg", str(tmp_path / "x.svg")])
+    assert done.exit_code == 0 and (tmp_path / "paper.html").read_bytes() == write_report(run).read_bytes()
+    assert (tmp_path / "x.svg").read_text().startswith("<svg")
 
 
 def test_what_repeats_a_run_and_what_changed_is_listed(run):
@@ -73,56 +76,45 @@ def test_what_repeats_a_run_and_what_changed_is_listed(run):
 # -- what may be missing
 
 
-def test_an_empty_run_has_a_page(tmp_path):
+def test_an_empty_run_has_a_page_and_ratings_their_intervals(tmp_path):
     text = page(RunFolder.create(tmp_path / "run", "name: x\nsteps: 5\n").path)
     assert "No step has been recorded yet." in text and "No plays are stored" in text and "provenance.json is missing" in text
+    rows = [ratings.Rated(f"<{number}>" + "x" * 99, 0.5, 0.25, 0.75) for number in range(99)]
+    chart = ratings.dot_chart([*rows, ratings.Rated("none", float("nan"), 0.0, 1.0)], title="t", note="n")
+    assert chart.count("<circle") == ratings.MOST and "<0>" not in chart and "nan" not in chart
 
 
-def test_a_torn_line_of_metrics_is_said(run):
+def test_what_is_missing_torn_or_strange_is_said(run, monkeypatch):
+    def none(path):
+        raise sparring.core.errors.ModelError("the model is not on this machine")
+
+    monkeypatch.setattr("sparring.run.folder.load_tokenizers", none)
+    assert "Tokens are shown as ids: the model is not on this machine" in missing(run)
+    monkeypatch.undo()
+    monkeypatch.setattr("sparring.report.run_page.play_values", lambda *_: None.count)
+    assert re.search(r"Play \d+ of step 4 holds what no run writes", missing(run))
+    monkeypatch.undo()
     path = run / "metrics.jsonl"
     path.write_bytes(path.read_bytes()[:-7])
     assert "metrics.jsonl cannot be read after step 3" in missing(run)
-
-
-def test_a_run_without_a_store_has_a_page(run):
-    shutil.rmtree(run / "episodes")
-    shutil.rmtree(run / "credit")
-    assert "No plays are stored" in missing(run) and "Sample plays</h2>" not in page(run)
-
-
-def test_a_torn_part_and_a_newer_checkpoint_are_said(run):
     for path in (run / "episodes").iterdir():
         path.write_bytes(path.read_bytes()[:-30])
     for path in (run / "checkpoints").glob("*/state.json"):
         path.write_text("{")
     text = page(run)
     assert "The plays of step 4 cannot be read" in missing(run) and "The payoff book cannot be read" in text
-
-
-def test_a_tokenizer_that_is_not_here_leaves_ids(run, monkeypatch):
-    def none(path):
-        raise sparring.core.errors.ModelError("the model is not on this machine")
-
-    monkeypatch.setattr("sparring.run.folder.load_tokenizers", none)
-    assert "Tokens are shown as ids: the model is not on this machine" in missing(run)
+    shutil.rmtree(run / "episodes")
+    shutil.rmtree(run / "credit")
+    assert "No plays are stored" in missing(run) and "Sample plays</h2>" not in page(run)
+    (run / "sparring-run.json").write_text('{"format": 99}')
+    done = CliRunner().invoke(cli.app, ["report", str(run)])
+    assert done.exit_code == 1 and "format 99" in str(done.output) + str(done.exception)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"starts": 3}', '{"starts": [3, {"versions": 3, "machine": [], "commit": 7}]}'])
 def test_a_strange_provenance_has_a_page(run, text):
     (run / PROVENANCE).write_text(text)
     assert "To repeat it" in page(run)
-
-
-def test_a_newer_run_folder_is_refused_by_one_line(run):
-    (run / "sparring-run.json").write_text('{"format": 99}')
-    done = CliRunner().invoke(cli.app, ["report", str(run)])
-    assert done.exit_code == 1 and "format 99" in str(done.output) + str(done.exception)
-
-
-def test_the_file_may_be_named(run, tmp_path):
-    done = CliRunner().invoke(cli.app, ["report", str(run), "--out", str(tmp_path / "paper.html"), "--svg", str(tmp_path / "x.svg")])
-    assert done.exit_code == 0 and (tmp_path / "paper.html").read_bytes() == write_report(run).read_bytes()
-    assert (tmp_path / "x.svg").read_text().startswith("<svg")
 
 
 # -- ratings
@@ -141,14 +133,3 @@ def test_the_league_is_drawn_for_the_learner_and_listed_for_all(run, monkeypatch
     assert len(found["rows"]) == 2 and "up to step 4" in found["caption"]
     monkeypatch.setattr(ratings.RunState, "payoffs", property(lambda self: Payoffs()))
     assert ratings.league(run) is None
-
-
-def test_rows_of_a_chart_of_ratings_have_their_intervals_and_are_cut():
-    rows = [ratings.Rated(f"<{number}>" + "x" * 99, 0.5, 0.25, 0.75) for number in range(99)]
-    chart = ratings.dot_chart([*rows, ratings.Rated("none", float("nan"), 0.0, 1.0)], title="t", note="n")
-    assert chart.count("<circle") == ratings.MOST and "<0>" not in chart and "nan" not in chart
-
-
-def test_a_play_of_what_no_run_writes_is_said(run, monkeypatch):
-    monkeypatch.setattr("sparring.report.run_page.play_values", lambda *_: None.count)
-    assert re.search(r"Play \d+ of step 4 holds what no run writes", missing(run))

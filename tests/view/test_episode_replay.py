@@ -106,7 +106,7 @@ def test_siblings_say_where_they_part(opened, tmp_path):
     assert hidden["part"] is None and hidden["members"][2]["actions"] == ["pass", None]
 
 
-def test_candidates_come_with_their_turn(opened, tmp_path):
+def test_candidates_missing_records_and_strange_verdicts_are_shown_as_such(opened, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=())
     other = turn(0, "fold", event="illegal", candidate=1, score=-1.0)
     write_step(folder, 1, [episode(0, turn(0, "pass", candidates=(other,)), turn(1, "bet"))])
@@ -114,15 +114,16 @@ def test_candidates_come_with_their_turn(opened, tmp_path):
     (candidate,) = first["candidates"]
     assert (candidate["reply"], candidate["event"], candidate["candidate"], candidate["score"]) == ("fold", "illegal", 1, -1.0)
     assert candidate["credit"]["advantage"] == 0.5 and len(candidate["segments"]) == 2
-
-
-def test_what_was_not_recorded_is_named(opened, tmp_path):
-    folder = write_run(tmp_path / "kuhn", steps=())
+    folder = write_run(tmp_path / "second", steps=())
     write_step(folder, 1, [episode(0, turn(0, "pass", regretted=False))])
     (folder / "credit" / "part-000001.parquet").unlink()
     found = opened(folder).get("/api/runs/0/episodes/1/0").json()
     assert found["missing"] == ["advantages", "entropies", "oracle values"]
     assert found["turns"][0]["credit"] is None and found["scale"] == {"advantage": None, "entropy": None}
+    folder = write_run(tmp_path / "third", steps=())
+    write_step(folder, 1, [episode(0, turn(0, "pass")._replace(action="raise"), turn(1, "bet"))])
+    strange, known = opened(folder).get("/api/runs/0/episodes/1/0").json()["turns"]
+    assert strange["oracle"]["regret"] is None and known["oracle"]["regret"] == 1.5
 
 
 def test_without_its_tokenizer_ids_are_shown_and_it_is_said(opened, tmp_path):
@@ -159,20 +160,10 @@ def test_hostile_text_comes_as_data(opened, tmp_path):
     assert data["episode"]["turns"][0]["reply"] == HOSTILE
 
 
-def test_a_verdict_that_does_not_know_what_was_played_has_no_regret(opened, tmp_path):
-    folder = write_run(tmp_path / "kuhn", steps=())
-    write_step(folder, 1, [episode(0, turn(0, "pass")._replace(action="raise"), turn(1, "bet"))])
-    strange, known = opened(folder).get("/api/runs/0/episodes/1/0").json()["turns"]
-    assert strange["oracle"]["regret"] is None and known["oracle"]["regret"] == 1.5
-
-
-def test_embedded_data_cannot_end_its_element():
+def test_a_mailed_page_holds_data_as_text_and_its_own_script_alone(client):
     text = embedded({"a": HOSTILE, "b": float("nan")})
     assert not set("<>&") & set(text) and text.isascii()
     assert json.loads(text) == {"a": HOSTILE, "b": None}
-
-
-def test_a_mailed_page_allows_its_own_script_alone(client):
     page = client.get("/export/0/10/40.html").text
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
     assert "default-src 'none'" in policy and "unsafe" not in policy and policy.count("sha256-") == 2
@@ -205,23 +196,15 @@ def reads(monkeypatch):
     return seen
 
 
-def test_an_episode_is_read_once(run_folder, reads):
+def test_an_episode_is_read_once_until_its_part_changes_or_goes(run_folder, reads):
     run, episodes = Run(0, run_folder, "kuhn"), episode_replay.Episodes()
     first = episodes.find(run, 10, 40)
     assert episodes.find(run, 10, 40) is first and reads == [(10, 40)]
     assert first == episode_replay.Episodes().find(run, 10, 40)
     assert first.episode.episode_id == 40 and len(first.credit) == 2
-
-
-def test_a_part_that_was_replaced_is_read_again(run_folder, reads):
-    run, episodes = Run(0, run_folder, "kuhn"), episode_replay.Episodes()
-    assert episodes.find(run, 10, 40).episode.returns == (-1.0, 1.0)
+    assert first.episode.returns == (-1.0, 1.0)
     made.write_step(run_folder, 10, [made.episode(40, returns=(2.0, -2.0))])
     assert episodes.find(run, 10, 40).episode.returns == (2.0, -2.0)
-    assert len(reads) == 2
-
-
-def test_one_that_is_gone_is_refused_though_it_was_seen(run_folder):
     run, episodes = Run(0, run_folder, "kuhn"), episode_replay.Episodes()
     episodes.find(run, 10, 40)
     EpisodeStore(run_folder / "episodes").path(10).unlink()

@@ -123,16 +123,13 @@ def test_any_text_in_any_parameter_is_answered(client, text, name):
     assert client.get("/api/episodes", params={name: text}).status_code in (200, 400)
 
 
-def test_numbers_that_are_none_do_not_come_first(opened, tmp_path):
+def test_what_is_no_number_or_was_not_played_does_not_count(opened, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=())
     made = [episode(number, turn(0, "pass")) for number in range(4)]
     write_step(folder, 1, made, advantage=lambda number, seat: (float("nan"), float("inf"), 3.0, None)[number])
     rows = found(opened(folder), "sort=advantage")["rows"]
     assert [row["advantage"] for row in rows] == [3.0, None, None, None]
-
-
-def test_candidates_that_were_not_played_do_not_count(opened, tmp_path):
-    folder = write_run(tmp_path / "kuhn", steps=())
+    folder = write_run(tmp_path / "second", steps=())
     other = turn(0, "fold", event="illegal", candidate=1)
     write_step(folder, 1, [episode(0, turn(0, "pass", candidates=(other,)), turn(0, "note", event="memory", turn_index=1))])
     (row,) = found(opened(folder))["rows"]

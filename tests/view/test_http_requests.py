@@ -54,11 +54,18 @@ def test_honest_requests_pass(client, headers):
     assert client.get(DATA, headers=headers).status_code == 200
 
 
-def test_a_link_from_elsewhere_may_lead_to_the_page_and_to_nothing_else(client):
+def test_links_lead_to_the_page_alone_and_the_token_is_in_the_header(client):
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     assert client.get("/?view=replay&run=0", headers=link).status_code == 200
     assert client.get("/", headers={**link, "Sec-Fetch-Mode": "no-cors"}).status_code == 403
     assert client.get("/static/main.js", headers=link).status_code == 403
+    del client.headers["Authorization"]
+    assert client.get(f"{DATA}?token=right-token").status_code == 401
+    assert client.get(DATA, headers={"Cookie": "token=right-token"}).status_code == 401
+    client.headers["Authorization"] = "Bearer right-token"
+    answer = client.get("/")
+    assert answer.status_code == 200
+    assert "set-cookie" not in answer.headers
 
 
 @every_case("said", ["", "Bearer", "Bearer ", "Bearer wrong", "Bearer right-toke", "Bearer right-token ", "bearer right-token", "right-token", "Basic cmlnaHQ="])
@@ -67,16 +74,6 @@ def test_without_the_token_there_is_no_data(client, said, path):
     answer = client.get(path, headers={"Authorization": said})
     assert answer.status_code == 401
     assert "token" in answer.json()["error"]
-
-
-def test_the_token_is_in_the_header_alone(client):
-    del client.headers["Authorization"]
-    assert client.get(f"{DATA}?token=right-token").status_code == 401
-    assert client.get(DATA, headers={"Cookie": "token=right-token"}).status_code == 401
-    client.headers["Authorization"] = "Bearer right-token"
-    answer = client.get("/")
-    assert answer.status_code == 200
-    assert "set-cookie" not in answer.headers
 
 
 def test_every_answer_has_the_headers(client):

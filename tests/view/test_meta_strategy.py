@@ -67,9 +67,12 @@ def test_rock_paper_scissors_has_its_weights(opened, tmp_path, solver):
     assert low == pytest.approx(0.963, abs=1e-3) and high == 1.0  # Wilson, 100 of 100
 
 
-def test_unequal_cycles_weigh_by_the_payoff_of_the_other_two():
+def test_unequal_cycles_weigh_by_the_payoff_of_the_other_two_and_odd_solvers_are_a_sentence(opened, tmp_path):
     found = solved(module.League(told(NAMES), book(cycle(0.2, 0.6, 0.4))), "nash", {KUHN: 1.0})
     assert weights(found) == pytest.approx([0.5, 1 / 3, 1 / 6], abs=1e-9)  # (b, c, a) / (a + b + c)
+    run = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), config="league: {answer: {nme: nash}}\n")
+    found = opened(run).get("/api/runs/0/meta").json()
+    assert weights(found) == [None] * 3 and found["why"]
 
 
 def told(names):
@@ -262,9 +265,3 @@ def test_environments_and_snapshots_are_those_that_can_be_read():
     assert [(str(member), told.tag) for member, told in league.members] == [("past-000010", None), ("past-counter-000010", "exploiter")]
     league = module.league_of(engine, {"payoffs": book([[0]], names=("past-000010",)).to_json()})
     assert [str(member) for member, _ in league.members] == ["past-000010"]  # a snapshot of all policies
-
-
-def test_solvers_of_a_wrong_kind_are_a_sentence(opened, tmp_path):
-    run = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), config="league: {answer: {nme: nash}}\n")
-    found = opened(run).get("/api/runs/0/meta").json()
-    assert weights(found) == [None] * 3 and found["why"]

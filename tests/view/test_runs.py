@@ -172,14 +172,6 @@ def test_a_run_that_went_back_is_sent_from_the_start(opened, run_folder):
         assert client.get(f"/api/runs/0/series?names=loss&since={cursor}").json()["from_start"]
 
 
-def test_damaged_lines_are_left_out_and_counted(opened, run_folder):
-    with open(run_folder / "metrics.jsonl", "a") as stream:
-        stream.write('no json\n[1]\n{"step": -1}\n{"step": 31, "loss": "high", "legal_rate": 1e999}\n')
-    row = only(opened(run_folder))
-    assert row["notes"] == ["metrics.jsonl: 3 damaged lines are left out"]
-    assert row["step"] == 31 and row["newest"]["loss"]["step"] == 30
-
-
 def test_what_leads_out_of_the_folder_is_not_read(opened, tmp_path):
     secret = tmp_path / "secret"
     secret.mkdir()
@@ -197,28 +189,30 @@ def test_what_leads_out_of_the_folder_is_not_read(opened, tmp_path):
     assert client.get("/api/runs/0/episodes/10/40").status_code == 404
 
 
-def test_runs_are_found_below_folders_and_named_apart(tmp_path, opened):
+def test_runs_are_found_named_apart_and_seen_as_they_begin(tmp_path, opened):
     for name in ("a/x", "b/x", "a/x/inner"):
         write_run(tmp_path / name, steps=())
     assert found_in(tmp_path) == [tmp_path / "a/x", tmp_path / "b/x"]
     client = opened(tmp_path / "a" / "x", tmp_path / "b" / "x", tmp_path)
     assert [row["name"] for row in client.get("/api/runs").json()["runs"]] == ["x", "b/x"]
-
-
-def test_a_new_run_is_seen(opened, tmp_path):
-    client = opened(tmp_path)
+    client = opened(tmp_path / "new")
     assert client.get("/api/runs").json()["runs"] == []
-    write_run(tmp_path / "kuhn")
+    write_run(tmp_path / "new" / "kuhn")
     client.watch._looked = client.watch._searched = -10.0
     assert only(client)["name"] == "kuhn"
 
 
-def test_a_run_tells_its_configuration_and_origin(opened, run_folder):
+def test_a_run_tells_its_origin_and_damaged_lines(opened, run_folder):
     (run_folder / "provenance.json").write_text(json.dumps({"starts": [{"command": "sparring train made"}]}))
     found = opened(run_folder).get("/api/runs/0").json()
     assert found["config"]["environments.0.name"] == "kuhn_poker"
     assert found["provenance"] == [{"command": "sparring train made"}]
     assert found["stored"] == [10, 20, 30] and found["metrics"] == ["legal_rate", "loss"]
+    with open(run_folder / "metrics.jsonl", "a") as stream:
+        stream.write('no json\n[1]\n{"step": -1}\n{"step": 31, "loss": "high", "legal_rate": 1e999}\n')
+    row = only(opened(run_folder))
+    assert row["notes"] == ["metrics.jsonl: 3 damaged lines are left out"]
+    assert row["step"] == 31 and row["newest"]["loss"]["step"] == 30
 
 
 def test_a_league_comes_from_the_newest_checkpoint_that_can_be_read(opened, run_folder):
@@ -320,7 +314,7 @@ def test_points_are_kept_in_bounds(opened, run_folder, points):
     assert client.get("/api/sparks?names=loss&points=5").json()["runs"]["0"]["loss"][-1] == 1 / 30
 
 
-def test_random_and_best_play_are_known_where_an_environment_is_small():
+def test_reference_values_are_those_of_small_environments_with_exact_figures(opened, run_folder, monkeypatch):
     config = {"environments": [{"name": "kuhn_poker"}, {"name": "no_such_environment"}]}
     names = ["loss", "nash_conv/kuhn_poker", "return/kuhn_poker/first"]
     known = answer({"config": config, "names": names})["figures"]
@@ -329,9 +323,6 @@ def test_random_and_best_play_are_known_where_an_environment_is_small():
     assert (random["label"], best) == ("random play", {"label": "equilibrium", "value": 0.0})
     assert random["value"] == pytest.approx(11 / 12)
     assert known["return/kuhn_poker/first"][1]["value"] == pytest.approx(-1 / 18)
-
-
-def test_a_run_without_exact_figures_is_not_solved(opened, run_folder, monkeypatch):
     monkeypatch.setattr(Aside, "ask", None)  # a process would be started
     assert opened(run_folder).get("/api/runs/0/references").json()["figures"] == {}
 

@@ -189,15 +189,12 @@ def test_a_solver_is_chosen_and_kept_in_the_address(visitor, served):
     assert "solver" not in page.url
 
 
-def test_a_solver_that_fails_is_a_sentence_and_the_page_goes_on(visitor, served):
+def test_solvers_and_answers_that_fail_leave_the_rest(visitor, served):
     page = visitor.open(served, "?view=league&solver=nothing")
     assert "nothing is none of Sparring's own meta-solvers" in page.inner_text(".meta-strategy")
     assert page.evaluate(WEIGHTS)[0].split()[-1] == "–"
     assert page.locator(".meta-heat tbody tr").count() == 4
     page.wait_for_selector(".tree svg a")
-
-
-def test_an_answer_that_fails_leaves_the_rest(visitor, served):
     visitor.allowed = ("500",)
     context = visitor.context()
     context.route("**/api/runs/0/meta*", lambda route: route.fulfill(status=500, body='{"error": "broken"}'))

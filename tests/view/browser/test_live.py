@@ -20,31 +20,19 @@ def live(tmp_path, serve):
         yield folder, served
 
 
-def test_the_table_of_runs_shows_a_new_step(visitor, live):
+def test_what_is_new_or_torn_is_shown_until_the_server_ends(visitor, live):
     folder, served = live
     page = visitor.open(served, "?view=runs")
     assert "30" in page.inner_text("table.runs tbody td.number >> nth=0")
     made.write_figures(folder, [31])
     page.wait_for_selector("table.runs tbody td.number:has-text('31')", timeout=SOON)
-
-
-def test_curves_get_their_new_points(visitor, live):
-    folder, served = live
     page = visitor.open(served, "?view=curves&metrics=loss&smooth=0")
-    made.write_figures(folder, [31])
-    made.append(folder / "metrics.jsonl", {"step": 32, "loss": 77.0})
+    made.write_figures(folder, [32])
+    made.append(folder / "metrics.jsonl", {"step": 33, "loss": 77.0})
     page.wait_for_selector("[data-metric=loss] .readout:has-text('77')", timeout=SOON)
-
-
-def test_the_finder_shows_new_plays(visitor, live):
-    folder, served = live
     page = visitor.open(served, "?view=replay")
     made.write_step(folder, 20, [made.episode(80)])
     page.wait_for_selector("table.plays a:has-text('80')", timeout=SOON)
-
-
-def test_a_run_that_begins_is_found(visitor, live):
-    folder, served = live
     page = visitor.open(served, "?view=runs")
     made.write_run(folder.parent / "second", steps=())
     page.wait_for_selector("table.runs th:has-text('second')", timeout=3 * SOON)

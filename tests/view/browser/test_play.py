@@ -75,7 +75,7 @@ def test_what_is_no_action_is_said_beside_the_box(visitor, served):
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_the_choices_lead_to_a_play(visitor, served):
+def test_the_choices_lead_to_a_play_and_links_of_others_to_none(visitor, served):
     page = visitor.open(served, "?view=play&run=", loaded=False)
     page.wait_for_selector(".play-body[data-phase=choosing]", timeout=START)
     page.select_option("select[name=environment]", "tic_tac_toe")
@@ -86,9 +86,6 @@ def test_the_choices_lead_to_a_play(visitor, served):
     press(page, "Enter", ".play-body[data-phase=yours]")
     assert "O: you" in page.inner_text(".sitter.you")
     page.go_back()
-
-
-def test_a_link_of_another_page_begins_nothing(visitor, served):
     page = visitor.open(served, "?view=runs", loaded=False)
     before = len(served.plays._sessions)
     page.goto(served.base + PLAY.format("urn", "", 0))

@@ -99,7 +99,7 @@ def test_health_is_listed_and_figures_are_found_on_another_axis(visitor, served)
     assert "x=tokens" in page.url
 
 
-def test_plays_are_found_sorted_and_paged(visitor, served):
+def test_plays_are_found_sorted_paged_and_filtered_by_ranges(visitor, served):
     page = visitor.open(served, "?view=replay&run=0")
     assert "of 12 plays" in page.inner_text(".found-count")
     page.click("text=illegal replies")
@@ -109,9 +109,6 @@ def test_plays_are_found_sorted_and_paged(visitor, served):
     assert page.inner_text("table.plays tbody th") == "121"
     page.go_back()
     page.wait_for_selector("th[aria-sort=descending]:has-text('step')")
-
-
-def test_a_filter_that_is_no_range_is_said(visitor, served):
     visitor.allowed = ("400",)
     page = visitor.open(served, "?view=replay")
     page.click(".filters summary")
@@ -200,7 +197,7 @@ def test_smoothing_is_said_and_never_of_few_points(visitor, served_curves):
     assert "(smoothed" not in said
 
 
-def test_all_figures_are_listed_in_sections(visitor, served_curves):
+def test_all_figures_are_listed_and_compared_with_uniform_and_best_play(visitor, served_curves):
     page = visitor.open(served_curves, "?view=curves&run=0&metrics=loss")
     page.click("text=all 8 figures")
     listed = page.inner_text(".all-figures")
@@ -210,9 +207,6 @@ def test_all_figures_are_listed_in_sections(visitor, served_curves):
     page.click(".all-figures button:has-text('noise')")
     page.wait_for_selector("[data-metric=noise] .plot *")
     assert page.is_visible(".all-figures button:has-text('noise')")  # the list stays open
-
-
-def test_nash_conv_lies_between_uniform_and_best_play(visitor, served_curves):
     page = visitor.open(served_curves, f"?view=curves&run=0&metrics={NASH}")
     page.wait_for_selector(f"{CARD} .reference:has-text('equilibrium 0')", timeout=20_000)
     assert "random play 0.9167" in page.inner_text(f"{CARD} .readout")  # 11/12, which OpenSpiel has
@@ -292,14 +286,11 @@ def test_a_title_sorts_the_table(visitor, served_runs_table, title, down):
     assert order(page) == (list("bca") if title == "Health" else list(reversed(down)))
 
 
-def test_a_run_has_a_start_and_a_duration_and_figures_say_which_way_is_good(visitor, served_runs_table):
+def test_a_run_has_a_start_a_duration_and_its_health(visitor, served_runs_table):
     page = visitor.open(served_runs_table, "?view=runs")
     row = page.inner_text("tr[data-run='1']")
     assert "1 Nov 2026" in row and "2 h 0 min" in row
     assert "higher is better" in page.inner_text("thead th:has-text('legal_rate')")
-
-
-def test_health_is_a_badge_and_its_words_come_on_demand(visitor, served_runs_table):
     page = visitor.open(served_runs_table, "?view=runs", width=1280)
     heights = page.locator("table.runs tbody tr").evaluate_all("rows => rows.map((row) => row.offsetHeight)")
     assert max(heights) < 80

@@ -35,59 +35,25 @@ def short(episode, *, most: int = 3):
     return [float(len(turn.reply) <= most) for turn in episode.turns]
 
 
-def one_short(episode):
-    return [0.0 for turn in episode.turns[1:]]
-
-
-def infinite(episode):
-    return [float("inf") for turn in episode.turns]
-
-
-def moody(episode):
-    return [float(next(CALLS)) for turn in episode.turns]
-
-
 def scribbling(episode):
     for turn in episode.turns:
         turn.rewards["game"] = 0.0
     return [0.0 for turn in episode.turns]
 
 
-def no_row(episode):
-    return 1.0
+BAD_REWARDS = [
+    (lambda episode: [0.0 for turn in episode.turns[1:]], AssertionError, r"gave \d+ numbers for an episode of \d+ turns"),
+    (lambda episode: [float("inf") for turn in episode.turns], AssertionError, "gave inf for turn 0"),
+    (lambda episode: [float(next(CALLS)) for turn in episode.turns], AssertionError, "must say the same of the same episode"),
+    (scribbling, AssertionError, "changed the episode"),
+    (lambda episode: 1.0, PluginError, ""),
+    (lambda episode: [1 / 0 for turn in episode.turns], PluginError, ""),
+]
 
 
-def raising(episode):
-    return [1 / 0 for turn in episode.turns]
-
-
-def test_a_good_reward_passes_and_takes_its_options():
-    check_reward(short)
-    check_reward(short, most=5)
-    check_reward(lambda_named)
-
-
-def lambda_named(episode):
-    return tuple(0.5 for turn in episode.turns)
-
-
-@pytest.mark.parametrize(
-    ("reward", "said"),
-    [
-        (one_short, r"gave \d+ numbers for an episode of \d+ turns"),
-        (infinite, "gave inf for turn 0"),
-        (moody, "must say the same of the same episode"),
-        (scribbling, "changed the episode"),
-    ],
-)
-def test_a_bad_reward_is_told(reward, said):
-    with pytest.raises(AssertionError, match=said):
-        check_reward(reward)
-
-
-@pytest.mark.parametrize("reward", [no_row, raising])
-def test_a_reward_that_cannot_be_used_is_told_as_in_a_run(reward):
-    with pytest.raises(PluginError):
+@pytest.mark.parametrize(("reward", "error", "said"), BAD_REWARDS)
+def test_a_bad_reward_is_told_as_in_a_run(reward, error, said):
+    with pytest.raises(error, match=said or None):
         check_reward(reward)
 
 
@@ -100,8 +66,12 @@ def test_random_episodes_are_of_a_seed_and_of_the_length_asked_for():
 # -- estimators
 
 
+def fitted(advantages, turns, state):
+    return Credit(advantages=advantages, state=state, value_targets=turns.reward)
+
+
 def with_critic(turns, state):
-    return Credit(advantages=turns.reward - turns.value, state=dict(state), value_targets=turns.reward)
+    return fitted(turns.reward - turns.value, turns, dict(state))
 
 
 def without_targets(turns, state):
@@ -109,66 +79,51 @@ def without_targets(turns, state):
 
 
 def undeclared(turns, state):
-    return Credit(advantages=turns.reward - turns.action_value, state=dict(state), value_targets=turns.reward)
+    return fitted(turns.reward - turns.action_value, turns, dict(state))
 
 
 def per_trajectory(turns, state):
-    return Credit(advantages=turns.reward[turns.done], state=dict(state), value_targets=turns.reward)
+    return fitted(turns.reward[turns.done], turns, dict(state))
 
 
 def unfinished(turns, state):
-    return Credit(advantages=turns.reward / 0.0, state=dict(state), value_targets=turns.reward)
+    return fitted(turns.reward / 0.0, turns, dict(state))
 
 
 def hoarding(turns, state):
     state["steps"] = state.get("steps", 0) + 1
-    return Credit(advantages=turns.reward, state=state, value_targets=turns.reward)
+    return fitted(turns.reward, turns, state)
 
 
 def in_place(turns, state):
     turns.reward[:] = 0.0
-    return Credit(advantages=turns.reward, state=dict(state), value_targets=turns.reward)
+    return fitted(turns.reward, turns, dict(state))
 
 
 def gambling(turns, state):
-    return Credit(advantages=turns.reward + random.random(), state=dict(state), value_targets=turns.reward)
+    return fitted(turns.reward + random.random(), turns, dict(state))
 
 
 def forgetful(turns, state):
     kept = state.get("seen", ())
-    seen = (*kept, len(turns.reward)) if isinstance(kept, tuple) else ()
-    return Credit(advantages=turns.reward, state={"seen": seen}, value_targets=turns.reward)
-
-
-def test_a_good_estimator_passes():
-    check_estimator(with_critic)
+    return fitted(turns.reward, turns, {"seen": (*kept, len(turns.reward)) if isinstance(kept, tuple) else ()})
 
 
 @pytest.mark.parametrize(
-    ("estimator", "said"),
+    ("estimator", "error", "said"),
     [
-        (without_targets, "must give value_targets"),
-        (hoarding, "changed the state"),
-        (in_place, "changed the column 'reward'"),
-        (gambling, "other advantages for the same table|goes on otherwise"),
-        (forgetful, "another state from one that went to JSON"),
+        (without_targets, AssertionError, "must give value_targets"),
+        (hoarding, AssertionError, "changed the state"),
+        (in_place, AssertionError, "changed the column 'reward'"),
+        (gambling, AssertionError, "other advantages for the same table|goes on otherwise"),
+        (forgetful, AssertionError, "another state from one that went to JSON"),
+        (per_trajectory, PluginError, r"must give advantages of shape \(\d+,\)"),
+        (unfinished, PluginError, "must be finite"),
+        (undeclared, PluginError, "as an array of numbers|TypeError"),  # it reads a column that it did not ask for, which is not there
     ],
 )
-def test_a_bad_estimator_is_told(estimator, said):
-    with np.errstate(all="ignore"), pytest.raises(AssertionError, match=said):
-        check_estimator(estimator)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "said"),
-    [
-        (per_trajectory, r"must give advantages of shape \(\d+,\)"),
-        (unfinished, "must be finite"),
-        (undeclared, "as an array of numbers|TypeError"),  # it reads a column that it did not ask for, which is not there
-    ],
-)
-def test_an_estimator_that_cannot_be_used_is_told_as_in_a_run(estimator, said):
-    with np.errstate(all="ignore"), pytest.raises(PluginError, match=said):
+def test_a_bad_estimator_is_told_as_in_a_run(estimator, error, said):
+    with np.errstate(all="ignore"), pytest.raises(error, match=said):
         check_estimator(estimator)
 
 
@@ -179,107 +134,47 @@ def seated(*seats, trained=None):
     return Seating(seats=seats, trained=trained or tuple(str(seat).startswith("learner") for seat in seats))  # plain names are read
 
 
-def mirror(request):
-    return seated(*(str(request.learner),) * request.num_seats)
+def others(name):
+    return lambda request: seated("learner", *(name,) * (request.num_seats - 1))
 
 
-def stranger(request):
-    return seated(*("learnr",) * request.num_seats)
-
-
-def from_the_future(request):
-    return seated("learner", *("past-000999",) * (request.num_seats - 1))
-
-
-def idle(request):
-    return seated(*("bot-random",) * request.num_seats)
-
-
-def teaching_bots(request):
-    return seated(*("bot-random",) * request.num_seats, trained=(True,) * request.num_seats)
-
-
-def whimsical(request):
-    return seated("learner", *(random.choice(("bot-random", "bot-mcts")),) * (request.num_seats - 1))
-
-
-def test_a_good_matchmaker_passes():
-    check_matchmaker(mirror)
-
-
-def published(request):
-    return seated(*("policy",) * request.num_seats)
-
-
-def misspelt(request):
-    return seated("learner", *("bot-randm",) * (request.num_seats - 1))
-
-
-def numbered(request):
-    return seated(*range(request.num_seats))
-
-
-@pytest.mark.parametrize(("matchmaker", "said"), [(idle, "trains learner in no seat"), (whimsical, "must answer the same")])
-def test_a_bad_matchmaker_is_told(matchmaker, said):
-    with pytest.raises(AssertionError, match=said):
-        check_matchmaker(matchmaker)
+def everywhere(name, **more):
+    return lambda request: seated(*(name,) * request.num_seats, **{key: value * request.num_seats for key, value in more.items()})
 
 
 @pytest.mark.parametrize(
-    ("matchmaker", "said"),
+    ("matchmaker", "error", "said"),
     [
-        (stranger, "put 'learnr' into seat 0, and there is no such player. Did you mean 'learner'"),
-        (from_the_future, "put 'past-000999' into seat 1"),
-        (misspelt, "put 'bot-randm' into seat 1, and there is no such player. Did you mean 'bot-random'"),
-        (published, "put 'policy' into seat 0"),
-        (teaching_bots, "trains 'bot-random' in seat 0; only 'learner' is trained"),
+        (everywhere("bot-random"), AssertionError, "trains learner in no seat"),
+        (lambda request: others(random.choice(("bot-random", "bot-mcts")))(request), AssertionError, "must answer the same"),
+        (everywhere("learnr"), PluginError, "put 'learnr' into seat 0, and there is no such player. Did you mean 'learner'"),
+        (others("past-000999"), PluginError, "put 'past-000999' into seat 1"),
+        (others("bot-randm"), PluginError, "put 'bot-randm' into seat 1, and there is no such player. Did you mean 'bot-random'"),
+        (everywhere("policy"), PluginError, "put 'policy' into seat 0"),
+        (everywhere("bot-random", trained=(True,)), PluginError, "trains 'bot-random' in seat 0; only 'learner' is trained"),
+        (lambda request: seated(*range(request.num_seats)), ConfigError, "0 is no player; write a PlayerRef, or a name"),
     ],
 )
-def test_a_seating_that_a_run_refuses_is_told_as_there(matchmaker, said):
-    with pytest.raises(PluginError, match=re.escape(said)):
+def test_a_bad_matchmaker_is_told_as_in_a_run(matchmaker, error, said):
+    with pytest.raises(error, match=re.escape(said)):
         check_matchmaker(matchmaker)
-
-
-def test_a_seat_that_is_no_player_at_all_is_told():
-    with pytest.raises(ConfigError, match="0 is no player; write a PlayerRef, or a name"):
-        check_matchmaker(numbered)
 
 
 # -- keeping rules
 
 
-def forgetful(request):
-    """Keep none."""
-    return ()
-
-
-def stingy(request):
-    """Keep one fewer than may stay."""
-    return tuple(request.members[-max(request.keep - 1, 1) :])
-
-
-def greedy(request):
-    """Keep all."""
-    return tuple(request.members)
-
-
 def moody(request):
-    """Keep others each time."""
-    return (request.members[next(CALLS) % len(request.members)],) if len(request.members) > request.keep else tuple(request.members)
-
-
-@pytest.mark.parametrize("rule", [newest, spread])
-def test_a_good_keeping_rule_passes(rule):
-    check_keeping(rule)
+    every = tuple(request.members)
+    return (every[next(CALLS) % len(every)],) if len(every) > request.keep else every
 
 
 @pytest.mark.parametrize(
     ("rule", "error", "said"),
     [
-        (forgetful, AssertionError, "keeps none of the snapshots of steps"),
-        (stingy, AssertionError, "may stay; all may stay"),
+        (lambda request: (), AssertionError, "keeps none of the snapshots of steps"),
+        (lambda request: tuple(request.members[-max(request.keep - 1, 1) :]), AssertionError, "may stay; all may stay"),
         (moody, AssertionError, "must answer the same"),
-        (greedy, PluginError, r"at most \d snapshots \(league.keep\)"),
+        (lambda request: tuple(request.members), PluginError, r"at most \d snapshots \(league.keep\)"),
         (lambda request: None, PluginError, "must return the snapshots that stay"),
     ],
 )
@@ -336,7 +231,14 @@ def spoiled(**changes):
     return environment
 
 
-def test_a_good_environment_passes():
+def test_what_keeps_the_contract_passes():
+    for options in ({}, {"most": 5}):
+        check_reward(short, **options)
+    check_reward(lambda episode: tuple(0.5 for turn in episode.turns))
+    check_estimator(with_critic)
+    check_matchmaker(lambda request: seated(*(str(request.learner),) * request.num_seats))
+    check_keeping(newest)
+    check_keeping(spread)
     check_environment(kuhn_poker)
     check_environment(kuhn_poker, players=3, plays=5)
     check_environment(spoiled(), plays=5)

@@ -20,7 +20,7 @@ def live(tmp_path, serve):
         yield folder, served
 
 
-def test_what_is_new_or_torn_is_shown_until_the_server_ends(visitor, live):
+def test_runs_steps_curves_and_plays_that_are_new_are_shown(visitor, live):
     folder, served = live
     page = visitor.open(served, "?view=runs")
     assert "30" in page.inner_text("table.runs tbody td.number >> nth=0")

@@ -307,12 +307,16 @@ def evaluate(
         oracle=wanted,
         judged=oracle != NO_ORACLE,
     )
+    report = _run_suite(evaluation, workers)
+    _tell(report, as_json, lambda found: show_suite(found, evaluation.path))
+
+
+def _run_suite(evaluation: SuiteEvaluation, workers: int | None) -> dict[str, Any]:
     try:
-        report = evaluation.run(workers=workers, watch=complain)
+        return evaluation.run(workers=workers, watch=complain)
     except KeyboardInterrupt:
         complain(f"What was measured is in {evaluation.path}; the same command goes on from there.")
         raise
-    _tell(report, as_json, lambda found: show_suite(found, evaluation.path))
 
 
 def _tell(found: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:

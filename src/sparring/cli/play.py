@@ -66,12 +66,7 @@ def play(
         )
     if run is None and checkpoint is not None:
         raise ConfigError(f"--checkpoint {checkpoint}: only a run has checkpoints; name a run.")
-    if answer and run is None:
-        raise ConfigError(f"--answer {answer}: only a run has an answer; name a run.")
-    if answer and against:
-        raise ConfigError(
-            f"--answer {answer} and --against {against} both say who sits opposite; leave one out."
-        )
+    _refuse_answer(run, against, answer)
     room = Lobby(run, checkpoint, [against] if against else [], answer)
     rules = room.game(game)
     if seat >= rules.num_seats:
@@ -113,6 +108,15 @@ def _ask_again(*, alone: bool) -> str:
     while (answer := _ask(question).strip().lower()) not in words:
         say("Write y or n." if alone else "Write y, n or s.")
     return words[answer]
+
+
+def _refuse_answer(run: Path | None, against: str | None, answer: str | None) -> None:
+    if answer and run is None:
+        raise ConfigError(f"--answer {answer}: only a run has an answer; name a run.")
+    if answer and against:
+        raise ConfigError(
+            f"--answer {answer} and --against {against} both say who sits opposite; leave one out."
+        )
 
 
 def _on_a_page(

@@ -32,7 +32,7 @@ JUDGES, PLAYS = 60.0, 300.0  # seconds that a call of an oracle may take, and th
 
 
 def make(settings: dict[str, Any]) -> Callable[[Job], Any]:
-    """Return what answers jobs; see ``system.pool``.
+    """Return what answers jobs; see ``core.worker_pool``.
 
     Args:
         settings: ``trusted``, players that may be asked for besides; ``step``, of the checkpoint

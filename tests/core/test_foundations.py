@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from sparring import config
 from sparring.config import recipe, resolve
-from sparring.config.plugins import registry
 from sparring.core import rng, schedule
 from sparring.core.errors import ConfigError, UnknownNameError, nearest
 from sparring.core.rng import Stream
@@ -123,46 +122,7 @@ def test_bad_schedules_are_refused_with_the_place(written):
         schedule.parse(written, "learner.learning_rate")
 
 
-# -- registry
-
-
-def test_plugins_load_describe_themselves_and_helpers_are_none():
-    for slot in registry.SLOTS:
-        for name in registry.names(slot):
-            plugin = registry.load(slot, name)
-            assert plugin.module.__name__.rsplit(".", 1)[1] in (plugin.name, "standard")
-            assert plugin.summary
-            for preset in plugin.presets:
-                registry.bind(slot, name, preset=preset)
-    assert "base" not in registry.names("credit")
-    assert "reduction" not in registry.names("losses")
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: registry.names("credits"), "Did you mean 'credit'"),
-        (lambda: registry.load("credit", "grpoo"), "Did you mean 'grpo'"),
-        (lambda: registry.bind("credit", "mars", {"gama": 1.0}), "Did you mean 'gamma'"),
-        (lambda: registry.bind("credit", "mars", preset="as_relesed"), "Did you mean 'as_released'"),
-        (lambda: registry.bind("credit", "mars", {"gamma": "x"}), "option 'gamma'"),
-        (lambda: registry.bind("credit", "mars", {"gamma": float("nan")}), "option 'gamma'"),
-        (lambda: registry.bind("credit", "mars", {"scale": "max"}), "option 'scale'"),
-        (lambda: registry.bind("players", "policy", {}), "option 'sampler'"),
-    ],
-)
-def test_wrong_names_and_values(call, message):
-    with pytest.raises(ConfigError, match=message):
-        call()
-
-
-def test_explicit_options_win_over_the_preset_and_numbers_may_be_schedules():
-    bound = registry.bind("losses", "ppo_clip", {"clip_high": 0.5}, preset="dapo")
-    assert (bound.at(0.0)["clip_low"], bound.at(0.0)["clip_high"]) == (0.2, 0.5)
-    ramp = registry.bind("losses", "ppo_clip", {"clip_high": {"schedule": "linear", "start": 0.4, "end": 0.2}})
-    assert ramp.at(0.5)["clip_high"] == pytest.approx(0.3)
-    with pytest.raises(ConfigError):
-        registry.bind("credit", "grpo", {"ddof": {"schedule": "linear", "start": 1, "end": 0}})
+# -- names
 
 
 @given(st.text(max_size=8))

@@ -58,12 +58,18 @@ def test_a_policy_that_says_its_probabilities_has_exact_returns_beside_the_sampl
         assert closed == pytest.approx((earned - pool["fixed"]) / (pool["best"] - pool["fixed"]))
 
 
-def test_nobody_is_asked_without_exact_figures_and_what_cannot_be_exact_says_why():
+def test_rows_say_what_is_exact_or_why_not(monkeypatch):
     agent = Bets()
     assert not any({"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", policy=agent)) and not agent.asked
     assert all("exact" not in row and "over 5 conversations" in row["why_sampled"] for row in rows("kuhn_bot", policy=agent, limit=5))
     assert all("without notes" in row["why_sampled"] for row in rows("kuhn_bot", policy=agent, limit=5, reflect=True))
     assert not any({"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", limit=5))  # a bot says no probabilities
+    for options, why in (({"redeal": "same"}, "fresh deals"), ({"stop_on_win": True}, "no early stop")):
+        for row in rows("kuhn_bot", **options):
+            assert why in row["why"] and "best" not in row
+    monkeypatch.setattr("sparring.measure.agent_spec.AgentSpec.make", lambda spec: Silent())
+    for row in rows("random", policy=kuhn_bot()):
+        assert "cannot be described exactly" in row["why"] and "best" not in row
 
 
 def test_what_is_exact_is_found_once_for_a_role_and_pool(monkeypatch):
@@ -103,15 +109,6 @@ class Silent:
 
     def act(self, turns):
         return kuhn_bot().act(turns)
-
-
-def test_where_there_is_no_ceiling_the_row_says_why(monkeypatch):
-    for options, why in (({"redeal": "same"}, "fresh deals"), ({"stop_on_win": True}, "no early stop")):
-        for row in rows("kuhn_bot", **options):
-            assert why in row["why"] and "best" not in row
-    monkeypatch.setattr("sparring.measure.agent_spec.AgentSpec.make", lambda spec: Silent())
-    for row in rows("random", policy=kuhn_bot()):
-        assert "cannot be described exactly" in row["why"] and "best" not in row
 
 
 def run(bots, held_out):

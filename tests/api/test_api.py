@@ -26,12 +26,24 @@ def run(tmp_path_factory):
     return sparring.train("kuhn-tiny", *QUICK, run=tmp_path_factory.mktemp("api") / "run")
 
 
-def test_the_stored_turns_are_tables(run):
+def test_stored_turns_are_tables_and_turn_tables_have_advantages(run):
     episodes, credit = run.table(), run.table("credit")
     assert episodes.num_rows == sum(len(episode.turns) for _, episode in run.episodes()) == credit.num_rows
     assert credit.to_pandas()["advantage"].notna().all() and set(episodes["step"].to_pylist()) == {1, 2}
     with pytest.raises(ConfigError, match="'turns' is no table of a run; write 'episodes' or 'credit'"):
         run.table("turns")
+    episodes = sparring.play_episodes("kuhn_poker", [run, "random"], plays=8, group_size=4, trained=[0])
+    for _ in range(2):
+        turns = sparring.turn_table(episodes)
+        assert set(turns.seat) == {0} and len(turns.reward) == sum(turn.seat == 0 for episode in episodes for turn in episode.turns)
+        credit = sparring.advantages("mars:no_turn_level", turns)
+        assert credit.advantages.shape == turns.reward.shape
+    assert np.allclose(sparring.advantages("grpo", turns, divide_by_std=False).advantages.mean(), 0, atol=1)
+    assert sparring.advantages("rae", turns, sparring.advantages("rae", turns).state).state != {}
+    with pytest.raises(CreditError, match="needs the column 'value'"):
+        sparring.advantages("gae", turns)
+    with pytest.raises(UnknownNameError, match="Unknown preset"):
+        sparring.advantages("mars:nothing", turns)
 
 
 def test_names_are_functions_and_imported_when_they_are_used():
@@ -133,21 +145,6 @@ def test_play_twice_gives_the_same_plays_in_groups_of_one_start(run):
         sparring.play_episodes("kuhn_poker", [run])
     with pytest.raises(UnknownNameError, match="Did you mean 'random'"):
         sparring.play_episodes("kuhn_poker", ["rndom", run])
-
-
-def test_turn_table_and_advantages_twice(run):
-    episodes = sparring.play_episodes("kuhn_poker", [run, "random"], plays=8, group_size=4, trained=[0])
-    for _ in range(2):
-        turns = sparring.turn_table(episodes)
-        assert set(turns.seat) == {0} and len(turns.reward) == sum(turn.seat == 0 for episode in episodes for turn in episode.turns)
-        credit = sparring.advantages("mars:no_turn_level", turns)
-        assert credit.advantages.shape == turns.reward.shape
-    assert np.allclose(sparring.advantages("grpo", turns, divide_by_std=False).advantages.mean(), 0, atol=1)
-    assert sparring.advantages("rae", turns, sparring.advantages("rae", turns).state).state != {}
-    with pytest.raises(CreditError, match="needs the column 'value'"):
-        sparring.advantages("gae", turns)
-    with pytest.raises(UnknownNameError, match="Unknown preset"):
-        sparring.advantages("mars:nothing", turns)
 
 
 def test_loss_twice_by_hand():

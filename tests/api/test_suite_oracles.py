@@ -110,15 +110,12 @@ def test_what_was_kept_without_an_oracle_stays_good_for_rows_without_one(tmp_pat
     assert same == {key: of(found, "nim")["overall"][key] for key in same}  # to judge the games changes none of them
 
 
-def test_the_key_of_a_row_without_an_oracle_is_what_it_was_before_there_were_any():
+def test_oracles_are_of_rows_or_of_all_and_keys_of_before_hold(tmp_path):
     row = SuiteRow(**PLAIN)
     settings = {"name": "kuhn", "game": "kuhn_poker", "options": {}, "illegal": {}, "kind": "match", "opponent": {"name": "random", "options": {}}}
     assert row_key(row, ["x"], 3) == sha256_hex(json.dumps([1, __version__, PIECE, settings, ["x"], 3], sort_keys=True).encode())
     cfr = [SuiteRow(**PLAIN, oracle={"name": "cfr", "options": {"iterations": number}}) for number in (3, 4)]
     assert len({row_key(other, ["x"], 3) for other in (row, *cfr)}) == 3
-
-
-def test_an_oracle_for_all_rows_that_have_none(tmp_path):
     report = evaluation(tmp_path, PLAIN, NIM, SUDOKU, oracle=parse_oracle("minimax"), games=2).run(workers=1)
     assert [row["oracle"] and row["oracle"]["name"] for row in report["rows"]] == [None, "minimax", "constraint"]
     assert of(report, "kuhn")["notes"] == [f"Moves not judged: {note}" for note in [evaluation_reason()]]

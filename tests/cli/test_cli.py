@@ -33,12 +33,17 @@ def trained(tmp_path_factory):
     return path
 
 
-def test_train_ends_with_figures_as_json(tmp_path):
+def test_training_ends_with_json_and_errors_with_exit_code_two(tmp_path, monkeypatch, capsys):
     outcome = call("train", "demo", *QUICK, "--run", tmp_path / "run", "--json")
     summary = json.loads(outcome.stdout.splitlines()[-1])
     assert summary["finished"] and summary["steps"] == 3
     assert 0 <= summary["metrics"]["nash_conv/kuhn_poker"] < 4
     assert summary["measured"] == "EMA weights"
+    monkeypatch.setattr(sys, "argv", ["sparring", "train", "khun-tiny"])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err.startswith("error: Unknown recipe 'khun-tiny'.")
 
 
 def test_a_run_folder_has_everything_and_its_configuration_runs_verbatim(trained, tmp_path):
@@ -126,14 +131,6 @@ def test_bad_input_gets_one_clear_line(arguments, message, tmp_path):
     assert "\n" not in str(outcome.exception)
 
 
-def test_main_prints_the_line_and_exits_with_two(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["sparring", "train", "khun-tiny"])
-    with pytest.raises(SystemExit) as exit_:
-        cli.main()
-    assert exit_.value.code == 2
-    assert capsys.readouterr().err.startswith("error: Unknown recipe 'khun-tiny'.")
-
-
 def test_a_run_is_not_overwritten_or_resumed_otherwise_by_accident(trained):
     outcome = call("train", "kuhn-tiny", *QUICK, "--run", trained)
     assert "--overwrite" in str(outcome.exception)
@@ -190,9 +187,17 @@ def test_explanations(name):
     assert len(outcome.stdout) > 40
 
 
-def test_doctor():
+def test_doctor_and_narrow_terminals_wrap_names_and_cut_none(monkeypatch):
     findings = json.loads(call("doctor", "--json").stdout)
     assert findings["healthy"] and findings["games_per_second"] > 0
+    from sparring.report.terminal import PlainConsole
+
+    monkeypatch.setattr(PlainConsole, "is_terminal", True)
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = call("list", "recipes").stdout
+    assert "…" not in shown
+    names = "".join(line.split("│")[1].strip() for line in shown.splitlines() if "│" in line)
+    assert "vpr/minesweeper-tiny-released" in names
 
 
 @pytest.mark.slow
@@ -230,14 +235,3 @@ def test_a_piped_list_has_a_line_each_with_whole_names(what):
     rows = json.loads(call("list", what, "--json").stdout)
     lines = [line.split("\t") for line in call("list", what).stdout.splitlines()]
     assert lines == [[row["name"], row["kind"], row["summary"]] for row in rows]
-
-
-def test_a_narrow_terminal_wraps_names_and_cuts_none(monkeypatch):
-    from sparring.report.terminal import PlainConsole
-
-    monkeypatch.setattr(PlainConsole, "is_terminal", True)
-    monkeypatch.setenv("COLUMNS", "60")
-    shown = call("list", "recipes").stdout
-    assert "…" not in shown
-    names = "".join(line.split("│")[1].strip() for line in shown.splitlines() if "│" in line)
-    assert "vpr/minesweeper-tiny-released" in names

@@ -45,7 +45,7 @@ def test_every_estimator_is_in_the_json_and_two_calls_agree():
     assert figures(call("--environment", "kuhn_poker", *FEW, "--json", "--seed", 1)) != first
 
 
-def test_the_table_says_what_was_played_and_what_was_refused():
+def test_tables_have_figures_with_intervals_and_what_was_refused(tmp_path):
     outcome = call("--environment", "kuhn_poker", *FEW, *SOME)
     assert outcome.exit_code == 0, outcome.output
     text = " ".join(outcome.stdout.split())
@@ -53,10 +53,6 @@ def test_the_table_says_what_was_played_and_what_was_refused():
     assert "gae lam=0.5" in text
     assert "320 episodes" in text
     assert "not measured: ppr process=steps: credit 'ppr'" in text
-
-
-def test_bias_cosine_and_both_variances_come_with_their_intervals(tmp_path):
-    """The first five figures of a row, and no others; on the page as on the terminal."""
     outcome = call("--environment", "kuhn_poker", *FEW, "--estimators", "grpo", "--page", tmp_path / "lab.md")
     assert outcome.exit_code == 0, outcome.output
     interval, plain = r"-?[\d.e+]+ \[-?[\d.e+]+, -?[\d.e+]+\]", r"(-|-?[\d.e+]+)"

@@ -31,7 +31,7 @@ def run(tmp_path_factory):
     return path
 
 
-def test_any_agent_on_any_game():
+def test_agents_are_measured_alone_or_against_each_other_on_any_game():
     found = result("--agent", "minimax", "--environment", "tic_tac_toe", "--environment", NIM, "--games", 4)
     assert found["agent"] == "minimax" and found["figures"] == {}
     rows = {(row["game"], row["opponent"], row["role"]): row for row in found["matches"]}
@@ -41,9 +41,6 @@ def test_any_agent_on_any_game():
         assert row["oracle"]["judged"] == row["oracle"]["asked"] == row["oracle"]["turns"] > 0
         assert row["intervals"]["regret"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
         assert row["intervals"]["optimal"]["mean"] == 1.0 and row["intervals"]["optimal"]["low"] < 1.0
-
-
-def test_a_game_of_one_seat_is_played_alone_and_says_success():
     found = result("--agent", "random", "--environment", "sudoku blanks=2", "--games", 5, "--opponent", "random", "--opponent", "mcts simulations=2")
     (row,) = found["matches"]
     assert (row["opponent"], row["role"], row["oracle"]["name"]) == (None, "solver", "constraint")

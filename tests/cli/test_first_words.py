@@ -121,7 +121,7 @@ def test_a_run_is_planned_and_measured_as_its_configuration_says():
     assert [loss.name for loss in config.losses] == ["ppo_clip"]
 
 
-def test_playing_again_takes_only_an_answer(monkeypatch):
+def test_playing_again_and_commands_are_said_as_they_were_called(monkeypatch):
     from sparring.cli import play
 
     answers = iter(["foo", "S"])
@@ -129,9 +129,6 @@ def test_playing_again_takes_only_an_answer(monkeypatch):
     assert play._ask_again(alone=False) == "s"
     answers = iter(["s", "later", ""])
     assert play._ask_again(alone=True) == "y"
-
-
-def test_commands_are_printed_as_the_program_was_called(monkeypatch):
     from sparring.cli import text
 
     monkeypatch.setattr("shutil.which", lambda name: None)

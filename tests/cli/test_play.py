@@ -81,7 +81,7 @@ def test_the_end_of_input_ends_the_session(poker, text):
     assert told(poker, text=text).endswith("You left the game.\n")
 
 
-def test_a_bot_a_checkpoint_or_an_answer_sits_opposite(poker):
+def test_bots_and_answers_of_a_run_sit_opposite(poker, tmp_path):
     outcome = call("play", poker, "--seat", 2)
     assert isinstance(outcome.exception, SparringError)
     assert "seats 0 to 1" in str(outcome.exception)
@@ -91,16 +91,6 @@ def test_a_bot_a_checkpoint_or_an_answer_sits_opposite(poker):
     assert "urn, alone." in told("--environment", "urn", text="q\n")
     assert "against policy, step 1, of" in told(poker, "--against", "1", text="q\n")
     assert "against random, of" in told(poker, "--against", "random", text="q\n")
-
-
-@pytest.mark.parametrize(("arguments", "why"), [([], "--environment"), (["--environment", "nim", "--checkpoint", "4"], "only a run has checkpoints"), (["--environment", "kuhn_poker", "--against", "nobody"], "nobody")])
-def test_what_cannot_be_played_is_said_in_a_line(arguments, why):
-    outcome = call("play", *arguments)
-    assert isinstance(outcome.exception, SparringError)
-    assert why in str(outcome.exception) and "\n" not in str(outcome.exception)
-
-
-def test_another_answer_of_a_run(tmp_path):
     path, _ = run_of(tmp_path / "run")
     assert "against policy, step 2, of" in told(path, text="q\n")
     assert "against mixture of 3 members, step 2, of" in told(path, "--answer", "uniform", text="q\n")
@@ -108,6 +98,13 @@ def test_another_answer_of_a_run(tmp_path):
     assert "Drawn from the mixture for this play: past-000002." in shown
     assert "against learner, step 2, of" in told(path, "--answer", "last", text="q\n")
     assert "keeps none" in str(call("play", path, "--answer", "average", text="q\n").exception)
+
+
+@pytest.mark.parametrize(("arguments", "why"), [([], "--environment"), (["--environment", "nim", "--checkpoint", "4"], "only a run has checkpoints"), (["--environment", "kuhn_poker", "--against", "nobody"], "nobody")])
+def test_what_cannot_be_played_is_said_in_a_line(arguments, why):
+    outcome = call("play", *arguments)
+    assert isinstance(outcome.exception, SparringError)
+    assert why in str(outcome.exception) and "\n" not in str(outcome.exception)
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,20 @@ def test_what_people_write_stays(text):
     assert shown(text) == text
 
 
-def test_codes_are_shown_on_one_line_and_by_one_console():
+def test_long_errors_and_codes_are_shown_by_one_console(monkeypatch):
     assert shown("a\nb\t", lines=False) == "a\\nb\\t"
     folder = Path(sparring.__file__).parent
     files = [path for path in folder.rglob("*.py") if path.name != "terminal.py"]
     assert not [path.name for path in files if "rich.console import Console" in path.read_text(encoding="utf-8")]
+    class Stream(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("COLUMNS", "40")
+    names = ", ".join(f"mars/ablations/name-{number}" for number in range(20))
+    lines = fitted(f"error: Known: {names}", Stream()).splitlines()
+    assert max(map(len, lines)) < 40 and " ".join(lines) == f"error: Known: {names}"
+    assert fitted(names, io.StringIO()) == names
 
 
 def test_a_table_shows_strings_as_they_are():
@@ -94,18 +103,6 @@ def test_play_shows_the_words_of_a_model_as_they_are(tmp_path, monkeypatch):
     outcome = call(cli.app, ["play", run, "--seat", "1"], input="pass\n" * 9)
     assert outcome.exit_code == 0, outcome.output
     assert "owned" in outcome.output and "\x1b" not in outcome.output and "\x07" not in outcome.output
-
-
-def test_a_long_error_is_broken_between_words_on_a_terminal_and_whole_elsewhere(monkeypatch):
-    class Stream(io.StringIO):
-        def isatty(self):
-            return True
-
-    monkeypatch.setenv("COLUMNS", "40")
-    names = ", ".join(f"mars/ablations/name-{number}" for number in range(20))
-    lines = fitted(f"error: Known: {names}", Stream()).splitlines()
-    assert max(map(len, lines)) < 40 and " ".join(lines) == f"error: Known: {names}"
-    assert fitted(names, io.StringIO()) == names
 
 
 @pytest.mark.parametrize(("minutes", "words"), [(0.2, "12 seconds"), (1.0, "1 minute"), (1.6, "2 minutes"), (200, "3.3 hours"), (66000, "1,100 hours")])

@@ -18,7 +18,7 @@ from sparring.measure.suite import OpponentEntry, OracleEntry, check_suite, load
 from sparring.report.catalogue import entries, explanation
 
 
-def test_a_layer_lies_over_the_recipe_and_is_none():
+def test_layers_lie_over_recipes_in_order(tmp_path):
     base = load_recipe("mars/kuhn-paper")
     found = apply_overrides(base, ["learner.micro_tokens=99", "learner.ranks=2", "with=scale/8-gpus"])
     assert found["learner"]["ranks"] == 2 and found["learner"]["micro_tokens"] == 99 and found["learner"]["sharding"] == "fsdp2"
@@ -30,9 +30,6 @@ def test_a_layer_lies_over_the_recipe_and_is_none():
     listed = {row["name"]: row for row in entries("recipes")}
     assert listed["scale/ray-gpus"]["kind"] == "layer" and "with=scale/ray-gpus" in listed["scale/ray-gpus"]["summary"]
     assert "sharding: fsdp2" in explanation("scale/8-gpus")
-
-
-def test_several_layers_and_files_lie_over_one_another_in_order(tmp_path):
     (own := tmp_path / "mine.yaml").write_text("learner: {ranks: 8}\nmodel: {context: 99}\n")
     found = apply_overrides(load_recipe("mars/kuhn-paper"), [f"with=[scale/8-gpus, {own}]"])
     assert found["learner"]["ranks"] == 8 and found["model"]["device"] == "cuda" and found["model"]["context"] == 99

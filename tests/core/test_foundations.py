@@ -205,7 +205,14 @@ def test_published_settings_of_spiral(name):
     assert resolved.rollout.games_per_step * sum(turns[game.name] for game in games) / len(games) == pytest.approx(128, rel=0.1)
 
 
-def test_a_recipe_file_is_read_by_path_and_may_extend_several(tmp_path):
+def test_recipes_are_read_once_and_may_extend_several(monkeypatch, tmp_path):
+    first = recipe.load_recipe("mars/kuhn-tiny")
+    monkeypatch.setattr(recipe, "read_text", lambda *_: pytest.fail("read again"))
+    assert "extends" in recipe._built_in(recipe.FOLDER / "mars" / "kuhn-tiny.yaml", "Recipe 'mars/kuhn-tiny'")
+    first["environments"][0]["name"] = first["credit"]["name"] = "changed"
+    again = recipe.load_recipe("mars/kuhn-tiny")
+    assert "changed" not in (again["environments"][0]["name"], again["credit"]["name"])
+    monkeypatch.undo()
     path = tmp_path / "mine.yaml"
     path.write_text("extends: kuhn-tiny\nname: mine\nsteps: 7\n")
     assert config.resolve(recipe.load_recipe(str(path))).steps == 7
@@ -220,15 +227,6 @@ def test_a_recipe_file_is_read_by_path_and_may_extend_several(tmp_path):
     read = recipe.load_recipe(str(tmp_path / "both.yaml"))
     assert (read["credit"]["name"], read["steps"], read["rollout"]["games_per_step"]) == ("rae", 7, 128)
     assert [game.get("weight", 1) for game in read["environments"]] == [1, 0]
-
-
-def test_a_recipe_of_the_package_is_read_once_and_what_is_given_is_a_copy(monkeypatch):
-    first = recipe.load_recipe("mars/kuhn-tiny")
-    monkeypatch.setattr(recipe, "read_text", lambda *_: pytest.fail("read again"))
-    assert "extends" in recipe._built_in(recipe.FOLDER / "mars" / "kuhn-tiny.yaml", "Recipe 'mars/kuhn-tiny'")
-    first["environments"][0]["name"] = first["credit"]["name"] = "changed"
-    again = recipe.load_recipe("mars/kuhn-tiny")
-    assert "changed" not in (again["environments"][0]["name"], again["credit"]["name"])
 
 
 def test_recipes_are_named_by_path_and_those_that_went_by_their_words():

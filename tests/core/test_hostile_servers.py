@@ -125,7 +125,7 @@ def test_a_try_ends_at_the_deadline_however_slowly_it_is_answered(listen, speak)
     assert time.monotonic() - began < 5 and len(heard) == 1
 
 
-def test_each_try_has_a_deadline_and_a_slow_answer_within_it_is_taken(listen):
+def test_deadlines_and_sizes_bound_every_answer(listen):
     url, heard = listen(drip(b" ", answer(b"").replace(b"content-length: 0", b"content-length: 1000")))
     with pytest.raises(RolloutError, match="2 tries"):
         ask(url, retries=1)
@@ -137,9 +137,6 @@ def test_each_try_has_a_deadline_and_a_slow_answer_within_it_is_taken(listen):
 
     whole = answer()
     assert ask(listen(speak)[0], timeout=20).text == "bet"
-
-
-def test_answers_without_end_or_compressed_are_not_taken(listen):
     def speak(connection, done):
         connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
         for _ in range(LARGEST // 2**20 + 3):

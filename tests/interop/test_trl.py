@@ -223,23 +223,20 @@ def test_turns_get_their_own_advantages(tmp_path, monkeypatch, name):
         short.train()
 
 
-def test_unscorable_completions_get_nothing(tmp_path):
+def test_roles_split_a_group_and_unscorable_completions_get_nothing(tmp_path):
+    columns = {"sparring_role": ["white", "black", "white", "black"]}
+    made = trainer(tmp_path, credit="rae", columns=columns)
+    made.train()
+    assert sorted(made.credit_state) == ["game/black", "game/white"]
     def some(completions, **_):
         return [None if number % 4 == 0 else float(number) for number in range(len(completions))]
 
-    made = trainer(tmp_path, credit="rloo", funcs=[some])
+    made = trainer(tmp_path / "b", credit="rloo", funcs=[some])
     seen = watched(made)
     made.train()
     advantages = seen[0][2]["advantages"]
     assert advantages[0] == 0 and advantages[4] == 0
     assert advantages[1:4].tolist() == pytest.approx([-1.5, 0.0, 1.5])
-
-
-def test_roles_split_a_group(tmp_path):
-    columns = {"sparring_role": ["white", "black", "white", "black"]}
-    made = trainer(tmp_path, credit="rae", columns=columns)
-    made.train()
-    assert sorted(made.credit_state) == ["game/black", "game/white"]
 
 
 def test_running_state_is_saved_and_loaded(tmp_path):

@@ -48,7 +48,7 @@ def test_the_best_is_the_better_end_and_lines_of_one_value_are_one():
     assert best_of("return/x", points) is None and best_of("nash_conv/x", []) is None
 
 
-def test_values_are_drawn_across_with_their_labels_and_said():
+def test_values_bands_and_labels_are_drawn_within_the_axes():
     series = [Series(name="x", points=[(1, 0.2), (2, 0.3)])]
     few = line_chart(series, title="t", references=[Reference(label="<best>", value=1.0), Reference(label="nan", value=float("nan"))])
     assert few.count("stroke-dasharray") == 1 and "&lt;best&gt;: 1</text>" in few and "nan" not in few
@@ -59,9 +59,6 @@ def test_values_are_drawn_across_with_their_labels_and_said():
     heights = [float(y) for y in re.findall(r'y="([\d.]+)" font-style="italic"', listed)]
     assert listed.count("stroke-dasharray") == 2 * len(many) and min(heights) > 300 and len(set(heights)) == len(many)
     assert max(heights) < float(re.search(r'viewBox="0 0 \d+ ([\d.]+)"', listed)[1])
-
-
-def test_bands_and_labels_lie_within_the_axes_and_apart():
     series = [Series(name="x", points=[(1, 0.0), (2, 1.0)])]
     chart = line_chart(series, title="t", references=[Reference(label="a", value=0.5), Reference(label="b", value=0.501)])
     first, second = (float(y) for y in re.findall(r'y="([\d.]+)" text-anchor="end" font-style', chart))

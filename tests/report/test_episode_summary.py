@@ -34,7 +34,7 @@ def episode_of(game, first, second):
     return episode
 
 
-def test_moves_with_what_the_policy_thought():
+def test_moves_and_the_end_are_told_with_what_the_policy_thought():
     game = make_game("kuhn_poker", illegal={"rule": "retry", "retries": 2})
     policy = Says("nonsense", "bet", shares=[0.2, 0.7])
     episode = episode_of(game, Says("pass", "bet"), policy)
@@ -46,9 +46,6 @@ def test_moves_with_what_the_policy_thought():
     ]
     (query,) = policy.asked
     assert query.observations == (game.reset(Stream(episode.seed)).observe(1).text + " pass",) and query.actions == ()
-
-
-def test_the_end_shows_all_cards_and_moves_without_probabilities():
     game = make_game("kuhn_poker")
     episode = episode_of(game, Says("pass"), Says("pass"))
     assert moves(game, episode, object(), name="policy", names={})[1] == "   2  second (policy)  pass"

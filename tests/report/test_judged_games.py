@@ -60,12 +60,16 @@ def test_a_game_shows_values_regrets_and_illegal_replies(tmp_path):
     assert regrets(text) == ["16"]
 
 
-def test_the_newest_part_with_verdicts_is_shown_once_per_game(tmp_path):
+def test_the_newest_verdicts_are_shown_once_and_matches_by_figure(tmp_path):
     cases = ((1.0, "g"), (2.0, "g"), (3.0, "h"))
     judged = [episode(turn("a", {"a": value}), game=game, number=number) for number, (value, game) in enumerate(cases)]
     text = page(tmp_path, [episode(turn("stale", {"stale": 0.0}))], judged, [episode(turn("a", None))])
     assert text.count("<h2>") == 2 and "Step 20" in text and "a 1" in text and "a 3" in text
     assert "a 2" not in text and "stale" not in text
+    line = {f"match/g/b/X/{name}{end}": 0.5 for name in ("win_or_draw", "optimal", "regret") for end in ("", "_low")}
+    lines = [{"step": 1, **line, "regret/g": 0.1}]
+    assert [series.name for series in series_of(lines, ("match/*/win_or_draw", "match/*/success"))] == ["match/g/b/X/win_or_draw"]
+    assert [series.name for series in series_of(lines, ("match/*/regret", "regret/"))] == ["match/g/b/X/regret", "regret/g"]
 
 
 @pytest.mark.parametrize("damage", ["torn", "foreign", "nothing"])
@@ -91,13 +95,6 @@ def test_the_page_has_the_game_and_escapes_it(tmp_path):
     for head in ("success", "optimal moves", "regret per turn"):
         assert f'<th scope="col">{head}</th>' in text
     assert ">win</th>" not in text and "<td>0.500 [0.500, 0.500]</td>" in text
-
-
-def test_charts_of_matches_show_one_figure_each():
-    line = {f"match/g/b/X/{name}{end}": 0.5 for name in ("win_or_draw", "optimal", "regret") for end in ("", "_low")}
-    lines = [{"step": 1, **line, "regret/g": 0.1}]
-    assert [series.name for series in series_of(lines, ("match/*/win_or_draw", "match/*/success"))] == ["match/g/b/X/win_or_draw"]
-    assert [series.name for series in series_of(lines, ("match/*/regret", "regret/"))] == ["match/g/b/X/regret", "regret/g"]
 
 
 def test_the_page_and_the_progress_line_show_seen_starts_beside_unseen_ones(tmp_path):

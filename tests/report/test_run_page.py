@@ -57,7 +57,7 @@ def test_what_commands_a_reader_is_named_by_its_number(character):
     assert marked(f"a{character}b") == f'a<span class="mark">U+{ord(character):04X}</span>b'
 
 
-def test_the_style_is_the_only_source_and_knows_dark_and_print():
+def test_pages_have_their_style_alone_and_count_what_they_cut():
     page = document("page.html", EVIL, body=EVIL).decode()
     digest = base64.b64encode(hashlib.sha256(re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1].encode()).digest()).decode()
     assert f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'" in page
@@ -65,9 +65,6 @@ def test_the_style_is_the_only_source_and_knows_dark_and_print():
     assert '<html lang="en">' in page and page.startswith("<!doctype html>")
     assert "url(" not in style() and "@import" not in style() and "</" not in style()
     assert "prefers-color-scheme: dark" in style() and "@media print" in style() and "details::details-content" in style()
-
-
-def test_tables_name_their_rows_and_long_texts_are_counted():
     shown = macro("table", ("a", EVIL), [(EVIL, "1")], "of <it>")
     assert shown.count('scope="col"') == 2 and shown.count('scope="row"') == 1 and "<caption>of &lt;it&gt;</caption>" in shown
     assert "<script" not in shown + macro("folded", EVIL, caller=lambda: "") + macro("section", "x", EVIL, "body")

@@ -38,27 +38,21 @@ def stored(folder, **parts):
     return [(one.when, one.step, one.episode.episode_id) for one in sample_plays(folder)[0]]
 
 
-def test_steps_are_spread_and_plays_are_of_the_median_return(tmp_path):
+def test_steps_and_plays_are_chosen_by_the_rule(tmp_path):
     plays = [episode(number, value) for number, value in enumerate((3.0, 1.0, 1.0, 2.0, 5.0, 9.0))]
     steps = dict.fromkeys(("s5", "s10", "s40", "s50", "s100"), plays)
     assert stored(tmp_path, **steps) == [("Early", 5, 3), ("Middle", 50, 3), ("Late", 100, 3)]
     plays = [episode(9, 1.0), episode(4, 1.0), episode(6, 0.0), episode(5, 2.0)]
     assert stored(tmp_path / "b", s1=plays) == [("The only stored step", 1, 4)]
-
-
-def test_plays_that_begin_alike_are_preferred(tmp_path):
     early = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J")]
     late = [episode(3, 1.0, "K"), episode(4, 1.0, "Q"), episode(5, 1.0, "J")]
-    assert stored(tmp_path, s1=early, s2=late) == [("Early", 1, 1), ("Late", 2, 5)]  # J, by its name before Q
-    assert stored(tmp_path, s1=early, s2=[*late, episode(6, 0.0, "Q", game="other")])[1] == ("Late", 2, 5)
-
-
-def test_plays_that_begin_alike_are_preferred_by_the_rarest_step(tmp_path):
+    assert stored(tmp_path / "c", s1=early, s2=late) == [("Early", 1, 1), ("Late", 2, 5)]  # J, by its name before Q
+    assert stored(tmp_path / "c", s1=early, s2=[*late, episode(6, 0.0, "Q", game="other")])[1] == ("Late", 2, 5)
     early = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J"), episode(3, 2.0, "J"), episode(4, 2.0, "A")]
     late = [episode(5, 1.0, "Q"), episode(6, 1.0, "J"), episode(7, 1.0, "J"), *(episode(number, 1.0, "K") for number in (8, 9, 10))]
-    assert stored(tmp_path, s1=early, s2=late) == [("Early", 1, 2), ("Late", 2, 6)]  # J: 3 and 2 times; Q: 1 and 1
+    assert stored(tmp_path / "d", s1=early, s2=late) == [("Early", 1, 2), ("Late", 2, 6)]  # J: 3 and 2 times; Q: 1 and 1
     early = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J")]
-    assert stored(tmp_path / "b", s1=early, s2=[episode(3, 1.0, "K")]) == [("Early", 1, 1), ("Late", 2, 3)]
+    assert stored(tmp_path / "e", s1=early, s2=[episode(3, 1.0, "K")]) == [("Early", 1, 1), ("Late", 2, 3)]
 
 
 def test_what_cannot_be_read_is_said_and_the_next_one_taken(tmp_path):

@@ -25,7 +25,7 @@ BOOK = Payoffs(
 )
 
 
-def test_a_row_is_of_all_seats():
+def test_rows_are_of_all_seats_and_exact_results_no_plays():
     low, high = Results(games=4, wins=2, draws=1, losses=1).rate_interval()
     first, second, other, third = standings_of(BOOK)
     known = mean_interval([1.25, -0.5, 0.5, 0.25])  # they sum to 1.5, and their squares to 2.125
@@ -36,9 +36,6 @@ def test_a_row_is_of_all_seats():
     assert third == Standing("tiny_hanabi", "learner", "bot-random", 2.5, 4.0, None, 0.0, 1.0, False, 4.0, 4.0)
     assert second.return_low is second.return_high is other.return_low is None  # squares not known; one play
     assert standings_of(Payoffs()) == []
-
-
-def test_rows_are_text_and_exact_results_are_no_plays():
     exact = Results(games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True)
     book = Payoffs({Row("kuhn_poker", seat, OLD, snapshot(20)): exact for seat in (0, 1)})
     (one,) = standings_of(book)

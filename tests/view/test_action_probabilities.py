@@ -169,16 +169,13 @@ def test_without_a_checkpoint_or_a_model_the_reason_is_said_and_nothing_asked(op
     assert client.get("/api/runs/0/episodes/20/1").json()["policy"] is False
 
 
-def test_a_snapshot_that_the_checkpoint_has_not_is_a_line(opened, run, tmp_path, here):
+def test_a_run_being_replaced_or_a_snapshot_it_lacks_is_a_line(opened, run, tmp_path, here):
     folder = shutil.copytree(run, tmp_path / "kuhn")
     played = stored(run, 3)[0]
     write_step(folder, 4, [episode(7, *played.turns, agents=("past-000777", "past-000777"))])
     found = ask(opened(folder), 4, 7, 0)
     assert found.status_code == 200 and "past-000777" in found.json()["why"] and "actions" not in found.json()
-
-
-def test_a_run_that_another_is_replacing_is_left_alone(run, tmp_path):
-    folder = shutil.copytree(run, tmp_path / "kuhn")
+    folder = shutil.copytree(run, tmp_path / "replaced")
     (folder / ".replaced").mkdir()
     before = sorted(path for path in folder.rglob("*"))
     with pytest.raises(SparringError, match="replacing"):

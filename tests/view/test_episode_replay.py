@@ -126,27 +126,25 @@ def test_candidates_missing_records_and_strange_verdicts_are_shown_as_such(opene
     assert strange["oracle"]["regret"] is None and known["oracle"]["regret"] == 1.5
 
 
-def test_without_its_tokenizer_ids_are_shown_and_it_is_said(opened, tmp_path):
+def test_what_is_on_the_disk_decides_what_is_shown(opened, tmp_path):
     folder = write_run(tmp_path / "kuhn")
     with open(folder / "config.yaml", "a") as stream:
         stream.write("model:\n  name: nobody/has-this\n")
     found = opened(folder).get(PLACE).json()
     assert found["decoded"] is False and "nobody/has-this" in found["notes"][0]
     assert found["turns"][0]["segments"][1]["tokens"][0] == {"id": 13, "text": "", "whole": True, "logprob": -0.5, "entropy": 0.6, "advantage": 0.5}
+    folder = write_run(tmp_path / "broken" / "kuhn")
+    client = opened(folder)
+    part = folder / "episodes" / "part-000010.parquet"
+    part.write_bytes(part.read_bytes()[:100])
+    answer = client.get(PLACE)
+    assert answer.status_code == 404 and "part-000010.parquet cannot be read" in answer.json()["error"]
+    assert str(tmp_path) not in answer.text
+    part.unlink()
+    assert "no longer" in client.get(PLACE).json()["error"]
 
 
-def test_a_token_that_completes_no_character_waits_for_one_that_does():
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE(vocab={letter: number for number, letter in enumerate(letters)}, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    ids = tokenizer.encode("aé€b").ids
-    assert pieces(tokenizer, ids) == [Piece("a", True), Piece("", False), Piece("é", True), Piece("", False), Piece("", False), Piece("€", True), Piece("b", True)]
-    assert text_of(tokenizer, ids) == "aé€b"
-    assert pieces(tokenizer, [1 << 40, -1]) == [Piece("", True)] * 2 and text_of(tokenizer, [1 << 40]) is None
-
-
-def test_hostile_text_comes_as_data(opened, tmp_path):
+def test_hostile_text_comes_as_data_and_pieces_of_characters_wait(opened, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=())
     write_step(folder, 1, [episode(0, turn(0, HOSTILE, said=HOSTILE, event="unparsable"), agents=("learner", "bot-" + HOSTILE[:-1]))])
     client = opened(folder)
@@ -158,6 +156,14 @@ def test_hostile_text_comes_as_data(opened, tmp_path):
     assert page.lower().count("<script") == 2 and page.lower().count("</script") == 2
     data = json.loads(re.search(r'id="replay">(.*?)</script>', page, re.DOTALL)[1])
     assert data["episode"]["turns"][0]["reply"] == HOSTILE
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE(vocab={letter: number for number, letter in enumerate(letters)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    ids = tokenizer.encode("aé€b").ids
+    assert pieces(tokenizer, ids) == [Piece("a", True), Piece("", False), Piece("é", True), Piece("", False), Piece("", False), Piece("€", True), Piece("b", True)]
+    assert text_of(tokenizer, ids) == "aé€b"
+    assert pieces(tokenizer, [1 << 40, -1]) == [Piece("", True)] * 2 and text_of(tokenizer, [1 << 40]) is None
 
 
 def test_a_mailed_page_holds_data_as_text_and_its_own_script_alone(client):
@@ -170,18 +176,6 @@ def test_a_mailed_page_holds_data_as_text_and_its_own_script_alone(client):
     assert not re.search(r"""(?:src|href)=["']?http""", page)
     script = page.rpartition("<script>")[2]
     assert not re.search(r"^(?:import|export) ", script, re.MULTILINE)
-
-
-def test_a_part_that_breaks_while_it_is_open_is_said(opened, tmp_path):
-    folder = write_run(tmp_path / "kuhn")
-    client = opened(folder)
-    part = folder / "episodes" / "part-000010.parquet"
-    part.write_bytes(part.read_bytes()[:100])
-    answer = client.get(PLACE)
-    assert answer.status_code == 404 and "part-000010.parquet cannot be read" in answer.json()["error"]
-    assert str(tmp_path) not in answer.text
-    part.unlink()
-    assert "no longer" in client.get(PLACE).json()["error"]
 
 
 @pytest.fixture

@@ -159,7 +159,7 @@ def test_parts_that_cannot_be_read_are_left_out_and_named(opened, tmp_path):
     assert {row["step"]: row["advantage"] for row in answer["rows"]} == {5: None, 6: 0.5}
 
 
-def test_parts_are_keyed_by_what_they_are(tmp_path):
+def test_parts_are_keyed_by_what_they_are_and_by_their_step(tmp_path):
     folder = write_run(tmp_path / "kuhn")
     index, told = EpisodeIndex(), []
     index.update({0: folder}, told.append)
@@ -172,10 +172,7 @@ def test_parts_are_keyed_by_what_they_are(tmp_path):
     assert [number for (number,) in rows] == [40, 41, 42, 43, 99]
     assert len(index.cursor().execute("SELECT * FROM seats").fetchall()) == 10
     index.close()
-
-
-def test_a_step_of_another_number_is_not_taken(tmp_path):
-    folder = write_run(tmp_path / "kuhn", steps=(10,))
+    folder = write_run(tmp_path / "second", steps=(10,))
     os.rename(folder / "episodes" / "part-000010.parquet", folder / "episodes" / "part-000011.parquet")
     index = EpisodeIndex()
     index.update({0: folder}, lambda runs: None)

@@ -104,7 +104,7 @@ def test_the_answer_whose_exploitability_it_is(answer, said):
     assert answer_said({"league": {"answer": answer}}) == said
 
 
-def test_the_reader_chooses_among_our_own(opened, tmp_path):
+def test_solvers_are_chosen_among_our_own_and_none_from_outside_is_run(opened, tmp_path, monkeypatch):
     run = write_league(tmp_path / "runs" / "one", book(cycle(0.2, 0.6, 0.4)), config="league: {answer: nash}\n")
     client = opened(run)
     found = client.get("/api/runs/0/meta?solver=last").json()
@@ -113,9 +113,6 @@ def test_the_reader_chooses_among_our_own(opened, tmp_path):
     for name in ("os.system", "no_such", "nash oops=1", "nash:x", '"', "x" * 500):
         found = client.get("/api/runs/0/meta", params={"solver": name}).json()
         assert weights(found) == [None] * 3 and found["why"] and found["payoffs"]
-
-
-def test_a_solver_of_the_run_from_outside_is_not_run(opened, tmp_path, monkeypatch):
     (tmp_path / "elsewhere.py").write_text("raise SystemExit('it was imported')")
     monkeypatch.syspath_prepend(tmp_path)
     for config in ("league: {answer: elsewhere.solver}\n", "matchmaker: {name: meta_strategy, solver: elsewhere.solver}\n"):
@@ -124,20 +121,7 @@ def test_a_solver_of_the_run_from_outside_is_not_run(opened, tmp_path, monkeypat
         assert found["why"].startswith("elsewhere.solver is none of Sparring's own")
 
 
-def test_exact_payoffs_are_said_to_be_exact_and_have_no_plays(opened, tmp_path):
-    whole = book([[np.nan, 1, np.nan], [-1, np.nan, 0.5], [np.nan, -0.5, np.nan]])
-    part = {row: replace(found, exact=True) for row, found in whole.rows.items() if row.player == ref(NAMES[0]) or row.opponent == ref(NAMES[0])}
-    client = opened(write_league(tmp_path / "runs" / "one", whole.with_exact(part), config="league: {answer: nash}\n"))
-    found = client.get("/api/runs/0/meta").json()
-    assert found["exact"] == [[False, True, False], [True, False, False], [False] * 3] and found["empty"] == 1
-    assert found["counts"] == [[0, 0, 0], [0, 0, 100], [0, 100, 0]] and found["rates"][0][1] == [1.0] * 3
-    standings = {(one["player"], one["opponent"]): one for one in client.get("/api/runs/0/league").json()["standings"]}
-    known = standings[NAMES[0], NAMES[1]]
-    assert (known["exact"], known["games"], known["plays_more"]) == (True, 0, 0)
-    assert standings[NAMES[1], NAMES[2]]["games"] == 100 and not standings[NAMES[1], NAMES[2]]["exact"]
-
-
-def test_cells_without_plays_are_counted(opened, tmp_path):
+def test_cells_without_plays_and_exact_ones_are_told_apart(opened, tmp_path):
     found = opened(write_league(tmp_path / "runs" / "one", Payoffs())).get("/api/runs/0/meta").json()
     assert weights(found) == pytest.approx([1 / 3] * 3) and (found["pairs"], found["empty"]) == (3, 3)
     assert found["counts"] == found["payoffs"] == [[0] * 3] * 3
@@ -146,6 +130,16 @@ def test_cells_without_plays_are_counted(opened, tmp_path):
     found = solved(module.League(told(NAMES), book(payoffs)), "nash", {KUHN: 1.0})
     assert (found["pairs"], found["empty"], found["rates"][0][2]) == (3, 1, None)
     assert found["members"][1] == {"name": "past-000020", "tag": "exploiter", "weight": 0.0}
+    whole = book([[np.nan, 1, np.nan], [-1, np.nan, 0.5], [np.nan, -0.5, np.nan]])
+    part = {row: replace(found, exact=True) for row, found in whole.rows.items() if row.player == ref(NAMES[0]) or row.opponent == ref(NAMES[0])}
+    client = opened(write_league(tmp_path / "exact" / "one", whole.with_exact(part), config="league: {answer: nash}\n"))
+    found = client.get("/api/runs/0/meta").json()
+    assert found["exact"] == [[False, True, False], [True, False, False], [False] * 3] and found["empty"] == 1
+    assert found["counts"] == [[0, 0, 0], [0, 0, 100], [0, 100, 0]] and found["rates"][0][1] == [1.0] * 3
+    standings = {(one["player"], one["opponent"]): one for one in client.get("/api/runs/0/league").json()["standings"]}
+    known = standings[NAMES[0], NAMES[1]]
+    assert (known["exact"], known["games"], known["plays_more"]) == (True, 0, 0)
+    assert standings[NAMES[1], NAMES[2]]["games"] == 100 and not standings[NAMES[1], NAMES[2]]["exact"]
 
 
 def test_a_damaged_state_gives_way_to_the_one_before(opened, tmp_path):

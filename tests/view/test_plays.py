@@ -125,7 +125,7 @@ def test_a_play_from_the_rules_to_the_judgement(page):
     assert judged["judgement"]["oracle"] == "cfr"
 
 
-def test_a_hint_is_the_oracles_verdict(page):
+def test_a_hint_is_the_verdict_of_the_oracle_where_there_is_one(page):
     room = Lobby()
     game = room.game("tic_tac_toe")
     oracle, _ = chosen_oracle(game)
@@ -137,9 +137,6 @@ def test_a_hint_is_the_oracles_verdict(page):
     assert (hint["actions"], hint["values"]) == (list(verdict.actions), list(verdict.values))
     assert set(hint["best"]) == verdict.best and hint["oracle"] == "minimax"
     assert page.settled(page.move(state, hint["best"][0]))["hint"] is None
-
-
-def test_no_oracle_is_said(page):
     state = page.begin("rock_paper_scissors", key="none", against="random")
     hint = page.post(f"/play/{state['id']}/hint", play=1, turn=0)["hint"]
     assert hint["oracle"] is None and hint["why"].startswith("there is no oracle: it has no rules")
@@ -190,7 +187,7 @@ def test_what_another_has_done_in_the_same_moment_is_not_told(environment):
     assert len(found) == 1
 
 
-def test_each_change_happens_once(page):
+def test_each_change_happens_once_and_the_next_play_has_another_deal(page):
     state = page.begin("tic_tac_toe", key="once", against="random", seed=4)
     assert page.begin("tic_tac_toe", key="once", against="random", seed=4) == state
     first = page.settled(page.move(state, "b2"))
@@ -202,9 +199,6 @@ def test_each_change_happens_once(page):
     assert second["play"] == 2 and second["seat"] == 1 and second["past"] == []
     assert page.post(f"/play/{state['id']}/next", play=1, seat=1, against="random") == second
     assert "play 1 is not" in page.move(first, "a1", 409)["error"]
-
-
-def test_the_next_play_has_another_deal(page):
     page_state = page.begin("kuhn_poker", key="deals", against="random")
     seeds = set()
     for play in range(1, 5):

@@ -81,11 +81,16 @@ def called(*arguments):
     return CliRunner().invoke(cli.app, ["view", *map(str, arguments), "--no-browser"])
 
 
-def test_a_folder_or_an_address_that_is_not_ours_is_refused(tmp_path):
+def test_missing_packages_folders_and_addresses_are_named(tmp_path, monkeypatch):
     error = called(tmp_path / "none").exception
     assert isinstance(error, ConfigError) and "none" in str(error)
     error = called(tmp_path, "--host", "203.0.113.7").exception
     assert isinstance(error, RunError) and "203.0.113.7" in str(error)
+    for name in ("uvicorn", "duckdb"):
+        monkeypatch.setitem(sys.modules, name, None)
+        error = called(tmp_path).exception
+        assert isinstance(error, ConfigError) and "pip install 'sparring[view]'" in str(error)
+        monkeypatch.undo()
 
 
 def test_a_port_that_is_taken_is_refused_if_asked_for_and_else_gives_way(tmp_path, monkeypatch):
@@ -116,14 +121,6 @@ def test_an_answer_does_not_wait_to_be_sent_with_the_next():
         return found
 
     assert asyncio.run(accepted()) != 0
-
-
-def test_without_its_packages_the_extra_is_named(tmp_path, monkeypatch):
-    for name in ("uvicorn", "duckdb"):
-        monkeypatch.setitem(sys.modules, name, None)
-        error = called(tmp_path).exception
-        assert isinstance(error, ConfigError) and "pip install 'sparring[view]'" in str(error)
-        monkeypatch.undo()
 
 
 @pytest.mark.parametrize(("host", "own"), [("127.0.0.1", True), ("localhost", True), ("::1", True), ("[::1]", True), ("127.9.9.9", True), ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("localhost.evil", False)])

@@ -140,7 +140,11 @@ def test_another_word_stands_for_the_table_of_runs(view):
     assert tuple(LINK.findall(page)) == static_pages.modules("runs")
 
 
-def test_modules_are_followed_to_the_last_and_once(tmp_path, monkeypatch):
+def test_modules_are_followed_to_the_last_and_linked_by_the_server(opened, run_folder, tmp_path, monkeypatch):
+    answer = opened(run_folder).get("/?view=curves")
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert tuple(LINK.findall(answer.text)) == static_pages.modules("curves")
+    assert static_pages.MARK not in answer.text
     files = {
         "ahead.js": "/** Nothing. */",
         "main.js": 'const VIEWS = {\n  runs: { title: "A", load: () => import("./a.js") },\n};',
@@ -152,10 +156,3 @@ def test_modules_are_followed_to_the_last_and_once(tmp_path, monkeypatch):
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(static_pages, "STATIC", tmp_path)
     assert static_pages.modules("runs") == ("ahead.js", "main.js", "a.js", "b.js", "c.js")
-
-
-def test_the_page_of_the_server_has_the_links(opened, run_folder):
-    answer = opened(run_folder).get("/?view=curves")
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert tuple(LINK.findall(answer.text)) == static_pages.modules("curves")
-    assert static_pages.MARK not in answer.text

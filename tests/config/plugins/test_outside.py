@@ -126,7 +126,7 @@ def installed(monkeypatch, points):
     monkeypatch.setattr(outside, "metadata", SimpleNamespace(**{**vars(metadata), "entry_points": entry_points}))
 
 
-def test_a_module_is_named_or_a_function_of_one(package):
+def test_modules_are_named_as_such_wherever_they_lie(package, tmp_path):
     name = package(short_replies=REWARD)
     by_module, by_function = (registry.load("rewards", f"{name}.short_replies{more}") for more in ("", ".nothing"))
     assert (by_module.function.__name__, by_function.function.__name__) == ("short_replies", "nothing")
@@ -135,16 +135,6 @@ def test_a_module_is_named_or_a_function_of_one(package):
     assert registry.known("rewards", f"{name}.short_replies") and not registry.known("rewards", "short_replies")
     with pytest.raises(UnknownNameError, match="option of rewards"):
         registry.bind("rewards", f"{name}.short_replies", {"least": 5})
-
-
-@pytest.mark.parametrize("function", ["private", "system", "__class__", "PLUGINS", "SLOT"])
-def test_only_functions_of_its_own_that_a_module_lists_are_its_plug_ins(package, function):
-    name = package(short_replies=REWARD)
-    with pytest.raises(ConfigError, match=f"'{function}' is no plug-in of the module .*which has 'nothing', 'short_replies'|has no function '{function}'"):
-        registry.load("rewards", f"{name}.short_replies.{function}")
-
-
-def test_modules_of_namespaces_and_of_no_package_have_plug_ins(package, tmp_path):
     name = package()
     (tmp_path / "path" / f"{name}_alone.py").write_text(REWARD)
     assert registry.load("rewards", f"{name}_alone.nothing").function.__name__ == "nothing"
@@ -153,6 +143,13 @@ def test_modules_of_namespaces_and_of_no_package_have_plug_ins(package, tmp_path
     (tmp_path / "path" / name / "deeper").mkdir()
     (tmp_path / "path" / name / "deeper" / "short_replies.py").write_text(REWARD)
     assert registry.load("rewards", f"{name}.deeper.short_replies").options.keys() == {"most"}
+
+
+@pytest.mark.parametrize("function", ["private", "system", "__class__", "PLUGINS", "SLOT"])
+def test_only_functions_of_its_own_that_a_module_lists_are_its_plug_ins(package, function):
+    name = package(short_replies=REWARD)
+    with pytest.raises(ConfigError, match=f"'{function}' is no plug-in of the module .*which has 'nothing', 'short_replies'|has no function '{function}'"):
+        registry.load("rewards", f"{name}.short_replies.{function}")
 
 
 def test_the_solver_in_the_folder_of_a_game_is_found(package, tmp_path):
@@ -180,7 +177,7 @@ def test_a_module_declares_its_slot_in_one_line(package, line):
     assert registry.load("rewards", f"{name}.good").name == f"{name}.good"
 
 
-def test_only_a_statement_of_a_text_declares(package, tmp_path):
+def test_texts_declare_by_statements_and_are_read_without_imports(package, tmp_path):
     name = package(bad='"""How to:\n\nSLOT = "rewards"\n"""\nraise SystemExit("imported")\n')
     with pytest.raises(ConfigError, match="is no plug-in"):
         registry.load("rewards", f"{name}.bad")
@@ -188,6 +185,13 @@ def test_only_a_statement_of_a_text_declares(package, tmp_path):
     (tmp_path / "path" / name / "bad.py").write_bytes("SLOT = 'rewards'  # é".encode("latin-1"))
     with pytest.raises(ConfigError, match="is no UTF-8 text"):
         registry.load("rewards", f"{name}.bad")
+    name = package(both=REWARD.replace("short_replies", "both"))
+    (tmp_path / "path" / name / "__init__.py").write_text(REWARD.replace("short_replies", "both"))
+    assert registry.load("rewards", f"{name}.both").module.__name__ == f"{name}.both"
+    name = package()
+    (tmp_path / "path" / name / "__init__.py").write_text("raise SystemExit('imported')")
+    with pytest.raises(ConfigError, match="there is no module"):
+        registry.load("rewards", f"{name}.sub.missing")
 
 
 @pytest.mark.parametrize(
@@ -216,16 +220,6 @@ def test_a_broken_entry_point_spoils_neither_lists_nor_runs(monkeypatch, caplog)
     assert CliRunner().invoke(app, ["train", "kuhn-tiny", "--dry-run"]).exit_code == 0
     with pytest.raises(ConfigError, match="an entry point: importing"):
         registry.bind("losses", "broken")
-
-
-def test_modules_are_read_without_importing_what_is_above_them(package, tmp_path):
-    name = package(both=REWARD.replace("short_replies", "both"))
-    (tmp_path / "path" / name / "__init__.py").write_text(REWARD.replace("short_replies", "both"))
-    assert registry.load("rewards", f"{name}.both").module.__name__ == f"{name}.both"
-    name = package()
-    (tmp_path / "path" / name / "__init__.py").write_text("raise SystemExit('imported')")
-    with pytest.raises(ConfigError, match="there is no module"):
-        registry.load("rewards", f"{name}.sub.missing")
 
 
 @pytest.mark.parametrize("name", ["os.system", "subprocess.call", "antigravity.fly", "json.tool", "xml.dom.minidom"])

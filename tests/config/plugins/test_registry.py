@@ -192,7 +192,7 @@ def test_wrong_values_are_refused_with_the_option_and_the_value(options, message
         registry.bind("credit", "sample", options)
 
 
-def test_options_come_from_the_signature_the_preset_and_the_user():
+def test_options_and_their_limits_schedules_presets_and_defaults():
     with pytest.raises(ConfigError, match="option 'count': Field required"):
         registry.bind("credit", "needy")
     assert registry.bind("credit", "needy", {"count": 2})() == 2
@@ -200,9 +200,6 @@ def test_options_come_from_the_signature_the_preset_and_the_user():
     at = registry.bind("credit", "sample", {"rounds": 2}, preset="wide").at(0.0)
     assert (at["share"], at["rounds"]) == (0.9, 2)
     assert registry.load("credit", "sample").presets["wide"] == {"share": 0.9, "rounds": 5}
-
-
-def test_limits_schedules_presets_and_defaults_hold():
     for share in (0, 1):
         assert registry.bind("credit", "sample", {"share": share}).options["share"] == share
     assert registry.bind("credit", "sample", {"rounds": 1}).options["rounds"] == 1

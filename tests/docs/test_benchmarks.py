@@ -13,7 +13,7 @@ from tests.docs.loading import ROOT, load
 
 FOLDER = ROOT / "benchmarks"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py"))
-HELPERS = {"common", "published", "view_store", *(name for name in SCRIPTS if name.startswith("peer_"))}
+HELPERS = {"common", "published", "scale_model", "view_store", *(name for name in SCRIPTS if name.startswith("peer_"))}
 # what TRL, Transformers and PEFT look for in the peers' environment: a folder with such a module is taken for the package
 LOOKED_FOR = {
     *("accelerate", "aqlm", "auto_gptq", "bitsandbytes", "comet_ml", "datasets", "deepspeed", "diffusers", "eetq", "fastapi", "flash_attn"),

@@ -9,7 +9,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import another_bank, make_game
 from sparring.environments.sealed_auction import Auction, sealed_auction
-from sparring.measure.initial_states import columns
+from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.testing import check_environment
 
 

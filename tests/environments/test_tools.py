@@ -15,7 +15,7 @@ from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.foreign import completed
 from sparring.environments.spec import spec_of
 from sparring.environments.tools import UNREAD, WithTools
-from sparring.measure.initial_states import columns
+from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.play.players.base import Reply
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec

@@ -29,7 +29,7 @@ from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.trial import Trial
-from sparring.measure.adaptation import Attempts, Opponent, adaptation, rules_of
+from sparring.measure.adaptation import AdaptationRow, Opponent, adaptation, rules_of
 from sparring.measure.agent_spec import AgentSpec, labels, parse_agent
 from sparring.measure.attempt_tree import (
     AttemptReturns,
@@ -37,10 +37,10 @@ from sparring.measure.attempt_tree import (
     attempt_returns,
     ceiling_or_reason,
 )
-from sparring.measure.initial_states import Met, SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.measure.oracle_choice import OracleSpec, oracles_for
 from sparring.measure.regret import BUDGET, Judge
-from sparring.measure.suite_figures import as_data
+from sparring.measure.suite import as_data
 from sparring.methods.oracles.base import Oracle
 from sparring.methods.oracles.judge import configured_oracles
 from sparring.play.players.best_of_n import BestOfN
@@ -56,7 +56,7 @@ def adaptations_of(
     pool: Mapping[str, Opponent],
     *,
     trials: int,
-    met: Met,
+    met: SeenInitialStates,
     seed: int,
     limit: int = 0,
     in_flight: int | None = None,
@@ -210,7 +210,7 @@ def _without_plays(
         return f"sampled alone: {error}"
 
 
-def _exact(row: Attempts, ceiling: Ceiling | None, why: str) -> dict[str, Any]:
+def _exact(row: AdaptationRow, ceiling: Ceiling | None, why: str) -> dict[str, Any]:
     """Return what stands beside a row: exact returns, and what share of the headroom is closed."""
     if ceiling is None:
         return {"why": why}
@@ -228,7 +228,7 @@ def _exact(row: Attempts, ceiling: Ceiling | None, why: str) -> dict[str, Any]:
 
 
 def _asked(
-    row: Attempts,
+    row: AdaptationRow,
     pool: Mapping[str, Opponent],
     exact: AttemptReturns | str,
     ceiling: Ceiling | None,

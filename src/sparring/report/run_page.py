@@ -45,8 +45,7 @@ from sparring.report.ratings import league, matches
 from sparring.report.sample_plays import RULE, judged_games, play_values, sample_plays
 from sparring.report.svg import Series, line_chart
 from sparring.report.worker_status import workers_values
-from sparring.run.config_changes import FIXED, differences
-from sparring.run.config_checks import CHANGES, START
+from sparring.run.config_checks import CHANGES, FIXED, START, differences
 from sparring.run.evaluation import FAMILIES
 from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines, torn_after
 from sparring.run.folder import CONFIG, RunFolder

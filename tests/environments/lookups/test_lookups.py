@@ -13,7 +13,7 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.lookups import Library, Question, Questions, library, lookups
 from sparring.environments.spec import spec_of
-from sparring.measure.initial_states import columns
+from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.testing import check_environment
 from tests.cases import every_case
 

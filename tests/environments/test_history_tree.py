@@ -4,13 +4,14 @@ import pytest
 
 from sparring.core.errors import GameError
 from sparring.core.records import Observation
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
 from sparring.environments.history_tree import PlayedTree, rules_key, tree_of
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import TabularScorer, enumerate_info_states
 
 
-class Guess:
+class Guess(Environment):
     """One seat is told which coin came, another is not; both guess at once, both get right guesses."""
 
     name, roles, num_seats, max_turns, cooperative = "guess", ("told", "blind"), 2, 2, True

@@ -20,7 +20,9 @@ from sparring.core.refs import OWN, PUBLISHED, PlayerRef, bot, ref, snapshot
 from sparring.core.rng import Stream
 from sparring.environments.base import (
     Environment,
+    PartnerPlay,
     Play,
+    Sampling,
     is_searchable,
     is_searchable_play,
     temporary_play,
@@ -252,9 +254,9 @@ def bots_for(game: Environment) -> list[str]:
             found.append("minimax")
         if not game.perfect_information and game.has_info_states and fits(game, HISTORIES):
             found.append("cfr")
-    if hasattr(play, "house"):
+    if isinstance(play, PartnerPlay):
         found.append("house")
-    if legal is not None or hasattr(play, "sample"):
+    if legal is not None or isinstance(play, Sampling):
         found.append("random")
     return found
 

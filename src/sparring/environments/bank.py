@@ -6,7 +6,7 @@ skill is measured on another: on starts that training never met.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Hashable
 from typing import Any
 
@@ -25,7 +25,7 @@ def is_banked(environment: Environment) -> bool:
     return hasattr(environment, "counted")
 
 
-class Bank(ABC):
+class Bank(Environment):
     """Base of environments whose starts are drawn from a bank.
 
     A subclass has ``start(number)``, a start of its bank that can be hashed, made from the bank's

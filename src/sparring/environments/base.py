@@ -319,6 +319,40 @@ class Combination(Protocol):
     inner: Environment
 
 
+@runtime_checkable
+class HasLeads(Protocol):
+    """An environment some of whose seats lead the others."""
+
+    def leads(self, seat: int, /) -> bool:
+        """Return whether a seat answers for the play."""
+        ...
+
+
+@runtime_checkable
+class HasPlayerNames(Protocol):
+    """An environment that calls its players by names of their own."""
+
+    called: tuple[str, ...]
+
+
+@runtime_checkable
+class HasCorrection(Protocol):
+    """An environment with its own wording of what follows an illegal reply."""
+
+    def correction(self, play: Any, action: str | None, played: str | None = None, /) -> str:
+        """Return what a seat is told; ``played``: the random action in place of its reply."""
+        ...
+
+
+@runtime_checkable
+class PartnerPlay(Protocol):
+    """A play that has a scripted partner of its own."""
+
+    def house(self, seat: int, stream: Stream) -> str:
+        """Return what the partner says in a seat that is due."""
+        ...
+
+
 class Node(Protocol):
     """A history of a game, with nothing hidden. It is not to be changed, but left for a child.
 
@@ -581,10 +615,10 @@ def teams_of(environment: Environment) -> tuple[int, ...]:
     Raises:
         GameError: ``teams`` has another number of seats.
     """
-    given = getattr(environment, "teams", None)
+    given = environment.teams
     if given is None:
         seats = environment.num_seats
-        alone = not getattr(environment, "cooperative", False)
+        alone = not environment.cooperative
         return tuple(range(seats)) if alone else (0,) * seats
     if isinstance(given, str) or len(given) != environment.num_seats:
         raise GameError(

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
+from sparring.environments.base import Environment
 from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
 from sparring.environments.drawing.pieces import Said, heading, seats, timeline
 
@@ -30,7 +31,7 @@ def claimed(said: str) -> str:
 
 
 @dataclass(kw_only=True, eq=False)
-class Bluff:
+class Bluff(Environment):
     """Bluff: a seat says what its card is, which need not be true, and the other believes or calls.
 
     What: one round. The speaker's card is high or low, both equally likely. Who claims the low card

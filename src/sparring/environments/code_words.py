@@ -11,6 +11,7 @@ from pydantic import Field
 
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
+from sparring.environments.base import Environment
 from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
 from sparring.environments.drawing.pieces import due_sentence, paragraph, seats, table
 from sparring.environments.options import entry_of
@@ -160,7 +161,7 @@ TELLERS, GUESSERS = (0, 2), (1, 3)  # seats
 SPOKEN = re.compile(r"[\w-]+")
 
 
-class CodeWords:
+class CodeWords(Environment):
     """A word game of two against two: be understood by one's team-mate, and not by the others.
 
     What: each team has a teller and a guesser, a secret word that its teller alone is told, and a

@@ -32,7 +32,7 @@ def rules_key(game: Environment) -> str:
     """Return rules and options as text; environments with one text have one tree."""
     if is_searchable(game):
         return game.rules_key
-    made = getattr(game, "made_by", None)
+    made = getattr(game, "made_by", None)  # of rules that nobody has made: none
     return f"{made['name']} {made['options']}" if made else f"{game.name} {vars(game)}"
 
 

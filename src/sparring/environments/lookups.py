@@ -14,6 +14,7 @@ from sparring.core.errors import ConfigError, GameError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
+from sparring.environments.base import Environment
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph
 from sparring.environments.options import entry_of
@@ -107,7 +108,7 @@ def _order(stream: Stream, size: int) -> tuple[int, ...]:
     return tuple(sorted(range(size), key=stream.uniform))
 
 
-class Questions:
+class Questions(Environment):
     """The task without its tools: one question, one answer."""
 
     name = "lookups"

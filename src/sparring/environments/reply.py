@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 Style = Literal["brief", "full"]
 """Wording: "brief" for a tiny model with a word-level vocabulary, "full" for a language model."""
@@ -132,7 +132,7 @@ def _parser_of(words: tuple[str, ...]) -> ReplyParser:
     return ReplyParser(words)
 
 
-def meant(play: Any, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
+def meant(play: object, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
     """Return the action that each reply of a list stands for, in order.
 
     It is the reply itself, but where a seat replies with the numbers of candidates (``choose``).

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from sparring.core.records import Observation
+from sparring.environments.base import Environment
 from sparring.environments.drawing.canvas import Canvas, Painted
 from sparring.environments.drawing.pieces import due_sentence, heading, seats, table
 
 
 @dataclass(kw_only=True, eq=False)
-class Throws:
+class Throws(Environment):
     """Rules and wording.
 
     Attributes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparring.core.errors import GameError
-from sparring.environments.base import Environment, Play, close_play
+from sparring.environments.base import Cloneable, Environment, Play, close_play
 from sparring.environments.foreign import no_rules
 
 __all__ = ["Situation", "close_copies", "copied", "decision_of"]
@@ -73,7 +73,7 @@ def copied(game: Environment, play: Play) -> Any:
     Raises:
         GameError: it cannot be copied.
     """
-    if not hasattr(play, "clone"):
+    if not isinstance(play, Cloneable):
         raise GameError(
             f"{game.name}: its plays cannot be copied, so no oracle can judge them; leave the "
             "oracle out, or give the plays a method clone."

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from sparring.core.errors import ConfigError, quoted
 from sparring.core.foreign_text import check_label
 from sparring.core.records import EnvironmentSpec
-from sparring.environments.illegal import IllegalRule
 
 if TYPE_CHECKING:
     from sparring.environments.base import Environment
@@ -23,11 +22,10 @@ def spec_of(game: Environment) -> EnvironmentSpec | None:
 
     The same object at every call.
     """
-    made_by = getattr(game, "made_by", None)
+    made_by = game.made_by
     if made_by is None:
         return None
-    illegal = getattr(game, "illegal", None)
-    key = (id(made_by), illegal, game.name)
+    key = (id(made_by), game.illegal, game.name)
     known, spec = vars(game).get(KEPT, (None, None)) if hasattr(game, "__dict__") else (None, None)
     if known == key:
         return spec
@@ -35,7 +33,7 @@ def spec_of(game: Environment) -> EnvironmentSpec | None:
     spec = EnvironmentSpec(
         name=name,
         options=plain(made_by["options"]),
-        illegal=asdict(illegal) if isinstance(illegal, IllegalRule) else {},
+        illegal=asdict(game.illegal),
         label="" if game.name == name else str(game.name),
         version=version_of(game),
     )
@@ -67,12 +65,8 @@ def check_spec(spec: EnvironmentSpec) -> None:
 
 
 def version_of(game: Environment) -> int:
-    """Return the version of a game's rules and wording.
-
-    Its attribute ``version`` where that is a whole number, else 1.
-    """
-    found = getattr(game, "version", 1)
-    return found if type(found) is int else 1
+    """Return the version of a game's rules and wording; 1 where it is no whole number."""
+    return game.version if type(game.version) is int else 1
 
 
 def plain(value: Any) -> Any:

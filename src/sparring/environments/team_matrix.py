@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from sparring.core.records import Observation
+from sparring.environments.base import Environment
 from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
 from sparring.environments.drawing.pieces import due_sentence, paragraph, seats, table
 from sparring.environments.options import check_range, entry_of
@@ -220,7 +221,7 @@ class SeekAttackDefend(Payoffs):
 TEAMS = ("a", "b")
 
 
-class TeamMatrix:
+class TeamMatrix(Environment):
     """Team matrix games: two teams choose at once, and no seat sees what another chooses.
 
     What: one round. A team has one payoff, the other team gets -1 times it. There are three games:
@@ -288,7 +289,7 @@ class TeamMatrix:
         self.payoffs: Payoffs = payoffs
         self.style, self.brief = style, style == "brief"
         self.roles = tuple(f"{team}{number + 1}" for team in TEAMS for number in range(members))
-        self.teams = (0,) * members + (1,) * members
+        self.teams: tuple[int, ...] = (0,) * members + (1,) * members
         self.num_seats = self.max_turns = 2 * members
         self.max_utility = payoffs.most
         self.min_utility = -payoffs.most

@@ -280,7 +280,7 @@ class Trial(Combined):
         self.carried = seats_of("trial", "carry", self.carry, inner.roles, inner.name) or (0,)
         self.told_once = "" if self.retell else _rules_of(inner)
         notes = (attempts - 1) * len(self.carried) if reflect else 0
-        self.notes = notes > 0 or getattr(inner, "notes", False)
+        self.notes = notes > 0 or inner.notes
         self.max_turns = attempts * inner.max_turns + notes
         ends = (inner.min_utility, inner.max_utility)
         self.min_utility, self.max_utility = (attempts * end for end in ends)

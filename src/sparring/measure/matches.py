@@ -385,7 +385,7 @@ def _figures(game: Environment, played: Sequence[Episode], level: float) -> dict
     counted = [found for found in (figures_of(game, one) for one in played) if found is not None]
     means = {
         name: [mean for one in counted if (mean := _mean_over_seats(one[name])) is not None]
-        for name in getattr(game, "figures", ())
+        for name in game.figures
     }
     return {name: mean_interval(found, level=level) for name, found in means.items() if found}
 

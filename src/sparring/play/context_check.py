@@ -19,7 +19,7 @@ DEFAULT = "full"  # shows what any environment tells, so nothing is tried
 MOMENTS = 50  # of the play that is tried
 
 
-def check_context(context: Bound, environments: Sequence[Any], renderer: Any) -> None:
+def check_context(context: Bound, environments: Sequence[Environment], renderer: Any) -> None:
     """Check that a strategy can show what it wants to, by a random play of each environment.
 
     Args:
@@ -35,7 +35,7 @@ def check_context(context: Bound, environments: Sequence[Any], renderer: Any) ->
     if context.plugin.name == DEFAULT:
         return
     for environment in environments:
-        if "notes" in context.needs and not getattr(environment, "notes", False):
+        if "notes" in context.needs and not environment.notes:
             raise no_notes(context, environment)
         for draft in _drafts(context, environment, renderer):
             _check_words(draft, context, environment, renderer)

@@ -8,10 +8,10 @@ records of all versions have it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from sparring.core.records import Episode, Turn
-from sparring.environments.base import Closed, Environment, Play
+from sparring.environments.base import Closed, Closing, Environment, Play
 from sparring.environments.foreign import environment_call
 from sparring.play.replay import replayed
 from sparring.play.turn_draft import sampled_tokens
@@ -80,11 +80,11 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
 
 def _closed(play: Play, seats: dict[int, list[int]]) -> Iterator[tuple[int, Closed]]:
     """Yield the seats whose conversations are over, as the environment knows it, and how."""
-    asked: Any = getattr(play, "closed", None)
-    for seat in sorted(seats) if asked is not None else ():
-        how = asked(seat)
-        if how is not None:
-            yield seat, how
+    if isinstance(play, Closing):
+        for seat in sorted(seats):
+            how = play.closed(seat)
+            if how is not None:
+                yield seat, how
 
 
 def _at_the_end(episode: Episode, seat: int) -> End:

@@ -26,6 +26,7 @@ from sparring.core.records import Episode, Observation, Turn, TurnEvent
 from sparring.core.rng import Stream
 from sparring.environments.base import (
     Environment,
+    HasCorrection,
     Play,
     Redealt,
     close_play,
@@ -85,10 +86,8 @@ def correction(
         draft: the reply.
         played: what was played at random in its place, or None if the seat may try again.
     """
-    own = getattr(environment, "correction", None)
-    if own is not None:
-        text: str = own(play, draft.named, played)
-        return text
+    if isinstance(environment, HasCorrection):
+        return environment.correction(play, draft.named, played)
     if environment.brief:  # of a vocabulary of its own
         return draft.observation.text if played is None else played
     wrong = (

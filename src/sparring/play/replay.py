@@ -90,7 +90,7 @@ def figures_of(game: Environment, episode: Episode) -> Mapping[str, tuple[float,
     Raises:
         RolloutError: the episode is not one of this game.
     """
-    if not getattr(game, "figures", ()) or episode.forfeited_by is not None or episode.cut:
+    if not game.figures or episode.forfeited_by is not None or episode.cut:
         return None
     with ended(game, episode) as end, environment_call(game):
         found: Mapping[str, tuple[float, ...]] = end.figures()

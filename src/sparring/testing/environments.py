@@ -155,7 +155,7 @@ def _final(play: Play, rules: Any, name: str) -> tuple[float, ...]:
         f"max_utility = {rules.max_utility}."
     )
     assert not tuple(play.due()), f"{name}: seats {tuple(play.due())} are due after the end."
-    if names := getattr(rules, "figures", ()):
+    if names := rules.figures:
         found = cast(Counting, play).figures()
         assert sorted(found) == sorted(names), (
             f"{name}: figures() gave {sorted(found)}; the environment's figures are {names}."

@@ -14,6 +14,7 @@ from sparring.core.errors import ConfigError, GameError, PluginError, UnknownNam
 from sparring.core.refs import LEARNER, bot, ref, snapshot
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
+from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
 from sparring.league.matchmakers.base import Seating, check_output
 from sparring.league.seating import starts
@@ -110,7 +111,7 @@ def test_all_seats_of_a_team_are_drawn_at_once_and_other_teams_for_themselves():
     assert [spec.seats for spec in specs] == [spec.seats for spec in again]
 
 
-class _FourSeats:
+class _FourSeats(Environment):
     name, label, roles, num_seats, teams = "four", None, ("a", "b", "c", "d"), 4, (0, 1, 0, 1)
 
 

@@ -10,7 +10,13 @@ from pydantic import Field
 from sparring.core.errors import ConfigError, UnknownNameError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.base import random_reply, read_reply, teams_of
+from sparring.environments.base import (
+    Environment,
+    HasVocabulary,
+    random_reply,
+    read_reply,
+    teams_of,
+)
 from sparring.environments.choose.proposer import Proposer, listed, numbers, remembered
 from sparring.environments.combining import (
     Combined,
@@ -46,7 +52,7 @@ class Choose(Combined):
         self.proposer, self.choosers = proposer, frozenset(choosers or range(inner.num_seats))
         self.max_turns, self.utility_sum = inner.max_turns, inner.utility_sum
         self.min_utility, self.max_utility = inner.min_utility, inner.max_utility
-        self.figures: tuple[str, ...] = getattr(inner, "figures", ())
+        self.figures: tuple[str, ...] = inner.figures
 
     def words(self) -> tuple[str, ...]:
         """Return the numbers of the candidates."""
@@ -447,8 +453,8 @@ def choose(
     return Asked(inner, drawn, seats)
 
 
-def _check_words(proposals: dict[str, float], inner: Any) -> None:
-    if not getattr(inner, "brief", False) or not hasattr(inner, "vocabulary"):
+def _check_words(proposals: dict[str, float], inner: Environment) -> None:
+    if not inner.brief or not isinstance(inner, HasVocabulary):
         return
     known = set(inner.vocabulary())
     for action in proposals:

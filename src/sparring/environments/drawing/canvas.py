@@ -33,7 +33,7 @@ HUES = {
     "red": "#d55e00",
     "yellow": "#f0e442",
 }
-THEMES: Mapping[str, Mapping[str, str]] = {
+THEMES: Mapping[Theme, Mapping[str, str]] = {
     "light": {
         **HUES,
         "paper": "#ffffff",

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.abstracted import Gist
+from sparring.environments.base import Environment
 from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
 from sparring.environments.drawing.pieces import (
     Said,
@@ -291,7 +292,7 @@ OWN = ("say", "whisper", "save", "kill", "propose")  # events that who did them 
 FEW = 5  # players up to which every deal is listed
 
 
-class Werewolf:
+class Werewolf(Environment):
     """Rules and wording: seats are roles of the deal, wolves first.
 
     Args:
@@ -309,7 +310,8 @@ class Werewolf:
     def __init__(self, setup: Setup, style: str) -> None:
         self.setup, self.style, self.brief = setup, style, style == "brief"
         self.roles = role_names(setup.kinds)
-        self.teams = tuple(int(seat not in setup.wolves) for seat in range(setup.players))
+        players = range(setup.players)
+        self.teams: tuple[int, ...] = tuple(int(seat not in setup.wolves) for seat in players)
         self.num_seats = setup.players
         self.called = tuple(map(name_of, range(setup.players)))
         a_round = 3 + 2 * bool(setup.deduce) + setup.wolves_talk

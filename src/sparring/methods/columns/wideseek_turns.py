@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparring.core.errors import CreditError
 from sparring.core.records import BoolArray, Episode
-from sparring.environments.base import Environment
+from sparring.environments.base import Environment, HasLeads
 from sparring.methods.columns.base import Source
 from sparring.methods.columns.failed import turns_in
 from sparring.play.conversation_endings import FAILED, Conversation, conversations
@@ -71,8 +71,8 @@ def _repeats(episode: Episode, place: int) -> bool:
 
 def _leads(game: Environment) -> set[int]:
     """Return the seats that answer for a play."""
-    leads = getattr(game, "leads", None)
-    found = {seat for seat in range(game.num_seats) if leads is not None and leads(seat)}
+    seats = range(game.num_seats)
+    found = {seat for seat in seats if game.leads(seat)} if isinstance(game, HasLeads) else set()
     if not found and game.num_seats > 1:
         raise CreditError(
             f"{game.name}: nobody leads its {game.num_seats} seats, and WideSeek-R1 trains a play "

@@ -12,7 +12,7 @@ from pydantic import Field
 from sparring.config.parts import PluginConfig
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
-from sparring.environments.base import Environment
+from sparring.environments.base import Environment, HasPlayerNames
 from sparring.methods.knowledge.base import Gathered, Knowledge
 from sparring.methods.knowledge.sampled import Sampled
 from sparring.methods.knowledge.space import Kind, Space, clustered, few, solved
@@ -233,8 +233,9 @@ def _names(gathered: Gathered) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """
     called, names = set[str](), set[str]()
     for game in gathered.environments.values():
-        called |= set(getattr(game, "called", ()))
-        names |= set(getattr(game, "called", game.roles))
+        own = game.called if isinstance(game, HasPlayerNames) else None
+        called |= set(own or ())
+        names |= set(game.roles if own is None else own)
     return tuple(sorted(names)), tuple(sorted(called))
 
 

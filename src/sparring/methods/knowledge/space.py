@@ -13,7 +13,7 @@ from sparring.core.errors import CheckpointError, GameError
 from sparring.core.records import FloatArray
 from sparring.core.rng import Stream
 from sparring.environments.abstracted import NAME, Abstracted, kind_of
-from sparring.environments.base import Environment
+from sparring.environments.base import Environment, HasOpenings
 from sparring.environments.foreign import environment_call
 from sparring.environments.history_tree import PlayedTree
 from sparring.environments.tree_arrays import walk
@@ -213,7 +213,7 @@ def solved(
             that nobody has made yet.
         TooLargeError: the abstracted game is too large.
     """
-    if not hasattr(game, "openings"):
+    if not isinstance(game, HasOpenings):
         raise GameError(
             f"knowledge 'latent_space': {game.name} has no method openings, so that its abstracted "
             "game cannot be solved; take an environment that has one (see "

@@ -16,7 +16,7 @@ from typing import Literal
 
 from sparring.config.plugins import registry
 from sparring.config.plugins.registry import Plugin, load_part, offering
-from sparring.environments.base import Environment, Searchable, SearchablePlay
+from sparring.environments.base import Environment, Searchable, SearchablePlay, is_searchable
 from sparring.methods.oracles.base import CachedOracle
 
 PART = "solver"
@@ -41,8 +41,8 @@ def solver_of(game: Environment, oracle: str = "") -> Plugin | None:
     Raises:
         ConfigError: a solver from outside cannot be imported.
     """
-    made_by = str((getattr(game, "made_by", None) or {}).get("name", ""))
-    for name in dict.fromkeys((made_by, getattr(game, "rules_name", game.name))):
+    made_by = str((game.made_by or {}).get("name", ""))
+    for name in dict.fromkeys((made_by, game.rules_name if is_searchable(game) else game.name)):
         found = (
             load_part("environments", name, PART) if registry.known("environments", name) else None
         )

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from sparring.core.errors import RewardError
 from sparring.core.records import Episode
-from sparring.environments.base import Environment
+from sparring.environments.base import Combination, Environment, HasLeads
 from sparring.play.replay import figures_of
 
 
-def within(game: Environment) -> Any:
+def within(game: Environment) -> Environment:
     """Return the environment that combinators are made of in the end; of any other, itself."""
-    while hasattr(game, "inner"):
+    while isinstance(game, Combination):
         game = game.inner
     return game
 
 
-def around(game: Environment, inner: Any, reward: str) -> RewardError:
+def around(game: Environment, inner: Environment, reward: str) -> RewardError:
     """Return the error of a reward that is for an environment, and is asked of a combinator of it.
 
     Args:
@@ -51,17 +50,20 @@ def paid_to_leads(
         RewardError: the environment is a combinator of one that has a lead and counts this.
     """
     nothing = (None,) * len(episode.turns)
-    leads = getattr(game, "leads", None)
-    if leads is None or name not in getattr(game, "figures", ()):
+    if not isinstance(game, HasLeads) or name not in game.figures:
         inner = within(game)
-        counted = inner is not game and name in getattr(inner, "figures", ())
-        if counted and any(inner.leads(seat) for seat in range(inner.num_seats)):
+        counted = inner is not game and name in inner.figures
+        if (
+            counted
+            and isinstance(inner, HasLeads)
+            and any(inner.leads(seat) for seat in range(inner.num_seats))
+        ):
             raise around(game, inner, reward)
         return nothing
     found = figures_of(game, episode)
     if found is None:
         return nothing
     last = {turn.seat: number for number, turn in enumerate(episode.turns)}
-    paid = {last[seat]: found[name][seat] for seat in last if leads(seat)}
+    paid = {last[seat]: found[name][seat] for seat in last if game.leads(seat)}
     said = {number: value for number, value in paid.items() if not math.isnan(value)}
     return tuple(said.get(number) for number in range(len(episode.turns)))

@@ -82,7 +82,7 @@ def grows(strategy: Bound) -> bool:
 
 def no_view(strategy: Bound, environment: Environment | None) -> ContextError:
     """Return the error of an environment that does not say what a seat sees of the position."""
-    name = getattr(environment, "name", "the environment")
+    name = "the environment" if environment is None else environment.name
     return ContextError(
         f"The {strategy} shows the position alone, and {name} has no view of it at some turn "
         "(Observation.view is empty). Write context: {name: full}, or let the environment's "

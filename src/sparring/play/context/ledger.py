@@ -96,7 +96,7 @@ class Ledger:
         """Return the exchanges that a strategy shows, and note what it tells or wants."""
         if not observation.view and "view" in context.needs:
             raise no_view(context, self._environment)
-        brief = getattr(self._environment, "brief", False)
+        brief = self._environment is not None and self._environment.brief
         answer: Shown | Rewrite = context(
             Seen(observation, text, self._past, len(self.ids), again, brief)
         )

@@ -8,6 +8,7 @@ from threading import Event
 from typing import Any
 
 from sparring.core.errors import SparringError
+from sparring.environments.base import HasOverview
 from sparring.environments.options import check_range
 from sparring.play.players.base import Agent, PendingTurn, Reply
 from sparring.play.players.endpoint_account import Account, Answer, Counters
@@ -99,9 +100,8 @@ class EndpointAgent:
     def _request(self, turn: PendingTurn) -> dict[str, Any]:
         """Return the fields of the request for a turn."""
         messages = [{"role": "system", "content": self.system}] if self.system else []
-        overview = getattr(turn.state, "overview", None)
-        if overview is not None:
-            told = overview(turn.seat).text
+        if isinstance(turn.state, HasOverview):
+            told = turn.state.overview(turn.seat).text
             told = f"{told}\n\n{turn.notice}" if turn.notice else told
         else:  # what was told and said so far, then what is told now
             told = turn.told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
-from sparring.environments.base import Play
+from sparring.environments.base import PartnerPlay, Play
 from sparring.play.players.base import TextAgent
 
 
@@ -22,14 +22,13 @@ class HouseAgent(TextAgent):
         Raises:
             GameError: the play has none.
         """
-        if not hasattr(state, "house"):
+        if not isinstance(state, PartnerPlay):
             raise GameError(
                 f"{type(state).__name__} in {type(state).__module__} has no partner of its own, "
                 "which the player `house` is; give it a method house(seat, stream), or write "
                 "another player, such as random."
             )
-        said: str = state.house(seat, stream)
-        return said
+        return state.house(seat, stream)
 
 
 house = HouseAgent

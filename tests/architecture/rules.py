@@ -24,6 +24,7 @@ PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve"}
 UNSAFE = {"eval", "exec", "torch.load", "os.system", "os.popen", "yaml.load", "yaml.unsafe_load", "yaml.full_load"}
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 OPENSPIEL = re.compile(r"pyspiel|open_spiel|\.spiel", re.IGNORECASE)
+GAMES = ("Game", "Banked", "FillIn")  # classes of games over OpenSpiel
 METHOD_SLOTS = ("credit", "losses", "rewards", "selection")
 
 
@@ -52,6 +53,19 @@ def imports(tree):
 def within(module, packages):
     """Return whether a module is in one of some packages; names are without ``sparring.``."""
     return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def games_named(path, source):
+    """Return the lines that import the class of OpenSpiel's games in a module that is no game over OpenSpiel itself.
+
+    ``path`` is relative to the package. Everything else says Environment, Searchable or Play (environments/base.py).
+    """
+    tree = parsed(source)
+    is_game = any(ast.unparse(base) in GAMES for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for base in node.bases)
+    if path.startswith("environments/openspiel/") or (path.startswith("environments/") and is_game):
+        return []
+    froms = ((node.module, node.lineno) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return [f"line {line}: {module}" for module, line in froms if module == "sparring.environments.openspiel.base"]
 
 
 def layering(own, source):

@@ -83,6 +83,14 @@ def test_a_name_of_openspiel_is_noticed_elsewhere(text):
     assert rules.openspiel_named("environments/openspiel/base.py", text) == []
 
 
+def test_only_games_over_openspiel_name_their_class():
+    files = {path: rules.games_named(path.relative_to(SOURCE).as_posix(), path.read_text()) for path in FILES}
+    assert {str(path): found for path, found in files.items() if found} == {}
+    typed = "if TYPE_CHECKING:\n    from sparring.environments.openspiel.base import Game"
+    assert rules.games_named("measure/regret.py", typed) and rules.games_named("environments/talk.py", typed)
+    assert rules.games_named("environments/nim.py", "from sparring.environments.openspiel.base import Game\nclass Nim(Game): ...") == []
+
+
 def test_openspiel_may_be_spoken_of():
     assert rules.openspiel_named("methods/oracles/mcts.py", "# OpenSpiel's MCTSBot\nfrom sparring.environments.openspiel.base import Game\nspiel = load(NAME)") == []
 

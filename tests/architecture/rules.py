@@ -3,6 +3,7 @@
 import ast
 import re
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 
 ORDER = [
     *("core", "config", "ops", "environments", "models", "play", "methods", "league", "learn"),
@@ -53,6 +54,21 @@ def imports(tree):
 def within(module, packages):
     """Return whether a module is in one of some packages; names are without ``sparring.``."""
     return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def circle(sources):
+    """Return modules that import each other in a circle, from their sources by name; imports under TYPE_CHECKING count."""
+    graph = {}
+    for name, source in sources.items():
+        froms = (node for node in ast.walk(parsed(source)) if isinstance(node, ast.ImportFrom))
+        named = {f"{node.module}.{alias.name}" if f"{node.module}.{alias.name}" in sources else node.module for node in froms for alias in node.names}
+        named |= {alias.name for node in ast.walk(parsed(source)) if isinstance(node, ast.Import) for alias in node.names}
+        graph[name] = {module for module in named if module in sources and module != name}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
 
 
 def games_named(path, source):

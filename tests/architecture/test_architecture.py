@@ -91,6 +91,14 @@ def test_only_games_over_openspiel_name_their_class():
     assert rules.games_named("environments/nim.py", "from sparring.environments.openspiel.base import Game\nclass Nim(Game): ...") == []
 
 
+def test_no_modules_import_each_other_in_a_circle():
+    """Imports for types alone count: who needs another's type needs the other."""
+    assert rules.circle({f"sparring.{module(path)}".rstrip("."): path.read_text() for path in FILES}) == []
+    typed = "if TYPE_CHECKING:\n    from sparring.a import A"
+    assert rules.circle({"sparring.a": "from sparring import b", "sparring.b": typed}) == ["sparring.a", "sparring.b", "sparring.a"]
+    assert rules.circle({"sparring": "", "sparring.a": "import sparring", "sparring.b": typed}) == []
+
+
 def test_openspiel_may_be_spoken_of():
     assert rules.openspiel_named("methods/oracles/mcts.py", "# OpenSpiel's MCTSBot\nfrom sparring.environments.openspiel.base import Game\nspiel = load(NAME)") == []
 

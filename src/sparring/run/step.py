@@ -246,14 +246,16 @@ def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     }
 
 
-def environment_metrics(episodes: Sequence[Episode], games: Iterable[Any]) -> dict[str, float]:
+def environment_metrics(
+    episodes: Sequence[Episode], games: Iterable[Environment]
+) -> dict[str, float]:
     """Return what environments count themselves: those that have ``figures``.
 
     Plays are played again for it, as records do not hold what was hidden.
     """
     metrics: dict[str, float] = {}
     for game in games:
-        counted: dict[str, list[float]] = {name: [] for name in getattr(game, "figures", ())}
+        counted: dict[str, list[float]] = {name: [] for name in game.figures}
         for episode in episodes if counted else ():
             found = figures_of(game, episode) if episode.game == game.name else None
             for name, values in (found or {}).items():

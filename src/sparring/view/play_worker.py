@@ -16,7 +16,7 @@ from sparring.config.plugins.guard import Watch
 from sparring.core.errors import ConfigError, HungError, RunError, SparringError
 from sparring.core.records import Episode, Turn, Verdict
 from sparring.core.worker_pool import Job
-from sparring.environments.base import is_searchable_play
+from sparring.environments.base import Drawable, is_searchable_play
 from sparring.environments.drawing.canvas import THEMES
 from sparring.environments.foreign import environment_call, no_rules
 from sparring.environments.openspiel.people import rules_of
@@ -334,11 +334,11 @@ def picture(sitting: InteractiveSession, seat: int | None) -> Answer | None:
     play = sitting.play
     if is_searchable_play(play) and sitting.people is not sitting.game:
         play = sitting.people.state_of(play.node)  # in sentences
-    if not hasattr(play, "draw"):
+    if not isinstance(play, Drawable):
         return None
     try:
         with environment_call(sitting.game):
-            found = {theme: play.draw(seat, theme) for theme in THEMES}
+            found: Answer = {theme: play.draw(seat, theme) for theme in THEMES}
             return {**found, "said": play.described(seat)}
     except SparringError:
         return None  # the told text is shown in its place

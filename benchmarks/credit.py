@@ -27,7 +27,7 @@ from published import record, settings
 from sparring.config.plugins import registry
 from sparring.core.records import TurnTable
 from sparring.core.rng import Stream
-from sparring.ops.returns import discounted_returns
+from sparring.ops.groups import discounted_returns
 
 parser = argparse.ArgumentParser(description=__doc__)
 given = settings(parser)

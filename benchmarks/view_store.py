@@ -13,10 +13,9 @@ from common import self_play_specs
 
 from sparring.core.records import Episode, Segment, Turn, Verdict
 from sparring.environments.catalogue import make_game
-from sparring.play.credit_store import COLUMNS, SCHEMA, CreditStore
 from sparring.play.players.random import random
 from sparring.play.rollout import play
-from sparring.play.store import EpisodeStore
+from sparring.play.store import CREDIT_COLUMNS, CREDIT_SCHEMA, CreditStore, EpisodeStore
 
 LINES = 2048  # distinct plays; stored ones are these again, under other numbers and figures
 CONFIG = (
@@ -41,7 +40,7 @@ def write(folder: Path, episodes: int, each: int) -> None:
     for step in range(1, steps + 1):
         own = list(numbered(plays, step, each, draws))
         store.append(step, own)
-        credit.put(step, COLUMNS.written(learned(step, own, draws)))
+        credit.put(step, CREDIT_COLUMNS.written(learned(step, own, draws)))
         line = {"step": step, "loss": float(draws.normal()), "legal_rate": float(draws.uniform())}
         with open(folder / "metrics.jsonl", "a", encoding="utf-8") as stream:
             stream.write(json.dumps(line) + "\n")
@@ -92,7 +91,7 @@ def learned(step: int, episodes: Sequence[Episode], draws: np.random.Generator) 
     advantages = draws.normal(size=len(turns)).tolist()
     rows = [
         {
-            **dict.fromkeys(SCHEMA.names),
+            **dict.fromkeys(CREDIT_SCHEMA.names),
             "step": step,
             "episode_id": episode.episode_id,
             "seat": turn.seat,
@@ -107,4 +106,4 @@ def learned(step: int, episodes: Sequence[Episode], draws: np.random.Generator) 
         }
         for (episode, turn), advantage in zip(turns, advantages, strict=True)
     ]
-    return pa.Table.from_pylist(rows, schema=SCHEMA)
+    return pa.Table.from_pylist(rows, schema=CREDIT_SCHEMA)

@@ -36,7 +36,7 @@ from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers import models as tokenizer_models
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from sparring.models.render.templates import CHATML
+from sparring.models.render.chat_templates import CHATML
 
 EXAMPLES = int(os.environ.get("SPARRING_EXAMPLES", "100"))
 hypothesis_settings.register_profile(

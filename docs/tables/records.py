@@ -5,7 +5,7 @@ from pathlib import Path
 
 from measured import markdown
 
-from sparring.play import credit_store, store
+from sparring.play import store
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = {
@@ -97,6 +97,6 @@ def example():
 
 MADE = {
     "columns of episodes": partial(columns, store.SCHEMA, EPISODES),
-    "columns of credit": partial(columns, credit_store.SCHEMA, CREDIT),
+    "columns of credit": partial(columns, store.CREDIT_SCHEMA, CREDIT),
     "reading episodes": example,
 }

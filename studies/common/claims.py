@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparring.core.records import Interval
-from sparring.ops.ranks import rank_correlation
-from sparring.ops.statistics import holm, mean_interval, zero_probability
+from sparring.ops.statistics import mean_interval
 from studies.common.result_figures import decided
+from studies.common.significance import holm, rank_correlation, zero_probability
 
 LAB_KEYS = ("bias_scaled", "variance_scaled", "cosine")
 FEWEST = 3  # seeds that decide: means of games are few numbers, so two may differ alike by chance

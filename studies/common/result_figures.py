@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparring.core.records import Interval
-from sparring.ops.statistics import holm, mean_interval, zero_probability
+from sparring.ops.statistics import mean_interval
+from studies.common.significance import holm, zero_probability
 
 Row = dict[str, Any]
 LEVEL = 0.05  # of p, corrected for the number of comparisons, below which one decides

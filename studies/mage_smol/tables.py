@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sparring.core.records import Interval
-from sparring.ops.statistics import zero_probability
 from studies.common.result_figures import (
     Maker,
     Results,
@@ -17,6 +16,7 @@ from studies.common.result_figures import (
     spread,
     worded,
 )
+from studies.common.significance import zero_probability
 from studies.mage.tables import LAST, met
 from studies.mage_smol.study import TRAINED, WARM_UP
 

@@ -20,13 +20,13 @@ from sparring.environments.base import Environment
 from sparring.environments.catalogue import another_bank
 from sparring.measure.regret import Judge, measured_regret
 from sparring.methods.oracles.planning import planning
-from sparring.ops.ranks import rank_correlation
 from sparring.play.players.base import Agent
 from sparring.play.players.scheduler import scheduler
 from sparring.play.replay import figures_of
 from sparring.play.rollout import with_results
 from sparring.play.spec import alone
 from sparring.play.team import play_teams
+from studies.common.significance import rank_correlation
 
 LEAD, WORKERS = "lead", "workers"
 CHOSEN, BEST = "width", "optimal_width"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparring.core.records import Interval
-from sparring.ops.statistics import holm, mean_interval, zero_probability
+from sparring.ops.statistics import mean_interval
 from studies.common.result_figures import (
     Maker,
     Results,
@@ -15,6 +15,7 @@ from studies.common.result_figures import (
     spread,
     worded,
 )
+from studies.common.significance import holm, zero_probability
 from studies.werewolf_seven.study import MAIN, PARTS
 
 WON = "wolves win"

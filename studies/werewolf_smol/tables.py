@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparring.core.records import Interval
-from sparring.ops.statistics import mean_interval, share_probability, wilson_ends, zero_probability
+from sparring.ops.statistics import mean_interval, wilson_ends
 from studies.common.result_figures import (
     Maker,
     Results,
@@ -16,6 +16,7 @@ from studies.common.result_figures import (
     values,
     worded,
 )
+from studies.common.significance import share_probability, zero_probability
 from studies.werewolf_smol.study import ARMS, LSPO, SIDES, START, WON
 
 NAMES = {START: "the start", LSPO: "LSPO"}

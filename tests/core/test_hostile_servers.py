@@ -321,7 +321,7 @@ def test_adapters_are_unloaded_at_the_end_of_the_process(listen):
     url, heard = listen(says(answer(b"ok")))
     code = f"""
 import weakref
-from sparring.models.samplers.openai.adapters import _unload
+from sparring.models.samplers.openai import _unload
 from sparring.core.endpoint_connection import Connection
 connection = Connection(base_url={url!r}, key_variable="MY_API_KEY", timeout=20, retries=0)
 connection.send("/load_lora_adapter", {{}}, str, "a word")

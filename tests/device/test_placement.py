@@ -32,7 +32,7 @@ from sparring.league.seating import starts
 from sparring.learn.pack import fitted_at
 from sparring.learn.weights import fingerprint
 from sparring.methods.credit.base import Credit
-from sparring.models.compiled import CompiledPass
+from sparring.models.lean import CompiledPass
 from sparring.models.load import saved_model
 from sparring.play.spec import EpisodeSpec
 from tests.device.pretended import CPU, GPU, SECOND, pretended_gpu

@@ -268,7 +268,7 @@ def test_a_rotation_that_is_none_is_refused(text):
 
 
 def test_interop_runs_where_it_may_break_and_at_one_commit_in_five():
-    others = ["docs/credit.md", "src/sparring/play/losses.py", "tests/methods/credit/test_gae.py"]
+    others = ["docs/credit.md", "src/sparring/play/losses.py", "tests/methods/credit/test_critics.py"]
     turns = [rotation.why_interop(commit, others) for commit in commits(5)]
     assert sorted(turns) == ["", "", "", "", "it is its turn"]
     for commit in commits(5):

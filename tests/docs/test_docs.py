@@ -168,7 +168,7 @@ def test_the_reference_has_every_key():
 
 def test_the_status_tells_tests_about_a_method_from_use_and_from_nothing():
     plugin = registry.load("losses", "policy_gradient")
-    own, use = "tests/methods/losses/test_policy_gradient.py", 'bind("losses", "policy_gradient")'
+    own, use = "tests/methods/losses/test_policy_losses.py", 'bind("losses", "policy_gradient")'
     assert generate.status(plugin, {own: "", "tests/a.py": use}) == "1 file"
     assert generate.status(plugin, {"tests/a.py": use, "tests/b.py": use}) == "used in 2 files"
     assert generate.status(plugin, {"tests/a.py": "policy_gradient"}) == "none"

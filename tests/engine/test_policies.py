@@ -24,8 +24,7 @@ from sparring.league.payoffs import Payoffs
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.matches import play_matches
-from sparring.models import joined
-from sparring.models.samplers import in_process
+from sparring.models.samplers import in_process, prefix_cache
 from sparring.play.players.random import RandomAgent
 from sparring.play.spec import EpisodeSpec
 from sparring.play.team import Team, play_teams
@@ -455,13 +454,13 @@ def replies(found):
 
 @pytest.fixture
 def calls(monkeypatch):
-    found, whole = [], joined.JoinedBase.join
+    found, whole = [], prefix_cache.JoinedBase.join
 
     def join(self, members):
         found.append(sorted(len(member.adapters) for member in members))
         return whole(self, members)
 
-    monkeypatch.setattr(joined.JoinedBase, "join", join)
+    monkeypatch.setattr(prefix_cache.JoinedBase, "join", join)
     return found
 
 

@@ -11,8 +11,7 @@ from sparring.environments.history_tree import tree_of
 from sparring.environments.spec import spec_of
 from sparring.environments.tree_arrays import walk
 from sparring.measure.info_states import enumerate_info_states
-from sparring.ops.cfr import average_strategies
-from sparring.ops.game_tree import policy_values
+from sparring.ops.game_tree import average_strategies, policy_values
 from sparring.ops.sequence_form import equilibrium_value
 from sparring.testing import check_environment, check_picture
 

@@ -8,7 +8,7 @@ import pytest
 
 from sparring.environments.reply import ReplyParser
 from sparring.models.render.answers import answer_format
-from sparring.ops.calls import calls_of
+from sparring.ops.matching import calls_of
 
 LENGTH = 60_000  # a pattern that goes back over them takes tens of seconds
 WORDS = [f"wood{give}-gold{ask}" for give in range(1, 11) for ask in range(1, 11)] + ["accept", "deny", "r1c2=3"]

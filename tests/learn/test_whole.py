@@ -20,8 +20,7 @@ from sparring.league.seating import starts
 from sparring.learn.learner import LOG_RATIO_LIMIT, Learner, ReverseTurns, minibatches
 from sparring.learn.pack import LegalReplies, WeightedLoss, pack
 from sparring.methods.credit.base import start_groups, trajectory_returns
-from sparring.methods.losses.base import LossTerm
-from sparring.methods.losses.reduction import agent_weights, reduce
+from sparring.methods.losses.base import LossTerm, agent_weights, reduce
 from sparring.play.turn_table import turn_table
 from sparring.run.warmup import warm_up
 

@@ -25,7 +25,7 @@ from sparring.measure.credit_lab import (
 )
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.lab_episodes import TablePolicy, cut, improved_table, random_table, tiled
-from sparring.ops.returns import trajectory_starts
+from sparring.ops.groups import trajectory_starts
 from sparring.play.turn_table import ordered_turns
 
 GAMES = {name: make_game(name) for name in ("kuhn_poker", "tiny_hanabi", "leduc_poker")}

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.ops import blocks
-from sparring.ops.groups import group_ids
-from sparring.ops.standardise import deviations, standardise, varied
+from sparring.ops.groups import deviations, group_ids, standardise, varied
 
 MEMBERS = st.lists(st.tuples(st.integers(0, 4), st.integers(-40, 40).map(lambda number: number / 8)), min_size=1, max_size=12)
 

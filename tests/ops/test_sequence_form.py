@@ -1,14 +1,13 @@
-"""Policies as vectors in which payoffs are linear, against walks of the tree."""
-
 import numpy as np
 import pytest
 
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.measure.exploitability import best_response_values
+from sparring.environments.openspiel.solvers import average_policy
+from sparring.measure.exploitability import best_response_values, from_table, nash_conv
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.lab_episodes import random_table
-from sparring.ops.sequence_form import equilibrium, sequence_form
+from sparring.ops.sequence_form import equilibrium, equilibrium_value, sequence_form
 
 
 @pytest.fixture(params=["matrix_brps", "kuhn_poker", "leduc_poker"])
@@ -19,10 +18,7 @@ def walked(request):
     seats = np.array([query.seat for query in states.queries])
     widths = np.array([len(row) for row in table.rows])
     form = sequence_form(states.tree, seats, widths)
-    policies = [
-        np.concatenate([[1.0], *(table.rows[number] for number in seat.states)])
-        for seat in form.seats
-    ]
+    policies = [np.concatenate([[1.0], *(table.rows[number] for number in seat.states)]) for seat in form.seats]
     return game, states, table, form, policies
 
 
@@ -38,17 +34,11 @@ def test_payoffs_and_best_responses_are_those_of_the_tree(walked):
         policy, value = seat.best_response(payoff)
         assert value == pytest.approx(best[side], abs=1e-9)
         assert seat.plan(policy) @ payoff == pytest.approx(best[side], abs=1e-9)
-        np.testing.assert_allclose(
-            seat.policy(plans[side], policies[side]), policies[side], atol=1e-12
-        )
+        np.testing.assert_allclose(seat.policy(plans[side], policies[side]), policies[side], atol=1e-12)
         worth, state = seat.values(payoff, policies[side])
         came = seat.reach @ plans[1 - side]
         np.testing.assert_allclose(state / came, values.state[seat.states], atol=1e-9)
-        np.testing.assert_allclose(
-            worth[1:] / np.repeat(came, seat.width),
-            np.concatenate([values.action[n] for n in seat.states]),
-            atol=1e-9,
-        )
+        np.testing.assert_allclose(worth[1:] / np.repeat(came, seat.width), np.concatenate([values.action[n] for n in seat.states]), atol=1e-9)
 
 
 def test_an_equilibrium_has_plans_that_no_best_response_beats(walked):
@@ -73,3 +63,32 @@ def test_an_equilibrium_with_fewer_actions_uses_no_other(walked):
         np.testing.assert_array_equal(plan[~own], 0.0)
         assert plan[0] == pytest.approx(1.0)
     assert found.value == pytest.approx(found.plans[0] @ (matrix @ found.plans[1]), abs=1e-9)
+
+
+def value_of(game):
+    states = enumerate_info_states(game)
+    seats = np.array([query.seat for query in states.queries])
+    return equilibrium_value(states.tree, seats, np.array([len(query.legal_actions) for query in states.queries]))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "value"),
+    [
+        ("kuhn_poker", {}, -1 / 18),  # Kuhn, 1950
+        ("nim", {"pile_sizes": "1;2", "is_misere": False}, 1.0),  # the exclusive or is not 0
+        ("nim", {"pile_sizes": "1;1", "is_misere": False}, -1.0),
+        ("tic_tac_toe", {"start": "a1 b2 c1"}, 0.0),
+        ("matrix_rps", {}, 0.0),
+    ],
+)
+def test_known_values(name, options, value):
+    assert value_of(make_game(name, options=options)) == pytest.approx(value, abs=1e-9)
+
+
+@pytest.mark.parametrize(("name", "options"), [("leduc_poker", {}), ("liars_dice", {"sides": 3})])
+def test_cfr_comes_to_the_same(name, options):
+    game = make_game(name, options=options)
+    states = enumerate_info_states(game)
+    report = nash_conv(game, states, from_table(states, average_policy(game, "cfr", 100)))
+    assert abs(report.values[0] - value_of(game)) <= report.nash_conv
+    assert report.nash_conv < 0.2

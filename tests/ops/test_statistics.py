@@ -1,18 +1,13 @@
-"""The jackknife and clustered intervals against what they are known to be for means and shares."""
-
 import math
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_1samp
 
 from sparring.ops.statistics import (
     clustered_mean_interval,
     clustered_share_interval,
-    holm,
     jackknife_interval,
     mean_interval,
-    zero_probability,
 )
 
 
@@ -86,17 +81,3 @@ def test_a_share_of_all_or_nothing_keeps_an_interval(share):
 def test_a_share_of_fewer_than_two_clusters_is_open(count):
     found = clustered_share_interval(np.ones(count), np.full(count, 2.0))
     assert (found.low, found.high, found.count) == (0.0, 1.0, 2 * count)
-
-
-def test_the_probability_of_no_difference_is_the_t_tests():
-    values = [0.2, 0.31, 0.5, -0.1]
-    expected = ttest_1samp(values, 0.0).pvalue
-    assert zero_probability(mean_interval(values)) == pytest.approx(expected, abs=1e-12)
-    assert zero_probability(mean_interval([0.3, 0.3])) == 0.0
-    assert zero_probability(mean_interval([0.0, 0.0])) == zero_probability(mean_interval([0.7])) == 1.0
-
-
-def test_holms_correction_by_hand():
-    assert holm([0.01, 0.04, 0.03, 0.5]) == pytest.approx([0.04, 0.09, 0.09, 0.5])
-    assert holm([0.04, 0.9, 0.6]) == pytest.approx([0.12, 1.0, 1.0])
-    assert holm([]) == []

@@ -7,8 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparring.core.records import Episode, Segment, Turn, Verdict
-from sparring.play.credit_store import COLUMNS, SCHEMA
-from sparring.play.store import EpisodeStore
+from sparring.play.store import CREDIT_COLUMNS, CREDIT_SCHEMA, EpisodeStore
 from sparring.report.episode_text import UNSENT, WINDOW, split
 from sparring.report.run_page import templates
 from sparring.report.sample_plays import FIRST, LAST, TOKENS, Sample, play_values, sample_plays
@@ -73,8 +72,8 @@ def test_what_cannot_be_read_is_said_and_the_next_one_taken(tmp_path):
 def credit_of(folder, step, number, **row):
     found = {"step": step, "episode_id": number, "seat": 1, "turn_index": 0, "candidate": 0, "selected": True, "replayed": False, **row}
     (folder / "credit").mkdir(exist_ok=True)
-    table = SCHEMA.empty_table().from_pylist([{name: found.get(name) for name in SCHEMA.names}], schema=SCHEMA)
-    (folder / "credit" / f"part-{step:06d}.parquet").write_bytes(COLUMNS.written(table))
+    table = CREDIT_SCHEMA.empty_table().from_pylist([{name: found.get(name) for name in CREDIT_SCHEMA.names}], schema=CREDIT_SCHEMA)
+    (folder / "credit" / f"part-{step:06d}.parquet").write_bytes(CREDIT_COLUMNS.written(table))
 
 
 def test_a_play_shows_told_said_tokens_credit_and_what_was_not_legal(tmp_path):

@@ -16,7 +16,7 @@ from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.models.language_model import LanguageModel
 from sparring.play import store
-from sparring.play.context.ledger import Ledger
+from sparring.play.context.base import Ledger
 from sparring.play.players.base import Reply
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparring.ops.statistics import mean_interval, share_probability, wilson_ends, zero_probability
+from sparring.ops.statistics import mean_interval, wilson_ends
 from studies.common.result_figures import CORRECTED, Results, chance_beyond, decided, sides, worded
+from studies.common.significance import share_probability, zero_probability
 from studies.common.study import names, published
 from studies.common.study_tables import module_of
 

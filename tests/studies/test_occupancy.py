@@ -81,7 +81,7 @@ def test_all_that_is_begun_ends_or_wins(name, options):
 def test_plays_with_candidates_visit_what_is_enumerated():
     """1,500 plays of random legal replies with K = 3, the best of which is played."""
     from sparring.core.rng import Stream
-    from sparring.methods.rewards.grading import by_oracle
+    from sparring.methods.rewards.base import by_oracle
     from sparring.play.episode import Candidates
     from sparring.play.players.base import Reply
     from sparring.play.rollout import play

@@ -4,8 +4,8 @@ import pytest
 
 from sparring.core.errors import ConfigError
 from sparring.environments.catalogue import make_game
-from sparring.ops.ranks import rank_correlation
 from sparring.play.players.scheduler import scheduler
+from studies.common.significance import rank_correlation
 from studies.swarm.widths import ALL, figures_of_lead
 
 

@@ -5,9 +5,8 @@ import json
 import pyarrow as pa
 
 from sparring.core.records import EnvironmentSpec, Episode, Segment, Turn, Verdict
-from sparring.play.credit_store import COLUMNS as CREDIT
-from sparring.play.credit_store import SCHEMA, CreditStore
-from sparring.play.store import EpisodeStore
+from sparring.play.store import CREDIT_COLUMNS as CREDIT
+from sparring.play.store import CREDIT_SCHEMA, CreditStore, EpisodeStore
 
 CARDS = ("J", "Q", "K")
 CONFIG = "name: made\nseed: {seed}\nsteps: 30\nthreads: 1\nenvironments:\n- name: kuhn_poker\nrollout:\n  games_per_step: 4\n"
@@ -52,7 +51,7 @@ def episode(number, *turns, group=None, agents=("learner", "past-000010"), retur
 
 
 def credit(step, episodes, advantage=lambda number, seat: 0.5 - seat):
-    rows = {field.name: [] for field in SCHEMA}
+    rows = {field.name: [] for field in CREDIT_SCHEMA}
     for one in episodes:
         for played in one.turns:
             for own in (played, *played.candidates):
@@ -60,7 +59,7 @@ def credit(step, episodes, advantage=lambda number, seat: 0.5 - seat):
                 known = dict(step=step, episode_id=one.episode_id, seat=own.seat, turn_index=own.turn_index, candidate=own.candidate, selected=True, replayed=False, reward=1.0)
                 for name, cell in {**known, "advantage": value, "token_advantages": None, "baseline": 0.25, "value": None, "value_target": None, "entropies": [0.6, 0.1]}.items():
                     rows[name].append(cell)
-    return CREDIT.written(pa.table([pa.array(rows[field.name], field.type) for field in SCHEMA], schema=SCHEMA))
+    return CREDIT.written(pa.table([pa.array(rows[field.name], field.type) for field in CREDIT_SCHEMA], schema=CREDIT_SCHEMA))
 
 
 def write_step(folder, step, episodes, **options):

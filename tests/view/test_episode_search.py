@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.play.credit_store import CreditStore
-from sparring.play.store import EpisodeStore
+from sparring.play.store import CreditStore, EpisodeStore
 from sparring.view.index import EpisodeIndex
 from tests.view import run_made as made
 from tests.view.run_made import credit, episode, turn, write_run, write_step

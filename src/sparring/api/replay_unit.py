@@ -29,7 +29,7 @@ from sparring.run.state import RunState
 from sparring.run.step import Methods, StepInputs, request_plays
 from sparring.run.warmup import warm_up
 
-LOGGER = "sparring.play.play_loop"  # says what a play raised that is begun anew
+LOGGER = "sparring.play.rollout"  # says what a play raised that is begun anew
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

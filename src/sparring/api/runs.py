@@ -22,10 +22,9 @@ from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe
 from sparring.engine.run_processes import learning, playing
 from sparring.environments.catalogue import configured_game
-from sparring.play.credit_store import CreditStore
 from sparring.play.parquet_parts import Parts
 from sparring.play.players.base import Agent
-from sparring.play.store import EpisodeStore
+from sparring.play.store import CreditStore, EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.config_checks import check_effect, check_same
 from sparring.run.events import METRICS, check_packages, read_lines

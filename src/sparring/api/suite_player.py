@@ -29,7 +29,7 @@ from sparring.league.meta_game import APART, apart_by
 from sparring.measure.agent_spec import AgentSpec
 from sparring.measure.initial_states import SeenInitialStates, rules_of
 from sparring.measure.suite import PIECE, Suite, SuiteRow
-from sparring.models.words import vocabulary
+from sparring.models.render.plain import vocabulary
 from sparring.run import checkpoint
 from sparring.run.config_checks import FREE
 from sparring.run.folder import RunFolder

@@ -14,8 +14,8 @@ from sparring.core.errors import ConfigError, SparringError, UnknownNameError
 from sparring.core.files import parse_json, write_bytes_atomic
 from sparring.core.records import Episode
 from sparring.environments.drawing.canvas import Theme
-from sparring.play.conversation_endings import Conversation, conversations
 from sparring.play.episode_pictures import environment_of, picture, sentences
+from sparring.play.replay import Conversation, conversations
 from sparring.report.episode_record import StoredEpisodes, episode_record, finite
 from sparring.report.episode_text import endings_lines, episode_lines, listing_rows, token_decoder
 from sparring.report.ratings import league_rows, standings_of

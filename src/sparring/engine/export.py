@@ -26,7 +26,7 @@ from sparring.environments.base import (
     temporary_play,
 )
 from sparring.environments.foreign import environment_call
-from sparring.play.context.ledger import Ledger
+from sparring.play.context.base import Ledger
 from sparring.play.players.exported import (
     ExportedMixture,
     ExportedPolicy,

@@ -23,7 +23,7 @@ from sparring.models.memory import (
     learning_bytes,
     training_bytes,
 )
-from sparring.models.words import SPECIAL, vocabulary
+from sparring.models.render.plain import SPECIAL, vocabulary
 
 TINY = "tiny"  # the name of the model that is built, not loaded
 TINY_CONTEXT = 128  # tokens of the tiny model's conversations, where model.context does not say

@@ -27,8 +27,8 @@ from sparring.learn.weights import Snapshot
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.memory import available_bytes, find_device, refuse_beyond
+from sparring.models.render.plain import vocabulary
 from sparring.models.tiny import tiny_model, tiny_tokenizer
-from sparring.models.words import vocabulary
 from sparring.play.context_check import check_context
 from sparring.play.players.base import Agent, TextAgent
 from sparring.play.players.demonstrator import demonstrator, imitated

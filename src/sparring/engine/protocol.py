@@ -15,9 +15,8 @@ from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.environments.base import Environment, SearchablePlay
 from sparring.methods.oracles.base import Oracle, verdicts
-from sparring.methods.rewards.base import prepared
+from sparring.methods.rewards.base import by_oracle, by_rewards, prepared
 from sparring.methods.rewards.components import WeightedReward
-from sparring.methods.rewards.grading import by_oracle, by_rewards
 from sparring.play.episode import Candidates
 from sparring.play.players.base import Agent
 from sparring.play.rollout import Begun, Judge, Rollout

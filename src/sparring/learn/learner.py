@@ -53,8 +53,7 @@ from sparring.learn.pack import (
 )
 from sparring.learn.weights import Snapshot, updates_seen, warmed_up
 from sparring.methods.columns.base import Place
-from sparring.methods.losses.base import LossBatch, Whole
-from sparring.methods.losses.reduction import agent_weights, reduce
+from sparring.methods.losses.base import LossBatch, Whole, agent_weights, reduce
 from sparring.models.language_model import LanguageModel
 
 

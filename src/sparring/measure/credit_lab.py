@@ -61,8 +61,13 @@ from sparring.measure.lab_episodes import (
 )
 from sparring.methods.rewards.base import apply_rewards
 from sparring.methods.rewards.components import WeightedReward
-from sparring.ops.groups import group_ids, leave_one_out_mean
-from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
+from sparring.ops.groups import (
+    discounted_returns,
+    group_ids,
+    leave_one_out_mean,
+    trajectory_starts,
+    trajectory_sums,
+)
 from sparring.ops.statistics import jackknife_interval, mean_interval
 from sparring.play.playouts import with_playouts
 from sparring.play.rollout import answered, rollout

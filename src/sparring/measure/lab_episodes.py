@@ -26,7 +26,7 @@ from sparring.environments.base import Environment, Play
 from sparring.environments.combining import played
 from sparring.measure.info_states import InfoStates, exact_values
 from sparring.ops.game_tree import ExactValues, last_move_returns
-from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
+from sparring.ops.groups import discounted_returns, trajectory_starts, trajectory_sums
 from sparring.play.players.base import TextAgent
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec

@@ -66,10 +66,6 @@ def add_adapters(
 
 
 def _check_tied(base: Any) -> None:
-    """Refuse adapters on one of two tied layers.
-
-    Merged into the weights they share, it would change both.
-    """
     if not base.config.tie_word_embeddings:
         return
     if any(
@@ -85,13 +81,9 @@ def _check_tied(base: Any) -> None:
 
 @torch.no_grad()
 def _draw(adapted: Any, stream: Stream) -> None:
-    """Draw anew from ``stream`` what peft draws, as peft does.
-
-    The other factor of each pair stays zero.
-
-    The inner matrices A are uniform within 1 / sqrt(fan-in); for embeddings B is standard normal
-    and A zero.
-    """
+    """Draw anew from ``stream`` what peft draws, as peft does. The other factor of each pair stays
+    zero. The inner matrices A are uniform within 1 / sqrt(fan-in); for embeddings B is standard
+    normal and A zero."""
     generator = torch.Generator().manual_seed(stream.key & (2**63 - 1))
     for name, parameter in adapted.named_parameters():
         if "lora_A" in name:

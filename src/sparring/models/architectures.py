@@ -16,8 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sparring.models.gpt2 import gpt2
-from sparring.models.tiny import TinyNetwork
+from sparring.models.tiny import TinyNetwork, gpt2
 
 # classes of transformers that are known here; by name, as importing a family takes seconds
 LLAMAS = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
@@ -125,7 +124,6 @@ class Llama:
         return window
 
     def _rotation(self, layer: int, places: Any) -> tuple[Tensor, Tensor]:
-        """Return the cosines and sines a layer uses."""
         cosine, sine = places
         return cosine, sine
 
@@ -162,7 +160,6 @@ class Gemma3(Llama):
         return x + self._norm(block.post_feedforward_layernorm, inner)
 
     def _rotation(self, layer: int, places: Any) -> tuple[Tensor, Tensor]:
-        """Return the rotation of the layer's type."""
         cosine, sine = places[self.body.config.layer_types[layer]]
         return cosine, sine
 
@@ -179,7 +176,14 @@ def architecture(network: Any, *, held: bool = True) -> Architecture | None:
     if isinstance(network, TinyNetwork):
         return gpt2(network, held)
     config: Any = getattr(network, "config", None)
-    family = _family(network)
+    family = next(
+        (
+            kind.__name__
+            for kind in type(network).__mro__
+            if kind.__name__ in FAMILIES and kind.__module__.startswith("transformers.models.")
+        ),
+        None,
+    )
     if family == "GPT2LMHeadModel":
         plain = config.scale_attn_weights and not config.scale_attn_by_inverse_layer_idx
         dropout = max(config.resid_pdrop, config.embd_pdrop, config.attn_pdrop)
@@ -195,15 +199,3 @@ def architecture(network: Any, *, held: bool = True) -> Architecture | None:
             else Gemma3(network)
         )
     return None
-
-
-def _family(network: Any) -> str | None:
-    """Return the class in ``FAMILIES`` that a network is of; None if it is of none."""
-    return next(
-        (
-            kind.__name__
-            for kind in type(network).__mro__
-            if kind.__name__ in FAMILIES and kind.__module__.startswith("transformers.models.")
-        ),
-        None,
-    )

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sparring.models.attention import Blocks, InvariantAttention, room_for
-from sparring.models.gpt2 import is_projection
+from sparring.models.tiny import is_projection
 
 # what products are tried to be filled up to: whole vectors, as what remains of a vector takes other
 # functions (SiLU, GELU); and whole tiles, of which there are such with 6, 8, 24 and 48 rows

@@ -33,11 +33,9 @@ from sparring.core.errors import ModelError, RunError
 from sparring.core.files import disk_errors
 from sparring.models.adapters import base_of, merged
 from sparring.models.architectures import architecture
-from sparring.models.attention import Blocks
-from sparring.models.compiled import how
+from sparring.models.attention import Blocks, KeyValueCache
 from sparring.models.invariance import fewest_queries, fewest_rows, invariant_on, products
-from sparring.models.kv_cache import KeyValueCache
-from sparring.models.lean import LeanForward
+from sparring.models.lean import LeanForward, how
 from sparring.models.prefixes import PrefixTree, prefix_tree
 
 WIDTHS = ("hidden_size", "n_embd", "d_model")  # names in configurations, the usual first
@@ -175,10 +173,7 @@ class WholeForward:
         return self._run(cache.tensor[:, : int(positions.max()) + 1])[rows, positions]
 
     def _run(self, ids: Tensor) -> Tensor:
-        """Return the hidden states [R, T, C] of right-padded sequences.
-
-        No earlier position attends to the padding.
-        """
+        """Return the hidden states [R, T, C] of right-padded sequences."""
         hidden: Tensor = self.body(
             input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False
         ).last_hidden_state
@@ -198,7 +193,7 @@ class LanguageModel:
     alone are trained.
 
     ``over`` is the model of the frozen weights that it shares with others, if they are known; see
-    ``models/joined.py``.
+    ``models/samplers/prefix_cache.py``.
     """
 
     def __init__(
@@ -451,7 +446,6 @@ class LanguageModel:
 
 
 def _forward(network: Any) -> LeanForward | WholeForward:
-    """Return the forward pass that fits the network."""
     parts = architecture(network)
     return LeanForward(parts) if parts is not None else WholeForward(network)
 
@@ -469,7 +463,12 @@ def check_forward(model: LanguageModel) -> None:
         type(model.base).__name__,
         model.base.get_output_embeddings().weight.shape[0],
     )
-    _check_finite(model)
+    for name, weight in model.base.named_parameters():
+        if weight.numel() and not all(bound.isfinite() for bound in weight.aminmax()):
+            raise ModelError(
+                f"{name} of {type(model.base).__name__} holds numbers that are NaN or infinite: "
+                "its files are damaged, or its training diverged. Take another checkpoint or model."
+            )
     length = min([12, *numbers_of(model.base, LIMITS)])
     ids = torch.arange(length, device=model.device) * 7919 % vocabulary
     own = _own_logprobs(model, ids)
@@ -498,20 +497,6 @@ def check_forward(model: LanguageModel) -> None:
                 f"The compiled forward pass of {kind} differs by "
                 f"{(compiled - own).abs().max().item():.2g} from the model's own. Name another "
                 "compiler in $CC, or leave it out by CC=none."
-            )
-
-
-def _check_finite(model: LanguageModel) -> None:
-    """Refuse a model whose files hold weights that are no numbers.
-
-    Raises:
-        ModelError: one of them is NaN or infinite.
-    """
-    for name, weight in model.base.named_parameters():
-        if weight.numel() and not all(bound.isfinite() for bound in weight.aminmax()):
-            raise ModelError(
-                f"{name} of {type(model.base).__name__} holds numbers that are NaN or infinite: "
-                "its files are damaged, or its training diverged. Take another checkpoint or model."
             )
 
 

@@ -119,11 +119,6 @@ def base_model(name: str, dtype: str, device: str) -> LanguageModel:
 
 
 def _adapted(folder: Path, network: Any, lora: Mapping[str, Any]) -> Any:
-    """Return a network with the adapters of a folder.
-
-    Raises:
-        ModelError: they are missing, damaged, or another model's.
-    """
     path = folder / ADAPTERS
     again = "export the run again: sparring export RUN FOLDER --adapter"
     if not path.is_file():

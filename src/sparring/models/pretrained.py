@@ -26,7 +26,7 @@ import importlib.util
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from transformers.utils import logging as transformers_logging
 from sparring.core.errors import ModelError, SparringError, UnknownNameError
 from sparring.core.files import cache_folder, check_plain, parse_json
 from sparring.models.memory import Shape, check_memory, count_parameters
-from sparring.models.render.templates import CHATML, GEMMA
+from sparring.models.render.chat_templates import CHATML, GEMMA
 
 
 def _sizes(
@@ -145,12 +145,6 @@ def attention_of(config: Any) -> str:
 
 
 def _check_folder(folder: Path) -> None:
-    """Check that a model folder holds plain files and a model of its own.
-
-    Raises:
-        ModelError: it does not.
-        RunError: something in it is a pipe, a socket or a device.
-    """
     check_plain(folder, links=True)  # the cache of Hugging Face holds links
     if (folder / "adapter_config.json").exists():
         raise ModelError(
@@ -178,7 +172,6 @@ def _check_folder(folder: Path) -> None:
 
 
 def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, int | float]]:
-    """Yield the numbers of a configuration with the key that each stands at."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _numbers(item, str(key))
@@ -190,11 +183,6 @@ def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, int | float]]:
 
 
 def _check_number(source: str, name: str, value: int | float) -> None:
-    """Check a number of a configuration.
-
-    Raises:
-        ModelError: no model has it.
-    """
     counts = bool(_PARTS.search(name))
     low, high = (0, MOST_PARTS) if counts and isinstance(value, int) else (-MOST_WIDE, MOST_WIDE)
     if isinstance(value, int) and not low <= value <= high:
@@ -395,10 +383,18 @@ def load_pretrained(
         network, loaded = AutoModelForCausalLM.from_pretrained(
             source, config=config, output_loading_info=True, **how, **options
         )
-        _check_complete(name, loaded)
+        missing = sorted(loaded.get("missing_keys", ()))
+        if missing:
+            raise ModelError(
+                f"The files of {name!r} lack {len(missing)} of the model's weights, such "
+                f"as {missing[0]}; take a whole model."
+            )
         aligned(network)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
-        tokenizer.declared_ends = _ends_of(network)
+        ends = getattr(getattr(network, "generation_config", None), "eos_token_id", None)
+        tokenizer.declared_ends = (
+            tuple(ends) if isinstance(ends, list | tuple) else () if ends is None else (ends,)
+        )
     except SparringError:
         raise
     except Exception as error:
@@ -408,12 +404,6 @@ def load_pretrained(
     finally:
         transformers_logging.enable_progress_bar()
     return network.eval(), tokenizer
-
-
-def _ends_of(network: Any) -> tuple[int, ...]:
-    """Return the ids that a model's generation settings declare as ends."""
-    ends = getattr(getattr(network, "generation_config", None), "eos_token_id", None)
-    return tuple(ends) if isinstance(ends, list | tuple) else () if ends is None else (ends,)
 
 
 @torch.no_grad()
@@ -436,16 +426,6 @@ def first_line(error: Exception) -> str:
         if lines and isinstance(error, (KeyError, AttributeError))
         else (lines or [repr(error)])[0]
     )
-
-
-def _check_complete(name: str, loaded: Mapping[str, Any]) -> None:
-    """Refuse a model some of whose weights are not in its files and were drawn at random."""
-    missing = sorted(loaded.get("missing_keys", ()))
-    if missing:
-        raise ModelError(
-            f"The files of {name!r} lack {len(missing)} of the model's weights, such "
-            f"as {missing[0]}; take a whole model."
-        )
 
 
 def tokenizer_of(name: str) -> Any:
@@ -501,12 +481,7 @@ def _source(name: str) -> str:
 
 
 def _check_name(name: str) -> None:
-    """Refuse what is no model folder, packaged model or Hugging Face id.
-
-    Raises:
-        ModelError: the folder holds no model.
-        UnknownNameError: it is none of these.
-    """
+    """Refuse what is no model folder, packaged model or Hugging Face id."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():

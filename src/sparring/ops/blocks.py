@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sparring.core.records import BoolArray, FloatArray, IntArray
-from sparring.ops.groups import group_counts
-from sparring.ops.standardise import ROUNDING
+from sparring.ops.groups import ROUNDING, group_counts
 
 
 def equal_sized(ids: IntArray, num_groups: int) -> Iterator[IntArray]:
@@ -87,10 +86,7 @@ def tied_means(differ: BoolArray, by_position: FloatArray) -> FloatArray:
 
 
 def _runs(differ: BoolArray) -> IntArray:
-    """Return the number of the run of equal members each place is in, [groups * s].
-
-    Rows come one after another.
-    """
+    """Return the number of the run of equal members each place is in, [groups * s]."""
     begins = np.concatenate([np.ones((len(differ), 1), dtype=bool), differ], axis=1)
     return np.cumsum(begins.reshape(-1)) - 1
 

@@ -1,10 +1,13 @@
-"""Grouped statistics over integer keys, in numpy. N rows, G groups."""
+"""Statistics over groups of rows, and sums along trajectories, in numpy.
+
+N rows; G groups, given by integer keys. A trajectory is a contiguous run of rows.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sparring.core.records import FloatArray, IntArray
+from sparring.core.records import BoolArray, FloatArray, IntArray
 
 
 def group_ids(*columns: IntArray) -> tuple[IntArray, int]:
@@ -94,3 +97,172 @@ def leave_one_out_mean(values: FloatArray, ids: IntArray, num_groups: int) -> Fl
     centred = centre(values, ids, num_groups)
     # mean of the others = mean - (value - mean) / (n - 1)
     return values - centred * (1.0 + 1.0 / np.maximum(counts - 1, 1)) * (counts > 1)
+
+
+# a deviation below this share of the group's mean size is what rounding left of equal values
+ROUNDING = 1e-13
+
+
+def deviations(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1) -> FloatArray:
+    """Return the standard deviation of each group, [G].
+
+    It is exactly 0 for groups that are equal up to rounding or too small.
+    """
+    centred, counts = centre(values, ids, num_groups), group_counts(ids, num_groups)
+    variance = group_sum(centred * centred, ids, num_groups) / np.maximum(counts - ddof, 1)
+    size = group_sum(np.abs(values), ids, num_groups) / np.maximum(counts, 1)
+    deviation = np.sqrt(variance)
+    return np.where((counts > ddof) & (deviation > ROUNDING * size), deviation, 0.0)
+
+
+def varied(values: FloatArray, ids: IntArray, num_groups: int) -> BoolArray:
+    """Return whether each group holds values that differ by more than rounding, [G]."""
+    return deviations(values, ids, num_groups, ddof=0) > 0.0
+
+
+def over_deviation(
+    differences: FloatArray,
+    values: FloatArray,
+    ids: IntArray,
+    num_groups: int,
+    *,
+    ddof: int = 1,
+    epsilon: float = 1e-6,
+) -> FloatArray:
+    """Return differences over the deviation of their group's values, [N].
+
+    Equation:
+        result[i] = differences[i] / (std of values[j] over j in the group of i + epsilon)
+
+    It is exactly 0 in groups of one or of equal values.
+
+    Args:
+        differences: float64 [N], ``values`` minus any baseline.
+        values: float64 [N], whose deviation divides; for values minus their mean see
+            ``standardise``.
+        ids: int64 [N], group of each row.
+        num_groups: number of groups G.
+        ddof: 1 for the sample deviation, 0 for the population's.
+        epsilon: added to the deviation.
+    """
+    deviation = deviations(values, ids, num_groups, ddof=ddof)
+    quotient: FloatArray = differences / np.where(deviation > 0.0, deviation + epsilon, np.inf)[ids]
+    return quotient
+
+
+def standardise(
+    values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1, epsilon: float = 1e-6
+) -> FloatArray:
+    """Return (value - mean) / (deviation + epsilon) by group, [N].
+
+    It is exactly 0 in groups of one or of equal values.
+
+    Args:
+        values: float64 [N].
+        ids: int64 [N], group of each row.
+        num_groups: number of groups G.
+        ddof: 1 for the sample deviation, 0 for the population's.
+        epsilon: added to the deviation.
+    """
+    deviation = deviations(values, ids, num_groups, ddof=ddof)
+    factor = np.divide(1.0, deviation + epsilon, out=np.zeros(num_groups), where=deviation > 0.0)
+    return centre(values, ids, num_groups) * factor[ids]
+
+
+def whitened(values: FloatArray, weights: FloatArray, size: float) -> FloatArray:
+    """Return values with weighted mean 0 and sample variance 1, [N].
+
+    Zeros where their deviation is rounding at this size.
+
+    Args:
+        values: float64 [N].
+        weights: float64 [N], how often each value counts.
+        size: mean size of what the values were computed from.
+    """
+    total = float(weights.sum())
+    if total < 2.0:
+        return np.zeros_like(values)
+    centred = values - float(values @ weights) / total
+    centred -= float(centred @ weights) / total
+    variance = float((centred * centred) @ weights) / (total - 1.0)
+    if variance <= (ROUNDING * size) ** 2:
+        return np.zeros_like(values)
+    return centred / float(np.sqrt(variance + 1e-8))
+
+
+def backward_recurrence(
+    inputs: FloatArray, coefficient: float | FloatArray, trajectory: IntArray
+) -> FloatArray:
+    """Return the sum from each row on, discounted by coefficients.
+
+    It is x[t] = inputs[t] + coefficient * x[t+1] inside each trajectory, and x = inputs at its last
+    row.
+
+    Args:
+        inputs: float64 [N].
+        coefficient: the factor, usually gamma or gamma * lambda; [N] for one of its own per row
+            (coefficient[t]).
+        trajectory: int64 [N], non-decreasing; equal for the rows of a trajectory.
+
+    Returns:
+        float64 [N]. All trajectories are advanced together, one vector operation per turn index
+        from the end.
+    """
+    result = np.array(inputs, dtype=np.float64)
+    one = isinstance(coefficient, float | int)
+    if len(result) == 0 or (one and coefficient == 0.0):
+        return result
+    factor = np.broadcast_to(np.asarray(coefficient, dtype=np.float64), result.shape)
+    last = np.flatnonzero(np.append(np.diff(trajectory) != 0, True))
+    lengths = np.diff(np.append(-1, last))
+    # longest first, so that those still running are a prefix
+    order = np.argsort(-lengths, kind="stable")
+    rows, lengths = last[order], lengths[order]
+    for distance in range(1, int(lengths[0])):
+        # trajectories longer than ``distance``
+        running = int(np.searchsorted(-lengths, -distance, side="left"))
+        rows = rows[:running]
+        result[rows - 1] += (coefficient if one else factor[rows - 1]) * result[rows]
+        rows = rows - 1
+    return result
+
+
+def discounted_returns(reward: FloatArray, trajectory: IntArray, *, gamma: float) -> FloatArray:
+    """Return the discounted return from each row on, float64 [N].
+
+    It is G[t] = sum over k >= t of gamma^(k-t) reward[k] inside each trajectory.
+    """
+    return backward_recurrence(reward, gamma, trajectory)
+
+
+def generalised_advantages(
+    reward: FloatArray, value: FloatArray, trajectory: IntArray, *, gamma: float, lam: float
+) -> FloatArray:
+    """Return turn-level generalised advantage estimates, float64 [N].
+
+    delta[t] = reward[t] + gamma * value[t+1] - value[t], with value 0 after the last turn;
+    A[t] = delta[t] + gamma * lam * A[t+1] (Schulman et al., 2016).
+    """
+    delta = reward + gamma * next_values(value, trajectory) - value
+    return backward_recurrence(delta, gamma * lam, trajectory)
+
+
+def next_values(values: FloatArray, trajectory: IntArray) -> FloatArray:
+    """Return each row's successor's value within its trajectory, 0 after the last row, [N]."""
+    following = np.zeros(len(values))
+    following[:-1] = np.where(trajectory[1:] == trajectory[:-1], values[1:], 0.0)
+    return following
+
+
+def trajectory_starts(trajectory: IntArray) -> IntArray:
+    """Return the first row of each trajectory, in order."""
+    if not len(trajectory):
+        return np.zeros(0, dtype=np.int64)
+    starts: IntArray = np.flatnonzero(np.append(True, np.diff(trajectory) != 0))
+    return starts
+
+
+def trajectory_sums(values: FloatArray, trajectory: IntArray) -> FloatArray:
+    """Return the sum of each trajectory's rows, in order of the trajectories."""
+    starts = trajectory_starts(trajectory)
+    return np.add.reduceat(values, starts) if len(starts) else np.zeros(0)

@@ -90,11 +90,9 @@ def nonnegative(matrix: FloatArray, target: FloatArray) -> FloatArray:
 def _solved(
     matrix: FloatArray, target: FloatArray, taken: BoolArray, alone: IntArray
 ) -> FloatArray:
-    """Return the least-squares solution in the columns that are taken, 0 elsewhere, [n].
-
-    A column with a number in one row alone mends that row, whatever the others do: it is left out
-    with its row, which leaves few numbers of the large problems of this package.
-    """
+    """Return the least-squares solution in the columns that are taken, 0 elsewhere, [n]. A column
+    with a number in one row alone mends that row, whatever the others do: it is left out with its
+    row, which leaves few numbers of the large problems of this package."""
     found = np.zeros(matrix.shape[1])
     single, full = np.flatnonzero(taken & (alone >= 0)), np.flatnonzero(taken & (alone < 0))
     rows = np.ones(len(target), dtype=bool)
@@ -236,9 +234,6 @@ def _maximised(payoffs: FloatArray, held: BoolArray) -> FloatArray:
     Args:
         payoffs: less the value, [rows, columns].
         held: whether a column earns exactly 0, [columns].
-
-    Raises:
-        ArithmeticError: the search came to no end.
     """
     left, sizes, _ = np.linalg.svd(payoffs[:, held], full_matrices=False)
     basis = left[:, sizes > ROUNDING]  # what earns 0 in it does so in all columns that hold
@@ -261,11 +256,9 @@ def _maximised(payoffs: FloatArray, held: BoolArray) -> FloatArray:
 
 
 def _stepped(payoffs: FloatArray, multipliers: FloatArray, held: BoolArray) -> FloatArray | None:
-    """Return the multipliers after a step of Newton's method, or None where none helps.
-
-    With w = exp(C y), the step of sum_i w_i is a least-squares problem in y, min over y' of
-    sum_i w_i (C y' - C y + 1)_i^2, which keeps the signs.
-    """
+    """Return the multipliers after a step of Newton's method, or None where none helps. With w =
+    exp(C y), the step of sum_i w_i is a least-squares problem in y, min over y' of sum_i w_i (C y'
+    - C y + 1)_i^2, which keeps the signs."""
     values = payoffs @ multipliers
     roots = np.exp((values - values.max()) / 2)
     signed = np.hstack([payoffs[:, held], -payoffs[:, held], payoffs[:, ~held]])
@@ -285,6 +278,5 @@ def _stepped(payoffs: FloatArray, multipliers: FloatArray, held: BoolArray) -> F
 
 
 def _log_sum(values: FloatArray) -> float:
-    """Return the logarithm of the sum of exponentials."""
     top = float(values.max())
     return top + float(np.log(np.exp(values - top).sum()))

@@ -1,4 +1,7 @@
-"""Games in normal form: one axis per side, and what each choice of a side earns on average.
+"""Games given by a table: in normal form, and cooperative ones with their Shapley value.
+
+In normal form there is one axis per side. A coalition of a cooperative game of n players is the bit
+mask of its members.
 
 The stationary distribution of a Markov chain, also where its rates differ by any factor.
 
@@ -10,6 +13,8 @@ which of several closed sets of states has how much of the mass.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from math import factorial
 
 import numpy as np
 
@@ -109,3 +114,43 @@ def stationary(log_rates: FloatArray) -> FloatArray:
     for state in range(1, size):
         logs[state] = np.logaddexp.reduce(logs[:state] + rates[:state, state])
     return softmax(logs)
+
+
+MAX_PLAYERS = 8
+
+
+def shapley_values(worth: FloatArray) -> FloatArray:
+    """Return what each player adds on average over all orders in which they could join, [n].
+
+    phi_i = sum over S without i of |S|! (n - |S| - 1)! / n! * (v(S with i) - v(S)).
+
+    Args:
+        worth: v of every coalition, [2^n], 2^n <= 256; coalition S stands at the sum of 2^i over
+            its members.
+    """
+    size = len(worth)
+    players = size.bit_length() - 1
+    assert size == 1 << players and players <= MAX_PLAYERS, (
+        f"{size} coalitions are not those of at most {MAX_PLAYERS} players"
+    )
+    values: FloatArray = _weights(players) @ worth
+    return values
+
+
+@cache
+def _weights(players: int) -> FloatArray:
+    """Return the matrix [n, 2^n] that turns worths into Shapley values."""
+    weights = np.zeros((players, 1 << players))
+    for coalition in range(1 << players):
+        others = coalition.bit_count()
+        for player in range(players):
+            if coalition >> player & 1:
+                weights[player, coalition] = (
+                    factorial(others - 1) * factorial(players - others) / factorial(players)
+                )
+            else:
+                weights[player, coalition] = (
+                    -factorial(others) * factorial(players - others - 1) / factorial(players)
+                )
+    weights.setflags(write=False)
+    return weights

@@ -222,9 +222,7 @@ def _sequences(seats: IntArray, widths: IntArray) -> tuple[IntArray, tuple[int, 
 
 def _walked(tree: GameTree, seats: IntArray, first: IntArray) -> tuple[IntArray, FloatArray]:
     """Return each seat's last sequence, [T, 2], and the product of chance, [T], at every history.
-
-    Parents come before children.
-    """
+    Parents come before children."""
     last = np.zeros((len(tree.parent), 2), dtype=np.int64)
     chance = tree.chance.copy()
     rows = zip(tree.parent.tolist(), tree.info_state.tolist(), tree.choice.tolist(), strict=True)

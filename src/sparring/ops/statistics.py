@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import NormalDist
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtrit
 
 from sparring.core.records import FloatArray, Interval
-from sparring.core.rng import Stream
 
 
 def wilson_interval(successes: int, count: int, *, level: float = 0.95) -> Interval:
@@ -99,48 +98,6 @@ def student_quantile(degrees: float, level: float = 0.95) -> float:
     return float(stdtrit(degrees, (1 + level) / 2))
 
 
-def zero_probability(found: Interval, *, level: float = 0.0) -> float:
-    """Return the two-sided p that a mean is 0, from its interval by ``mean_interval``.
-
-    p = 2 P(T > |mean - level| / standard error), T Student's t with count - 1 degrees of freedom; 1
-    where fewer than two values leave no estimate.
-
-    Args:
-        found: the mean with its interval.
-        level: another value than 0 that the mean is compared with.
-    """
-    if found.count < 2 or not math.isfinite(found.high - found.low):
-        return 1.0
-    degrees = found.count - 1
-    error = (found.high - found.low) / 2 / student_quantile(degrees, found.level)
-    if error == 0:
-        return 1.0 if found.mean == level else 0.0
-    return float(2 * stdtr(degrees, -abs(found.mean - level) / error))
-
-
-def share_probability(share: float, count: int, level: float) -> float:
-    """Return the two-sided p that a share of independent observations is ``level``.
-
-    It is the score test, whose interval is Wilson's: p = 2 P(Z > |share - level| / deviation) with
-    deviation^2 = level (1 - level) / count.
-    """
-    deviation = math.sqrt(level * (1 - level) / count)
-    return 2 * NormalDist().cdf(-abs(share - level) / deviation)
-
-
-def holm(probabilities: Sequence[float]) -> list[float]:
-    """Return p values corrected for their number (Holm, 1979), in the order given.
-
-    With p_(1) <= ... <= p_(m): corrected p_(k) = max over j <= k of min(1, (m - j + 1) p_(j)).
-    """
-    order = sorted(range(len(probabilities)), key=lambda index: probabilities[index])
-    corrected, least = [0.0] * len(order), 0.0
-    for place, index in enumerate(order):
-        least = max(least, min(1.0, (len(order) - place) * probabilities[index]))
-        corrected[index] = least
-    return corrected
-
-
 def clustered_mean_interval(
     sums: FloatArray, sizes: FloatArray, *, level: float = 0.95
 ) -> Interval:
@@ -198,43 +155,9 @@ def clustered_share_interval(
 
 
 def _clustered_error(sums: FloatArray, sizes: FloatArray, mean: float) -> float:
-    """Return the standard error of the mean of at least two clusters.
-
-    It is linearised as a ratio of sums.
-    """
+    """Return the standard error of the mean of at least two clusters."""
     count, rest = len(sizes), sums - mean * sizes
     return math.sqrt(count / (count - 1) * float(rest @ rest)) / float(sizes.sum())
-
-
-def bootstrap_interval(
-    values: FloatArray,
-    statistic: Callable[[FloatArray], float],
-    *,
-    stream: Stream,
-    resamples: int = 1000,
-    level: float = 0.95,
-) -> Interval:
-    """Return the percentile bootstrap interval of a statistic of rows drawn with replacement.
-
-    Args:
-        values: [N, ...]; rows are resampled.
-        statistic: maps rows to a number.
-        stream: makes the interval reproducible.
-        resamples: number of bootstrap samples.
-        level: coverage.
-    """
-    generator = stream.generator()
-    draws = [
-        statistic(values[generator.integers(0, len(values), len(values))]) for _ in range(resamples)
-    ]
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(
-        mean=float(statistic(values)),
-        low=float(low),
-        high=float(high),
-        count=len(values),
-        level=level,
-    )
 
 
 def jackknife_interval(

@@ -58,10 +58,8 @@ def seed_positions(size: int) -> list[int]:
 
 
 def _anchor_scores(scores: FloatArray) -> FloatArray:
-    """Return each player's score against player 0.
-
-    For player 0 it is its mean score over these matches.
-    """
+    """Return each player's score against player 0. For player 0 it is its mean score over these
+    matches."""
     against: FloatArray = scores[:, 0].copy()
     against[0] = scores[0, 1:].mean()
     return against
@@ -108,10 +106,6 @@ def _swiss(scores: FloatArray) -> FloatArray:
 def _swiss_pairs(
     standing: list[int], met: list[set[int]], *, first_round: bool
 ) -> list[tuple[int, int]]:
-    """Return pairs: the upper against the lower half at first.
-
-    Later they are neighbours that have not met, where there are some.
-    """
     if first_round:
         half = len(standing) // 2
         return list(zip(standing[:half], standing[half:], strict=True))
@@ -125,10 +119,7 @@ def _swiss_pairs(
 
 
 class _KnockOut:
-    """Matches of an elimination scheme.
-
-    Seeds by anchor matches, then counts every score a player made.
-    """
+    """Matches of an elimination scheme."""
 
     def __init__(self, scores: FloatArray) -> None:
         self.scores = scores
@@ -146,7 +137,6 @@ class _KnockOut:
         return (first, second) if a >= b else (second, first)
 
     def ranks(self) -> FloatArray:
-        """Return ranks by the round a player left in, then by its mean score."""
         return ranks_by(
             [(left, sum(made) / len(made)) for left, made in zip(self.left, self.made, strict=True)]
         )
@@ -174,10 +164,8 @@ def _single_elimination(scores: FloatArray) -> FloatArray:
 
 
 def _double_elimination(scores: FloatArray) -> FloatArray:
-    """Return ranks by the round of the second defeat.
-
-    In both pools the best seed meets the worst and, of an odd number, rests.
-    """
+    """Return ranks by the round of the second defeat. In both pools the best seed meets the worst
+    and, of an odd number, rests."""
     games = _KnockOut(scores)
     seed = {int(player): place for place, player in enumerate(games.seeds)}
     upper, lower, number = [int(player) for player in games.seeds], list[int](), 0

@@ -72,10 +72,7 @@ def _drafts(context: Bound, environment: Environment, renderer: Any) -> list[Dra
 
 
 def _check_words(draft: Draft, context: Bound, environment: Environment, renderer: Any) -> None:
-    """Raise ContextError if a renderer with a closed vocabulary does not know a word.
-
-    The environment's own words are its own matter.
-    """
+    """Raise ContextError if a renderer with a closed vocabulary does not know a word."""
     known = getattr(renderer, "words", None)
     told = {*draft.observation.text.split(), *(known or draft.told.split())}
     strange = [word for word in draft.told.split() if word not in told]

@@ -35,7 +35,7 @@ from sparring.environments.base import (
 )
 from sparring.environments.foreign import no_rules
 from sparring.environments.situation import copied, decision_of
-from sparring.play.context.ledger import Ledger, is_unsent, sampled
+from sparring.play.context.base import Ledger, is_unsent, sampled
 from sparring.play.players.base import Agent, PendingTurn, Reply
 from sparring.play.turn_draft import Draft, earned, exchanged, for_memory, recorded, said
 
@@ -180,7 +180,6 @@ class Checked:
         return found
 
     def _wrong(self, what: str) -> GameError:
-        """Return the error of an environment that gave something wrong."""
         return GameError(f"{self._game.name}: {what}.")
 
 
@@ -253,7 +252,6 @@ class EpisodeInPlay:
             raise
 
     def _begin(self, agents: Mapping[str, Agent], candidates: Candidates | None) -> None:
-        """Set up the seats, and take over what was played before."""
         spec = self.spec
         self._asked: Any = checked(spec.game, self.play)
         self.names = tuple(map(str, spec.seats))
@@ -366,10 +364,7 @@ class EpisodeInPlay:
         return recorded(self.spec, self.names, turns, nothing) if turns else None
 
     def commit(
-        self,
-        scores: Sequence[float | None] = (),
-        *,
-        instead: Sequence[str | None] | None = None,
+        self, scores: Sequence[float | None] = (), *, instead: Sequence[str | None] | None = None
     ) -> None:
         """Go on from the replies that were heard.
 
@@ -387,7 +382,9 @@ class EpisodeInPlay:
             self._own_turns[draft.seat] += 1
             ledger = self._ledgers[draft.seat]
             if ledger is not None:
-                self._record(draft, ledger)
+                for other in draft.others:
+                    other.conversation, other.segments = ledger.aside(other.reply)
+                draft.conversation, draft.segments = ledger.conversation, ledger.record(draft.reply)
             if draft.event == "ok" and draft.action is not None:
                 self._said[draft.seat] = draft.action
             elif draft.event == "unsent":
@@ -402,7 +399,11 @@ class EpisodeInPlay:
         if truncated:
             self._stop()
         elif offenders:
-            self._forfeit(offenders)
+            game = self.spec.game
+            found = [game.illegal.forfeit_returns(game, self.play, one.seat) for one in offenders]
+            means = tuple(sum(own) / len(found) for own in zip(*found, strict=True))
+            self._final = (means if len(found) > 1 else tuple(found[0]), offenders[0].seat)
+            self._stop()
         elif not self._again:
             self._taken += len(self._said)
             self.play.step(self._said)
@@ -410,7 +411,6 @@ class EpisodeInPlay:
             self.done = self.play.done or self._taken >= self._limit
 
     def _chosen(self, draft: Draft, scores: Iterator[float | None]) -> Draft:
-        """Return the reply to this decision that is played, the others beside it."""
         if not draft.others:
             return draft
         several = [draft, *draft.others]
@@ -426,14 +426,7 @@ class EpisodeInPlay:
         self._drafts[draft.number - 1] = taken
         return taken
 
-    def _record(self, draft: Draft, ledger: Ledger) -> None:
-        """Make a reply part of its seat's conversation; the others to its prompt end theirs."""
-        for other in draft.others:
-            other.conversation, other.segments = ledger.aside(other.reply)
-        draft.conversation, draft.segments = ledger.conversation, ledger.record(draft.reply)
-
     def _read(self, draft: Draft, reply: Reply) -> None:
-        """Note a reply, and what action it holds."""
         seat, legal = draft.seat, draft.legal
         ledger = self._ledgers[seat]
         if ledger is not None and is_unsent(reply):
@@ -463,10 +456,8 @@ class EpisodeInPlay:
             draft.penalty = self.spec.game.illegal.penalty
 
     def _punish(self, draft: Draft, known: str | None) -> bool:
-        """Apply the environment's rule for replies that are no legal action.
-
-        Return whether the seat forfeits.
-        """
+        """Apply the environment's rule for replies that are no legal action. Return whether the
+        seat forfeits."""
         game, seat = self.spec.game, draft.seat
         rule = game.illegal
         if rule.rule == "forfeit":
@@ -480,14 +471,6 @@ class EpisodeInPlay:
         draft.action = known or random_reply(self.play, seat, draft.legal, stream)
         self._notices[seat] = correction(game, self.play, draft, draft.action)
         return False
-
-    def _forfeit(self, offenders: Sequence[Draft]) -> None:
-        """End the play by a forfeit; where several seats forfeit at once, by the mean of theirs."""
-        game = self.spec.game
-        found = [game.illegal.forfeit_returns(game, self.play, one.seat) for one in offenders]
-        means = tuple(sum(own) / len(found) for own in zip(*found, strict=True))
-        self._final = (means if len(found) > 1 else tuple(found[0]), offenders[0].seat)
-        self._stop()
 
     def _stop(self) -> None:
         """End the episode without playing the replies of this moment."""

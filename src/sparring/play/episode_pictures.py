@@ -113,5 +113,4 @@ def sentences(
 
 
 def _past(episode: Episode, turn: int) -> list[Exchange]:
-    """Return what was told and said before a turn."""
     return [Exchange(one.seat, one.told, one.reply) for one in episode.turns[:turn]]

@@ -93,12 +93,10 @@ class Columns:
         return self._completed(_read_fitting(file, self._stored(file, schema)), schema)
 
     def _stored(self, file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
-        """Return which of a file's columns hold those of a schema."""
         names = file.schema_arrow.names
         return [name for name in names if self.renamed.get(name, name) in schema.names]
 
     def _completed(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
-        """Return rows of an older version in the columns of now."""
         table = table.rename_columns([self.renamed.get(name, name) for name in table.column_names])
         columns = []
         for column in schema:
@@ -112,13 +110,7 @@ class Columns:
 
 
 def _read_fitting(file: pq.ParquetFile, names: list[str]) -> pa.Table:
-    """Return the rows of a file whose values fit into memory once they are unpacked.
-
-    It may be small and hold very many.
-
-    Raises:
-        ValueError: they do not fit, or refer to what is not there.
-    """
+    """Return the rows of a file whose values fit into memory once they are unpacked."""
     groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
     values = sum(
         group.column(number).num_values for group in groups for number in range(group.num_columns)

@@ -89,9 +89,7 @@ def _starts(
     episode: Episode, number: int, own: Stream, before: bool
 ) -> Iterator[tuple[Place, int, Stream]]:
     """Yield where games go on from: a place, the turns that are taken over, what is drawn from.
-
-    What is before a turn is left out where it is after another one.
-    """
+    What is before a turn is left out where it is after another one."""
     after = set()
     for index, turn in enumerate(episode.turns):
         end = moment_end(episode.turns, index)  # what is taken at once is taken over at once
@@ -108,7 +106,6 @@ def _starts(
 def _shared(
     of: dict[Place, int], episodes: Sequence[Episode], groups: Mapping[int, tuple[int, int]]
 ) -> None:
-    """Say of every place before a turn by what it is estimated."""
     known: dict[tuple[int, int], int] = {}
     for group, place in groups.items():
         known.setdefault(place, group)
@@ -126,11 +123,9 @@ def _valued(
     returns: Mapping[int, Sequence[tuple[float, ...]]],
     before: bool,
 ) -> Episode:
-    """Return an episode with the mean of what was collected for each turn of a trained seat."""
     turns = list(episode.turns)
 
     def mean(index: int, at: bool) -> float | None:
-        """Return what a position is worth to the seat of a turn."""
         found = returns.get(of[number, index, at], ())
         own = [one[turns[index].seat] for one in found]
         return sum(own) / len(own) if own else None

@@ -41,8 +41,31 @@ def turn_of(record: Any) -> Turn:
             **{
                 **record,
                 "legal_actions": tuple(record["legal_actions"]),
-                "segments": tuple(_segment(part) for part in record["segments"]),
-                "verdict": None if verdict is None else _verdict(verdict),
+                "segments": tuple(
+                    (
+                        Segment(
+                            **{
+                                **part,
+                                "ids": tuple(part["ids"]),
+                                "logprobs": tuple(part["logprobs"]),
+                                "kept": tuple(map(tuple, part["kept"])),
+                            }
+                        )
+                    )
+                    for part in record["segments"]
+                ),
+                "verdict": None
+                if verdict is None
+                else (
+                    Verdict(
+                        **{
+                            **verdict,
+                            "actions": tuple(verdict["actions"]),
+                            "values": tuple(verdict["values"]),
+                            "best": frozenset(verdict["best"]),
+                        }
+                    )
+                ),
                 "candidates": tuple(turn_of(other) for other in record["candidates"]),
             }
         )
@@ -66,28 +89,6 @@ def _is_turn(turn: Turn) -> bool:
         and (turn.action is None or isinstance(turn.action, str))
         and turn.event in get_args(TurnEvent)
         and isinstance(turn.rewards, Mapping)
-    )
-
-
-def _segment(record: Mapping[str, Any]) -> Segment:
-    return Segment(
-        **{
-            **record,
-            "ids": tuple(record["ids"]),
-            "logprobs": tuple(record["logprobs"]),
-            "kept": tuple(map(tuple, record["kept"])),
-        }
-    )
-
-
-def _verdict(record: Mapping[str, Any]) -> Verdict:
-    return Verdict(
-        **{
-            **record,
-            "actions": tuple(record["actions"]),
-            "values": tuple(record["values"]),
-            "best": frozenset(record["best"]),
-        }
     )
 
 
@@ -240,11 +241,6 @@ def _made(record: Mapping[str, Any], games: dict[str, Environment]) -> Environme
 
 
 def _checked(value: Any) -> dict[str, Any]:
-    """Return the fields of a record, the version apart.
-
-    Raises:
-        ConfigError: one is missing, of the wrong kind, or of a newer version.
-    """
     fields = {"environment", "max_turns", *NUMBERS, *OTHERS}
     version = value.get("version") if isinstance(value, Mapping) else None
     if type(version) is int and version > VERSION:
@@ -274,7 +270,6 @@ def _checked(value: Any) -> dict[str, Any]:
 
 
 def _wrong(field: str, given: Any, wanted: str) -> ConfigError:
-    """Return the error of a field that holds something else."""
     return ConfigError(
         f"EpisodeSpec: {field}={quoted(given)} must be {wanted}; take it from "
         "EpisodeSpec.to_json()."

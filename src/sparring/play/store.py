@@ -1,25 +1,41 @@
-"""The episode store: Parquet parts, one row per turn, whole or absent, queryable with DuckDB.
+"""The stores of a run: Parquet parts of episodes and of credit, queryable with DuckDB.
+
+Both have one row per turn, whole or absent, and are keyed alike.
 
 SELECT role, avg(seat_return) FROM 'runs/demo/episodes/*.parquet' WHERE turn_index = 0 GROUP BY role
+
+SELECT role, avg(advantage) FROM 'runs/demo/credit/*.parquet' JOIN 'runs/demo/episodes/*.parquet'
+USING (step, episode_id, seat, turn_index, candidate) GROUP BY role
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sparring.core.files import parse_json
-from sparring.core.records import EnvironmentSpec, Episode, Segment, Turn, Verdict
+from sparring.core.records import (
+    Credit,
+    EnvironmentSpec,
+    Episode,
+    FloatArray,
+    Segment,
+    Turn,
+    TurnTable,
+    Verdict,
+)
 from sparring.core.refs import PlayerRef, refs
 from sparring.environments.spec import check_spec
 from sparring.play.parquet_parts import Columns, Parts
+from sparring.play.turn_table import ordered_turns
 
 PLAYER = pa.struct([("kind", pa.string()), ("name", pa.string()), ("step", pa.int64())])
 SCHEMA = pa.schema(
@@ -207,11 +223,6 @@ def episode_of(rows: Sequence[dict[str, Any]]) -> Episode:
 
 
 def _turns(rows: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
-    """Return the turns of an episode's rows, the other replies to a prompt beside what was played.
-
-    Raises:
-        ValueError: a reply that was not played belongs to none that was.
-    """
     found: list[Turn] = []
     others: dict[int, list[Turn]] = {}
     for row in rows:
@@ -227,11 +238,7 @@ def _turns(rows: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
 
 
 def _players(row: dict[str, Any]) -> tuple[PlayerRef, ...]:
-    """Return who sat in each seat; files of before say it by name alone.
-
-    Raises:
-        ValueError: names and players differ.
-    """
+    """Return who sat in each seat; files of before say it by name alone."""
     if row["players"] is None:
         return refs(row["agents"])
     players = tuple(PlayerRef.from_json(player) for player in row["players"])
@@ -241,11 +248,6 @@ def _players(row: dict[str, Any]) -> tuple[PlayerRef, ...]:
 
 
 def _environment(text: str) -> EnvironmentSpec:
-    """Return the environment that a text of JSON names.
-
-    Raises:
-        ValueError: it names none.
-    """
     try:
         spec = EnvironmentSpec(**parse_json(text))
     except TypeError as error:
@@ -255,7 +257,6 @@ def _environment(text: str) -> EnvironmentSpec:
 
 
 def _turn(row: dict[str, Any], place: int) -> Turn:
-    """Return the turn of a row, the one at this place of its episode."""
     return Turn(
         seat=row["seat"],
         turn_index=row["turn_index"],
@@ -308,10 +309,6 @@ def _segments(row: dict[str, Any]) -> tuple[Segment, ...]:
 
 
 def _verdict_columns(turn: Turn) -> tuple[Any, ...]:
-    """Return what the oracle said of a turn.
-
-    Values and whether each is best, in the order of the legal actions; empty if nothing.
-    """
     verdict = turn.verdict
     if verdict is None:
         return None, None, None, None, None
@@ -435,10 +432,6 @@ def episodes_in(table: pa.Table) -> Iterator[tuple[int, Episode]]:
 
 
 def _array(column: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Return a column, half characters replaced.
-
-    An environment or an endpoint may have said them.
-    """
     try:
         return pa.array(column, type=kind)
     except UnicodeEncodeError:
@@ -452,3 +445,144 @@ def _encodable(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _encodable(part) for name, part in value.items()}
     return [_encodable(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+CREDIT_SCHEMA = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("episode_id", pa.int64()),
+        ("seat", pa.int16()),
+        ("turn_index", pa.int32()),
+        ("candidate", pa.int16()),
+        ("selected", pa.bool_()),
+        ("replayed", pa.bool_()),
+        ("reward", pa.float64()),
+        ("advantage", pa.float64()),
+        ("token_advantages", pa.list_(pa.float64())),
+        ("baseline", pa.float64()),
+        ("value", pa.float64()),
+        ("value_target", pa.float64()),
+        ("entropies", pa.list_(pa.float64())),
+    ]
+)
+# (seat, turn index, candidate) -> its row
+Credits = Mapping[tuple[int, int, int], Mapping[str, Any]]
+KEYS = ("episode_id", "seat", "turn_index", "candidate")
+CREDIT_COLUMNS = Columns(kind="credit", version=2, schema=CREDIT_SCHEMA, added={"candidate": 0})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Learned:
+    """What a step learned from: its batch, the turn table of it, and what credit and model said.
+
+    Legend: N turns, M sampled tokens, in the order of the turn table.
+    """
+
+    batch: Sequence[Episode]  # trained on, replayed plays included
+    turns: TurnTable  # of the batch
+    credit: Credit
+    entropies: FloatArray  # [M] of each sampled token's distribution, nats
+
+
+class CreditStore(Parts):
+    """A folder of parts, one per stored step."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, CREDIT_COLUMNS)
+
+    def append(self, step: int, episodes: Sequence[Episode], learned: Sequence[Learned]) -> Path:
+        """Write what a step found as one part.
+
+        Args:
+            step: steps done.
+            episodes: every play of the step; turns that are not in the batch have ``selected``
+                false.
+            learned: what each policy learned from in the step.
+
+        Raises:
+            RunError: the disk is full or not writable.
+        """
+        return self.put(step, CREDIT_COLUMNS.written(credit_rows(step, episodes, learned)))
+
+
+def credits_of(table: pa.Table, number: int) -> Credits:
+    """Return what was learned of the replies of an episode.
+
+    Args:
+        table: rows of the episode's step, with all columns.
+        number: of the episode.
+    """
+    rows = table.filter(pc.equal(table["episode_id"], number)).to_pylist()
+    return {(row["seat"], row["turn_index"], row["candidate"]): row for row in rows}
+
+
+def credit_rows(step: int, episodes: Sequence[Episode], learned: Sequence[Learned]) -> pa.Table:
+    """Return the rows of a step.
+
+    The batch of each policy in the order of its turn table, then what was not trained on: turns
+    that selection dropped, and replies that were not played where the estimator follows what was.
+    """
+    played = {episode.episode_id for episode in episodes}
+    found: dict[str, list[Any]] = {field.name: [] for field in CREDIT_SCHEMA}
+    for own in learned:
+        for name, column in _columns(own, played).items():
+            found[name].extend(column)
+    known = set(zip(*(found[name] for name in KEYS), strict=True))
+    left = [
+        (*_key(episode, turn), sum(turn.rewards.values()))
+        for episode, turn in ordered_turns(episodes, candidates=True)
+        if _key(episode, turn) not in known
+    ]
+    dropped: dict[str, list[Any]] = {
+        "selected": [False] * len(left),
+        "replayed": [False] * len(left),
+        "reward": [row[-1] for row in left],
+        **{name: [row[place] for row in left] for place, name in enumerate(KEYS)},
+    }
+    for name, rows in found.items():
+        rows.extend(dropped.get(name, [None] * len(left)))
+    found["step"] = [step] * len(found["step"])
+    arrays = [pa.array(found[field.name], field.type) for field in CREDIT_SCHEMA]
+    return pa.Table.from_arrays(arrays, schema=CREDIT_SCHEMA)
+
+
+def _columns(learned: Learned, played: Collection[int]) -> dict[str, Iterable[Any]]:
+    """Return the columns of what a policy learned from.
+
+    Args:
+        learned: its batch, and what was found of it.
+        played: numbers of the plays of the step; others are replayed.
+    """
+    turns, credit = learned.turns, learned.credit
+    every = turns.state_group is not None
+    keys = [_key(*row) for row in ordered_turns(learned.batch, candidates=every)]
+    by_token = _by_turn(credit.advantages, turns) if credit.level == "token" else None
+    nothing = [None] * len(keys)
+    return {
+        **{name: [row[place] for row in keys] for place, name in enumerate(KEYS)},
+        "step": nothing,
+        "selected": [True] * len(keys) if credit.trained is None else credit.trained,
+        "replayed": [number not in played for number, *_ in keys],
+        "reward": turns.reward,
+        "advantage": credit.advantages
+        if by_token is None
+        else [own.mean() if len(own) else 0.0 for own in by_token],
+        "token_advantages": nothing if by_token is None else by_token,
+        "baseline": _or_null(credit.baselines, len(keys)),
+        "value": _or_null(turns.value, len(keys)),
+        "value_target": _or_null(credit.value_targets, len(keys)),
+        "entropies": _by_turn(learned.entropies, turns),
+    }
+
+
+def _key(episode: Episode, turn: Turn) -> tuple[int, ...]:
+    return episode.episode_id, turn.seat, turn.turn_index, turn.candidate
+
+
+def _by_turn(values: FloatArray, turns: TurnTable) -> list[FloatArray]:
+    return np.split(values, np.cumsum(turns.n_tokens)[:-1]) if len(turns.n_tokens) else []
+
+
+def _or_null(column: FloatArray | None, rows: int) -> Iterable[Any]:
+    """Return a column, or nulls where there is none of a number per turn."""
+    return [None] * rows if column is None or len(column) != rows else column

@@ -66,7 +66,6 @@ class Team:
         return [row for row in found if row is not None]
 
     def _known(self, name: str) -> Environment:
-        """Return an environment by name."""
         if name not in self._games:
             raise GameError(
                 f"{name!r} is no environment of the run, so it is not known which policy sits "
@@ -164,10 +163,8 @@ def seated(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]) -> Seated:
 def _seated(
     name: str, agent: Agent, spec: EpisodeSpec, seat: int
 ) -> tuple[str, Agent, PlayerRef | None]:
-    """Return what who sits in a seat of a play is called, the agent, and who was drawn, if any.
-
-    Who is drawn from a mixture may be a team again: a member of a run in which each role has a
-    policy.
+    """Return what who sits in a seat of a play is called, the agent, and who was drawn, if any. Who
+    is drawn from a mixture may be a team again: a member of a run in which each role has a policy.
     """
     who = None
     if isinstance(agent, Mixture):

@@ -177,5 +177,4 @@ class _Names(dict[str, int]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names by number."""
         return tuple(self)

@@ -10,9 +10,8 @@ from typing import Any
 
 from sparring.core.errors import RunError
 from sparring.core.records import Episode
-from sparring.play.credit_store import Credits, CreditStore, credits_of
 from sparring.play.spec import turn_record
-from sparring.play.store import EpisodeStore
+from sparring.play.store import Credits, CreditStore, EpisodeStore, credits_of
 from sparring.run.folder import PLAYED, RunFolder
 
 

@@ -16,8 +16,8 @@ from sparring.core.records import Episode, Turn, Verdict
 from sparring.core.refs import MAIN, ref
 from sparring.environments.openspiel.people import listed
 from sparring.methods.oracles.judge import regret
-from sparring.play.conversation_endings import ENDS, Conversation, unsent
-from sparring.play.credit_store import Credits
+from sparring.play.replay import ENDS, Conversation, unsent
+from sparring.play.store import Credits
 
 STRANGE = (ValueError, TypeError, LookupError, OverflowError, AttributeError)  # of strange records
 WIDTH = 100  # of the lines that are printed

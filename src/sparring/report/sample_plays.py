@@ -15,8 +15,14 @@ import pyarrow.compute as pc
 from sparring.core.errors import RunError
 from sparring.core.records import Episode, Turn
 from sparring.methods.oracles.judge import is_best, regret
-from sparring.play.credit_store import Credits, CreditStore, credits_of
-from sparring.play.store import EpisodeStore, episodes_in, from_bytes
+from sparring.play.store import (
+    Credits,
+    CreditStore,
+    EpisodeStore,
+    credits_of,
+    episodes_in,
+    from_bytes,
+)
 from sparring.report.episode_text import STRANGE, Decode, early_endings, seat_texts, turn_texts
 from sparring.report.timeline import timeline, timeline_svg
 

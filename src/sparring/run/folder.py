@@ -338,8 +338,8 @@ def load_tokenizers(path: Path) -> dict[str, Any]:
     from sparring.config import resolve
     from sparring.engine.plan import TINY
     from sparring.models.pretrained import tokenizer_of
+    from sparring.models.render.plain import vocabulary
     from sparring.models.tiny import tiny_tokenizer
-    from sparring.models.words import vocabulary
 
     config = resolve(RunFolder.open(path).config())
     return {

@@ -25,8 +25,7 @@ from sparring.core.schedule import parse
 from sparring.engine.protocol import Engine
 from sparring.league.meta_game import apart_by
 from sparring.measure.initial_states import SeenInitialStates
-from sparring.play.credit_store import CreditStore
-from sparring.play.store import EpisodeStore
+from sparring.play.store import CreditStore, EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.config_checks import SAVED, adopt, saved
 from sparring.run.evaluation import Evaluator, answer_of

@@ -126,13 +126,13 @@ from sparring.methods.rewards.base import apply_rewards, outcome_gap
 from sparring.methods.rewards.components import WeightedReward
 from sparring.methods.selection.curricula.base import ArmBook
 from sparring.ops.groups import group_counts, group_std
-from sparring.play.credit_store import Learned
 from sparring.play.plans.base import play_planned
 from sparring.play.players.mixture import Mixture
 from sparring.play.playouts import with_playouts
 from sparring.play.replay import figures_of
 from sparring.play.rollout import Asking, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
+from sparring.play.store import Learned
 from sparring.play.turn_draft import sampled_tokens
 from sparring.play.turn_table import turn_table
 from sparring.run.state import LEAGUE, RunState

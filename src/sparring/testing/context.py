@@ -10,8 +10,7 @@ from typing import Any
 from sparring.config.plugins.registry import Bound
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.play.context.base import Exchange, Seen, Shown, grows
-from sparring.play.context.ledger import Ledger
+from sparring.play.context.base import Exchange, Ledger, Seen, Shown, grows
 from sparring.play.players.base import Reply
 from sparring.testing.given import bound, same
 

@@ -24,10 +24,9 @@ from sparring.core.foreign_text import current_keys
 from sparring.core.records import Episode, Turn
 from sparring.core.refs import MAIN, ref
 from sparring.methods.oracles.judge import regret
-from sparring.models.words import vocabulary, word_tokenizer
-from sparring.play.credit_store import Credits, CreditStore, credits_of
+from sparring.models.render.plain import vocabulary, word_tokenizer
 from sparring.play.parquet_parts import DAMAGED
-from sparring.play.store import EpisodeStore
+from sparring.play.store import Credits, CreditStore, EpisodeStore, credits_of
 from sparring.report.episode_record import episode_record
 from sparring.report.timeline import timeline
 from sparring.view.action_probabilities import has_chances

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from sparring.core.errors import RunError, SparringError
-from sparring.play.credit_store import CreditStore
 from sparring.play.parquet_parts import DAMAGED, Parts
-from sparring.play.store import EpisodeStore
+from sparring.play.store import CreditStore, EpisodeStore
 from sparring.view.http_requests import one_line
 from sparring.view.run_files import Signature, is_own, signature
 

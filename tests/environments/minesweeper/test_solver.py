@@ -1,4 +1,4 @@
-"""Entropy of where mines lie, against counting all layouts; the posterior's values are tested in tests/methods/oracles/test_posterior.py."""
+"""Entropy of where mines lie, against counting all layouts; the posterior's values are tested in tests/methods/oracles/test_puzzles.py."""
 
 import itertools
 from math import comb, log

@@ -27,7 +27,7 @@ def dag_search(state: Situation) -> Judgement | None:
     Reference: Bellman, 1957; Graham, "Bounds on multiprocessing timing anomalies", 1969 (list
     schedules).
     Verified by: tests/environments/dag_search/test_schedule.py,
-    tests/methods/oracles/test_planning.py.
+    tests/methods/oracles/test_puzzles.py.
     """
     play = state.play
     if not isinstance(play, Dag):

@@ -356,7 +356,7 @@ def minesweeper(
     play is not worked out for games with flags. With "bank" time grows with the number of layouts.
     Reference: Studholme, "Minesweeper as a constraint satisfaction problem", 2000; arXiv
     2605.10325.
-    Verified by: tests/methods/oracles/test_posterior.py,
+    Verified by: tests/methods/oracles/test_puzzles.py,
     tests/environments/minesweeper/test_solver.py, tests/environments/minesweeper/test_mines.py,
     tests/environments/minesweeper/test_sweeping.py.
 

@@ -11,7 +11,7 @@ import pyspiel
 from sparring.environments.base import GameRules, Node, SearchablePlay
 from sparring.environments.openspiel.base import as_game
 from sparring.environments.tree_arrays import walk
-from sparring.ops.cfr import average_strategies
+from sparring.ops.game_tree import average_strategies
 
 _MEMORY_MB = 256
 CfrVariant = Literal["cfr", "cfr_plus"]

@@ -115,7 +115,6 @@ def table_of_arrays(
 
 
 def _floats(name: str, values: npt.ArrayLike, count: int | None) -> FloatArray:
-    """Return a column of finite numbers."""
     try:
         found = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -130,7 +129,6 @@ def _floats(name: str, values: npt.ArrayLike, count: int | None) -> FloatArray:
 
 
 def _integers(name: str, values: npt.ArrayLike, count: int) -> IntArray:
-    """Return a column of whole numbers."""
     found = _floats(name, values, count)
     if (found != np.round(found)).any():
         row = int(np.flatnonzero(found != np.round(found))[0])
@@ -139,7 +137,6 @@ def _integers(name: str, values: npt.ArrayLike, count: int) -> IntArray:
 
 
 def _flags(name: str, values: npt.ArrayLike, count: int) -> npt.NDArray[np.bool_]:
-    """Return a column of flags."""
     found = _integers(name, values, count)
     if not np.isin(found, (0, 1)).all():
         raise ConfigError(f"turn_table: {name} must be true or false in every row.")
@@ -149,7 +146,6 @@ def _flags(name: str, values: npt.ArrayLike, count: int) -> npt.NDArray[np.bool_
 def _numbered(
     name: str, values: Sequence[Hashable] | npt.ArrayLike | None, count: int
 ) -> tuple[IntArray, tuple[str, ...]]:
-    """Return names as numbers in order of appearance, and the names."""
     own = [""] * count if values is None else np.asarray(values).tolist()
     if not isinstance(own, list) or len(own) != count:
         length = len(own) if isinstance(own, list) else "no"
@@ -163,7 +159,6 @@ def _numbered(
 
 
 def _trajectories(episode: IntArray, seat: IntArray) -> IntArray:
-    """Return the number of each row's trajectory."""
     found, places = np.zeros(len(episode), dtype=np.int64), dict[tuple[int, int], int]()
     previous: tuple[int, int] | None = None
     for row, pair in enumerate(zip(episode.tolist(), seat.tolist(), strict=True)):

@@ -9,8 +9,8 @@ import numpy as np
 
 from sparring.core.records import BoolArray, Episode
 from sparring.methods.columns.base import Source
-from sparring.play.conversation_endings import FAILED, conversations
 from sparring.play.episode_pictures import environment_of
+from sparring.play.replay import FAILED, conversations
 from sparring.play.turn_table import ordered_turns
 
 

@@ -111,11 +111,6 @@ def default_value(source: Source) -> FloatArray:
 
 
 def _of_candidates(name: str, values: A | None) -> A:
-    """Return a column that tables of all candidates have.
-
-    Raises:
-        ConfigError: the table has the replies that were played alone.
-    """
     if values is None:
         raise ConfigError(
             f"The column {name!r} is part of a table of all candidates; write "

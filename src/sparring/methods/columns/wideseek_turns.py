@@ -7,7 +7,7 @@ from sparring.core.records import BoolArray, Episode
 from sparring.environments.base import Environment, HasLeads
 from sparring.methods.columns.base import Source
 from sparring.methods.columns.failed import turns_in
-from sparring.play.conversation_endings import FAILED, Conversation, conversations
+from sparring.play.replay import FAILED, Conversation, conversations
 from sparring.play.turn_draft import sampled_tokens
 
 REPEATED = 8000  # tokens of a reply that was cut short, from which on it is taken to repeat itself
@@ -59,7 +59,6 @@ def released(game: Environment, episode: Episode) -> set[int]:
 
 
 def _places(found: list[Conversation]) -> set[int]:
-    """Return the places of the turns of conversations."""
     return {place for one in found for place in one.turns}
 
 
@@ -70,7 +69,6 @@ def _repeats(episode: Episode, place: int) -> bool:
 
 
 def _leads(game: Environment) -> set[int]:
-    """Return the seats that answer for a play."""
     seats = range(game.num_seats)
     found = {seat for seat in seats if game.leads(seat)} if isinstance(game, HasLeads) else set()
     if not found and game.num_seats > 1:

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import group_mean
-from sparring.ops.standardise import standardise
+from sparring.ops.groups import group_mean, standardise
 
 GROUP_RELATIVE = True
 
@@ -41,7 +40,7 @@ def a_grae(
     nothing is learnt. The released code has 1 - sqrt(p) in the second denominator; this follows the
     paper. A group of one, or of equal returns, gives 0.
     Reference: "Unveiling Implicit Advantage Symmetry" (A-GRAE); code of HKU-HealthAI/A-GRAE.
-    Verified by: tests/methods/credit/test_a_grae.py.
+    Verified by: tests/methods/credit/test_group_rewards.py.
 
     Args:
         success: the least return that counts as a success, in reward units. The default 0.5 fits

@@ -40,7 +40,7 @@ def adv_evo(
     groups, this is ``grpo`` without the deviation. The published schedule of safety and task
     rewards is a matter of the rewards, not of credit.
     Reference: AdvEvo-MARL (2025), after secondary notes: literal reading, no reproduction.
-    Verified by: tests/methods/credit/test_adv_evo.py.
+    Verified by: tests/methods/credit/test_role_baselines.py.
 
     Args:
         teams: the team of every role, such as {werewolf: attackers, seer: defenders, villager:
@@ -69,7 +69,6 @@ def adv_evo(
 
 
 def _teams(turns: TurnTable, starts: IntArray, teams: Mapping[str, str] | None) -> IntArray:
-    """Return the number of each trajectory's team."""
     roles = turns.role[starts]
     if teams is None:
         return roles

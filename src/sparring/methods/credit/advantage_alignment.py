@@ -9,8 +9,14 @@ from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns
-from sparring.ops.groups import group_ids, group_sum, leave_one_out_mean
-from sparring.ops.returns import backward_recurrence, discounted_returns, trajectory_starts
+from sparring.ops.groups import (
+    backward_recurrence,
+    discounted_returns,
+    group_ids,
+    group_sum,
+    leave_one_out_mean,
+    trajectory_starts,
+)
 
 GROUP_RELATIVE = {"baseline": {"turn"}}
 PRESETS = {"as_released": {"variant": "as_released"}}

@@ -13,8 +13,7 @@ import numpy as np
 from sparring.core.errors import ConfigError
 from sparring.core.records import FloatArray, IntArray, TurnTable
 from sparring.methods.credit.base import require_column, start_groups
-from sparring.ops.groups import group_ids, group_mean
-from sparring.ops.returns import trajectory_starts
+from sparring.ops.groups import group_ids, group_mean, trajectory_starts
 
 Anchor = Literal["view", "state_key"]
 
@@ -94,10 +93,7 @@ def mean_over_trajectories(
 
 
 def _first_of_pair(ids: IntArray, trajectory: IntArray) -> IntArray:
-    """Return one row per (id, trajectory).
-
-    All rows, but for those that a trajectory meets again.
-    """
+    """Return one row per (id, trajectory)."""
     # within an id the rows keep their order, hence trajectories do
     order = np.argsort(ids, kind="stable")
     again = (np.diff(ids[order]) == 0) & (np.diff(trajectory[order]) == 0)
@@ -105,10 +101,8 @@ def _first_of_pair(ids: IntArray, trajectory: IntArray) -> IntArray:
 
 
 def _clusters(turns: TurnTable, view: IntArray, similarity: float) -> IntArray:
-    """Return an id [N] per cluster of similar views of a group.
-
-    Greedy, in the order of the texts, each against first members.
-    """
+    """Return an id [N] per cluster of similar views of a group. Greedy, in the order of the texts,
+    each against first members."""
     starts, _ = start_groups(turns)
     plays, num_plays = group_ids(starts, turns.game)
     pairs, count = group_ids(plays, view)
@@ -134,7 +128,6 @@ def _clusters(turns: TurnTable, view: IntArray, similarity: float) -> IntArray:
 
 
 def _similar(text: str, other: str, similarity: float, known: dict[tuple[str, str], bool]) -> bool:
-    """Return whether the share of matching characters is large enough, and remember it."""
     answer = known.get((text, other))
     if answer is None:
         matcher = SequenceMatcher(None, text, other)

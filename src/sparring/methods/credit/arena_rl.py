@@ -10,8 +10,7 @@ from pydantic import Field
 from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.blocks import distinct_rows, equal_sized, steps, tied_means
-from sparring.ops.groups import centre
-from sparring.ops.standardise import standardise
+from sparring.ops.groups import centre, standardise
 from sparring.ops.tournaments import Scheme, tournament_ranks
 
 GROUP_RELATIVE = True
@@ -45,7 +44,7 @@ def arena_rl(
     large groups with many patterns are slow. A group of one, or of equal returns, gives 0.
     Reference: ArenaRL; code of Alibaba-NLP/qqr. Swamy et al., 2024 (arXiv 2401.04056) for the
     preset.
-    Verified by: tests/methods/credit/test_arena_rl.py, tests/ops/test_tournaments.py,
+    Verified by: tests/methods/credit/test_group_rewards.py, tests/ops/test_tournaments.py,
     tests/methods/credit/test_group_bias.py.
 
     Args:
@@ -70,10 +69,8 @@ def arena_rl(
 
 
 def _placed(returns: FloatArray, ids: IntArray, num_groups: int, scheme: Scheme) -> FloatArray:
-    """Return 1 - rank / (n - 1) of every trajectory, 0 in a group of one.
-
-    One tournament per size and pattern of ties.
-    """
+    """Return 1 - rank / (n - 1) of every trajectory, 0 in a group of one. One tournament per size
+    and pattern of ties."""
     placed = np.zeros(len(returns))
     for rows in equal_sized(ids, num_groups):
         if rows.shape[1] < 2:
@@ -87,10 +84,7 @@ def _placed(returns: FloatArray, ids: IntArray, num_groups: int, scheme: Scheme)
 
 
 def _pattern(differ: BoolArray, scheme: Scheme) -> FloatArray:
-    """Return 1 - rank / (n - 1) by place, [n].
-
-    Members are in order of their returns, best first.
-    """
+    """Return 1 - rank / (n - 1) by place, [n]; members stand in order of returns, best first."""
     level = -np.append(0, np.cumsum(differ)).astype(np.float64)
     ranks = tournament_ranks(scheme, np.repeat(level[:, None], len(level), axis=1))
     placed: FloatArray = 1.0 - tied_means(differ[None], ranks)[0] / (len(level) - 1)

@@ -9,9 +9,7 @@ from pydantic import Field
 from sparring.core.errors import CreditError
 from sparring.core.records import Credit, IntArray, TurnTable
 from sparring.methods.credit.base import component, require_column, turn_places
-from sparring.ops.groups import centre, group_ids
-from sparring.ops.returns import discounted_returns
-from sparring.ops.standardise import standardise
+from sparring.ops.groups import centre, discounted_returns, group_ids, standardise
 
 PRESETS = {"step_grpo": {"value": "reward", "scale": "std", "same_state": False}}
 NEEDS_BY = {"candidates": {True: {"state_group", "committed"}}}

@@ -12,8 +12,7 @@ import numpy as np
 from sparring.config.plugins.registry import Bound, Plugin
 from sparring.core.errors import CreditError, PluginError
 from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
-from sparring.ops.groups import group_ids
-from sparring.ops.returns import trajectory_starts, trajectory_sums
+from sparring.ops.groups import group_ids, trajectory_starts, trajectory_sums
 
 NEEDS_FROM = ("columns",)
 RENAMED = {  # names in NEEDS before the columns were plug-ins

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.base import Cut, continued, cut_turns, whitened
-from sparring.ops.returns import backward_recurrence, generalised_advantages, next_values
+from sparring.ops.groups import backward_recurrence, generalised_advantages, next_values
 
 NEEDS = {"token_value"}
 REQUIRES = {"losses": {"value_loss"}}
@@ -51,7 +51,7 @@ def bi_level_gae(
     forward pass.
     Reference: Wang et al., 2025 (VAGEN, arXiv 2510.16907); RAGEN's code (arXiv 2504.20073). Lambdas
     and the whitening: literal reading.
-    Verified by: tests/methods/credit/test_bi_level_gae.py.
+    Verified by: tests/methods/credit/test_critics.py.
 
     Args:
         gamma_turn: discount from one turn to the next, in [0, 1]; 1 does not discount. The default
@@ -89,10 +89,8 @@ def bi_level_gae(
 
 
 def _spoken(turns: TurnTable) -> tuple[FloatArray, IntArray, IntArray]:
-    """Return rewards, trajectories and numbers of tokens of the turns that have tokens.
-
-    What others earned goes to the one before.
-    """
+    """Return rewards, trajectories and numbers of tokens of the turns that have tokens. What others
+    earned goes to the one before."""
     spoken = turns.n_tokens > 0
     if spoken.all():
         return turns.reward, turns.trajectory, turns.n_tokens

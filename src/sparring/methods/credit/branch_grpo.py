@@ -48,7 +48,7 @@ def branch_grpo(
     weighting by it biases the gradient; for z < -1 / surprise_weight the sign changes. A group of
     one gives 0.
     Reference: ARPO (arXiv 2507.19849), AEPO (arXiv 2510.14545, literal reading).
-    Verified by: tests/methods/credit/test_branch_grpo.py, tests/methods/credit/test_anchors.py,
+    Verified by: tests/methods/credit/test_anchor_groups.py,
     tests/play/plans/test_credit_on_trees.py.
 
     Args:
@@ -74,10 +74,8 @@ def branch_grpo(
 
 
 def _surprise(turns: TurnTable) -> FloatArray:
-    """Return each turn's surprise per token in deviations from the batch's mean.
-
-    It is 0 for turns without tokens.
-    """
+    """Return each turn's surprise per token in deviations from the batch's mean. It is 0 for turns
+    without tokens."""
     spoken = turns.n_tokens > 0
     surprise = -require_column(turns, "branch_grpo", "logprob") / np.maximum(turns.n_tokens, 1)
     if not spoken.any():

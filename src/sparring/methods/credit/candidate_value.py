@@ -24,7 +24,7 @@ def candidate_value(turns: TurnTable) -> Credit:
     ``vpr`` with ``baseline: candidates`` subtracts the mean of the prompt. Values of different
     prompts need not be comparable.
     Reference: none; LSPO (Xu et al., 2025, arXiv:2502.04686) prefers candidates so.
-    Verified by: tests/methods/credit/test_candidate_value.py.
+    Verified by: tests/methods/credit/test_exact_values.py.
     """
     value, judged = turns.candidate_value, turns.candidate_judged
     assert value is not None and judged is not None

@@ -14,8 +14,13 @@ from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.base import require_column
-from sparring.ops.groups import group_counts, group_ids, group_sum
-from sparring.ops.returns import discounted_returns, trajectory_starts
+from sparring.ops.groups import (
+    discounted_returns,
+    group_counts,
+    group_ids,
+    group_sum,
+    trajectory_starts,
+)
 
 FORGOTTEN = 1e-6  # an entry that weighs less leaves the table
 MAX_ENTRIES = 20_000  # of the table; those with the smallest n leave first
@@ -54,7 +59,7 @@ def coma(
     does.
     Reference: Foerster et al., 2018 (arXiv 1705.08926), with a table in place of the critic
     network.
-    Verified by: tests/methods/credit/test_coma.py.
+    Verified by: tests/methods/credit/test_exact_values.py.
 
     Args:
         values: where Q comes from. "table" (default): the running table. "exact" reads the columns
@@ -125,7 +130,6 @@ def _keys(turns: TurnTable, pairs: IntArray, num_pairs: int) -> list[str]:
 def _learn(
     table: dict[str, tuple[float, float]], keys: list[str], counts: IntArray, totals: FloatArray
 ) -> FloatArray:
-    """Add this batch's plays to the table and return Q of each of them."""
     learnt = np.empty(len(keys))
     for index, (key, count, total) in enumerate(
         zip(keys, counts.tolist(), totals.tolist(), strict=True)

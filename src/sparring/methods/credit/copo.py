@@ -7,11 +7,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from sparring.core.records import Credit, FloatArray, TurnTable
+from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, role_groups, trajectory_returns
 from sparring.ops.blocks import shares
-from sparring.ops.groups import group_ids, group_mean
-from sparring.ops.standardise import standardise
+from sparring.ops.groups import group_ids, group_mean, standardise
 
 
 def copo(
@@ -40,7 +39,7 @@ def copo(
     paper's: no reproduction is claimed. With continuous returns no two agree, and only ``grpo`` is
     left. z_g compares different tasks, so it is biased towards easy ones.
     Reference: arXiv 2508.04138 (COPO).
-    Verified by: tests/methods/credit/test_copo.py.
+    Verified by: tests/methods/credit/test_group_rewards.py.
 
     Args:
         sharpness: slope of the blend per nat of entropy H_g (the paper's rho). Large values switch
@@ -56,7 +55,7 @@ def copo(
     roles, num_roles = role_groups(turns)
     ids = groups[starts]
     entropy = group_mean(-np.log(shares(returns, ids, count)), ids, count)
-    local = _logistic(sharpness * (entropy - threshold))[ids]
+    local = (0.5 * (1.0 + np.tanh(0.5 * (sharpness * (entropy - threshold)))))[ids]
     first = np.zeros(count, dtype=np.int64)
     first[ids] = roles[starts]
     standing = standardise(group_mean(returns, ids, count), first, num_roles, epsilon=epsilon)
@@ -65,8 +64,3 @@ def copo(
     )
     metrics = {"local_weight": float(local.mean())} if len(local) else {}
     return Credit(advantages=broadcast_to_turns(advantages, turns), metrics=metrics)
-
-
-def _logistic(values: FloatArray) -> FloatArray:
-    """Return 1 / (1 + exp(-values)) without overflow."""
-    return 0.5 * (1.0 + np.tanh(0.5 * values))

@@ -10,8 +10,7 @@ from pydantic import Field
 from sparring.core.errors import CreditError
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import centre, group_mean
-from sparring.ops.standardise import standardise
+from sparring.ops.groups import centre, group_mean, standardise
 
 GROUP_RELATIVE = True
 
@@ -37,7 +36,7 @@ def dgrpo(
     reproduction is claimed. In zero-sum self-play the mean return of a role tells who moves first,
     not how hard the initial state is. A group of one, or of equal returns, gives 0.
     Reference: VITAL (DGRPO), abstract.
-    Verified by: tests/methods/credit/test_dgrpo.py.
+    Verified by: tests/methods/credit/test_group_baselines.py.
 
     Args:
         strength: extra weight of the hardest groups, at least 0. A group with p = 0 counts 1 +

@@ -32,7 +32,7 @@ def difference_rewards(
     is its expectation.
     Reference: Wolpert and Tumer, 2002; Agogino and Tumer, 2008; Foerster et al., 2018 (arXiv
     1705.08926, section on COMA's origin).
-    Verified by: tests/methods/credit/test_difference_rewards.py.
+    Verified by: tests/methods/credit/test_exact_values.py.
 
     Args:
         default: how the default action is drawn: "uniform" over legal ones, or by its own "policy".

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, trajectory_returns
-from sparring.ops.groups import group_ids, group_mean
-from sparring.ops.standardise import deviations
+from sparring.ops.groups import deviations, group_ids, group_mean
 
 GROUP_RELATIVE = [
     {"agent_is": {"role"}, "mean": {"agent"}},
@@ -46,7 +45,7 @@ def dr_mas(
     zero-sum play is near 0, whatever the role's prospects. A scope of one sample or of equal
     returns gives 0.
     Reference: Feng et al., 2026 (Dr. MAS, arXiv 2602.08847); code of langfengQ/DrMAS.
-    Verified by: tests/methods/credit/test_dr_mas.py.
+    Verified by: tests/methods/credit/test_role_baselines.py.
 
     Args:
         mean: samples of the group that the mean is over: those of the same "agent" (default), or
@@ -80,10 +79,8 @@ def _relative(
     for_std: tuple[IntArray, int],
     epsilon: float,
 ) -> FloatArray:
-    """Return (value - mean) / (deviation + epsilon), each statistic over its own groups.
-
-    It is 0 where the deviation is 0.
-    """
+    """Return (value - mean) / (deviation + epsilon), each statistic over its own groups. It is 0
+    where the deviation is 0."""
     centred = values - group_mean(values, *for_mean)[for_mean[0]]
     centred = centred - group_mean(centred, *for_mean)[for_mean[0]]
     deviation = deviations(values, *for_std)

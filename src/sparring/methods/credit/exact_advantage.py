@@ -25,6 +25,6 @@ def exact_advantage(turns: TurnTable) -> FloatArray:
     whose value is what its turn was paid, is compared with legal play. All seats are assumed to
     follow the one policy; against other opponents the numbers are still those of self-play.
     Reference: the policy gradient theorem (Sutton et al., 2000) with the advantage enumerated.
-    Verified by: tests/methods/credit/test_exact_advantage.py.
+    Verified by: tests/methods/credit/test_exact_values.py.
     """
     return turns.column("action_value") - turns.column("state_value")

@@ -29,7 +29,7 @@ def flow_grpo(
     Pitfalls: With "turns" long trajectories have more weight in the statistics, so long failures
     lower the mean. A group of one, or of equal returns, gives 0.
     Reference: AgentFlow (Flow-GRPO); code of lupantech/AgentFlow.
-    Verified by: tests/methods/credit/test_flow_grpo.py.
+    Verified by: tests/methods/credit/test_group_baselines.py.
 
     Args:
         weigh: how often a trajectory counts in the statistics: once per turn ("turns", the default,

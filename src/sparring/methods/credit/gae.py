@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import Cut, continued, cut_turns, whitened
-from sparring.ops.returns import generalised_advantages
+from sparring.ops.groups import generalised_advantages
 
 NEEDS = {"value"}
 REQUIRES = {"losses": {"value_loss"}}
@@ -37,7 +37,7 @@ def gae(
     Shapes: advantages and value_targets [N].
     Pitfalls: With ``lam`` < 1 an unfitted critic biases the gradient.
     Reference: Schulman et al., 2016, at the level of turns.
-    Verified by: tests/methods/credit/test_gae.py.
+    Verified by: tests/methods/credit/test_critics.py.
 
     Args:
         gamma: discount per turn, in [0, 1]; 1 (default) does not discount.

@@ -9,9 +9,7 @@ from pydantic import Field
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.anchors import Anchor, anchor_groups
 from sparring.methods.credit.grpo import grpo
-from sparring.ops.groups import centre
-from sparring.ops.returns import discounted_returns
-from sparring.ops.standardise import over_deviation
+from sparring.ops.groups import centre, discounted_returns, over_deviation
 
 GROUP_RELATIVE = True
 PRESETS = {"as_released": {"over": "turns"}}
@@ -48,7 +46,7 @@ def gigpo(
     order of the batch. The cost grows with the square of the number of distinct views of a group. A
     group of one gives 0; in released code a lone turn keeps its raw reward.
     Reference: arXiv 2505.10978; code of verl-agent.
-    Verified by: tests/methods/credit/test_gigpo.py, tests/methods/credit/test_anchors.py.
+    Verified by: tests/methods/credit/test_anchor_groups.py.
 
     Args:
         gamma: discount per turn of G in the second term, in [0, 1]; 1 does not discount. The

@@ -6,8 +6,7 @@ import numpy as np
 
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import centre
-from sparring.ops.standardise import varied
+from sparring.ops.groups import centre, varied
 
 GROUP_RELATIVE = True
 
@@ -27,7 +26,7 @@ def gpg(turns: TurnTable) -> Credit:
     gradient of both. Released code of others counts rewards that are not 0, instead of groups that
     are not equal; this follows the paper. A group of one gives 0.
     Reference: Chu et al., 2025 (arXiv 2504.02546).
-    Verified by: tests/methods/credit/test_gpg.py.
+    Verified by: tests/methods/credit/test_group_baselines.py.
     """
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import BoolArray, Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import centre, group_counts
-from sparring.ops.standardise import over_deviation
+from sparring.ops.groups import centre, group_counts, over_deviation
 
 Trains = Literal["all", "unfailed", "as_released"]
 TRAINS_NEEDS: dict[str, set[str]] = {  # columns

@@ -11,8 +11,7 @@ from pydantic import Field
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.anchors import Anchor, anchor_groups, positions
 from sparring.methods.credit.grpo import grpo
-from sparring.ops.groups import centre, group_counts, group_ids, group_sum
-from sparring.ops.returns import discounted_returns
+from sparring.ops.groups import centre, discounted_returns, group_counts, group_ids, group_sum
 
 GROUP_RELATIVE = True
 PRESETS = {"as_released": {"count_zeros": False}}
@@ -53,7 +52,7 @@ def hgpo(
     with itself: with ``gamma`` below 1 its two returns differ, and the division makes that +1 and
     -1, also in a group of equal returns. ``gamma`` 1 or ``divide_by_std`` false avoids it.
     Reference: arXiv 2602.22817; its release, core_hgpo.py.
-    Verified by: tests/methods/credit/test_hgpo.py, tests/methods/credit/test_anchors.py.
+    Verified by: tests/methods/credit/test_anchor_groups.py.
 
     Args:
         gamma: discount per turn of G, in [0, 1]; 1 does not discount. The default is 0.95.
@@ -98,13 +97,9 @@ def hgpo(
 def _levels(
     turns: TurnTable, longest: int, anchor: Anchor
 ) -> Iterator[tuple[int, IntArray, IntArray, int]]:
-    """Yield per length of history the rows that meet another row there.
-
-    Their ids come with them, and the number of ids, some of them unused.
-
-    Turns that meet nobody with a history of k views meet nobody with k + 1: each length only looks
-    at what the one before has left.
-    """
+    """Yield per length of history the rows that meet another row there. Their ids come with them,
+    and the number of ids, some of them unused. Turns that meet nobody with a history of k views
+    meet nobody with k + 1: each length only looks at what the one before has left."""
     met, ids = anchor_groups(turns, "hgpo", anchor)
     groups, count = met, ids
     position = positions(turns.trajectory)

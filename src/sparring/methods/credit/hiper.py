@@ -12,14 +12,14 @@ from pydantic import Field
 
 from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.base import Cut, continued, cut_turns, require_column
-from sparring.ops.groups import group_ids
-from sparring.ops.returns import (
+from sparring.ops.groups import (
     backward_recurrence,
     discounted_returns,
+    group_ids,
     next_values,
+    standardise,
     trajectory_starts,
 )
-from sparring.ops.standardise import standardise
 
 NEEDS = {"value"}
 REQUIRES = {"losses": {"value_loss"}}
@@ -65,7 +65,7 @@ def hiper(
     high_share 0 is ``gae``, and so are segments of one turn with high_share 1. ``normalise`` moves
     the mean, which biases like any mean over turns.
     Reference: HiPER; code of JonP07/HiPER-agent, hiper_hae/core_hae.py.
-    Verified by: tests/methods/credit/test_hiper.py.
+    Verified by: tests/methods/credit/test_critics.py.
 
     Args:
         segments: what a segment is: "turns" (default), ``segment_turns`` successive turns of the

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import leave_one_out_mean
-from sparring.ops.standardise import deviations, varied
+from sparring.ops.groups import deviations, leave_one_out_mean, varied
 
 GROUP_RELATIVE = True
 
@@ -39,7 +38,8 @@ def loop(
     from the batch. Here they stay with advantage 0, so a mean over the batch still counts them. A
     group of one gives 0, as do equal returns.
     Reference: Chen et al., 2025 (arXiv 2502.01600); code of apple/ml-loop.
-    Verified by: tests/methods/credit/test_loop.py, tests/methods/credit/test_group_bias.py.
+    Verified by: tests/methods/credit/test_group_baselines.py,
+    tests/methods/credit/test_group_bias.py.
 
     Args:
         divide_by_std: true divides by the group's sample deviation. False (default) leaves the

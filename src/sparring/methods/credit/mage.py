@@ -15,10 +15,12 @@ from sparring.core.errors import CreditError
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.anchors import anchor_groups
 from sparring.methods.credit.base import component
-from sparring.ops.groups import centre, group_counts, group_ids
-from sparring.ops.returns import (
+from sparring.ops.groups import (
     backward_recurrence,
+    centre,
     discounted_returns,
+    group_counts,
+    group_ids,
     next_values,
     trajectory_starts,
     trajectory_sums,
@@ -104,7 +106,6 @@ def attempts_of(turns: TurnTable, method: str, length: int) -> Attempts:
 
 
 def _guessed(turns: TurnTable, length: int) -> Attempts:
-    """Return whole trajectories as attempts, cut into sequences of this many."""
     starts = trajectory_starts(turns.trajectory)
     groups, _ = group_ids(turns.group[starts], turns.role[starts], turns.seat[starts])
     order = np.lexsort((turns.episode[starts], groups))

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, role_groups
-from sparring.ops.groups import centre, group_ids, group_std
-from sparring.ops.returns import discounted_returns, trajectory_starts
+from sparring.ops.groups import centre, discounted_returns, group_ids, group_std, trajectory_starts
 
 PRESETS = {
     "as_released": {"variant": "as_released"},
@@ -80,10 +79,8 @@ def mars(
 def _normalised(
     returns: FloatArray, groups: IntArray, count: int, scale: Literal["none", "std"]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the returns minus their group's mean, and that mean.
-
-    The difference is divided by the group's deviation if asked for.
-    """
+    """Return the returns minus their group's mean, and that mean. The difference is divided by the
+    group's deviation if asked for."""
     centred = centre(returns, groups, count)
     baselines = returns - centred
     if scale == "std":
@@ -115,10 +112,8 @@ def _whiten(values: FloatArray) -> FloatArray:
 
 def _minus_mean_of_distinct(values: FloatArray, seats: IntArray) -> FloatArray:
     """Return values minus, per seat, the mean of their distinct values and of the padding's 0.
-
     Values that differ by rounding alone count as one: else the order in which games are summed
-    would decide.
-    """
+    would decide."""
     result = np.empty_like(values)
     for seat in np.unique(seats):
         own = seats == seat

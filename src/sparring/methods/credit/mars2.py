@@ -10,8 +10,7 @@ from pydantic import Field
 from sparring.core.records import BoolArray, Credit, FloatArray, TurnTable
 from sparring.methods.credit.anchors import anchor_groups, node_groups, positions
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import centre, group_counts, group_mean, leave_one_out_mean
-from sparring.ops.standardise import over_deviation
+from sparring.ops.groups import centre, group_counts, group_mean, leave_one_out_mean, over_deviation
 
 GROUP_RELATIVE = True
 
@@ -45,7 +44,7 @@ def mars2(
     MARS^2's, with a plan too. The mean over turns gives long games more weight. Comparing turns of
     different depth gives the known bias of such a baseline. A group of one turn gives 0.
     Reference: MARS^2; code of TsinghuaC3I/MARTI, ab_mcts_processor.py.
-    Verified by: tests/methods/credit/test_mars2.py, tests/methods/credit/test_anchors.py,
+    Verified by: tests/methods/credit/test_anchor_groups.py,
     tests/play/plans/test_credit_on_trees.py.
 
     Args:
@@ -86,10 +85,8 @@ def _baseline(
     has_parent: BoolArray,
     sibling_share: float,
 ) -> FloatArray:
-    """Return per row the mix of its parent's (the row before) and siblings' rewards.
-
-    It is the row's own reward where it has neither.
-    """
+    """Return per row the mix of its parent's (the row before) and siblings' rewards. It is the
+    row's own reward where it has neither."""
     parent = np.append(own[:1], own[:-1])
     mixed = (1.0 - sibling_share) * parent + sibling_share * siblings
     one = np.where(has_parent, parent, np.where(has_siblings, siblings, own))

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.errors import ConfigError
-from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
+from sparring.core.records import Credit, FloatArray, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.groups import group_counts, group_ids, group_sum, leave_one_out_mean
 
@@ -50,7 +50,7 @@ def marti(
     agent alone in its group gives 0, except with the baseline "none". Equal returns give 0 with the
     baseline "group"; with "team" they do so while the agents' records are equal or all empty.
     Reference: MARTI (arXiv 2602.07848); code of TsinghuaC3I/MARTI, auto_reward_alloc.py.
-    Verified by: tests/methods/credit/test_marti.py.
+    Verified by: tests/methods/credit/test_role_baselines.py.
 
     Args:
         shaping: "quality" (default) rewards agents with a good record more, "margin" rewards
@@ -71,7 +71,12 @@ def marti(
         )
     returns, starts = trajectory_returns(turns)
     agents, count = group_ids(turns.game[starts], turns.role[starts])
-    names = _names(turns, starts, agents, count)
+    first = np.zeros(count, dtype=np.int64)
+    first[agents] = starts
+    names = [
+        f"{turns.game_names[turns.game[row]]}/{turns.role_names[turns.role[row]]}"
+        for row in first.tolist()
+    ]
     past = [state.get(name, (0.0, 0.0)) for name in names]
     known = np.array([entry[0] > 0 for entry in past], dtype=bool)
     quality = np.array(
@@ -113,13 +118,3 @@ def _shaping(
         if shaping == "margin"
         else quality * returns - (1.0 - quality) * (1.0 - returns)
     )
-
-
-def _names(turns: TurnTable, starts: IntArray, agents: IntArray, count: int) -> list[str]:
-    """Return the name of each agent."""
-    first = np.zeros(count, dtype=np.int64)
-    first[agents] = starts
-    return [
-        f"{turns.game_names[turns.game[row]]}/{turns.role_names[turns.role[row]]}"
-        for row in first.tolist()
-    ]

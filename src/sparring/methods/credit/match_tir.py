@@ -9,9 +9,7 @@ from pydantic import Field
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import turn_places
 from sparring.methods.credit.grpo import grpo
-from sparring.ops.groups import centre, group_ids
-from sparring.ops.returns import discounted_returns
-from sparring.ops.standardise import over_deviation
+from sparring.ops.groups import centre, discounted_returns, group_ids, over_deviation
 
 GROUP_RELATIVE = True
 
@@ -42,7 +40,7 @@ def match_tir(
     released code). Turns earn what ``rewards`` of the run say; the paper's reward, tool calls
     matched with those of a reference, is ``reference_match``.
     Reference: MatchTIR (arXiv 2601.10712); code of quchangle1/MatchTIR, core_algos.py.
-    Verified by: tests/methods/credit/test_match_tir.py.
+    Verified by: tests/methods/credit/test_judged_turns.py.
 
     Args:
         gamma: discount per turn of G in the second part, in [0, 1] (the paper's lambda); 1 does not

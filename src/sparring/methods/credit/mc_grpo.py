@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.blocks import lower_median
-from sparring.ops.standardise import standardise, varied
+from sparring.ops.groups import standardise, varied
 
 GROUP_RELATIVE = True
 PRESETS = {"as_released": {"without_deviation": "amplify"}}
@@ -38,7 +38,7 @@ def mc_grpo(
     lower of the middle two, so that the pivot is a member. A group of one, or of equal returns,
     gives 0.
     Reference: MC-GRPO; code of lotusroot-kim/MC-GRPO.
-    Verified by: tests/methods/credit/test_mc_grpo.py.
+    Verified by: tests/methods/credit/test_group_baselines.py.
 
     Args:
         without_deviation: what to do where more than half of a group are equal (MAD = 0), which is

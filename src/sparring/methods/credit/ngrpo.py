@@ -34,7 +34,7 @@ def ngrpo(
     is compared with the virtual members (the release passes its raw reward). Returns above ``best``
     make the virtual members bad examples. A group all at ``best`` gives 0.
     Reference: NGRPO (arXiv 2509.18851); code of nangongrui-ngr/NGRPO.
-    Verified by: tests/methods/credit/test_ngrpo.py.
+    Verified by: tests/methods/credit/test_group_baselines.py.
 
     Args:
         best: the highest return that the task can give, in reward units; it is the return of the

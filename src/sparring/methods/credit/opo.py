@@ -8,8 +8,7 @@ import numpy as np
 
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import centre, group_sum
-from sparring.ops.returns import trajectory_sums
+from sparring.ops.groups import centre, group_sum, trajectory_sums
 
 GROUP_RELATIVE = True
 
@@ -30,7 +29,8 @@ def opo(turns: TurnTable, *, length: Literal["tokens", "turns"] = "tokens") -> C
     1 / n. A group of one gives 0 (the released code gives its raw return), as do equal returns. A
     group without any token uses the plain mean.
     Reference: Hao et al., 2025 (arXiv 2505.23585); volcengine/verl core_algos.py.
-    Verified by: tests/methods/credit/test_opo.py, tests/methods/credit/test_group_bias.py.
+    Verified by: tests/methods/credit/test_group_baselines.py,
+    tests/methods/credit/test_group_bias.py.
 
     Args:
         length: the unit of L_i: the trajectory's sampled "tokens" (default), or its "turns".

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import leave_one_out_mean
-from sparring.ops.standardise import standardise
+from sparring.ops.groups import leave_one_out_mean, standardise
 
 NEEDS = {"old_logprob"}
 NEEDS_BY = {"model": {"process": {"process_logprob"}, "policy": {"reference_logprob"}}}
@@ -67,7 +66,7 @@ def oprl(
     reward model; in the lab, verl and TRL use "policy".
     Reference: Liu et al., 2025 (arXiv 2509.19199); Rafailov et al., 2024 (arXiv 2404.12358) for the
     policy's own ratio.
-    Verified by: tests/methods/credit/test_oprl.py, tests/learn/test_process.py.
+    Verified by: tests/methods/credit/test_judged_turns.py, tests/learn/test_process.py.
 
     Args:
         model: where the step reward comes from. "process" (default): the published reward model;

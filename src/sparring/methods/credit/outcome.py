@@ -17,7 +17,7 @@ def outcome(turns: TurnTable) -> Credit:
     Pitfalls: If all rewards have one sign, every sampled action is pushed in the same direction.
     Only many samples show which action is better.
     Reference: Williams, 1992.
-    Verified by: tests/methods/credit/test_outcome.py, tests/methods/credit/test_bias.py.
+    Verified by: tests/methods/credit/test_role_baselines.py, tests/methods/credit/test_bias.py.
     """
     returns, _ = trajectory_returns(turns)
     return Credit(advantages=broadcast_to_turns(returns, turns))

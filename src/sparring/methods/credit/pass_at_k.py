@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.blocks import best_two
-from sparring.ops.standardise import deviations, varied
+from sparring.ops.groups import deviations, varied
 
 GROUP_RELATIVE = True
 
@@ -32,7 +32,8 @@ def pass_at_k(
     Pitfalls: Two equal bests give 0. So with rewards 0 and 1 only groups with exactly one success
     teach. A group of one gives 0 (the released code refuses it).
     Reference: arXiv 2503.19595; volcengine/verl core_algos.py.
-    Verified by: tests/methods/credit/test_pass_at_k.py, tests/methods/credit/test_group_bias.py.
+    Verified by: tests/methods/credit/test_group_baselines.py,
+    tests/methods/credit/test_group_bias.py.
 
     Args:
         divide_by_std: true divides by the group's sample deviation plus ``epsilon``, as the

@@ -10,9 +10,14 @@ from pydantic import Field
 from sparring.core.errors import ConfigError
 from sparring.core.records import Credit, FloatArray, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, component, start_groups
-from sparring.ops.groups import centre, group_counts, group_ids
-from sparring.ops.returns import discounted_returns, trajectory_sums
-from sparring.ops.standardise import over_deviation
+from sparring.ops.groups import (
+    centre,
+    discounted_returns,
+    group_counts,
+    group_ids,
+    over_deviation,
+    trajectory_sums,
+)
 
 REQUIRES = {"components": {"process", "outcome"}}  # options that name components
 
@@ -54,7 +59,8 @@ def ppr(
     short games. With "mean" the outcome counts once per turn that is left. The bound on shaping
     scales components down before they come here; set ``reorder_outcomes`` to have them whole.
     Reference: PPR with ReNorm (literal readings of a review and of notes).
-    Verified by: tests/methods/credit/test_ppr.py, tests/methods/credit/test_components.py.
+    Verified by: tests/methods/credit/test_judged_turns.py,
+    tests/methods/credit/test_exact_values.py.
 
     Args:
         process: name of the reward component that scores turns; the default is an oracle's
@@ -79,7 +85,12 @@ def ppr(
         CreditError: a component is missing.
         ConfigError: the outcome's bounds are in the wrong order.
     """
-    _check_outcomes(lowest_outcome, highest_outcome)
+    if highest_outcome <= lowest_outcome:
+        given = f"lowest_outcome={lowest_outcome} and highest_outcome={highest_outcome}"
+        raise ConfigError(
+            f"credit 'ppr': {given}: the second must be larger; write the least and the most that "
+            "a game pays."
+        )
     scored, paid = component(turns, "ppr", process), component(turns, "ppr", outcome)
     outcomes = trajectory_sums(paid, turns.trajectory)
     share = (outcomes - lowest_outcome) / (highest_outcome - lowest_outcome)
@@ -105,13 +116,3 @@ def _centred(
         group_counts(own, count), 1
     )
     return scored - means[own] + share
-
-
-def _check_outcomes(lowest_outcome: float, highest_outcome: float) -> None:
-    """Refuse outcomes of which the highest is not above the lowest."""
-    if highest_outcome <= lowest_outcome:
-        given = f"lowest_outcome={lowest_outcome} and highest_outcome={highest_outcome}"
-        raise ConfigError(
-            f"credit 'ppr': {given}: the second must be larger; write the least and the most that "
-            "a game pays."
-        )

@@ -11,9 +11,7 @@ from pydantic import Field
 from sparring.core.records import Credit, IntArray, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, trajectory_returns
 
-PRESETS = {
-    "as_released": {"baselines": "player"},
-}
+PRESETS = {"as_released": {"baselines": "player"}}
 
 
 def rae(
@@ -40,7 +38,7 @@ def rae(
     so that games with other stakes share a baseline. The release also has a table per actor
     process; here there is one. Because b starts at 0, the first batches are centred poorly.
     Reference: Liu et al., 2025 (SPIRAL, arXiv 2506.24119).
-    Verified by: tests/methods/credit/test_rae.py.
+    Verified by: tests/methods/credit/test_role_baselines.py.
 
     Args:
         decay: share of the old baseline that stays at each trajectory, in [0, 1]. 0 uses the last
@@ -75,7 +73,6 @@ def rae(
 
 
 def _names(turns: TurnTable, starts: IntArray, baselines: Literal["role", "player"]) -> list[str]:
-    """Return for each trajectory the name of the baseline that it is compared with."""
     if baselines == "player":
         return [f"player{seat}" for seat in turns.seat[starts].tolist()]
     keys = zip(turns.game[starts].tolist(), turns.role[starts].tolist(), strict=True)

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import role_groups
-from sparring.ops.returns import discounted_returns
-from sparring.ops.standardise import standardise
+from sparring.ops.groups import discounted_returns, standardise
 
 
 def rebn(
@@ -36,7 +35,7 @@ def rebn(
     times one over the deviation). Games whose rewards have different sizes share one scale, unless
     ``by_role`` separates them. Equal returns give 0.
     Reference: Liu et al., 2025 (GEM, arXiv 2510.01051).
-    Verified by: tests/methods/credit/test_rebn.py, tests/methods/credit/test_bias.py.
+    Verified by: tests/methods/credit/test_role_baselines.py, tests/methods/credit/test_bias.py.
 
     Args:
         gamma: discount per turn, in [0, 1]; 1 (default) does not discount.

@@ -9,9 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import centre
-from sparring.ops.returns import discounted_returns
-from sparring.ops.standardise import whitened
+from sparring.ops.groups import centre, discounted_returns, whitened
 
 GROUP_RELATIVE = {"baseline": {"group"}}
 PRESETS = {"baseline": {"baseline": "group"}}
@@ -40,7 +38,7 @@ def reinforce_plus_plus(
     of one passes its raw reward to the whitening; here it enters as 0. Discounting is per turn, the
     release's per token. Equal returns give 0.
     Reference: Hu et al., 2025 (arXiv 2501.03262); volcengine/verl core_algos.py.
-    Verified by: tests/methods/credit/test_reinforce_plus_plus.py.
+    Verified by: tests/methods/credit/test_role_baselines.py.
 
     Args:
         gamma: discount per turn of the return, in [0, 1]; 1 (default) does not discount. Used with

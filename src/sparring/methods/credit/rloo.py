@@ -20,7 +20,7 @@ def rloo(turns: TurnTable) -> Credit:
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls: A group of one gives 0, as do equal returns.
     Reference: Ahmadian et al., 2024; Kool et al., 2019.
-    Verified by: tests/methods/credit/test_rloo.py, tests/methods/credit/test_bias.py.
+    Verified by: tests/methods/credit/test_group_baselines.py, tests/methods/credit/test_bias.py.
     """
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)

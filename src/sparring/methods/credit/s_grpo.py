@@ -9,8 +9,7 @@ import numpy as np
 from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.blocks import equal_sized, tied_means
-from sparring.ops.groups import centre
-from sparring.ops.returns import trajectory_sums
+from sparring.ops.groups import centre, trajectory_sums
 
 GROUP_RELATIVE = True
 
@@ -32,7 +31,7 @@ def s_grpo(
     rewards short replies as such. Successes of equal length share the mean of their rewards. How
     far a return is above ``success`` is lost. A group of one gives 0.
     Reference: S-GRPO (arXiv 2505.07686).
-    Verified by: tests/methods/credit/test_s_grpo.py.
+    Verified by: tests/methods/credit/test_group_rewards.py.
 
     Args:
         success: the least return that counts as a success, in reward units. The default 0.5 fits
@@ -52,9 +51,7 @@ def s_grpo(
 
 def _halving(right: BoolArray, lengths: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
     """Return 1 / 2^(j-1) for the j-th success of each group, 0 for failures, [trajectories].
-
-    Successes are in order of length.
-    """
+    Successes are in order of length."""
     rewards = np.zeros(len(right))
     for rows in equal_sized(ids, num_groups):
         keys = np.where(right[rows], lengths[rows], np.inf)  # failures last

@@ -42,7 +42,7 @@ def salt(
     this is no reproduction. Turns without an action are never merged. A group of one gives 0, and
     so does a step that the whole group took.
     Reference: SALT (literal reading of its abstract).
-    Verified by: tests/methods/credit/test_salt.py, tests/methods/credit/test_anchors.py.
+    Verified by: tests/methods/credit/test_anchor_groups.py.
 
     Args:
         base: the estimator that gives A_j: "grpo" (default), "dr_grpo" (``grpo`` without the

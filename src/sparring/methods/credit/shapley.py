@@ -12,7 +12,7 @@ from sparring.core.errors import CreditError
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.base import trajectory_returns
 from sparring.ops.groups import group_counts, group_ids, group_sum
-from sparring.ops.shapley import MAX_PLAYERS, shapley_values
+from sparring.ops.normal_form import MAX_PLAYERS, shapley_values
 
 # game -> coalition as "0,2" -> number of episodes, sum of their worths
 Worths = dict[str, dict[str, tuple[float, float]]]
@@ -52,7 +52,7 @@ def shapley(
     contributes. At most 8 seats learn.
     Reference: Shapley, 1953; as credit for agents: Wang et al., 2020 (arXiv 1907.05707). The
     characteristic function is this library's.
-    Verified by: tests/methods/credit/test_shapley.py.
+    Verified by: tests/methods/credit/test_role_baselines.py.
 
     Args:
         worth: the worth of an episode: the "mean" of the trained seats' returns (default), for
@@ -125,10 +125,7 @@ def _shares(
 def _worths(
     members: list[int], table: Mapping[str, tuple[float, float]], empty: float, whole: float
 ) -> FloatArray:
-    """Return v of every coalition of the members, [2^n].
-
-    The unseen ones are filled in as documented.
-    """
+    """Return v of every coalition of the members, [2^n]."""
     players = len(members)
     size = np.array([mask.bit_count() for mask in range(1 << players)])
     value = np.full(1 << players, np.nan)
@@ -152,7 +149,6 @@ def _updated(
     worths: FloatArray,
     decay: float,
 ) -> dict[str, Any]:
-    """Return the running sums with this batch's episodes added."""
     after = {
         game: {name: [decay * entry[0], decay * entry[1]] for name, entry in table.items()}
         for game, table in known.items()
@@ -170,7 +166,6 @@ def _updated(
 
 
 def _metrics(after: Mapping[str, Any], empty: float) -> dict[str, float]:
-    """Return the seats' Shapley values in the largest coalition of each game."""
     metrics = {}
     for game, table in after.items():
         largest = max(table, key=lambda name: (name.count(","), name))

@@ -9,8 +9,12 @@ from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups
-from sparring.ops.groups import leave_one_out_mean
-from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
+from sparring.ops.groups import (
+    discounted_returns,
+    leave_one_out_mean,
+    trajectory_starts,
+    trajectory_sums,
+)
 
 NEEDS = {"value_after"}
 REQUIRES = {"losses": {"value_loss"}}
@@ -59,7 +63,7 @@ def spa(
     return of their end. The default ``grounding`` pays for playing on: in the game below, whose one
     choice is when to stop, it turns the gradient around.
     Reference: Wang et al., 2025 (SPA-RL, arXiv 2505.20732); code of WangHanLinHenry/SPA-RL-Agent.
-    Verified by: tests/methods/credit/test_spa.py, tests/engine/test_local.py.
+    Verified by: tests/methods/credit/test_critics.py, tests/engine/test_local.py.
 
     Args:
         grounding: bonus for each legal turn, in reward units, at least 0; 0 switches it off. The

@@ -11,7 +11,7 @@ from pydantic import Field
 from sparring.core.records import Credit, FloatArray, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, component, require_column
 from sparring.methods.credit.grpo import grpo
-from sparring.ops.returns import trajectory_starts
+from sparring.ops.groups import trajectory_starts
 
 
 def potential(accuracy: FloatArray, confidence: FloatArray) -> FloatArray:
@@ -57,7 +57,8 @@ def spae(
     their return. The bound on shaping scales components down before they come here; set
     ``reorder_outcomes`` to have them whole.
     Reference: SPAE; code of cii030/SPAE-RL, probe_mechanism_example.py, for the potential.
-    Verified by: tests/methods/credit/test_spae.py, tests/methods/credit/test_components.py.
+    Verified by: tests/methods/credit/test_judged_turns.py,
+    tests/methods/credit/test_exact_values.py.
 
     Args:
         accuracy: name of the reward component that holds the accuracy, in [0, 1]; the default is an
@@ -97,9 +98,7 @@ def spae(
 
 
 def _confidence(turns: TurnTable) -> FloatArray:
-    """Return the geometric mean of the probabilities of a turn's tokens.
-
-    It is 1 for turns without tokens.
-    """
+    """Return the geometric mean of the probabilities of a turn's tokens. It is 1 for turns without
+    tokens."""
     logprob = require_column(turns, "spae", "logprob")
     return np.exp(np.where(turns.n_tokens > 0, logprob, 0.0) / np.maximum(turns.n_tokens, 1))

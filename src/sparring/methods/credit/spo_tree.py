@@ -11,8 +11,15 @@ from pydantic import Field
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.anchors import anchor_groups, positions
 from sparring.methods.credit.base import require_column
-from sparring.ops.groups import group_ids, group_mean, group_std, group_sum, leave_one_out_mean
-from sparring.ops.returns import discounted_returns, trajectory_starts
+from sparring.ops.groups import (
+    discounted_returns,
+    group_ids,
+    group_mean,
+    group_std,
+    group_sum,
+    leave_one_out_mean,
+    trajectory_starts,
+)
 
 GROUP_RELATIVE = True
 
@@ -97,10 +104,6 @@ def spo_tree(
 
 
 def _segments(turns: TurnTable, nodes: IntArray, count: int) -> tuple[IntArray, int]:
-    """Return the id of each row's segment, and their number.
-
-    One begins with a trajectory and at every node with several ways on.
-    """
     ways, num_ways = group_ids(nodes, _ways_on(turns, nodes, count))
     node_of = np.zeros(num_ways, dtype=np.int64)
     node_of[ways] = nodes
@@ -110,10 +113,6 @@ def _segments(turns: TurnTable, nodes: IntArray, count: int) -> tuple[IntArray, 
 
 
 def _ways_on(turns: TurnTable, nodes: IntArray, count: int) -> IntArray:
-    """Return what each row leads to.
-
-    The next row's node, or, at the end of a trajectory, ``count`` + 1 + its action.
-    """
     action = require_column(turns, "spo_tree", "action")
     last = (
         np.append(np.diff(turns.trajectory) != 0, True) if len(nodes) else np.zeros(0, dtype=bool)
@@ -130,10 +129,7 @@ def _following(values: FloatArray, trajectory: IntArray) -> FloatArray:
 def _over_children(
     turns: TurnTable, nodes: IntArray, count: int, gamma: float, leave_one_out: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return per row the value of its way on, the baseline and the deviation of the ways on.
-
-    They are found from the deepest turns upwards.
-    """
+    """Return per row the value of its way on, the baseline and the deviation of the ways on."""
     child = _ways_on(turns, nodes, count)
     last = child >= count
     ways, num_ways = group_ids(nodes, child)  # by node, hence by depth

@@ -11,9 +11,7 @@ from sparring.core.errors import CreditError
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.methods.credit.base import component as part_of
-from sparring.ops.groups import centre
-from sparring.ops.returns import trajectory_sums
-from sparring.ops.standardise import standardise
+from sparring.ops.groups import centre, standardise, trajectory_sums
 
 GROUP_RELATIVE = True
 REQUIRES = {"components": {"component"}}  # options that name components
@@ -46,7 +44,7 @@ def ssl(
     component is taken out of the return before success is judged. A group of one, or of equal
     grades, gives 0.
     Reference: Sweet Spot Learning (SSL), literal reading.
-    Verified by: tests/methods/credit/test_ssl.py.
+    Verified by: tests/methods/credit/test_group_rewards.py.
 
     Args:
         component: name of the reward component that measures progress; the default is an oracle's

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, TurnTable
 from sparring.methods.credit.base import component
-from sparring.ops.returns import trajectory_starts
-from sparring.ops.standardise import whitened
+from sparring.ops.groups import trajectory_starts, whitened
 
 NEEDS = {"playout", "playout_before"}
 PRESETS = {"unbiased": {"whiten": False}}
@@ -40,7 +39,7 @@ def vine_ppo(
     That is noise and no bias. Whitening takes a constant off that is no baseline: it shifts all
     turns alike. Equal differences give 0.
     Reference: Kazemnejad et al., 2024 (arXiv 2410.01679); code of thu-nics/VPR, core_gigpo.py.
-    Verified by: tests/methods/credit/test_vine_ppo.py, tests/measure/test_credit_lab.py.
+    Verified by: tests/methods/credit/test_critics.py, tests/measure/test_credit_lab.py.
 
     Args:
         gamma: discount per turn of the value that follows, in [0, 1]; 1 (default), as released.

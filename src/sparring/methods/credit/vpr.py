@@ -16,9 +16,17 @@ from sparring.methods.credit.base import (
     start_groups,
     turn_places,
 )
-from sparring.ops.groups import centre, group_ids, leave_one_out_mean
-from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
-from sparring.ops.standardise import over_deviation, standardise, varied
+from sparring.ops.groups import (
+    centre,
+    discounted_returns,
+    group_ids,
+    leave_one_out_mean,
+    over_deviation,
+    standardise,
+    trajectory_starts,
+    trajectory_sums,
+    varied,
+)
 
 PRESETS = {
     "unbiased": {"leave_one_out": True, "divide_by_std": False},
@@ -91,7 +99,7 @@ def vpr(
     skipped_update, 1 where nothing trains.
     Reference: arXiv 2605.10325 (VPR), and code of thu-nics/VPR, core_gigpo.py; with baseline
     "turn_index" and gamma 0 the formula of ``at_grpo`` on one component.
-    Verified by: tests/methods/credit/test_vpr.py.
+    Verified by: tests/methods/credit/test_judged_turns.py.
 
     Args:
         process: name of the reward component that scores turns; the default is an oracle's
@@ -206,10 +214,8 @@ def _relative_to_group(
     divide_by_std: bool,
     epsilon: float,
 ) -> FloatArray:
-    """Return values less their group's mean, or that of the others.
-
-    They are divided by the group's deviation, as asked; ``plain`` takes no mean off.
-    """
+    """Return values less their group's mean, or that of the others. They are divided by the group's
+    deviation, as asked; ``plain`` takes no mean off."""
     if plain:
         centred = values
     elif leave_one_out:

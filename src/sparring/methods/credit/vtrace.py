@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import Cut, continued, cut_turns, require_column
-from sparring.ops.returns import backward_recurrence, next_values
+from sparring.ops.groups import backward_recurrence, next_values
 
 NEEDS = {"value", "old_logprob"}
 REQUIRES = {"losses": {"value_loss"}}
@@ -48,7 +48,7 @@ def vtrace(
     a reward of other seats' turns belongs to the seat's turn before it; their policies are not
     corrected for.
     Reference: Espeholt et al., 2018 (arXiv 1802.01561), with turns as actions.
-    Verified by: tests/methods/credit/test_vtrace.py.
+    Verified by: tests/methods/credit/test_critics.py.
 
     Args:
         gamma: discount per turn, in [0, 1]; 1 (default) does not discount.

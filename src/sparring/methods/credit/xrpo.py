@@ -14,9 +14,7 @@ from sparring.methods.credit.base import (
     start_groups,
     trajectory_returns,
 )
-from sparring.ops.groups import group_mean
-from sparring.ops.returns import trajectory_sums
-from sparring.ops.standardise import standardise
+from sparring.ops.groups import group_mean, standardise, trajectory_sums
 
 GROUP_RELATIVE = True
 
@@ -46,7 +44,7 @@ def xrpo(
     Trajectories without a sampled token count with s = 0. A group of one, or of equal returns,
     gives 0.
     Reference: XRPO (arXiv 2510.06672).
-    Verified by: tests/methods/credit/test_xrpo.py.
+    Verified by: tests/methods/credit/test_group_rewards.py.
 
     Args:
         success: the least return that counts as a success, in reward units. The default 0.5 fits

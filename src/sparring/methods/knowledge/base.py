@@ -98,7 +98,6 @@ def with_scores(episodes: Sequence[Episode], scores: Scores) -> list[Episode]:
 
 
 def _scored(episode: Episode, scores: Mapping[int, Sequence[float | None]]) -> Episode:
-    """Return one play with its scores."""
     turns = list(episode.turns)
     for number, turn in enumerate(turns):
         if turn.candidates:

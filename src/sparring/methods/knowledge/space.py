@@ -18,9 +18,8 @@ from sparring.environments.foreign import environment_call
 from sparring.environments.history_tree import PlayedTree
 from sparring.environments.tree_arrays import walk
 from sparring.methods.knowledge.statements import about, pattern
-from sparring.ops.cfr import average_strategies
-from sparring.ops.hashed_ngrams import finder, masked
-from sparring.ops.k_means import k_means, matched, squared_distances
+from sparring.ops.clusters import finder, k_means, masked, matched, squared_distances
+from sparring.ops.game_tree import average_strategies
 
 HISTORIES = 500_000  # of an abstracted game at most
 SLACK = 1e-6
@@ -143,11 +142,6 @@ class Space:
 
 
 def _check(space: Space) -> None:
-    """Check that there are as many clusters as sentences, and that strategies are probabilities.
-
-    Raises:
-        ValueError: they are not.
-    """
     for name, kind in space.kinds.items():
         if kind.centres.ndim != 2 or not 0 < len(kind.centres) == len(kind.sentences):
             raise ValueError(f"{name} has not one sentence for each of its clusters")

@@ -63,7 +63,6 @@ def standings(
 def _stand_ins(
     found: Sequence[Sequence[Decision]], space: Space
 ) -> dict[tuple[str, str], str | None]:
-    """Return what stands for each statement in the abstracted game, by kind and statement."""
     lines = {
         (one.kind, line)
         for own in found
@@ -204,7 +203,6 @@ def _even(strategy: Sequence[float]) -> bool:
 
 
 def _floored(strategy: Sequence[float], floor: float) -> dict[int, float]:
-    """Return what each cluster is to have, and what is no action."""
     k = len(strategy)
     target = {number: (1 - floor) * p + floor / k for number, p in enumerate(strategy)}
     return {**target, ILLEGAL: floor / k}

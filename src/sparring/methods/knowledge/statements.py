@@ -15,7 +15,7 @@ from sparring.environments.abstracted import NAME, Abstracted, AbstractedPlay, k
 from sparring.environments.base import Environment
 from sparring.environments.foreign import environment_call
 from sparring.methods.knowledge.base import replies
-from sparring.ops.hashed_ngrams import finder
+from sparring.ops.clusters import finder
 from sparring.play.replay import replayed
 
 
@@ -62,7 +62,6 @@ def place_of(play: AbstractedPlay, seat: int, *, gists: bool) -> Place:
 
 @lru_cache(maxsize=65_536)
 def _renamed(legal: tuple[str, ...], labels: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
-    """Return actions with labels in place of names."""
     of = dict(labels)
     names = finder(tuple(of))
     if names is None:

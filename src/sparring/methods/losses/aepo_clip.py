@@ -43,7 +43,7 @@ def aepo_clip(
     Metrics: as ``ppo_clip`` (clip_fraction: tokens without gradient), and bounded_fraction (tokens
     whose gradient is bounded).
     Reference: AEPO (agentic entropy-balanced policy optimisation), 2025, from notes.
-    Verified by: tests/methods/losses/test_aepo_clip.py.
+    Verified by: tests/methods/losses/test_minibatch_losses.py.
 
     Args:
         clip_low: width of the clip below ratio 1, at least 0. A token with a negative advantage and

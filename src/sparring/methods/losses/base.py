@@ -1,6 +1,9 @@
-"""What losses are given and what they give back.
+"""What losses are given, what they give back, and what several of them share.
 
-Legend: M sampled tokens of the batch, flat; N' turns of the batch that have a value.
+``reduce`` is the only place where losses per token become one number.
+
+Legend: M sampled tokens of a forward pass, flat; S sequences or turns of them; N' turns that have
+a value.
 """
 
 from __future__ import annotations
@@ -9,10 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+import torch
 from torch import Tensor
 
+from sparring.config.learning import Reduction
 from sparring.config.plugins.registry import Bound
 from sparring.core.errors import PluginError
+from sparring.core.records import FloatArray, IntArray
 
 GIVEN = {  # what NEEDS may name, besides features
     "values": "the critic's values, to be fitted",
@@ -122,3 +129,110 @@ def ratio_metrics(ratio: Tensor, log_of_ratio: Tensor) -> dict[str, Tensor]:
         "ratio_max": ratio.max(),
         "approximate_kl": (ratio - 1.0 - log_of_ratio).mean(),
     }
+
+
+Level = Literal["sequence", "turn"]
+
+
+def clipped(
+    ratio: Tensor, advantages: Tensor, low: float | Tensor, high: float | Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the clipped surrogate loss, and whose gradient the clip cuts, [M] each.
+
+    The loss is -min(ratio A, clip(ratio, 1 - low, 1 + high) A).
+
+    Args:
+        ratio: [M].
+        advantages: [M].
+        low: width below one, a number or [M].
+        high: width above one, a number or [M].
+    """
+    lower, upper = (
+        torch.as_tensor(edge, dtype=ratio.dtype, device=ratio.device)
+        for edge in (1.0 - low, 1.0 + high)
+    )
+    plain, held = -ratio * advantages, -ratio.clamp(lower, upper) * advantages
+    return torch.maximum(plain, held), held > plain
+
+
+def dual_clipped(loss: Tensor, advantages: Tensor, limit: float) -> tuple[Tensor, Tensor]:
+    """Return min(loss, -limit A) where A < 0 and the loss elsewhere.
+
+    Whose gradient that cuts comes with it, [M] each.
+    """
+    bound = -limit * advantages
+    too_large = (advantages < 0) & (loss > bound)
+    return torch.where(too_large, bound, loss), too_large
+
+
+def segments(batch: LossBatch, level: Level) -> Tensor:
+    """Return which sequence or turn each token belongs to, int64 [M], numbers from 0."""
+    if level == "sequence":
+        return batch.sequence
+    numbers: Tensor = torch.unique(batch.turn, return_inverse=True)[1]
+    return numbers
+
+
+def segment_sum(values: Tensor, segment: Tensor) -> Tensor:
+    """Return the sum of values over each token's segment, laid out over the tokens, [M]."""
+    size = int(segment.max()) + 1 if len(segment) else 0
+    return torch.zeros(size, dtype=values.dtype, device=values.device).index_add(
+        0, segment, values
+    )[segment]
+
+
+def segment_mean(values: Tensor, segment: Tensor) -> Tensor:
+    """Return the mean of values over each token's segment, laid out over the tokens, [M]."""
+    return segment_sum(values, segment) / segment_sum(torch.ones_like(values), segment)
+
+
+def reduce(
+    per_token: Tensor,
+    sequence: Tensor,
+    num_sequences: int,
+    how: Reduction = "token_mean",
+    constant: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Return a scalar from losses per token.
+
+    Args:
+        per_token: [M].
+        sequence: int64 [M], the training sequence of each token, 0..num_sequences-1.
+        num_sequences: number of sequences S, those without tokens counted too.
+        how: "token_mean": sum / M, every token weighs the same (DAPO). "sequence_mean": mean over
+            sequences of the mean over their tokens, every conversation weighs the same (GRPO).
+            "agent_mean": every play weighs the same, in it every conversation, and in it every
+            token (WideSeek-R1): the sequence mean with the weights of ``agent_weights``.
+            "constant": sum / (S * constant), free of length bias (Dr. GRPO).
+        constant: tokens per sequence assumed by "constant".
+        weight: [S], of each sequence; of "agent_mean" alone, which needs it.
+
+    Returns:
+        A scalar; 0 when there are no tokens.
+    """
+    if not len(per_token):
+        return per_token.sum()
+    if how == "token_mean":
+        return per_token.mean()
+    if how == "constant":
+        return per_token.sum() / (num_sequences * constant)
+    counts = torch.bincount(sequence, minlength=num_sequences).clamp(min=1).to(per_token.dtype)
+    means = per_token / counts[sequence]
+    if how == "agent_mean":
+        assert weight is not None, "agent_mean weighs sequences"
+        means = means * weight.to(means)[sequence]
+    return means.sum() / num_sequences
+
+
+def agent_weights(episode: IntArray) -> FloatArray:
+    """Return what each of S sequences weighs in "agent_mean": S / (E N), of mean 1, [S].
+
+    E is the number of plays, and N how many of the sequences are of the sequence's play.
+
+    Args:
+        episode: play of each sequence, [S].
+    """
+    _, play, counts = np.unique(episode, return_inverse=True, return_counts=True)
+    weights: FloatArray = len(episode) / (len(counts) * counts[play].astype(np.float64))
+    return weights

@@ -30,7 +30,7 @@ def cispo(
     updates per step. The value of the loss is not a surrogate and need not fall.
     Metrics: as ``ppo_clip``; clip_fraction is the share of weights that are clipped.
     Reference: MiniMax, 2025 (MiniMax-M1).
-    Verified by: tests/methods/losses/test_cispo.py.
+    Verified by: tests/methods/losses/test_clipped_losses.py.
 
     Args:
         clip_low: how far the weight may fall below 1, in [0, 1]. The default 1 is no lower bound,

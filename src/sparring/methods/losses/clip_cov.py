@@ -7,15 +7,12 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
-from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
+from sparring.methods.losses.base import LossBatch, LossTerm, clipped, log_ratio, ratio_metrics
 from sparring.methods.losses.minibatch import covariance, whole_of
-from sparring.methods.losses.surrogate import clipped
 
 NEEDS = {"whole"}
 CORRECTS = True
-PRESETS = {
-    "spear": {"share": 0.02, "lower": 1.0, "upper": 40.0},
-}
+PRESETS = {"spear": {"share": 0.02, "lower": 1.0, "upper": 40.0}}
 
 Width = Annotated[float, Field(ge=0)]
 
@@ -49,7 +46,7 @@ def clip_cov(
     Metrics: as ``ppo_clip``, and chosen_fraction (tokens taken out), covariance_max (over the
     minibatch).
     Reference: Cui et al., 2025 (the entropy mechanism); SPEAR, 2025, for the preset.
-    Verified by: tests/methods/losses/test_clip_cov.py.
+    Verified by: tests/methods/losses/test_minibatch_losses.py.
 
     Args:
         share: share of the minibatch's tokens that lose their gradient, in [0, 1]. Above 0 it is at

@@ -31,7 +31,7 @@ def d3s_tokens(batch: LossBatch, *, keep: Annotated[float, Field(gt=0, le=1)] = 
     a selection rule (``d3s_downsample``), not here.
     Metrics: kept_fraction, score_mean (of the minibatch).
     Reference: D3S (notes).
-    Verified by: tests/methods/losses/test_d3s_tokens.py.
+    Verified by: tests/methods/losses/test_minibatch_losses.py.
 
     Args:
         keep: share of the minibatch's tokens that keep their policy loss, above 0 and at most 1; 1

@@ -47,7 +47,7 @@ def dpo(
     Metrics: pairs (their number), accuracy (weight of pairs in which the better is ahead), margin
     (mean beta (S_better - S_worse)).
     Reference: Rafailov et al., 2023; label smoothing: Mitchell, 2023.
-    Verified by: tests/methods/losses/test_dpo.py.
+    Verified by: tests/methods/losses/test_preference_losses.py.
 
     Args:
         beta: factor of S_better - S_worse, above 0. The larger it is, the smaller is the move away
@@ -64,12 +64,10 @@ def dpo(
     better, worse, weight = preference_pairs(whole, pairs)
 
     def margins(logprobs: Tensor) -> Tensor:
-        """Return beta (S_better - S_worse) of every pair."""
         gain = trajectory_sums(logprobs - reference, whole)
         return beta * (gain[better] - gain[worse])
 
     def loss_of(logprobs: Tensor) -> Tensor:
-        """Return the loss of the whole minibatch."""
         margin = margins(logprobs)
         losses = -(1.0 - label_smoothing) * logsigmoid(margin) - label_smoothing * logsigmoid(
             -margin

@@ -21,7 +21,7 @@ def entropy_bonus(batch: LossBatch) -> LossTerm:
     game's.
     Metrics: entropy (mean, nats).
     Reference: Williams and Peng, 1991; as a magnet: Sokota et al., 2023.
-    Verified by: tests/methods/losses/test_entropy_bonus.py.
+    Verified by: tests/methods/losses/test_penalties.py.
     """
     assert batch.entropy is not None
     return LossTerm(values=-batch.entropy, metrics={"entropy": batch.entropy.detach().mean()})

@@ -6,9 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
+from sparring.methods.losses.base import LossBatch, LossTerm, clipped, log_ratio, ratio_metrics
 from sparring.methods.losses.minibatch import group_mean, whole_of
-from sparring.methods.losses.surrogate import clipped
 
 NEEDS = {"whole"}
 CORRECTS = True
@@ -42,7 +41,7 @@ def etr(
     loss is ``ppo_clip``.
     Metrics: as ``ppo_clip``, and width_mean (mean factor of the widths).
     Reference: ETR (abstract only).
-    Verified by: tests/methods/losses/test_etr.py.
+    Verified by: tests/methods/losses/test_minibatch_losses.py.
 
     Args:
         clip_low: width of the clip below ratio 1 before it is scaled, at least 0.

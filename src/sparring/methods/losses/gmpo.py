@@ -7,8 +7,15 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
-from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
-from sparring.methods.losses.surrogate import Level, segment_mean, segments
+from sparring.methods.losses.base import (
+    Level,
+    LossBatch,
+    LossTerm,
+    log_ratio,
+    ratio_metrics,
+    segment_mean,
+    segments,
+)
 
 CORRECTS = True
 
@@ -36,7 +43,7 @@ def gmpo(
     paper. A token without advantage does not move its segment.
     Metrics: of the token ratios: as ``ppo_clip``.
     Reference: Zhao et al., 2025 (GMPO).
-    Verified by: tests/methods/losses/test_gmpo.py.
+    Verified by: tests/methods/losses/test_clipped_losses.py.
 
     Args:
         level: what a segment is. "sequence" (default): a training sequence. "turn": a turn, for

@@ -8,16 +8,20 @@ from pydantic import Field
 
 from sparring.methods.losses.base import (
     LOG_RATIO_LIMIT,
+    Level,
     LossBatch,
     LossTerm,
+    clipped,
     log_ratio,
     ratio_metrics,
+    segment_mean,
+    segment_sum,
+    segments,
 )
-from sparring.methods.losses.surrogate import Level, clipped, segment_mean, segment_sum, segments
 
 CORRECTS = True
 PRESETS = {
-    "seeupo": {"level": "turn", "length_normalised": False, "clip_low": 0.2, "clip_high": 0.2},
+    "seeupo": {"level": "turn", "length_normalised": False, "clip_low": 0.2, "clip_high": 0.2}
 }
 
 Width = Annotated[float, Field(ge=0)]
@@ -48,7 +52,7 @@ def gspo(
     weight. A seat whose game is split into samples has a sequence per sample.
     Metrics: of the segment ratio: as ``ppo_clip``.
     Reference: Zheng et al., 2025 (GSPO); SeeUPO, 2026 (abstract and notes) for the preset.
-    Verified by: tests/methods/losses/test_gspo.py.
+    Verified by: tests/methods/losses/test_clipped_losses.py.
 
     Args:
         level: what has one ratio. "sequence" (default): a training sequence. "turn": a turn.

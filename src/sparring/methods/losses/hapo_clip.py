@@ -8,9 +8,15 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
+from sparring.methods.losses.base import (
+    LossBatch,
+    LossTerm,
+    clipped,
+    dual_clipped,
+    log_ratio,
+    ratio_metrics,
+)
 from sparring.methods.losses.minibatch import whole_of
-from sparring.methods.losses.surrogate import clipped, dual_clipped
 
 NEEDS = {"whole", "entropy"}
 CORRECTS = True
@@ -50,7 +56,7 @@ def hapo_clip(
     Metrics: as ``ppo_clip``, and uncertain_fraction (tokens with h > 0).
     Reference: HAPO (heterogeneous adaptive policy optimisation), 2025, and its released code for
     the numbers.
-    Verified by: tests/methods/losses/test_hapo_clip.py.
+    Verified by: tests/methods/losses/test_minibatch_losses.py.
 
     Args:
         clip_low: width of the clip below ratio 1, at least 0. Tokens with h < 0 get up to 1 + alpha
@@ -88,10 +94,8 @@ def hapo_clip(
 
 
 def _relative_entropy(entropy: Tensor, pivot: float) -> Tensor:
-    """Return h of every token of the minibatch, [M'] in [-1, 1].
-
-    It is 0 where all entropies are equal.
-    """
+    """Return h of every token of the minibatch, [M'] in [-1, 1]. It is 0 where all entropies are
+    equal."""
     log_entropy = entropy.clamp(min=1e-8).log()
     rank = round(pivot * (len(log_entropy) - 1))
     distance = log_entropy - log_entropy.sort().values[rank]

@@ -39,7 +39,7 @@ def kl_cov(
     Metrics: ratio_mean, ratio_min, ratio_max, approximate_kl, chosen_fraction, covariance_max (over
     the minibatch).
     Reference: Cui et al., 2025 (the entropy mechanism).
-    Verified by: tests/methods/losses/test_kl_cov.py.
+    Verified by: tests/methods/losses/test_minibatch_losses.py.
 
     Args:
         share: share of the minibatch's tokens that are penalised, in [0, 1]. Above 0 it is at least

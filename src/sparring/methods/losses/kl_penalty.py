@@ -32,7 +32,7 @@ def kl_penalty(batch: LossBatch, *, estimator: Literal["k1", "k2", "k3"] = "k3")
     mean is then below the divergence.
     Metrics: kl (mean of the chosen estimate, nats).
     Reference: Schulman, 2020 (approximating KL divergence); verl's low-variance KL for the clamps.
-    Verified by: tests/methods/losses/test_kl_penalty.py.
+    Verified by: tests/methods/losses/test_penalties.py.
 
     Args:
         estimator: which estimate is the loss: "k1", "k2" or "k3" (default). As a loss use "k2" or

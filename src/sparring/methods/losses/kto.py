@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from sparring.methods.losses.base import LossBatch, LossTerm, Whole
+from sparring.methods.losses.base import LossBatch, LossTerm
 from sparring.methods.losses.minibatch import group_mean, through_tokens, trajectory_sums, whole_of
 
 NEEDS = {"whole", "reference_logprobs"}
@@ -45,7 +45,7 @@ def kto(
     Metrics: desirable_fraction (of the trajectories that count), baseline (z, nats), margin (mean S
     of good less mean S of bad).
     Reference: Ethayarajh et al., 2024.
-    Verified by: tests/methods/losses/test_kto.py.
+    Verified by: tests/methods/losses/test_preference_losses.py.
 
     Args:
         beta: factor of S - z inside the sigmoid, above 0. The larger it is, the sooner the loss
@@ -60,14 +60,20 @@ def kto(
     whole, _ = whole_of(batch)
     reference = whole.reference_logprobs
     assert reference is not None
-    good, bad = _kinds(whole, desirable)
+    bar = (
+        group_mean(whole.outcome, whole)
+        if desirable == "above_group_mean"
+        else torch.zeros_like(whole.outcome)
+    )
+    # means of equal outcomes may differ from them by rounding
+    margin = 1e-9 * (1.0 + whole.outcome.abs().max())
+    good, bad = whole.outcome > bar + margin, whole.outcome < bar - margin
     weight = desirable_weight * good + undesirable_weight * bad
     count = (good | bad).sum().clamp(min=1)
     now = trajectory_sums(whole.logprobs - reference, whole)
     baseline = now.mean().clamp(min=0.0)
 
     def loss_of(logprobs: Tensor) -> Tensor:
-        """Return the loss of the whole minibatch."""
         gain = trajectory_sums(logprobs - reference, whole)
         distance = torch.where(good, gain - baseline, baseline - gain)
         return (weight * torch.sigmoid(-beta * distance)).sum() / count
@@ -79,17 +85,3 @@ def kto(
         "margin": means[0] - means[1],
     }
     return LossTerm(values=through_tokens(batch, loss_of), level="sum", metrics=metrics)
-
-
-def _kinds(
-    whole: Whole, desirable: Literal["above_group_mean", "positive"]
-) -> tuple[Tensor, Tensor]:
-    """Return which trajectories are desirable, and which undesirable."""
-    bar = (
-        group_mean(whole.outcome, whole)
-        if desirable == "above_group_mean"
-        else torch.zeros_like(whole.outcome)
-    )
-    # means of equal outcomes may differ from them by rounding
-    margin = 1e-9 * (1.0 + whole.outcome.abs().max())
-    return whole.outcome > bar + margin, whole.outcome < bar - margin

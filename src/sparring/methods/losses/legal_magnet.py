@@ -42,7 +42,7 @@ def legal_magnet(
     Metrics: divergence (mean, nats).
     Reference: Sokota et al., 2023 (magnets); the forward form is the log barrier of Wei and Luo,
     2018.
-    Verified by: tests/methods/losses/test_legal_magnet.py.
+    Verified by: tests/methods/losses/test_penalties.py.
 
     Args:
         divergence: which divergence is the loss. "forward" (default), KL(u || pi): no action is

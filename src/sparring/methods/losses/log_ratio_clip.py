@@ -42,7 +42,7 @@ def log_ratio_clip(
     Reference: Kimi team, 2026 (K2.5, arXiv 2602.02276). Notes on the report disagree on where tau
     stands, and no values are published: the bounds and tau are ours. Of several notes the default
     follows those that have a penalty, as the same team's k1.5 has.
-    Verified by: tests/methods/losses/test_log_ratio_clip.py.
+    Verified by: tests/methods/losses/test_weights_of_losses.py.
 
     Args:
         low: least log-ratio of a token that the advantage trains, at most 0. Default -0.2.

@@ -39,7 +39,7 @@ def magnetic_mirror_descent(
     Metrics: as ``ppo_clip`` without clip_fraction, and magnet_kl, old_kl (estimates, nats).
     Reference: Sokota et al., 2023 (a unified approach to RL, quantal response equilibria and
     two-player zero-sum games).
-    Verified by: tests/methods/losses/test_magnetic_mirror_descent.py.
+    Verified by: tests/methods/losses/test_policy_losses.py.
 
     Args:
         magnet: weight of the divergence from the reference policy, at least 0. For a uniform magnet

@@ -11,9 +11,7 @@ from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio
 NEEDS = {"old_logprobs"}
 TRAINS = False
 CORRECTS = True
-PRESETS = {
-    "icepop": {"low": 0.5, "high": 5.0, "keep_ratio": True},
-}
+PRESETS = {"icepop": {"low": 0.5, "high": 5.0, "keep_ratio": True}}
 
 Bound = Annotated[float, Field(ge=0)]
 
@@ -35,7 +33,7 @@ def masked_is(
     ``truncated_is`` applies the ratio twice.
     Metrics: masked_fraction, weight_min and weight_max (raw ratios).
     Reference: Ling team, 2025 (IcePop); masked importance sampling in verl.
-    Verified by: tests/methods/losses/test_masked_is.py.
+    Verified by: tests/methods/losses/test_weights_of_losses.py.
 
     Args:
         low: least ratio of a token that is trained on, at least 0. Default 0.5.

@@ -41,7 +41,7 @@ def neurd(
     absolute value).
     Reference: Hennes et al., 2020 (neural replicator dynamics); Perolat et al., 2022 (DeepNash) for
     the threshold.
-    Verified by: tests/methods/losses/test_neurd.py.
+    Verified by: tests/methods/losses/test_policy_losses.py.
 
     Args:
         threshold: size of the centred logit beyond which an update may not push it further out,

@@ -15,6 +15,6 @@ def policy_gradient(batch: LossBatch) -> LossTerm:
     Shapes: [M] -> [M].
     Pitfalls: a second update on the same data is off-policy; use ``ppo_clip`` there.
     Reference: Williams, 1992.
-    Verified by: tests/methods/losses/test_policy_gradient.py.
+    Verified by: tests/methods/losses/test_policy_losses.py.
     """
     return LossTerm(values=-batch.advantages * batch.logprobs, weighted=True)

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from sparring.core.errors import ConfigError
-from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
-from sparring.methods.losses.surrogate import clipped, dual_clipped
+from sparring.methods.losses.base import (
+    LossBatch,
+    LossTerm,
+    clipped,
+    dual_clipped,
+    log_ratio,
+    ratio_metrics,
+)
 
 CORRECTS = True
 PRESETS = {
@@ -38,7 +44,7 @@ def ppo_clip(
     (tokens whose gradient is cut).
     Reference: Schulman et al., 2017; Yu et al., 2025 (DAPO); Ye et al., 2020 (dual clip); Chen et
     al., 2025 (LOOP).
-    Verified by: tests/methods/losses/test_ppo_clip.py.
+    Verified by: tests/methods/losses/test_clipped_losses.py.
 
     Args:
         clip_low: width of the clip below ratio 1, at least 0. Preset ``loop`` clips between 1 / 1.1

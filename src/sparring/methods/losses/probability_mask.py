@@ -24,7 +24,7 @@ def probability_mask(batch: LossBatch, *, below: Annotated[float, Field(gt=0)] =
     tokens left out. A policy that is certain of everything is no longer trained.
     Metrics: kept_fraction.
     Reference: Guo et al., 2025 (SPO, segment policy optimisation).
-    Verified by: tests/methods/losses/test_probability_mask.py.
+    Verified by: tests/methods/losses/test_weights_of_losses.py.
 
     Args:
         below: probability from which on a token is left out, above 0. Default 0.9; a value above 1

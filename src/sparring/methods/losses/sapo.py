@@ -36,7 +36,7 @@ def sapo(
     Metrics: ratio_mean, ratio_min, ratio_max, approximate_kl, and gate_mean (mean gradient factor,
     1 at ratio one).
     Reference: Qwen team, 2025 (soft adaptive policy optimisation).
-    Verified by: tests/methods/losses/test_sapo.py.
+    Verified by: tests/methods/losses/test_clipped_losses.py.
 
     Args:
         temperature_positive: tau of tokens with a positive advantage, above 0. A higher value fades

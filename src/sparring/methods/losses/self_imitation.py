@@ -6,12 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio
-from sparring.methods.losses.surrogate import clipped
+from sparring.methods.losses.base import LossBatch, LossTerm, clipped, log_ratio
 
-PRESETS = {
-    "spear": {"clip_high": 0.2},
-}
+PRESETS = {"spear": {"clip_high": 0.2}}
 
 
 def self_imitation(
@@ -33,7 +30,7 @@ def self_imitation(
     advantages are a matter of credit: here the batch's advantages are used as they are.
     Metrics: imitated_fraction (tokens with a positive advantage), ratio_max.
     Reference: Oh et al., 2018 (SIL); SPEAR, 2025.
-    Verified by: tests/methods/losses/test_self_imitation.py.
+    Verified by: tests/methods/losses/test_policy_losses.py.
 
     Args:
         clip_high: width of the clip above ratio 1, at least 0, as in SPEAR (preset ``spear``: 0.2).

@@ -20,9 +20,7 @@ from sparring.methods.losses.minibatch import (
 )
 
 NEEDS = {"whole", "reference_logprobs"}
-PRESETS = {
-    "dmpo": {"discount": 0.9, "length_normalised": False},
-}
+PRESETS = {"dmpo": {"discount": 0.9, "length_normalised": False}}
 
 
 def trajectory_dpo(
@@ -53,7 +51,7 @@ def trajectory_dpo(
     Metrics: pairs, accuracy, margin as ``dpo``.
     Reference: Shi et al., 2024 (DMPO); Song et al., 2024 (ETO) for preferences over trajectories.
     The published discounts vary by task; 0.9 is ours.
-    Verified by: tests/methods/losses/test_trajectory_dpo.py.
+    Verified by: tests/methods/losses/test_preference_losses.py.
 
     Args:
         beta: factor of S_better - S_worse, above 0. The larger it is, the smaller is the move away
@@ -72,7 +70,6 @@ def trajectory_dpo(
     factor = _factors(whole, length_normalised, discount)
 
     def margins(logprobs: Tensor) -> Tensor:
-        """Return beta (S_better - S_worse) of every pair."""
         gain = trajectory_sums(factor * (logprobs - reference), whole)
         return beta * (gain[better] - gain[worse])
 

@@ -23,7 +23,7 @@ def truncated_is(batch: LossBatch, *, cap: float = 2.0) -> LossTerm:
     Pitfalls: its own ``weight`` in the recipe has no effect.
     Metrics: weight_mean, weight_max (raw, before the cap), capped_fraction.
     Reference: Ionides, 2008; as a token correction in verl and SkyRL (cap 2).
-    Verified by: tests/methods/losses/test_truncated_is.py.
+    Verified by: tests/methods/losses/test_weights_of_losses.py.
 
     Args:
         cap: largest weight of a token, above 0. A low cap biases the gradient towards the sampler.

@@ -21,9 +21,7 @@ from sparring.methods.losses.minibatch import (
 
 NEEDS = {"whole"}
 NEEDS_BY = {"reference": {"start": {"reference_logprobs"}}}
-PRESETS = {
-    "lspo": {"labels": "soft", "beta": 1.0, "pairs": "all", "reference": "step"},
-}
+PRESETS = {"lspo": {"labels": "soft", "beta": 1.0, "pairs": "all", "reference": "step"}}
 
 
 def turn_dpo(
@@ -99,12 +97,10 @@ def turn_dpo(
     )
 
     def margins(logprobs: Tensor) -> Tensor:
-        """Return beta (S_better - S_worse) of every pair."""
         gain = value.new_zeros(len(value)).index_add(0, turn, logprobs - anchor)
         return beta * (gain[better] - gain[worse])
 
     def loss_of(logprobs: Tensor) -> Tensor:
-        """Return the loss of the whole minibatch."""
         margin = margins(logprobs)
         losses = -preferred * logsigmoid(margin) - (1.0 - preferred) * logsigmoid(-margin)
         return (weight * losses).sum()

@@ -22,7 +22,7 @@ def value_loss(batch: LossBatch) -> LossTerm:
     outweigh the policy's.
     Metrics: error (mean absolute), explained_variance (1 - var(target - V) / var(target)).
     Reference: Schulman et al., 2017.
-    Verified by: tests/methods/losses/test_value_loss.py.
+    Verified by: tests/methods/losses/test_penalties.py.
     """
     assert batch.values is not None and batch.value_targets is not None
     difference = batch.values - batch.value_targets

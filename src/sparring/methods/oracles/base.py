@@ -224,7 +224,6 @@ class CachedOracle:
         return out
 
     def _judge(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
-        """Return verdicts on states of one game."""
         self.enter(states[0].game)
         cache, key = self._cache, self.key
         keys = [key(state) if state.seat >= 0 else self._refuse(state) for state in states]
@@ -269,7 +268,6 @@ class CachedOracle:
         """Make ready for a game that is covered and was not the last one."""
 
     def _refuse(self, state: SearchablePlay) -> NoReturn:
-        """Raise the error of a state in which no seat is to act."""
         why = "is finished" if state.done else "waits for chance"
         raise OracleError(
             f"Oracle {self.name!r} was asked about a state of {state.game.name!r} that {why}, at "

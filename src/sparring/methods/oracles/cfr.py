@@ -90,7 +90,6 @@ class EquilibriumOracle(CachedOracle):
         return [self._opinion(state, self._solved[rules]) for state in states]
 
     def _opinion(self, state: SearchablePlay, values: _Values) -> Verdict | None:
-        """Return the verdict on one information state."""
         index = values.walked.number[state.seat, state.node.information_state_string(state.seat)]
         if values.others[index] <= 0:
             self.counts["unreached"] += 1

@@ -26,7 +26,7 @@ class ConstraintOracle(CachedOracle):
     deduction is depends on the game.
     Reference: arXiv 2605.10325 (a move that keeps the unique solution is right); de Moura and
     Bjorner, "Z3", 2008.
-    Verified by: tests/methods/oracles/test_constraint.py, tests/environments/sudoku/test_solver.py.
+    Verified by: tests/methods/oracles/test_puzzles.py, tests/environments/sudoku/test_solver.py.
 
     Args:
         right: which moves are best. "solution" (default): every move that keeps a solution.

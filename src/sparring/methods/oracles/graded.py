@@ -31,7 +31,7 @@ class GradedOracle(KeyedOracle):
     share of actions of the best tier, and a best action need not be best play. To measure, take the
     oracle that knows the truth.
     Reference: code of thu-nics/VPR (arXiv 2605.10325): the games' oracles and rewards.
-    Verified by: tests/methods/oracles/test_graded.py.
+    Verified by: tests/methods/oracles/test_puzzles.py.
 
     Args:
         pay: what tiers pay in place of the game's own numbers, by their names, such as {shortest:
@@ -79,7 +79,6 @@ class GradedOracle(KeyedOracle):
         return [self._verdict(state) for state in states]
 
     def _verdict(self, state: SearchablePlay) -> Verdict | None:
-        """Return the verdict on a state."""
         assert self._tiers is not None, "entered before"
         found = self._tiers(state)
         if found is None:

@@ -99,7 +99,6 @@ def judge_episodes(
 
 
 def _with(turn: Turn, verdict: Verdict | None) -> Turn:
-    """Return a turn with a verdict, and the other replies to its prompt with the same."""
     others = tuple(other._replace(verdict=verdict) for other in turn.candidates)
     return turn._replace(verdict=verdict, candidates=others)
 

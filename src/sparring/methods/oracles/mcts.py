@@ -37,7 +37,7 @@ class MctsOracle(CachedOracle):
     unproven. Positions with the same printed board and seat to act are taken for one.
     Reference: Kocsis and Szepesvari, "Bandit based Monte-Carlo planning", 2006; OpenSpiel's
     MCTSBot; Winands et al., 2008 (solve).
-    Verified by: tests/methods/oracles/test_mcts.py.
+    Verified by: tests/methods/oracles/test_perfect_information.py.
 
     Args:
         simulations: simulations per position, at least 1.
@@ -63,10 +63,7 @@ class MctsOracle(CachedOracle):
     def __post_init__(self) -> None:
         super().__init__()
         self.searcher = MctsAgent(
-            simulations=self.simulations,
-            rollouts=self.rollouts,
-            uct_c=self.uct_c,
-            solve=self.solve,
+            simulations=self.simulations, rollouts=self.rollouts, uct_c=self.uct_c, solve=self.solve
         )
         self._stream = Stream.from_seed(self.seed).child("mcts oracle")
 
@@ -81,7 +78,6 @@ class MctsOracle(CachedOracle):
         return [self._opinion(state) for state in states]
 
     def _opinion(self, state: SearchablePlay) -> Verdict:
-        """Return the verdict on one position."""
         game = state.game
         root = self.searcher.search(
             state, self._stream.child(game.rules_key).child(self.key(state))

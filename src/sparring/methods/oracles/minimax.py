@@ -38,7 +38,7 @@ class MinimaxOracle(CachedOracle):
     look at the history (superko, repetition). A position that the play comes back to is unknown
     there, so games with cycles are rarely solved.
     Reference: von Neumann, 1928; transposition table: Greenblatt, Eastlake and Crocker, 1967.
-    Verified by: tests/methods/oracles/test_minimax.py.
+    Verified by: tests/methods/oracles/test_perfect_information.py.
 
     Args:
         max_states: most positions that are looked at for one state asked about, at least 1. A
@@ -75,10 +75,8 @@ class MinimaxOracle(CachedOracle):
         return out
 
     def _opinion(self, state: SearchablePlay) -> Verdict | None:
-        """Return the verdict on one position.
-
-        A function of the position, whatever was asked before.
-        """
+        """Return the verdict on one position. A function of the position, whatever was asked
+        before."""
         game, actions = state.game, state.legal_actions()
         lows, highs = zip(*self._bounds(state), strict=True)
         if lows == highs:
@@ -94,7 +92,6 @@ class MinimaxOracle(CachedOracle):
         )
 
     def _bounds(self, state: SearchablePlay) -> list[Bounds]:
-        """Return the bounds of each legal action's value for the seat to act."""
         solved = self._solved.setdefault(state.game.rules_key, {})
         search, node = Search(state.game, self.max_states), state.node
         if position_key(node) in solved:

@@ -43,7 +43,7 @@ class NoisyOracle(WrappingOracle):
     knows two values, the least and the most of the true ones. So does one with ``tpr`` or ``fpr``,
     which may call no action best. Certainty and bound stay as they were.
     Reference: "Rate or fate? RLV-epsilon-R" (learning needs TPR - FPR > 0); Youden, 1950.
-    Verified by: tests/methods/oracles/test_noisy.py.
+    Verified by: tests/methods/oracles/test_wrappers.py.
 
     Args:
         oracle: name of the oracle whose verdicts are spoilt.
@@ -124,12 +124,8 @@ class NoisyOracle(WrappingOracle):
         ]
 
     def _spoilt(self, found: Verdict | None, stream: Stream) -> Verdict | None:
-        """Return what is said instead of a verdict.
-
-        Draw 0 decides on abstention, 1 on a flip, 2 on leniency.
-
-        Draws from 3 on decide what each action is called.
-        """
+        """Return what is said instead of a verdict. Draw 0 decides on abstention, 1 on a flip, 2 on
+        leniency. Draws from 3 on decide what each action is called."""
         if found is None or stream.uniform(0) < self.abstain:
             return None
         if (self.tpr, self.fpr) != (1.0, 0.0):

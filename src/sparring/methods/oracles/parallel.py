@@ -48,7 +48,7 @@ class ParallelOracle(WrappingOracle):
     because processes read it first. In a process that is a worker itself everything is judged in
     that process.
     Reference: none.
-    Verified by: tests/methods/oracles/test_parallel.py.
+    Verified by: tests/methods/oracles/test_wrappers.py.
 
     Args:
         oracle: name of the oracle that judges.
@@ -115,7 +115,6 @@ class ParallelOracle(WrappingOracle):
     def _sent(
         self, made_by: dict[str, Any], states: Sequence[SearchablePlay]
     ) -> list[Verdict | None]:
-        """Return the verdicts of the processes on states of one game."""
         if self._pool is None:
             self._pool = WorkerPool(
                 make_judge, {"oracle": self.oracle, "options": self.options}, self._workers
@@ -162,7 +161,6 @@ def make_judge(settings: dict[str, Any]) -> Callable[[Job], list[Any]]:
 
 
 def _replayed(game: Searchable, history: Sequence[int]) -> SearchablePlay:
-    """Return the state after these actions and outcomes of chance."""
     state = game.first_state()
     for index in history:
         state.apply_index(index)
@@ -170,10 +168,6 @@ def _replayed(game: Searchable, history: Sequence[int]) -> SearchablePlay:
 
 
 def _saying(found: Verdict) -> list[Any]:
-    """Return a verdict as plain data.
-
-    Its actions, which the parent knows, are only a checksum and the numbers of the best.
-    """
     best = [number for number, action in enumerate(found.actions) if action in found.best]
     return [
         _checksum(found.actions),
@@ -186,11 +180,7 @@ def _saying(found: Verdict) -> list[Any]:
 
 
 def _verdict(state: SearchablePlay, saying: list[Any]) -> Verdict:
-    """Return what a worker said of a state as a verdict.
-
-    Raises:
-        OracleError: the worker's state has other actions.
-    """
+    """Return what a worker said of a state as a verdict."""
     checksum, values, best, certainty, bound, entropy = saying
     actions = state.legal_actions()
     if checksum != _checksum(actions):
@@ -217,7 +207,6 @@ def _checksum(actions: Sequence[str]) -> int:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Let processes be started that calculate on one thread each."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
     try:

@@ -26,7 +26,7 @@ class PlanningOracle:
     Pitfalls: the others are taken to be without faults, so that values are upper bounds where they
     are not. Seats that the solver does not judge have no verdict.
     Reference: Bellman, "Dynamic programming", 1957.
-    Verified by: tests/methods/oracles/test_planning.py,
+    Verified by: tests/methods/oracles/test_puzzles.py,
     tests/environments/dag_search/test_schedule.py.
     """
 
@@ -55,7 +55,6 @@ class PlanningOracle:
         return [self._verdict(state) for state in states]
 
     def _verdict(self, state: EnvironmentPlay | Situation) -> Verdict | None:
-        """Return the verdict on a situation."""
         reason = self.covers(state.game)
         if reason or not isinstance(state, Situation):
             raise OracleError(f"Oracle 'planning' cannot judge {state.game.name!r}: {reason}")

@@ -34,7 +34,7 @@ class PosteriorOracle(KeyedOracle):
     a certainty below 1.
     Reference: arXiv 2605.10325; Kaelbling et al., "Planning and acting in partially observable
     stochastic domains", 1998.
-    Verified by: tests/methods/oracles/test_posterior.py, tests/contract/test_beliefs.py.
+    Verified by: tests/methods/oracles/test_puzzles.py, tests/contract/test_beliefs.py.
 
     Args:
         prior: what is known beforehand. "uniform" (default): every world that the rules allow is

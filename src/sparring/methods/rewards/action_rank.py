@@ -37,7 +37,7 @@ def action_rank(
     best than have the largest value, use ``best_action``. It is shaping: set ``reorder_outcomes``
     to have it whole.
     Reference: none; "mean" is the mid-rank of statistics, scaled to [0, 1].
-    Verified by: tests/methods/rewards/test_action_rank.py.
+    Verified by: tests/methods/rewards/test_verdict_rewards.py.
 
     Args:
         ties: how actions of one value are graded; by either rule they share a grade. "level"
@@ -49,7 +49,6 @@ def action_rank(
 
 
 def _grade(turn: Turn, *, by_level: bool) -> float | None:
-    """Return the grade of one turn."""
     if turn.verdict is None:
         return None
     if turn.event != "ok" or turn.action is None:
@@ -64,10 +63,8 @@ def _grade(turn: Turn, *, by_level: bool) -> float | None:
 
 
 def _ranks(values: Sequence[float]) -> list[int]:
-    """Return per value how many different ones lie below it.
-
-    Values as close as an oracle's ties are one.
-    """
+    """Return per value how many different ones lie below it. Values as close as an oracle's ties
+    are one."""
     tie = TIE * max(1.0, *map(abs, values))
     ordered = sorted(range(len(values)), key=values.__getitem__)
     ranks, rank = [0] * len(values), 0

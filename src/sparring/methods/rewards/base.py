@@ -30,12 +30,15 @@ from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, temporary_play
 from sparring.environments.foreign import environment_call
+from sparring.methods.oracles.judge import regret
 from sparring.methods.rewards.components import (
     WeightedReward,
     opinions,
+    reads_turn,
     with_candidates,
     with_components,
 )
+from sparring.play.episode import Grade
 
 UNSHAPED = ("game", "illegal")  # components that are not a reward plug-in's
 # below one half: two seats' shaping together stay below the difference of their outcomes
@@ -167,7 +170,17 @@ def apply_rewards(
     episodes = [
         _weighted(episode, outcome_weight * scales.get(episode.game, 1.0)) for episode in episodes
     ]
-    if not rewards and not any(_penalised(episode) for episode in episodes):
+    if not rewards and not any(
+        (
+            any(
+                "illegal" in turn.rewards
+                and "illegal" not in kept_components(episode, turn.seat)
+                and episode.trained[turn.seat]
+                for turn in episode.turns
+            )
+        )
+        for episode in episodes
+    ):
         return list(episodes), {}
     found = [
         (reward, opinions(reward.bound, episodes, games or {}, progress=progress))
@@ -251,16 +264,6 @@ def outcome_gap(game: Environment) -> float:
     return min([1.0, *(step for step in steps if step > SAME)])
 
 
-def _penalised(episode: Episode) -> bool:
-    """Return whether a trained seat was fined for an illegal reply after which the game went on."""
-    return any(
-        "illegal" in turn.rewards
-        and "illegal" not in kept_components(episode, turn.seat)
-        and episode.trained[turn.seat]
-        for turn in episode.turns
-    )
-
-
 def _weighted(episode: Episode, weight: float) -> Episode:
     """Return an episode whose trained seats' payoffs are multiplied; the same one if by 1."""
     if weight == 1.0:
@@ -275,10 +278,8 @@ def _weighted(episode: Episode, weight: float) -> Episode:
 
 
 def _means(episodes: Iterable[Episode], name: str) -> dict[str, float]:
-    """Return a component's mean over the trained turns that have it.
-
-    The share of those that do not comes with it, if there are any.
-    """
+    """Return a component's mean over the trained turns that have it. The share of those that do not
+    comes with it, if there are any."""
     turns = [
         turn for episode in episodes for turn in episode.decisions if episode.trained[turn.seat]
     ]
@@ -289,3 +290,43 @@ def _means(episodes: Iterable[Episode], name: str) -> dict[str, float]:
         if len(values) < len(turns)
         else metrics
     )
+
+
+def by_oracle(episodes: Sequence[Episode]) -> list[list[float | None]]:
+    """Return what each turn is worth by the oracle: less its regret, None where it abstained."""
+    return [
+        [None if (lost := regret(turn)) is None else -lost for turn in episode.turns]
+        for episode in episodes
+    ]
+
+
+def by_rewards(
+    rewards: Sequence[WeightedReward], games: Mapping[str, Environment], progress: float
+) -> Grade:
+    """Return what judges turns by the sum of a run's rewards that read one turn alone.
+
+    Each with its weight of now. The penalty of an illegal reply is part of the sum. A turn on which
+    none of them has an opinion is not judged.
+
+    Args:
+        rewards: of the run; those that read more than the turn are left out.
+        games: by name.
+        progress: share of the run that is done, in [0, 1].
+    """
+    used = [reward for reward in rewards if reads_turn(reward.bound)]
+    names = {reward.bound.plugin.name for reward in used}
+
+    def grade(episodes: Sequence[Episode]) -> list[list[float | None]]:
+        rows = [opinions(one.bound, episodes, games, progress=progress) for one in used]
+        judged = [
+            with_components(
+                episode, [(one, row[number]) for one, row in zip(used, rows, strict=True)], progress
+            )
+            for number, episode in enumerate(episodes)
+        ]
+        return [
+            [sum(turn.rewards.values()) if names & turn.rewards.keys() else None for turn in own]
+            for own in (episode.turns for episode in judged)
+        ]
+
+    return grade

@@ -26,7 +26,7 @@ def best_action(
     long games: set outcome_weight, or use credit that looks at one turn. It is shaping: set
     ``reorder_outcomes`` to have it whole.
     Reference: arXiv 2605.10325 (VPR).
-    Verified by: tests/methods/rewards/test_best_action.py.
+    Verified by: tests/methods/rewards/test_verdict_rewards.py.
 
     Args:
         right: reward of a turn whose action is one of the best. Default 1.

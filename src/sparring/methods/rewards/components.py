@@ -63,7 +63,6 @@ def _spread(
 def _of_decisions(
     reward: Bound, episodes: Sequence[Episode], games: Mapping[str, Environment], progress: float
 ) -> list[tuple[float | None, ...]]:
-    """Return what a reward says of episodes that hold decisions alone."""
     needs = reward.plugin.needs
     if "batch" in needs:
         rows = list(reward(episodes, games, progress=progress))

@@ -11,7 +11,7 @@ from sparring.core.records import Episode
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, HasCounterfactual, temporary_play
 from sparring.methods.rewards.counts import around, within
-from sparring.ops.shapley import MAX_PLAYERS, shapley_values
+from sparring.ops.normal_form import MAX_PLAYERS, shapley_values
 from sparring.play.replay import ended
 
 NEEDS = {"game"}
@@ -51,7 +51,7 @@ def contribution(
     scores 2^n tables a play, so at most 8 seats.
     Reference: Wolpert and Tumer, 2002 (difference); Shapley, 1953. WideSeek-R1 (arXiv 2602.04634),
     with which this is compared, pays all agents the same.
-    Verified by: tests/methods/rewards/test_contribution.py.
+    Verified by: tests/methods/rewards/test_lead_rewards.py.
 
     Args:
         by: how a part is measured: "difference" (default), "shapley" or "own".
@@ -77,7 +77,6 @@ def contribution(
 
 
 def _is_parted(game: Environment, seed: int) -> bool:
-    """Return whether an environment's plays know what each seat has done."""
     with temporary_play(game, Stream(seed)) as play:
         return isinstance(play, HasCounterfactual)
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from sparring.core.records import Episode
 
-PRESETS = {
-    "mars": {"bonus": 0.1, "games": ("tic_tac_toe", "connect_four", "hanabi")},
-}
+PRESETS = {"mars": {"bonus": 0.1, "games": ("tic_tac_toe", "connect_four", "hanabi")}}
 
 
 def draw_bonus(
@@ -25,7 +23,7 @@ def draw_bonus(
     the last reward is 0, which in Hanabi can be after cards were played; here the whole return must
     be 0.
     Reference: MARS (thu-nics/MARSHAL), the environments of the three games.
-    Verified by: tests/methods/rewards/test_draw_bonus.py.
+    Verified by: tests/methods/rewards/test_reply_rewards.py.
 
     Args:
         bonus: reward of a drawn game, once per seat, in units of returns. Default 0.1, as in MARS.

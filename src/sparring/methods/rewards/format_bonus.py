@@ -9,9 +9,7 @@ from pydantic import Field
 from sparring.core.records import Episode
 
 READS = "turn"
-PRESETS = {
-    "mars_released": {"bonus": 0.05, "penalty": 0.0},
-}
+PRESETS = {"mars_released": {"bonus": 0.05, "penalty": 0.0}}
 
 
 def format_bonus(
@@ -32,7 +30,7 @@ def format_bonus(
     outcomes; without it (``reorder_outcomes``) a slow loss can be worth more than a quick win. It
     is added to what ``illegal`` of the game costs.
     Reference: MARS (thu-nics/MARSHAL), env_manager.py.
-    Verified by: tests/methods/rewards/test_format_bonus.py.
+    Verified by: tests/methods/rewards/test_reply_rewards.py.
 
     Args:
         bonus: reward of a legal reply, at least 0. Default 0.05. Preset ``mars_released`` is what

@@ -24,7 +24,7 @@ def graded_action(
     them; ``regret`` compares with the best move. Grades are of different sizes in different games.
     It is shaping: set ``reorder_outcomes`` to have it whole.
     Reference: code of thu-nics/VPR (arXiv 2605.10325).
-    Verified by: tests/methods/rewards/test_graded_action.py.
+    Verified by: tests/methods/rewards/test_verdict_rewards.py.
 
     Args:
         illegal: reward of a reply that is an action, and not a legal one. Default -2, as released.

@@ -28,7 +28,7 @@ def information_gain(episode: Episode) -> tuple[float | None, ...]:
     answer came. To find out is not to win: combine it with the outcome. If the prior is wrong for
     the game, so are the gains. It is shaping: set ``reorder_outcomes`` to have it whole.
     Reference: Lindley, 1956 (the information provided by an experiment).
-    Verified by: tests/methods/rewards/test_information_gain.py.
+    Verified by: tests/methods/rewards/test_verdict_rewards.py.
     """
     return tuple(
         _gain(turn, later) for turn, later in zip(episode.turns, next_turns(episode), strict=True)

@@ -41,7 +41,7 @@ def length(
     ``mars_released`` is MARS's code: it pays nothing up to ``longest`` and charges half of s_t
     beyond it (the default).
     Reference: MARS (arXiv:2510.15414), and its release, env_manager.py.
-    Verified by: tests/methods/rewards/test_length.py.
+    Verified by: tests/methods/rewards/test_reply_rewards.py.
 
     Args:
         shortest: length at which a reply gets the whole bonus, in tokens, at least 0. The default
@@ -67,7 +67,6 @@ def length(
 
 
 def _line(tokens: int, shortest: int, longest: int, bonus: float, penalty: float) -> float:
-    """Return the reward of one reply."""
     if not tokens:
         return 0.0
     share = 1.0 - (tokens - shortest) / (longest - shortest)

@@ -149,7 +149,10 @@ def llm_judge(
     rows: list[list[float | None]] = [[None] * len(episode.turns) for episode in episodes]
     asked: dict[str, list[tuple[int, int]]] = {}
     for number, episode in enumerate(episodes):
-        wanted = [_wanted(episode, turn, turns == "all") for turn in episode.turns]
+        wanted = [
+            (episode.trained[turn.seat] and ((turns == "all") or turn.verdict is None))
+            for turn in episode.turns
+        ]
         states = replay(games[episode.game], episode) if any(wanted) else []
         for index, turn in enumerate(episode.turns):
             if wanted[index] and turn.event == "ok":
@@ -191,13 +194,7 @@ def score(answer: Answer) -> float | None:
     return share if share is not None and share <= 1.0 else None
 
 
-def _wanted(episode: Episode, turn: Turn, every: bool) -> bool:
-    """Return whether a turn is to have an opinion."""
-    return episode.trained[turn.seat] and (every or turn.verdict is None)
-
-
 def _quoted(text: str | None) -> str:
-    """Return a string of JSON."""
     plain = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
     return _CONTROL.sub(lambda mark: f"\\u{ord(mark[0]):04x}", plain)
 
@@ -205,13 +202,7 @@ def _quoted(text: str | None) -> str:
 def _scores(
     account: Account, requests: Sequence[Mapping[str, Any]], concurrency: int
 ) -> list[float | None]:
-    """Return what the judge gives per request, None where it gave nothing.
-
-    Say once how many of them did.
-
-    Raises:
-        RolloutError: the budget is spent, or the endpoint never answered.
-    """
+    """Return what the judge gives per request, None where it gave nothing."""
     if not requests:
         return []
     stop = Event()
@@ -239,10 +230,7 @@ def _scores(
 
 
 def _asked(account: Account, request: Mapping[str, Any], stop: Event) -> Answer | SparringError:
-    """Return the answer to a request, or the error there was.
-
-    Ask nothing after one that ends the run.
-    """
+    """Return the answer to a request, or the error there was."""
     if stop.is_set():
         return RolloutError("not asked")
     try:

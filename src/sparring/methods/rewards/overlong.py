@@ -11,9 +11,7 @@ from sparring.core.records import Episode
 from sparring.play.turn_draft import sampled_tokens
 
 READS = "turn"
-PRESETS = {
-    "dapo": {"max_tokens": 20480, "cache": 4096},
-}
+PRESETS = {"dapo": {"max_tokens": 20480, "cache": 4096}}
 
 
 def overlong(
@@ -34,7 +32,7 @@ def overlong(
     Pitfalls: DAPO adds it once to an answer, here every turn has its own. -1 is as large as a loss,
     so the bound on shaping acts unless the outcome gap is above 2.
     Reference: Yu et al., 2025 (DAPO), equation 13.
-    Verified by: tests/methods/rewards/test_overlong.py.
+    Verified by: tests/methods/rewards/test_reply_rewards.py.
 
     Args:
         max_tokens: length at which the reward reaches -1, in tokens, at least 1. Set it to the

@@ -25,6 +25,6 @@ def playout_value(episode: Episode) -> tuple[float | None, ...]:
     do not sum them. It is shaping: set ``reorder_outcomes`` to have it whole.
     Reference: MC-PR, the baseline of arXiv 2605.10325; Kazemnejad et al., 2024 (VinePPO, arXiv
     2410.01679) estimates values so.
-    Verified by: tests/methods/rewards/test_playout_value.py, tests/play/test_playouts.py.
+    Verified by: tests/methods/rewards/test_verdict_rewards.py, tests/play/test_playouts.py.
     """
     return tuple(turn.playout for turn in episode.turns)

@@ -11,14 +11,17 @@ from sparring.core.records import Episode, FloatArray
 from sparring.environments.base import Environment
 from sparring.environments.situation import close_copies
 from sparring.methods.oracles.solvers import has_reference, reference_of
-from sparring.ops.calls import calls_of, likenesses
-from sparring.ops.matching import exact_matching, greedy_matching, transport_plan
+from sparring.ops.matching import (
+    calls_of,
+    exact_matching,
+    greedy_matching,
+    likenesses,
+    transport_plan,
+)
 from sparring.play.replay import replay
 
 NEEDS = {"game", "reference"}
-PRESETS = {
-    "as_released": {"matching": "greedy"},
-}
+PRESETS = {"as_released": {"matching": "greedy"}}
 
 Matching = Literal["km", "greedy", "optimal_transport"]
 
@@ -54,14 +57,13 @@ def reference_match(
     the order of the moves' names. Another plan that is as good is paid less. In sudoku and zebra a
     name is a cell or a house. A wrong value in it gets 2/3, so the reward is that of
     ``best_action``, squeezed into 2/3 to 1. With "optimal_transport" the turns of a game share 1
-    among them, so each gets less in a long game. The rule that reads actions is in ops/calls.py. A
-    reply that is no legal action is matched with nothing and gets 0 (metric ``legal_rate`` counts
+    among them, so each gets less in a long game. The rule that reads actions is in ops/matching.py.
+    A reply that is no legal action is matched with nothing and gets 0 (metric ``legal_rate`` counts
     them). The paper's reward of the turn that gives the answer, token F1, is not here: games have
     no such turn, and pay their outcome themselves. It is shaping: set ``reorder_outcomes`` to have
     it whole.
     Reference: MatchTIR (arXiv 2601.10712); code of quchangle1/MatchTIR, tool.py.
-    Verified by: tests/methods/rewards/test_reference_match.py, tests/ops/test_matching.py,
-    tests/ops/test_calls.py.
+    Verified by: tests/methods/rewards/test_reference_match.py, tests/ops/test_matching.py.
 
     Args:
         matching: how calls are matched. "km" (default) is exact; of equally good matchings it takes

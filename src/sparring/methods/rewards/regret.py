@@ -36,7 +36,7 @@ def regret(
     short games; with ``positive`` the sum favours long ones. A reply that is no legal action costs
     what the worst action does. It is shaping: set ``reorder_outcomes`` to have it whole.
     Reference: none; arXiv 2605.10325 (VPR) pays the indicator, ``best_action``.
-    Verified by: tests/methods/rewards/test_regret.py.
+    Verified by: tests/methods/rewards/test_verdict_rewards.py.
 
     Args:
         scale: what a loss of value is divided by. "units" (default): nothing; it is in the game's
@@ -53,7 +53,6 @@ def regret(
 
 
 def _paid(turn: Turn, width: float, *, by_state: bool, base: float) -> float | None:
-    """Return the reward of one turn."""
     lost = value_lost(turn)
     if lost is None or turn.verdict is None:
         return None

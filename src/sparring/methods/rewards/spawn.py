@@ -25,7 +25,7 @@ def spawn(episode: Episode, game: Environment) -> tuple[float | None, ...]:
     parallelism). The bound on shaping would scale it down: ``reorder_outcomes`` leaves it whole.
     Reference: Kimi K2.5 (arXiv 2602.02276). The report says what it rewards; its form, its weight
     and its schedule are not published. This form is ours.
-    Verified by: tests/methods/rewards/test_spawn.py.
+    Verified by: tests/methods/rewards/test_lead_rewards.py.
 
     Raises:
         RewardError: the environment is a combinator, such as ``trial``, of one with a lead.

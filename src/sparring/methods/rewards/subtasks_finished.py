@@ -25,7 +25,7 @@ def subtasks_finished(episode: Episode, game: Environment) -> tuple[float | None
     few calls. An empty call earns nothing, which the published words leave open.
     Reference: Kimi K2.5 (arXiv 2602.02276). The report says what it rewards; its form, its weight
     and its schedule are not published. This form is ours.
-    Verified by: tests/methods/rewards/test_subtasks_finished.py.
+    Verified by: tests/methods/rewards/test_lead_rewards.py.
 
     Raises:
         RewardError: the environment is a combinator, such as ``trial``, of one with a lead.

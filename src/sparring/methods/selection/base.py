@@ -16,9 +16,7 @@ from sparring.core.errors import CreditError, PluginError
 from sparring.core.records import BoolArray, FloatArray, IntArray, TurnTable
 from sparring.core.rng import Stream
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import group_counts
-from sparring.ops.returns import trajectory_sums
-from sparring.ops.standardise import deviations
+from sparring.ops.groups import deviations, group_counts, trajectory_sums
 
 
 def check_output(rule: Bound, mask: Any, turns: TurnTable, *stream: Any) -> None:
@@ -119,6 +117,5 @@ def best_first(scores: FloatArray, draws: FloatArray) -> IntArray:
 
 
 def _draws(stream: Stream, first: IntArray, second: IntArray) -> FloatArray:
-    """Return the draw of each pair of numbers."""
     pairs = zip(first.tolist(), second.tolist(), strict=True)
     return np.array([stream.child(a).child(b).uniform(0) for a, b in pairs], dtype=np.float64)

@@ -35,7 +35,7 @@ def d3s_downsample(
     reading.
     Reference: D3S (dynamic dual-level down-sampling); the exact search as in Xu et al., 2025 (PODS,
     arXiv 2504.13818).
-    Verified by: tests/methods/selection/test_d3s_downsample.py.
+    Verified by: tests/methods/selection/test_filters.py.
 
     Args:
         share: share of all trajectories that are kept, above 0 and at most 1; 1 keeps all. A number
@@ -57,10 +57,8 @@ def d3s_downsample(
 
 
 def _best_top(descending: FloatArray, number: int) -> int:
-    """Return how many of ``number`` values are to be taken from the top.
-
-    The rest are taken from the bottom; the variance is the largest.
-    """
+    """Return how many of ``number`` values are to be taken from the top. The rest are taken from
+    the bottom; the variance is the largest."""
     if not len(descending):
         return 0
     scaled = descending / max(float(np.abs(descending).max()), 1e-300)

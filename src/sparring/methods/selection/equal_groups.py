@@ -9,7 +9,7 @@ import numpy as np
 from sparring.core.records import BoolArray, TurnTable
 from sparring.core.rng import Stream
 from sparring.methods.selection.base import trajectories
-from sparring.ops.standardise import varied
+from sparring.ops.groups import varied
 
 
 def equal_groups(
@@ -28,7 +28,7 @@ def equal_groups(
     the batch does not count. DAPO drops by accuracy 0 or 1; here a group of equal returns in
     between is dropped too.
     Reference: Yu et al., 2025 (DAPO).
-    Verified by: tests/methods/selection/test_equal_groups.py.
+    Verified by: tests/methods/selection/test_filters.py.
 
     Args:
         policy: what happens to groups of equal returns. "keep" (default): nothing; everything is

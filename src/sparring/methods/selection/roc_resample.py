@@ -46,7 +46,7 @@ def roc_resample(
     ``as_released``: both kinds by penalty, small groups dropped.
     Reference: Shang et al., 2025 (rStar2-Agent, arXiv 2508.20722); code of microsoft/rStar,
     down_sample/roc.py.
-    Verified by: tests/methods/selection/test_roc_resample.py.
+    Verified by: tests/methods/selection/test_filters.py.
 
     Args:
         keep: trajectories that a group is cut to, at least 2.
@@ -62,7 +62,11 @@ def roc_resample(
         ConfigError: 2 * least exceeds keep.
         CreditError: a reward is not finite, or no turn has the component.
     """
-    _check_sizes(keep, least)
+    if 2 * least > keep:
+        raise ConfigError(
+            f"selection 'roc_resample': least={least} of either kind do not fit into keep={keep}; "
+            f"write least: {keep // 2}."
+        )
     found = trajectories(turns, "roc_resample")
     penalty, draws = _penalty(found, component), found.draws(stream)
     varied, sizes = found.deviations() > 0, found.counts
@@ -103,12 +107,3 @@ def _number(good: int, bad: int, keep: int, least: int) -> int:
 def _lowest(members: IntArray, penalty: FloatArray, draws: FloatArray) -> IntArray:
     """Return these trajectories by rising penalty, equal ones in the order of their draws."""
     return members[best_first(-penalty[members], draws[members])]
-
-
-def _check_sizes(keep: int, least: int) -> None:
-    """Refuse more of either kind than are kept."""
-    if 2 * least > keep:
-        raise ConfigError(
-            f"selection 'roc_resample': least={least} of either kind do not fit into keep={keep}; "
-            f"write least: {keep // 2}."
-        )

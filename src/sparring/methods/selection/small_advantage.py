@@ -38,7 +38,7 @@ def small_advantage(
     dropped. With both seats of a game trained, a game stays if one of them does.
     Reference: Chen et al., 2025 (arXiv 2502.01600); code of apple/ml-loop, train.py (rounds up to
     the number of its workers).
-    Verified by: tests/methods/selection/test_small_advantage.py.
+    Verified by: tests/methods/selection/test_filters.py.
 
     Args:
         threshold: least size of A that is kept, in units of returns, at least 0. 0 keeps all.

@@ -46,7 +46,7 @@ def snr_filter(
     decides.
     Reference: RAGEN v2, 2026 (arXiv 2604.06268), SNR-adaptive filter; code of mll-lab-nu/RAGEN,
     rollout_filter.py (top_p, linear).
-    Verified by: tests/methods/selection/test_snr_filter.py.
+    Verified by: tests/methods/selection/test_filters.py.
 
     Args:
         top_p: share of the batch's summed score that is to be covered, above 0 and at most 1. 1

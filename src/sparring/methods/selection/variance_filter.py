@@ -32,7 +32,7 @@ def variance_filter(
     stream decides. With both seats of a game trained, a game stays if one of them does.
     Reference: Wang et al., 2025 (RAGEN, StarPO-S; arXiv 2504.20073); code of mll-lab-nu/RAGEN,
     rollout_filter.py (top_k).
-    Verified by: tests/methods/selection/test_variance_filter.py.
+    Verified by: tests/methods/selection/test_filters.py.
 
     Args:
         keep: share of the groups that are kept, above 0 and at most 1. A number or a schedule. The

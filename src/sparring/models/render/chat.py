@@ -17,9 +17,16 @@ from typing import Any, Literal
 from sparring.core.errors import ConfigError, ModelError, quoted
 from sparring.environments.reply import CHOOSE, REPLY
 from sparring.models.render.answers import BEGIN_OF_THOUGHT, END_OF_THOUGHT, Answer, answer_format
-from sparring.models.render.probes import REPLY_PROBE, TOLD_PROBE, between, pieces, tool_turns
-from sparring.models.render.template_limits import ChatTemplate, check_template
-from sparring.models.render.templates import TEMPLATES
+from sparring.models.render.chat_templates import (
+    REPLY_PROBE,
+    TEMPLATES,
+    TOLD_PROBE,
+    ChatTemplate,
+    between,
+    check_template,
+    pieces,
+    tool_turns,
+)
 
 NO_THOUGHTS = "\n</think>\n\n"  # closes thoughts that a template opens, where none are wanted
 
@@ -107,12 +114,6 @@ class ChatRenderer:
         return ChatTemplate(str(own), today)
 
     def _take_apart(self) -> None:
-        """Note the pieces of the template, and what ends a reply.
-
-        Raises:
-            ModelError: the template is not prefix-stable, drops the system message, or ends a reply
-                with what is no special token.
-        """
         self._first, answered, after, ask = pieces(self._render, self._remedy)
         if self._system.strip() not in self._first:
             raise ModelError(
@@ -150,9 +151,7 @@ class ChatRenderer:
 
     def _render(self, contents: tuple[str, ...], later: str = "user") -> list[str]:
         """Return the scaffold between the contents of a conversation that waits for a reply.
-
-        ``later`` speaks from the third on.
-        """
+        ``later`` speaks from the third on."""
         messages = [{"role": "system", "content": self._system}] if self._system else []
         roles = ("user", *("assistant", later) * len(contents))
         messages += [
@@ -177,13 +176,8 @@ class ChatRenderer:
         return between(rendered, contents, self._remedy)
 
     def _check_whole(self) -> None:
-        """Check that a conversation has the ids that the tokenizer gives for its text.
-
-        The form of the answer is left out: where it opens a reply, a token ends by our choice.
-
-        Raises:
-            ModelError: it has others.
-        """
+        """Check that a conversation has the ids that the tokenizer gives for its text. The form of
+        the answer is left out: where it opens a reply, a token ends by our choice."""
         told, said = self._first + TOLD_PROBE + self._ask, self._lead + REPLY_PROBE + self._end
         later = self._after + TOLD_PROBE + self._ask
         prompt, whole = self._plain(told), self._plain(told + said + later)
@@ -209,7 +203,6 @@ class ChatRenderer:
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"]) if text else ()
 
     def _count_marks(self, text: str) -> int:
-        """Return how many special and added tokens stand in scaffold text."""
         return sum(index in self._names for index in self._plain(text))
 
     def _past(self, before: str, text: str) -> tuple[int, ...] | None:
@@ -218,10 +211,8 @@ class ChatRenderer:
         return both[len(first) :] if both[: len(first)] == first else None
 
     def _encode_inside(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a text after a line's end.
-
-        Some tokenizers put a space before the beginning of a text.
-        """
+        """Return the ids of a text after a line's end. Some tokenizers put a space before the
+        beginning of a text."""
         ids = self._past("\n", text)
         return self._plain(text) if ids is None else ids
 
@@ -267,7 +258,6 @@ class ChatRenderer:
         return cuts
 
     def _continued(self, parts: tuple[tuple[str, str, str], ...]) -> tuple[int, ...]:
-        """Return the ids of a text that goes on after the end of a reply."""
         (before, *rest), *others = parts
         return self._laid_out(((self._mark + before, *rest), *others))[1:]
 
@@ -285,10 +275,8 @@ class ChatRenderer:
         return text
 
     def _told(self, text: str, *, first: bool = False) -> str:
-        """Return what a game says, and how to answer where the conversation begins.
-
-        It does not ask for the action alone where the reply is to hold tags or thoughts as well.
-        """
+        """Return what a game says, and how to answer where the conversation begins. It does not ask
+        for the action alone where the reply is to hold tags or thoughts as well."""
         told = text.replace(REPLY, CHOOSE) if self._more_than_the_action else text
         asked = first and self.format.instruction
         return f"{told}\n\n{self.format.instruction}" if asked else told
@@ -349,7 +337,6 @@ class ChatRenderer:
 
 
 def _remedy(tokenizer: Any, template: str | None) -> str:
-    """Return what to write in place of a template that cannot be used with a tokenizer."""
     if template != "chatml" and {"<|im_start|>", "<|im_end|>"} <= set(tokenizer.get_vocab()):
         return "Write renderer.template=chatml."
     if template != "completion" and tokenizer.eos_token_id is not None:

@@ -175,7 +175,6 @@ def finished(
 def _checked(
     sampler: Sampler | Backend, coming: Iterator[Sequence[tuple[int, SampleResult]]], count: int
 ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-    """Yield what a sampler does, until all places have come."""
     left = set(range(count))
     for results in coming if count else ():
         for place, _ in results:
@@ -195,7 +194,6 @@ def _checked(
 
 
 def _kind(asked: Sampler | Backend) -> str:
-    """Return in words who was asked."""
     what = "sampler" if isinstance(asked, Sampler) else "backend"
     return f"{what} {type(asked).__name__}"
 

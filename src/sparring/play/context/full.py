@@ -24,6 +24,6 @@ def full(seen: Seen) -> Shown:
     tokens. A sampler that keeps keys and values computes each of them once, and so does training.
     Pitfalls: a conversation that outgrows ``model.context`` cannot be sent, and the episode is
     truncated there (metric ``overlong_rate``). sliding_window, markov and summary keep it short.
-    Verified by: tests/play/context/test_full.py.
+    Verified by: tests/play/context/test_strategies.py.
     """
     return Shown(seen.past, seen.text)

@@ -28,6 +28,6 @@ def markov(seen: Seen) -> Shown:
     is one whose view has words that the embedded model's vocabulary lacks: most games of OpenSpiel
     draw a board, and are for pretrained models.
     Reference: history_length 0 in verl-agent; VPR's prompts.
-    Verified by: tests/play/context/test_markov.py.
+    Verified by: tests/play/context/test_strategies.py.
     """
     return Shown((), seen.observation._replace(told=seen.observation.view).text)

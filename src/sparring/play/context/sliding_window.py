@@ -32,7 +32,7 @@ def sliding_window(
     after an illegal reply counts as an exchange. For the same tokens, markov forgets more and says
     more, where the environment can say all that counts in one view.
     Reference: the history_length of verl-agent's memory (GiGPO's released code).
-    Verified by: tests/play/context/test_sliding_window.py.
+    Verified by: tests/play/context/test_strategies.py.
 
     Args:
         exchanges: how many are seen besides the opening, 1 to 10,000. Default 2.

@@ -162,7 +162,6 @@ class _Group:
         self._asked = []
 
     def whole(self, counts: RolloutCounts) -> bool:
-        """Return whether all games of the group have been played."""
         return (
             len(self.games) == len(self.specs)
             and self.specs[0].group_id not in counts.dropped_groups

@@ -62,7 +62,7 @@ def branch(
     game stays, and l is counted along the line. Turns without sampled tokens never branch.
     Reference: ARPO (arXiv 2507.19849) and AEPO (arXiv 2510.14545, literal reading), code of
     dongguanting/ARPO, vllm_rollout_with_tools.py.
-    Verified by: tests/play/plans/test_branch.py, tests/play/plans/test_credit_on_trees.py.
+    Verified by: tests/play/plans/test_plans.py, tests/play/plans/test_credit_on_trees.py.
 
     Args:
         left: games of the group not yet begun.
@@ -122,10 +122,6 @@ def _branching(
     surprises: Sequence[Sequence[float | None]],
     chosen: Callable[[int, int, float | None, int], bool],
 ) -> list[Origin]:
-    """Return the places that are chosen to branch at, by depth and then by game.
-
-    What a game took over was its parent's to choose.
-    """
     found: list[tuple[int, Origin]] = []
     runs = {FRESH: 0}  # branching turns in a row up to here, by the place a game begins at
     for number, game in enumerate(games):
@@ -163,10 +159,7 @@ def _check(size: int, initial: int | None, balance: float | None) -> None:
 
 
 def _surprise(turn: Turn, first_tokens: int) -> float | None:
-    """Return the mean of -log p over the turn's first sampled tokens.
-
-    None where none were sampled.
-    """
+    """Return the mean of -log p over the turn's first sampled tokens, None without any."""
     sampled = (
         logprob
         for segment in turn.segments
@@ -178,10 +171,8 @@ def _surprise(turn: Turn, first_tokens: int) -> float | None:
 
 
 def _balanced(size: int, balance: float, surprises: Sequence[float | None]) -> int:
-    """Return the number of games that begin at the start.
-
-    The surprises of the group's first game decide it.
-    """
+    """Return the number of games that begin at the start. The surprises of the group's first game
+    decide it."""
     known = [surprise for surprise in surprises[1:] if surprise is not None]
     first = surprises[0] if surprises else None
     gap = first - fmean(known) if known and first is not None else 0.0
@@ -189,10 +180,8 @@ def _balanced(size: int, balance: float, surprises: Sequence[float | None]) -> i
 
 
 def _branches(draw: float, rise: float, threshold: float, factor: float) -> bool:
-    """Return whether the rule says to branch.
-
-    It is given a draw in [0, 1) and a weighted rise of entropy.
-    """
+    """Return whether the rule says to branch. It is given a draw in [0, 1) and a weighted rise of
+    entropy."""
     value = draw - rise
     value += (1.0 - factor) * (1.0 - value)
     return min(max(value, 0.0), 1.0) <= threshold

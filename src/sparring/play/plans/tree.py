@@ -41,7 +41,7 @@ def tree(
     of them: see ``branch_grpo`` and ``spo_tree`` for how much of the gradient is left. Segments are
     turns here; SPO's are 66 tokens, or end at tokens the model was unsure of.
     Reference: Segment Policy Optimization (arXiv 2505.23564), tree version: branching 6-6-6.
-    Verified by: tests/play/plans/test_tree.py, tests/play/plans/test_credit_on_trees.py.
+    Verified by: tests/play/plans/test_plans.py, tests/play/plans/test_credit_on_trees.py.
 
     Args:
         left: games of the group not yet begun.

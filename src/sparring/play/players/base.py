@@ -204,7 +204,6 @@ class Flight:
             self._coming.close()
 
     def _wrong(self, what: str) -> PluginError:
-        """Return the error of an agent that gave something wrong."""
         return PluginError(
             f"The {self._call} {what}; submit must yield lists of (place, Reply), each place once."
         )
@@ -299,10 +298,7 @@ def parties(
 
 
 def _together(agent: Agent) -> Together | None:
-    """Return what asks an agent together with others; None where it is asked alone.
-
-    An ``act`` or a ``submit`` of a subclass counts for more.
-    """
+    """Return what asks an agent together with others; None where it is asked alone."""
     if gives(agent, ("together", "submit", "act")) != "together":
         return None
     found: Together | None = getattr(agent, "together", None)

@@ -59,7 +59,6 @@ class BestOfN:
         ]
 
     def _verdicts(self, turns: Sequence[PendingTurn]) -> list[Verdict | None]:
-        """Return what the oracles of the games say of the states of these turns."""
         found: list[Verdict | None] = []
         for game, own in groupby(
             [cast(EnvironmentPlay, turn.state) for turn in turns], attrgetter("game")
@@ -88,7 +87,6 @@ class BestOfN:
         return several[values.index(max(values))]
 
     def _action(self, turn: PendingTurn, reply: Reply) -> str | None:
-        """Return the action in a reply, read as a play reads it."""
         named = reply.text if self.renderer is None else self.renderer.read(reply.text)
         if named is None:
             return None

@@ -29,7 +29,7 @@ class BiasedAgent(DescribedAgent):
     In rock, paper, scissors {rock: 3, paper: 1} plays .6 .2 .2, and paper earns .4 against it.
     Among the candidates of ``choose`` the weights are of the actions that their numbers stand for.
     Pitfalls: where all legal actions have weight 0 they are equally likely.
-    Verified by: tests/play/players/test_biased.py.
+    Verified by: tests/play/players/test_choices.py.
 
     Args:
         weights: weight by action, at least 0; 1 for those that are not named. null (default): all

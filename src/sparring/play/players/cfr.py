@@ -79,7 +79,6 @@ class CfrAgent(TextAgent):
         return {position.game.word_of(position, seat, a): p for a, p in probabilities.items()}
 
     def _check(self, game: Searchable) -> None:
-        """Refuse games that cannot be solved here."""
         if not game.has_info_states:
             raise GameError(
                 f"Agent 'cfr' needs information states, which OpenSpiel lacks for {game.name!r}; "

@@ -98,14 +98,13 @@ def chances_of(name: str, agent: Any, state: Play, seat: int) -> dict[str, float
     with Call(named("players", name)):
         given = {action: float(share) for action, share in agent.chances(state, seat).items()}
     wrong = [action for action in given if action not in legal]
-    if wrong or not all(share >= 0 for share in given.values()) or _misses(sum(given.values())):
+    if (
+        wrong
+        or not all(share >= 0 for share in given.values())
+        or (not abs(sum(given.values()) - 1.0) <= TOLERANCE)
+    ):
         raise GameError(
             f"{name!r}: chances gave {quoted(given)}; give probabilities of the legal actions "
             f"{', '.join(legal)} that sum to 1."
         )
     return {action: given.get(action, 0.0) for action in legal}
-
-
-def _misses(total: float) -> bool:
-    """Return whether probabilities do not sum to 1."""
-    return not abs(total - 1.0) <= TOLERANCE

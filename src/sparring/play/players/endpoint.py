@@ -98,7 +98,6 @@ class EndpointAgent:
         return line, asked
 
     def _request(self, turn: PendingTurn) -> dict[str, Any]:
-        """Return the fields of the request for a turn."""
         messages = [{"role": "system", "content": self.system}] if self.system else []
         if isinstance(turn.state, HasOverview):
             told = turn.state.overview(turn.seat).text
@@ -133,11 +132,6 @@ class _Line:
         self.stopped.set()
 
     def answer(self, account: Account, request: Mapping[str, Any], stream: int) -> Answer:
-        """Return the answer to a request, in a thread.
-
-        Raises:
-            SparringError: it failed, or another one did before it was sent.
-        """
         if self.stopped.is_set():
             raise self._error or CancelledError
         try:
@@ -252,11 +246,7 @@ def endpoint(
         price_out=price_out,
         cache=cache,
     )
-    options = {
-        "temperature": temperature,
-        "top_p": top_p,
-        account.limit_name: max_new_tokens,
-    }
+    options = {"temperature": temperature, "top_p": top_p, account.limit_name: max_new_tokens}
     return EndpointAgent(
         account=account,
         fields={

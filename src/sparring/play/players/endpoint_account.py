@@ -102,7 +102,6 @@ class AnswerCache:
             file.write(line)
 
     def _read(self, lines: list[bytes]) -> None:
-        """Take in the lines of the file."""
         written = [line for line in lines if line.strip()]
         for line in written:
             try:
@@ -266,7 +265,6 @@ class Account:
         )
 
     def _kept(self) -> str:
-        """Return what becomes of the answers so far."""
         if self.cache is None:
             return "Write cache=NAME.jsonl, and answers are kept for the next run."
         return (
@@ -292,10 +290,6 @@ def _answer(body: str) -> Answer:
 
 
 def _text(content: Any) -> str:
-    """Return a message's content as text that any file can hold.
-
-    It may come in parts, of which some are no text.
-    """
     if content is None:
         return ""
     if isinstance(content, list):

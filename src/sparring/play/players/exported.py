@@ -58,11 +58,7 @@ class ExportedPolicy(Strict):
 
 
 def _distribution(weights: dict[str, float]) -> dict[str, float]:
-    """Return the weights of members, if they are a distribution.
-
-    Raises:
-        ValueError: they are not.
-    """
+    """Return the weights of members, if they are a distribution."""
     for name, weight in weights.items():
         if not 0 < weight <= 1 + ONE:
             raise ValueError(
@@ -174,11 +170,6 @@ def read_exported(folder: Path) -> Exported:
 
 
 def _check_members(folder: Path, mixture: Mixed) -> None:
-    """Check that each member of a mixture is there, and is a policy.
-
-    Raises:
-        ModelError: one is not.
-    """
     for name in members_of(mixture):
         try:
             member = read_exported(folder / name)
@@ -311,7 +302,6 @@ def _policies(folder: str) -> list[tuple[Path, ExportedPolicy]]:
 
 
 def _model(folder: Path, said: ExportedPolicy) -> Any:
-    """Return the model of a policy's folder."""
     from sparring.models.load import saved_model  # torch: only where a policy plays
 
     tiny = said.model == TINY
@@ -326,7 +316,6 @@ def _model(folder: Path, said: ExportedPolicy) -> Any:
 
 
 def _sampler(model: Any) -> Any:
-    """Return what samples a model's replies."""
     from sparring.config.plugins.registry import bind
 
     return bind("samplers", "in_process")(model)

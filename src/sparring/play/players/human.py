@@ -74,7 +74,6 @@ class HumanAgent(TextAgent):
 
     @staticmethod
     def _told(turn: PendingTurn) -> list[str]:
-        """Return what was told and said before a turn."""
         past = turn.past() if turn.past is not None else ()
         return [text for told, said in past for text in (told, f"> {said}")]
 

@@ -69,7 +69,9 @@ class Mixture:
             some: Sequence[PlayerRef] = (who,)
             if text == PAST:
                 some = members
-            elif who.kind == "snapshot" and not _is_member(who, members):
+            elif who.kind == "snapshot" and not (
+                who in members or (who.of(MAIN) in members and not any(one.name for one in members))
+            ):
                 some = ()
             for player in some if weight else ():
                 found[player] = found.get(player, 0.0) + weight / len(some)
@@ -132,14 +134,6 @@ class Mixture:
                 )
             self._agents[player.name] = made
         return self._agents[player.name]
-
-
-def _is_member(who: PlayerRef, members: Sequence[PlayerRef]) -> bool:
-    """Return whether a snapshot is in the league.
-
-    Where members have no policies' names, a snapshot of any policy is part of one.
-    """
-    return who in members or (who.of(MAIN) in members and not any(one.name for one in members))
 
 
 def _bot(text: str) -> PlayerRef:
@@ -282,7 +276,22 @@ class MemberMixture(Mixture):
         Raises:
             GameError: as for ``at``.
         """
-        earlier = [_earlier(query) for query in queries]
+        earlier = [
+            (
+                [
+                    replace(
+                        query,
+                        key=query.seen[turn].key if query.seen else "",
+                        observations=query.observations[: turn + 1],
+                        actions=query.actions[:turn],
+                        legal_actions=(query.actions[turn],),
+                        seen=query.seen[: turn + 1],
+                    )
+                    for turn in range(len(query.actions))
+                ]
+            )
+            for query in queries
+        ]
         asked = list(dict.fromkeys(one for past in earlier for one in past))
         logs, parts, reaches = self._logs(queries), [], []
         for place, member in enumerate(self.members):
@@ -319,9 +328,6 @@ def _side(name: str, teams: tuple[int, ...], seat: int) -> int:
         name: of the environment.
         teams: the team of each seat; none: every seat is a side.
         seat: one of them.
-
-    Raises:
-        GameError: there are not two.
     """
     numbers = side_numbers(teams or tuple(range(max(seat + 1, 2))))
     if max(numbers) != 1:
@@ -330,21 +336,6 @@ def _side(name: str, teams: tuple[int, ...], seat: int) -> int:
             f"{max(numbers) + 1}; take one policy, such as --answer policy."
         )
     return numbers[seat]
-
-
-def _earlier(query: Any) -> list[Any]:
-    """Return the seat's own earlier decisions on the way, each with the action that it took."""
-    return [
-        replace(
-            query,
-            key=query.seen[turn].key if query.seen else "",
-            observations=query.observations[: turn + 1],
-            actions=query.actions[:turn],
-            legal_actions=(query.actions[turn],),
-            seen=query.seen[: turn + 1],
-        )
-        for turn in range(len(query.actions))
-    ]
 
 
 def _mean(rows: Sequence[FloatArray], weights: FloatArray) -> FloatArray:

@@ -20,7 +20,7 @@ from sparring.models.samplers.base import (
     finished,
     finished_together,
 )
-from sparring.play.context.ledger import Ledger
+from sparring.play.context.base import Ledger
 from sparring.play.players.base import PendingTurn, Reply
 
 # to a conversation that could not be sent
@@ -102,10 +102,6 @@ class PolicyAgent:
 
     @property
     def _longest(self) -> float:
-        """The most ids after which a whole reply has room.
-
-        Where it must have, the sampler is left to complain.
-        """
         room = self.sampler.context - self.params.max_new_tokens
         return float("inf") if self.refuse_overlong else room
 
@@ -178,7 +174,6 @@ class PolicyAgent:
         ]
 
     def _conversation(self, query: Any) -> tuple[int, ...]:
-        """Return the ids of the conversation in which the seat has said a query's actions."""
         ledger = Ledger(self.renderer, self.context)
         seen = query.seen or (None,) * len(query.observations)
         for action, text, observation in zip(
@@ -243,7 +238,6 @@ def _replies(
 
 
 def _reply(sender: Sender, result: SampleResult) -> Reply:
-    """Return what was sampled as a reply of the agent that asked."""
     return sender.agent.reply(result, sender.version)
 
 

@@ -81,7 +81,6 @@ def identity_of(model: str, **options: Any) -> dict[str, str]:
 
 @cache
 def _sampled(model: str, dtype: str) -> tuple[Any, Any]:
-    """Return a pretrained model, and what samples its replies."""
     from sparring.models.load import base_model  # torch: only where it plays
 
     loaded = base_model(model, dtype, "auto")

@@ -30,7 +30,7 @@ class Scheduler(TextAgent):
     ``environments/dag_search``, of which it takes the narrowest next wave.
     Pitfalls: it plays ``dag_search`` alone. Its schedule is that of workers without faults.
     Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
-    Verified by: tests/play/players/test_scheduler.py.
+    Verified by: tests/play/players/test_searchers.py.
 
     Args:
         width: workers that the lead calls, 0 to 16, as many as there are at most; 0 (default): as
@@ -78,7 +78,6 @@ class Scheduler(TextAgent):
         return min(widths, key=lambda width: (-values[width - 1], total(width), width))
 
     def _work(self, play: Dag, seat: int, stream: Stream) -> str:
-        """Return a worker's next action."""
         if stream.uniform(0) < self.quits:
             return DONE
         call = play.calls[seat]

@@ -92,7 +92,6 @@ class ScriptedAgent(TextAgent):
 
 
 def _turn(trail: Iterable[Event], seat: int) -> int:
-    """Return how many turns a seat has had."""
     return sum(event.player == seat for event in trail)
 
 

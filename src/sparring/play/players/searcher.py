@@ -38,7 +38,7 @@ class Searcher(TextAgent):
     same words. It never finishes before all is found. In real tables it slips to another value of
     the rows that are asked for, so that it is always right where all of these have the same.
     Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
-    Verified by: tests/play/players/test_searcher.py.
+    Verified by: tests/play/players/test_searchers.py.
 
     Args:
         width: workers that the lead calls, 0 to 16; 0 (default): as many as there are, one for each
@@ -73,7 +73,6 @@ class Searcher(TextAgent):
         return self._work(play, seat, stream)
 
     def _work(self, play: Search, seat: int, stream: Stream) -> str:
-        """Return a worker's next action."""
         if stream.uniform(0) < self.quits:
             return DONE
         call, columns = play.calls[seat], range(play.rules.columns)

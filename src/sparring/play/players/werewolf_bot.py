@@ -168,7 +168,6 @@ def _victims(play: WerewolfPlay, seat: int) -> dict[int, float]:
 
 
 def _claims_seer(play: WerewolfPlay, place: int) -> float:
-    """Return whether a player has said that it is the seer."""
     own = (event for event in play.position.events if event.kind == "say" and event.who == place)
     said = [phrase_of(event) for event in own]
     return float(any(one.startswith(SEER) or one == f"claim {SEER}" for one in said))

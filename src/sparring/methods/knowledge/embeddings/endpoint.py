@@ -79,18 +79,12 @@ def endpoint(
 def _asked(
     base_url: str, key_variable: str, timeout: float, retries: int, model: str
 ) -> tuple[dict[str, list[float]], Connection]:
-    """Return the vectors that are known of a model, and what asks for others."""
     return {}, Connection(
         base_url=base_url, key_variable=key_variable, timeout=timeout, retries=retries
     )
 
 
 def _vectors(body: str, number: int) -> list[list[float]]:
-    """Return the vectors in the body of an answer, in the order of the texts.
-
-    Raises:
-        MalformedError: it has no vector of numbers for each of them.
-    """
     try:
         data: list[dict[str, Any]] = json.loads(body)["data"]
         placed = {int(one["index"]): [float(part) for part in one["embedding"]] for one in data}

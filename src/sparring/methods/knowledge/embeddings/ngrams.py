@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sparring.core.records import FloatArray
-from sparring.ops.hashed_ngrams import embedded
+from sparring.ops.clusters import embedded
 
 
 def ngrams(texts: Sequence[str], *, size: Annotated[int, Field(ge=8, le=4096)] = 256) -> FloatArray:
@@ -22,7 +22,7 @@ def ngrams(texts: Sequence[str], *, size: Annotated[int, Field(ge=8, le=4096)] =
     Pitfalls: what means the same in other words is apart. Two features may share a place, more
     often the smaller ``size`` is.
     Reference: Weinberger et al., 2009, "Feature hashing for large scale multitask learning".
-    Verified by: tests/ops/test_hashed_ngrams.py, tests/methods/knowledge/test_embeddings.py.
+    Verified by: tests/ops/test_clusters.py, tests/methods/knowledge/test_embeddings.py.
 
     Args:
         texts: to embed.

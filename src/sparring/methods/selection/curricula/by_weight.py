@@ -16,7 +16,7 @@ def by_weight(request: CurriculumRequest) -> IntArray:
     Pitfalls: starts that are solved, or hopeless, are played as often as those there is something
     to learn from.
     Reference: none.
-    Verified by: tests/methods/selection/curricula/test_by_weight.py.
+    Verified by: tests/methods/selection/curricula/test_curricula.py.
     """
     share = [
         arm.weight / sum(other.game == arm.game for other in request.arms) for arm in request.arms

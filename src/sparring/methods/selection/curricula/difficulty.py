@@ -44,7 +44,7 @@ def difficulty(
     visit: with a small ``floor`` it takes long to notice that the arm is within the band again.
     Reference: Bengio et al., 2009 (curriculum learning); Florensa et al., 2018 (goals of
     intermediate difficulty).
-    Verified by: tests/methods/selection/curricula/test_difficulty.py.
+    Verified by: tests/methods/selection/curricula/test_curricula.py.
 
     Args:
         target: wanted success rate, in [0, 1]. A number or a schedule. Preset ``easy_to_hard``: it

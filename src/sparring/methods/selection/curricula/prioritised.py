@@ -46,7 +46,7 @@ def prioritised(
     counts as something to learn from. Weights of games matter only for arms never played.
     Reference: Jiang et al., 2021 (Prioritized Level Replay, arXiv 2010.03934); Schaul et al., 2016
     (value and rank).
-    Verified by: tests/methods/selection/curricula/test_prioritised.py.
+    Verified by: tests/methods/selection/curricula/test_curricula.py.
 
     Args:
         by: what an arm's priority is. "value" (default): the deviation itself. "rank": one over its
@@ -85,10 +85,8 @@ def _reciprocal_ranks(scores: FloatArray, seen: BoolArray) -> FloatArray:
 
 
 def _distribution(values: FloatArray, among: BoolArray) -> FloatArray:
-    """Return values as probabilities over some of the arms.
-
-    Alike if all are 0, and 0 if there is none.
-    """
+    """Return values as probabilities over some of the arms. Alike if all are 0, and 0 if there is
+    none."""
     own = np.where(among, values, 0.0)
     own = own if own.sum() > 0 else among.astype(np.float64)
     return own / max(float(own.sum()), 1e-300)

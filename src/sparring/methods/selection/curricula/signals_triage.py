@@ -46,7 +46,7 @@ def signals_triage(
     and tool logs (misalignment, loops, exhaustion): this is a literal reading of the idea for
     records of outcomes, no reproduction.
     Reference: Signals (trajectory triage by model-free signals), from its abstract.
-    Verified by: tests/methods/selection/curricula/test_signals_triage.py.
+    Verified by: tests/methods/selection/curricula/test_curricula.py.
 
     Args:
         failure: weight of the failure rate F, at least 0. 0 switches the sign off.

@@ -40,7 +40,7 @@ def vade(
     looked at. Only the records that are kept count (32 per arm). The source states the sampler in
     words; the form of the decays is a literal reading.
     Reference: VADE (variance-aware dynamic sampling), from its abstract; Thompson, 1933.
-    Verified by: tests/methods/selection/curricula/test_vade.py.
+    Verified by: tests/methods/selection/curricula/test_curricula.py.
 
     Args:
         prior: pseudo-count of successes, and of failures, before any record; above 0. The default 1
@@ -69,7 +69,6 @@ def vade(
 def _belief(
     records: Sequence[Record], step: int, prior: float, visit_decay: float, step_decay: float
 ) -> tuple[float, float]:
-    """Return the two parameters of an arm's Beta distribution."""
     successes = failures = prior
     for age, record in enumerate(reversed(records)):
         weight = visit_decay**age * step_decay ** max(step - record.step, 0)

@@ -42,7 +42,7 @@ def xrpo_allocator(
     of earlier steps, of older policies, are what is known. Weights of games are not looked at, and
     returns are compared in the games' units. Of equal priorities the stream decides.
     Reference: XRPO (arXiv 2510.06672), rollout allocator; Auer et al., 2002 (the bonus).
-    Verified by: tests/methods/selection/curricula/test_xrpo_allocator.py.
+    Verified by: tests/methods/selection/curricula/test_curricula.py.
 
     Args:
         exploration: weight of the bonus for arms with few games, in units of returns, at least 0.
@@ -74,10 +74,6 @@ def xrpo_allocator(
 
 
 def _pooled(records: Sequence[Record]) -> tuple[int, float]:
-    """Return the number of trajectories of these records and their deviation within groups.
-
-    It is the sample deviation.
-    """
     count = sum(record.size for record in records)
     squares = sum(record.size * record.deviation**2 for record in records)
     return count, math.sqrt(squares / max(count - len(records), 1))
@@ -86,10 +82,8 @@ def _pooled(records: Sequence[Record]) -> tuple[int, float]:
 def _priority(
     counts: FloatArray, spread: FloatArray, exploration: float, confidence: float
 ) -> FloatArray:
-    """Return the priority of every arm, [A].
-
-    That of arms with n < 2 falls with n but stays above all others.
-    """
+    """Return the priority of every arm, [A]. That of arms with n < 2 falls with n but stays above
+    all others."""
     few, known = counts < 2, np.maximum(counts, 2)
     gain = _half_width(known, spread, confidence) - _half_width(known + 1, spread, confidence)
     bonus = exploration * np.sqrt(np.log1p(counts.sum()) / known)

@@ -83,12 +83,10 @@ def succeeds(episode: Episode) -> bool:
 
 
 def _kind(episode: Episode, arm: str) -> tuple[object, ...]:
-    """Return what a stored game must share with a group to join it."""
     return arm, episode.trained, episode.roles
 
 
 def _groups(fresh: Sequence[Episode]) -> dict[int, list[Episode]]:
-    """Return the fresh games by group id."""
     groups: dict[int, list[Episode]] = {}
     for episode in fresh:
         groups.setdefault(episode.group_id, []).append(episode)
@@ -96,7 +94,6 @@ def _groups(fresh: Sequence[Episode]) -> dict[int, list[Episode]]:
 
 
 def _admitted(request: ReplayRequest, held: Sequence[Stored], capacity: int) -> tuple[Stored, ...]:
-    """Return the newest games of each kind and outcome, oldest first."""
     fresh = [
         Stored(e, request.arm_of[e.group_id], request.step, float(succeeds(e)))
         for e in request.fresh

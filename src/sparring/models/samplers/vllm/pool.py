@@ -114,7 +114,6 @@ class Limits:
 
 
 def _gives_up(what: str) -> RunError:
-    """Return the error of a pool that gives up."""
     return RunError(f"The sampler vllm gives up: {what}")
 
 
@@ -200,7 +199,6 @@ class Line:
         yield from found.values()
 
     def _weights(self) -> dict[Key, Served]:
-        """Return the weights that requests wait for, first those of the first."""
         found: dict[Key, Served] = {}
         for ask in self._waiting:
             found.setdefault(ask.key, ask.served)
@@ -210,10 +208,8 @@ class Line:
 def _free(
     replicas: Sequence[Replica], *, unwanted: Sequence[Key], wanted: dict[Key, Served]
 ) -> Replica | None:
-    """Return a replica that may take other weights, or None.
-
-    It is ready and idle, and its weights are wanted by nobody, or by requests that come later.
-    """
+    """Return a replica that may take other weights, or None. It is ready and idle, and its weights
+    are wanted by nobody, or by requests that come later."""
     idle = [one for one in replicas if one.stage == "ready" and not one.asked]
     for one in idle:
         if one.key not in wanted:
@@ -222,11 +218,7 @@ def _free(
 
 
 def _unchanged(key: Key, served: Served) -> Served:
-    """Return weights, if they are still those that requests were made for.
-
-    Raises:
-        ModelError: they are not.
-    """
+    """Return weights, if they are still those that requests were made for."""
     if served.key != key:
         raise ModelError(
             "The weights have changed while replies that were to be drawn with those of before "
@@ -268,7 +260,6 @@ class Pool:
             return found
 
     def _number(self, model: LanguageModel) -> int:
-        """Return the number of a model: another one for each."""
         if model not in self._numbers:
             self._numbers[model] = next(self._count)
         return self._numbers[model]
@@ -324,7 +315,6 @@ class Pool:
             self._forget(asks if left else ())
 
     def _forget(self, asks: Sequence[Ask]) -> None:
-        """Drop requests that nobody waits for any more."""
         with self._lock:
             self._line.drop(asks)
             for replica in self.replicas:
@@ -333,16 +323,13 @@ class Pool:
                     replica.tell({"drop": gone})
 
     def _go_on(self, seconds: float) -> None:
-        """Hear what replicas say, waiting so long for the first, and send what waits.
-
-        Whatever ends this ends all calls that wait, as none of them can count on anything.
-        """
         with self._lock:
             try:
                 self._begin()
                 self._hear(seconds)
                 for replica in self.replicas:
-                    self._watch(replica)
+                    if late := replica.overdue():
+                        self._lose(replica, late)
                 self._line.renew()
                 for replica in self.replicas:
                     if replica.outdated and replica.served is not None:
@@ -368,7 +355,6 @@ class Pool:
                 replica.start()
 
     def _hear(self, seconds: float) -> None:
-        """Take what replicas have said."""
         with contextlib.suppress(queue.Empty):
             while True:
                 child, message = self._heard.get(timeout=max(seconds, 0.0001))
@@ -379,7 +365,6 @@ class Pool:
                         self._take(replica, message)
 
     def _take(self, replica: Replica, message: bytes | None) -> None:
-        """Do what a replica's message asks for."""
         if message is None:
             self._lose(replica, self._why.pop(replica.number, "has ended"))
             return
@@ -414,7 +399,6 @@ class Pool:
                 self._done(replica, *one)
 
     def _probe(self, replica: Replica) -> None:
-        """Try a replica that has new weights on the conversation that is the same always."""
         assert replica.served is not None, "it was told to load them"
         replica.check(probe_to(replica.served, self._count))
 
@@ -434,17 +418,7 @@ class Pool:
             )
             self._lose(replica, "had wrong log-probabilities")
 
-    def _watch(self, replica: Replica) -> None:
-        """End a replica that has not done for too long what it should, or whose process is gone."""
-        if late := replica.overdue():
-            self._lose(replica, late)
-
     def _lose(self, replica: Replica, why: str) -> None:
-        """End a replica, and let what it was asked wait again in front of all others.
-
-        Raises:
-            RunError: as for ``Limits.ended``.
-        """
         self.limits.ended(replica, list(replica.asked.values()), why)
         self._line.again([ask for ask in replica.end() if ask.place != PROBE])
 
@@ -468,7 +442,6 @@ class Pool:
 
 
 def _ended(replicas: Sequence[Replica], folder: Path) -> None:
-    """End replicas, and remove what they were given."""
     for replica in replicas:
         replica.end()
     shutil.rmtree(folder, ignore_errors=True)

@@ -129,7 +129,6 @@ class Replica:
 
     @property
     def _weights(self) -> Path:
-        """The file of the weights that it is to load."""
         return self._folder / f"replica-{self.number}.safetensors"
 
     @property
@@ -274,5 +273,4 @@ class Replica:
         return ""
 
     def _now(self, stage: Stage) -> None:
-        """Note what it does from now on."""
         self.stage, self._since = stage, time.monotonic()

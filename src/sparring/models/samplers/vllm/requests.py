@@ -12,7 +12,7 @@ import numpy as np
 from sparring.core.errors import DivergedError
 from sparring.core.records import FloatArray, SampledRun, SampleResult, SamplingParams
 from sparring.models.samplers.base import Ids, Lot
-from sparring.models.samplers.draws import LOST, runs_of
+from sparring.models.samplers.in_process import LOST, runs_of
 from sparring.models.samplers.of_model import vocabulary_of
 from sparring.models.samplers.vllm.weights import Key, Served, key_of
 
@@ -104,7 +104,6 @@ def _ask(
     way: Mapping[str, Any],
     renews: bool = False,
 ) -> Ask:
-    """Return a request for weights of now."""
     begun = served.model.version
     return Ask(number, place, call, served, served.key, kind, body, way, begun, renews)
 
@@ -167,19 +166,20 @@ def answer_of(ask: Ask, answer: Sequence[Any]) -> SampleResult | None:
         return None
     if len(found.logprobs) != wanted:
         return None
-    if "listed" in ask.way and not _keeps(found):
+    if "listed" in ask.way and not (
+        len(found.kept) == len(found.ids)
+        and all(one in own for one, own in zip(found.ids, found.kept, strict=True))
+    ):
         return None
-    if ask.place != PROBE and not all(_is_one(value, ask) for value in found.logprobs):
+    if ask.place != PROBE and not all(
+        (math.isfinite(value) or (value == -math.inf and ask.kind == "score"))
+        for value in found.logprobs
+    ):
         raise DivergedError(LOST)
     return found
 
 
 def _runs(ask: Ask, length: int, said: Sequence[Any]) -> tuple[SampledRun, ...]:
-    """Return the sampled runs of a reply.
-
-    Raises:
-        ValueError: they are not of this model, or not of this reply.
-    """
     begins = [(int(token), key_of(salt)) for token, salt in said]
     places = [token for token, _ in begins]
     if not begins or places != sorted({0, *places}) or places[-1] >= max(length, 1):
@@ -187,15 +187,3 @@ def _runs(ask: Ask, length: int, said: Sequence[Any]) -> tuple[SampledRun, ...]:
     if any(key[0] != ask.served.number for _, key in begins):
         raise ValueError("another model's weights")
     return runs_of([(token, key[1]) for token, key in begins], length, ask.begun)
-
-
-def _keeps(found: SampleResult) -> bool:
-    """Return whether each id of a reply is in its kept set."""
-    return len(found.kept) == len(found.ids) and all(
-        one in own for one, own in zip(found.ids, found.kept, strict=True)
-    )
-
-
-def _is_one(value: float, ask: Ask) -> bool:
-    """Return whether this is a log-probability; of a reply that truncation excludes it is -inf."""
-    return math.isfinite(value) or (value == -math.inf and ask.kind == "score")

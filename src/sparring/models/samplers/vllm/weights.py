@@ -17,7 +17,7 @@ from torch import Tensor
 from sparring.core.errors import DivergedError
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import prefix_tree
-from sparring.models.samplers.draws import LOST
+from sparring.models.samplers.in_process import LOST
 from sparring.models.samplers.of_model import probe_of
 
 Key = tuple[int, int, int]  # number of the model, updates, and changes from outside

@@ -80,7 +80,6 @@ class Replica:
         return answer if runs is None else [*answer, runs]
 
     def _take(self, message: dict[str, Any]) -> None:
-        """Do what a message asks for."""
         if "weights" in message:
             self.say(self._loaded(**message["weights"]))
         for request in message.get("ask", ()):
@@ -94,10 +93,8 @@ class Replica:
                 self._runs.pop(number, None)
 
     def _loaded(self, path: str, digest: str, salt: str) -> dict[str, Any]:
-        """Load weights between two tokens; return what is to be said of it.
-
-        Where loading has failed on its way nothing goes on before other weights are there.
-        """
+        """Load weights between two tokens; return what is to be said of it. Where loading has
+        failed on its way nothing goes on before other weights are there."""
         try:
             check(path, digest)
             self._whole, tokens = False, self._engine.tokens

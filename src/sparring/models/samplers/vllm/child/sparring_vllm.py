@@ -244,13 +244,11 @@ class Engine:
         return done
 
     def _add(self, name: str, number: int, ids: list[int], params: SamplingParams) -> None:
-        """Begin a request of vLLM."""
         prompt = {"prompt_token_ids": ids, "cache_salt": self._salt}
         self._engine.add_request(name, prompt, params)
         self._open[name] = number
 
     def _scored(self, number: int, output: RequestOutput) -> list[Any] | None:
-        """Return the scores of a request, when the last of its tokens has come."""
         one = self._wanted[number]
         if output.prompt_logprobs is not None:
             given = output.prompt_logprobs
@@ -277,15 +275,12 @@ WHOLE = {"temperature": 1.0, "top_p": 1.0, "top_k": 0}
 
 
 def _distribution(way: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that say what is drawn from."""
     return {name: way.get(name, value) for name, value in WHOLE.items()}
 
 
 def _reply(output: RequestOutput) -> list[Any]:
-    """Return ids, log-probabilities, whether the limit came before a stop id, and kept sets.
-
-    A kept set has the listed tokens that are not dropped: more are listed than truncation keeps.
-    """
+    """Return ids, log-probabilities, whether the limit came before a stop id, and kept sets. A kept
+    set has the listed tokens that are not dropped: more are listed than truncation keeps."""
     (one,) = output.outputs
     ids = list(one.token_ids)
     given = one.logprobs or []

@@ -4,8 +4,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.core.rng import Stream
-from sparring.ops import groups, returns, statistics
+from sparring.ops import groups, statistics
 
 VALUES = st.lists(st.tuples(st.floats(-1e6, 1e6), st.integers(0, 3)), min_size=1, max_size=20)
 
@@ -14,11 +13,7 @@ VALUES = st.lists(st.tuples(st.floats(-1e6, 1e6), st.integers(0, 3)), min_size=1
 def test_group_statistics_equal_the_naive_ones(pairs):
     values, keys = np.array([v for v, _ in pairs]), np.array([k for _, k in pairs])
     ids, count = groups.group_ids(keys)
-    mean, deviation, others = (
-        groups.group_mean(values, ids, count),
-        groups.group_std(values, ids, count),
-        groups.leave_one_out_mean(values, ids, count),
-    )
+    mean, deviation, others = (groups.group_mean(values, ids, count), groups.group_std(values, ids, count), groups.leave_one_out_mean(values, ids, count))
     for row, key in enumerate(keys):
         own = values[keys == key]
         assert mean[ids[row]] == pytest.approx(own.mean(), abs=1e-6)
@@ -59,8 +54,8 @@ def test_returns_equal_a_loop(rewards, gamma):
     trajectory = np.repeat(np.arange(len(rewards)), [len(r) for r in rewards]).astype(np.int64)
     expected = [sum(gamma**k * r for k, r in enumerate(turns[t:])) for turns in rewards for t in range(len(turns))]
     flat = np.array([r for turns in rewards for r in turns])
-    assert returns.discounted_returns(flat, trajectory, gamma=gamma) == pytest.approx(np.array(expected), abs=1e-9)
-    assert returns.trajectory_sums(flat, trajectory) == pytest.approx([sum(t) for t in rewards], abs=1e-9)
+    assert groups.discounted_returns(flat, trajectory, gamma=gamma) == pytest.approx(np.array(expected), abs=1e-9)
+    assert groups.trajectory_sums(flat, trajectory) == pytest.approx([sum(t) for t in rewards], abs=1e-9)
 
 
 TURNS = st.lists(st.tuples(st.floats(-10, 10), st.floats(-10, 10)), min_size=1, max_size=5)  # rewards and values
@@ -76,20 +71,20 @@ def test_generalised_advantages_equal_their_definition(pairs, gamma, lam):
         expected += [sum((gamma * lam) ** k * delta[t + k] for k in range(len(turns) - t)) for t in range(len(turns))]
     trajectory = np.repeat(np.arange(len(pairs)), [len(turns) for turns in pairs]).astype(np.int64)
     reward, value = (np.array([pair[i] for turns in pairs for pair in turns]) for i in (0, 1))
-    result = returns.generalised_advantages(reward, value, trajectory, gamma=gamma, lam=lam)
+    result = groups.generalised_advantages(reward, value, trajectory, gamma=gamma, lam=lam)
     assert result == pytest.approx(np.array(expected), abs=1e-9)
 
 
 def test_trajectories_are_runs_of_equal_numbers_whatever_the_numbers():
     trajectory = np.array([3, 3, 5, 9, 9, 9])
-    assert returns.trajectory_starts(trajectory).tolist() == [0, 2, 3]
-    assert returns.trajectory_sums(np.arange(6.0), trajectory).tolist() == [1.0, 2.0, 12.0]
-    assert returns.trajectory_starts(trajectory[:0]).shape == (0,)
+    assert groups.trajectory_starts(trajectory).tolist() == [0, 2, 3]
+    assert groups.trajectory_sums(np.arange(6.0), trajectory).tolist() == [1.0, 2.0, 12.0]
+    assert groups.trajectory_starts(trajectory[:0]).shape == (0,)
 
 
 def test_returns_do_not_change_their_input():
     reward = np.ones(3)
-    returns.discounted_returns(reward, np.zeros(3, dtype=np.int64), gamma=1.0)
+    groups.discounted_returns(reward, np.zeros(3, dtype=np.int64), gamma=1.0)
     assert reward.tolist() == [1, 1, 1]
 
 
@@ -134,14 +129,6 @@ def test_wilson_is_symmetric_contains_the_share_and_widens_with_the_level(succes
         assert wider.low <= interval.low and interval.high <= wider.high
 
 
-def test_bootstrap_is_reproducible_and_covers_the_mean():
-    data = np.arange(50.0)
-    first = statistics.bootstrap_interval(data, np.mean, stream=Stream.from_seed(0))
-    assert first == statistics.bootstrap_interval(data, np.mean, stream=Stream.from_seed(0))
-    assert first.low < 24.5 < first.high
-    assert first.high - first.low == pytest.approx(2 * 1.96 * data.std() / 50**0.5, rel=0.15)
-
-
 @given(st.lists(st.integers(1, 4), max_size=6), st.integers(0, 99))
 def test_a_recurrence_with_a_coefficient_per_row(lengths, seed):
     generator = np.random.Generator(np.random.Philox(seed))
@@ -151,7 +138,5 @@ def test_a_recurrence_with_a_coefficient_per_row(lengths, seed):
     for row in reversed(range(len(inputs) - 1)):
         if trajectory[row] == trajectory[row + 1]:
             expected[row] += coefficient[row] * expected[row + 1]
-    assert returns.backward_recurrence(inputs, coefficient, trajectory) == pytest.approx(expected)
-    assert np.array_equal(
-        returns.backward_recurrence(inputs, np.full(len(inputs), 0.5), trajectory), returns.backward_recurrence(inputs, 0.5, trajectory)
-    )
+    assert groups.backward_recurrence(inputs, coefficient, trajectory) == pytest.approx(expected)
+    assert np.array_equal(groups.backward_recurrence(inputs, np.full(len(inputs), 0.5), trajectory), groups.backward_recurrence(inputs, 0.5, trajectory))

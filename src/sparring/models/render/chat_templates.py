@@ -1,4 +1,7 @@
-"""Chat templates of strangers: a sandbox in which the work of rendering one is limited.
+"""Chat templates: by name, in probe conversations, and in a sandbox that limits a stranger's.
+
+Templates by name are for tokenizers that bring none or one that cannot be used. All are
+prefix-stable. Probes show how a template writes turns, and whether it writes all alike.
 
 Jinja's sandbox sets no limit. This one counts: every pass of a loop and every call costs a share of
 a budget, and so does the size of every value that is printed, compared, filtered or joined. A value
@@ -15,7 +18,7 @@ import json
 import re
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from datetime import date
-from typing import Any
+from typing import Any, Literal
 
 from jinja2 import TemplateError, nodes, pass_context
 from jinja2.exceptions import SecurityError
@@ -120,7 +123,6 @@ class _Names(Namespace):
         Namespace.__init__(*args, **attributes)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        """Set an attribute."""
         _check_name(name)
         super().__setitem__(name, value)
 
@@ -136,7 +138,6 @@ class _Generation(Extension):
     tags = {"generation"}  # noqa: RUF012
 
     def parse(self, parser: Parser) -> nodes.Node:
-        """Return its body, in a scope of its own."""
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
         return nodes.Scope(body).set_lineno(line)
@@ -178,33 +179,23 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         }
 
     def _generate(self, source: nodes.Template, *args: Any, **kwargs: Any) -> str:
-        """Return the code of a template, with the nodes that count."""
         return super()._generate(_counted(source), *args, **kwargs)
 
     def step(self, cost: int) -> bool:
-        """Pay for a pass of a loop or a call; return True.
-
-        Raises:
-            ModelError: the budget is spent.
-        """
+        """Pay for a pass of a loop or a call; return True."""
         self.work += cost
         if self.work > WORK:
             raise _refused(f"rendering a few words takes more than {WORK} units of work")
         return True
 
     def value(self, value: Any) -> Any:
-        """Return a value, and pay for its size; an iterator becomes a list.
-
-        Raises:
-            ModelError: it is enormous, or the budget is spent.
-        """
+        """Return a value, and pay for its size; an iterator becomes a list."""
         if isinstance(value, Iterator) and not isinstance(value, LoopContext):
             value = list(itertools.islice(value, LARGEST + 1))
         self._pay(_size(value), LARGEST)
         return value
 
     def joined(self, values: list[Any]) -> str:
-        """Return values joined to one text."""
         return "".join(str(value) for value in self.value(values))
 
     def _pay(self, size: int, most: int) -> None:
@@ -225,7 +216,6 @@ class _Sandbox(ImmutableSandboxedEnvironment):
             raise _refused(f"rendering a few words takes a value of a size beyond {PRODUCT}")
 
     def _limited(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a filter that looks at what it is given and at what it makes."""
         first = int(hasattr(function, "jinja_pass_arg"))
 
         @functools.wraps(function)
@@ -240,7 +230,6 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return limited
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Return the value of an arithmetic operation that makes nothing enormous."""
         if operator == "**":
             raise _refused("it has a power")
         if operator == "%" and isinstance(left, str):
@@ -253,7 +242,6 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return self.value(super().call_binop(context, operator, left, right))
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the value of a call that makes nothing enormous."""
         values = [__self.value(value) for value in args]
         method = inspect.unwrap(__obj)  # the sandbox wraps formats
         subject = getattr(method, "__self__", None)
@@ -295,7 +283,6 @@ def _filter(node: Any, name: str) -> Any:
 
 
 def _counted(node: Any) -> Any:
-    """Return a node of a template with the steps that count its work."""
     cost = 0
     if isinstance(node, nodes.For | nodes.Macro | nodes.CallBlock):
         inner = [part for child in node.body for part in (child, *child.find_all(nodes.Node))]
@@ -327,3 +314,107 @@ def _counted(node: Any) -> Any:
     if made or (isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice)):
         return _filter(node, "a value")
     return node
+
+
+CHATML = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
+    "+ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' "
+    "}}{% endif %}"
+)
+
+GEMMA = (
+    "{{ '<bos>' }}{% for message in messages %}{{ '<start_of_turn>' + ('model' if message['role'] "
+    "== 'assistant' else 'user') + '\n' + message['content'] + '<end_of_turn>\n' }}{% endfor %}{% "
+    "if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
+)
+
+COMPLETION = (
+    "{{ bos_token or '' }}{% for message in messages %}{% if message['role'] == 'assistant' %}"
+    "{{ ' ' + message['content'] + eos_token + '\n\n' }}{% elif message['role'] == 'system' %}"
+    "{{ message['content'] + '\n\n' }}{% else %}{{ message['content'] + '\n\nAnswer:' }}"
+    "{% endif %}{% endfor %}"
+)
+
+TEMPLATES = {"chatml": CHATML, "gemma": GEMMA, "completion": COMPLETION}
+
+
+PROBES = (
+    "firstuserprobe",
+    "firstreplyprobe",
+    "seconduserprobe",
+    "secondreplyprobe",
+    "thirduserprobe",
+)
+TOLD_PROBE = "It is your turn. Legal actions: bet, pass.\n\nPlease choose one of them."
+REPLY_PROBE = "bet"
+# the texts between the contents of a conversation, and who speaks from the third on
+Render = Callable[..., list[str]]
+
+
+def pieces(render: Render, remedy: str) -> tuple[str, str, str, str]:
+    """Return the texts around messages and replies.
+
+    They are before the first message, before a reply in the history, between a reply and the
+    next message, and from a message to the reply that is asked for.
+
+    Args:
+        render: gives the texts between contents.
+        remedy: what to write instead of the template, for the error.
+
+    Raises:
+        ModelError: the pieces depend on how long the conversation is: the template is not
+            prefix-stable.
+    """
+    first, ask = render(PROBES[:1])
+    second = render(PROBES[:3])
+    third = render(PROBES)
+    expected = [first, second[1], second[2], second[1], second[2], ask]
+    if second != [first, second[1], second[2], ask] or third != expected:
+        place = (
+            next(index for index, (a, b) in enumerate(zip(third, expected, strict=True)) if a != b)
+            if third != expected
+            else 0
+        )
+        raise ModelError(
+            f"The chat template is not prefix-stable: piece {place} is {third[place]!r} after "
+            f"three messages and {expected[place]!r} after two, so earlier turns would be "
+            f"told differently later. {remedy} Or give a template in renderer.template that writes "
+            "every turn the same way."
+        )
+    return first, second[1], second[2], ask
+
+
+def tool_turns(render: Render) -> Literal["stable", "unstable", "none"]:
+    """Return how the template writes what a tool answers.
+
+    The same way however long the conversation, or not, or not at all.
+    """
+    try:
+        first = render(PROBES[:1])
+        second, third = render(PROBES[:3], "tool"), render(PROBES, "tool")
+    except ModelError:
+        return "none"
+    expected = [first[0], second[1], second[2], third[3], second[2], second[3]]
+    return "stable" if second[0] == first[0] and third == expected else "unstable"
+
+
+def between(rendered: str, contents: tuple[str, ...], remedy: str) -> list[str]:
+    """Return the texts of a rendered conversation before, between and after its contents.
+
+    Args:
+        rendered: the conversation.
+        contents: what was said in it, in order.
+        remedy: what to write instead of the template, for the error.
+
+    Raises:
+        ModelError: one of the contents is not there once.
+    """
+    found, rest = [], rendered
+    for text in contents:
+        if rest.count(text) != 1:
+            raise ModelError(
+                f"The chat template changes or repeats what is said ({text!r}). {remedy}"
+            )
+        before, _, rest = rest.partition(text)
+        found.append(before)
+    return [*found, rest]

@@ -1,5 +1,3 @@
-"""Least squares with unknowns of at least 0: by hand, by their conditions, and dependent columns."""
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,0 +1,63 @@
+"""Tests of significance that pages of studies report, and rank correlation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+
+from scipy.special import stdtr
+from scipy.stats import spearmanr
+
+from sparring.core.records import Interval
+from sparring.ops.statistics import student_quantile
+
+
+def zero_probability(found: Interval, *, level: float = 0.0) -> float:
+    """Return the two-sided p that a mean is 0, from its interval by ``mean_interval``.
+
+    p = 2 P(T > |mean - level| / standard error), T Student's t with count - 1 degrees of freedom; 1
+    where fewer than two values leave no estimate.
+
+    Args:
+        found: the mean with its interval.
+        level: another value than 0 that the mean is compared with.
+    """
+    if found.count < 2 or not math.isfinite(found.high - found.low):
+        return 1.0
+    degrees = found.count - 1
+    error = (found.high - found.low) / 2 / student_quantile(degrees, found.level)
+    if error == 0:
+        return 1.0 if found.mean == level else 0.0
+    return float(2 * stdtr(degrees, -abs(found.mean - level) / error))
+
+
+def share_probability(share: float, count: int, level: float) -> float:
+    """Return the two-sided p that a share of independent observations is ``level``.
+
+    It is the score test, whose interval is Wilson's: p = 2 P(Z > |share - level| / deviation) with
+    deviation^2 = level (1 - level) / count.
+    """
+    deviation = math.sqrt(level * (1 - level) / count)
+    return 2 * NormalDist().cdf(-abs(share - level) / deviation)
+
+
+def holm(probabilities: Sequence[float]) -> list[float]:
+    """Return p values corrected for their number (Holm, 1979), in the order given.
+
+    With p_(1) <= ... <= p_(m): corrected p_(k) = max over j <= k of min(1, (m - j + 1) p_(j)).
+    """
+    order = sorted(range(len(probabilities)), key=lambda index: probabilities[index])
+    corrected, least = [0.0] * len(order), 0.0
+    for place, index in enumerate(order):
+        least = max(least, min(1.0, (len(order) - place) * probabilities[index]))
+        corrected[index] = least
+    return corrected
+
+
+def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Return Spearman's rank correlation of pairs; None where one side never changes."""
+    sides = [set(side) for side in zip(*pairs, strict=True)]
+    if len(sides) < 2 or any(len(side) < 2 for side in sides):
+        return None
+    return float(spearmanr(*zip(*pairs, strict=True)).statistic)

@@ -1,0 +1,123 @@
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from open_spiel.python.algorithms.projected_replicator_dynamics import _simplex_projection
+from scipy.special import softmax as by_scipy
+
+from sparring.ops.normal_form import (
+    onto_simplex,
+    shapley_values,
+    shares_above_zero,
+    softmax,
+    stationary,
+)
+
+WEIGHTS = st.lists(st.floats(-5, 5), min_size=1, max_size=6).map(np.array)
+
+
+@pytest.mark.parametrize(
+    ("weights", "least", "found"),
+    [
+        ([0.4, 0.7, 0.6], 0.2, [0.2, 0.45, 0.35]),
+        ([0.4, 0.6], 0.0, [0.4, 0.6]),
+        ([5.0], 0.0, [1.0]),
+        ([3.0, 0.0], 0.1, [0.9, 0.1]),
+        ([1.0, 1.0, -2.0], 0.0, [0.5, 0.5, 0.0]),
+        ([9.0, -9.0], 0.5, [0.5, 0.5]),
+    ],
+)
+def test_the_nearest_point_of_the_simplex_by_hand(weights, least, found):
+    np.testing.assert_allclose(onto_simplex(np.array(weights), least), found)
+
+
+@given(weights=WEIGHTS, share=st.floats(0, 1))
+def test_it_is_a_distribution_of_at_least_so_much_and_the_nearest(weights, share):
+    least = share / len(weights)
+    found = onto_simplex(weights, least)
+    assert found.min() >= least - 1e-12 and found.sum() == pytest.approx(1)
+    above, shift = found > least + 1e-9, weights - found
+    if above.any():  # the same is taken from all that are above, and no less from the others
+        assert np.ptp(shift[above]) < 1e-9 and shift[~above].max(initial=-99) <= shift[above].max() + 1e-9
+
+
+@given(weights=WEIGHTS, share=st.floats(0, 0.9))
+def test_it_is_openspiels(weights, share):
+    least = share / len(weights)
+    np.testing.assert_allclose(onto_simplex(weights, least), _simplex_projection(weights, least), atol=1e-9)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=6).map(np.array))
+def test_the_softmax_is_scipys_and_shares_are_probabilities(values):
+    assert softmax(values) == pytest.approx(by_scipy(values), abs=0.0, rel=1e-12)
+    shares = shares_above_zero(values)
+    assert (shares.sum() == pytest.approx(1) and (shares[values < 0] == 0).all()) or (values <= 0).all()
+
+
+def test_shares_by_hand():
+    assert shares_above_zero(np.array([3.0, -7.0, 1.0])) == pytest.approx([0.75, 0.0, 0.25])
+    assert shares_above_zero(np.array([0.0, -2.0])) == pytest.approx([0.5, 0.5])
+    assert softmax(np.log([1.0, 2.0, 5.0]) + 1e6) == pytest.approx([0.125, 0.25, 0.625])
+
+
+def test_a_stationary_distribution_by_hand():
+    assert stationary(np.zeros((1, 1))).tolist() == [1.0]
+    np.testing.assert_allclose(stationary(np.log([[1.0, 3.0], [1.0, 1.0]])), [0.25, 0.75])
+    np.testing.assert_allclose(stationary(np.log([[9, 1, 1], [2, 9, 2], [4, 4, 9]])), [4 / 7, 2 / 7, 1 / 7])
+
+
+def test_rates_smaller_than_any_number():
+    # away from 0 at exp(-1000), away from 1 at exp(-1002): 1 has e^2 times the mass
+    found = stationary(np.array([[0.0, -1000.0], [-1002.0, 0.0]]))
+    np.testing.assert_allclose(found[1] / found[0], np.exp(2))
+
+
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 6))
+def test_it_does_not_change_in_time(seed, size):
+    rates = np.exp(np.random.default_rng(seed).uniform(-8, 2, (size, size)))
+    np.fill_diagonal(rates, 0)
+    found = stationary(np.log(rates, where=rates > 0, out=np.full((size, size), -np.inf)))
+    assert found.sum() == pytest.approx(1)
+    np.testing.assert_allclose(found @ rates, found * rates.sum(axis=1), rtol=1e-9)
+
+
+worths = st.integers(0, 4).flatmap(lambda n: st.lists(st.floats(-1e3, 1e3), min_size=2**n, max_size=2**n).map(np.array))
+
+
+def by_orders(worth):
+    players = len(worth).bit_length() - 1
+    orders, totals = list(permutations(range(players))), np.zeros(players)
+    for order in orders:
+        inside = 0
+        for player in order:
+            totals[player] += worth[inside | 1 << player] - worth[inside]
+            inside |= 1 << player
+    return totals / len(orders)
+
+
+def test_gloves_by_hand():
+    """One left glove (player 0), two right ones: a pair is worth 1. The left one earns 2/3."""
+    assert shapley_values(np.array([0, 0, 0, 1, 0, 1, 0, 1.0])) == pytest.approx([2 / 3, 1 / 6, 1 / 6])
+
+
+@given(worths)
+def test_the_mean_over_all_orders_of_joining(worth):
+    assert shapley_values(worth) == pytest.approx(by_orders(worth), abs=1e-9)
+
+
+@given(worths)
+def test_the_shares_add_up_to_what_everybody_earns_more_than_nobody(worth):
+    assert shapley_values(worth).sum() == pytest.approx(worth[-1] - worth[0], abs=1e-8)
+
+
+def test_a_player_who_never_adds_gets_nothing_and_equals_share_alike():
+    masks = np.arange(256)
+    useful = np.array([(mask & 0b111111).bit_count() for mask in masks.tolist()])
+    assert shapley_values(1e6 * useful.astype(float) ** 2) == pytest.approx([6e6] * 6 + [0, 0], abs=1e-6)
+
+
+def test_nine_players_are_too_many():
+    with pytest.raises(AssertionError):
+        shapley_values(np.zeros(512))
